@@ -1,0 +1,105 @@
+"""Small CSV tables that a user hands over (speed-up curves, distributions), read whole with line numbers.
+
+Not for traces: those are streamed by their own readers.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from betimes.errors import TraceError
+
+_GZIP_MAGIC = b"\x1f\x8b"
+_MAX_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: its number in the file (from 1) and its cells by lower-case column name."""
+
+    line: int
+    cells: dict[str, str]
+
+
+class SmallTable:
+    """A CSV file with one header line; plain or gzip (told by content), UTF-8, `#` lines are comments.
+
+    Every complaint is raised as `error`, so that it names what kind of table was being read.
+    """
+
+    def __init__(self, path: str | Path, error: type[TraceError]) -> None:
+        self.path = Path(path)
+        self.error = error
+        self.columns: tuple[str, ...] = ()
+        self.rows: list[Row] = []
+        self._parse(self._text())
+
+    def fail(self, message: str, line: int | None = None, field: str | None = None) -> TraceError:
+        """The error to raise about this file."""
+        return self.error(message, path=self.path, line=line, field=field)
+
+    def number(self, row: Row, field: str) -> float:
+        """A finite number in a cell; raises with file, line and field otherwise."""
+        text = row.cells[field]
+        try:
+            value = float(text)
+        except ValueError:
+            raise self.fail(f"expected a number, got {text!r}", row.line, field) from None
+        if not math.isfinite(value):
+            raise self.fail(f"expected a finite number, got {text!r}", row.line, field)
+        return value
+
+    def _text(self) -> str:
+        try:
+            with self.path.open("rb") as file:
+                data = file.read(_MAX_BYTES + 1)
+            if data.startswith(_GZIP_MAGIC):
+                # Bounded, so that a tiny archive cannot fill the memory.
+                with gzip.open(io.BytesIO(data)) as packed:
+                    data = packed.read(_MAX_BYTES + 1)
+        except OSError as cause:
+            # gzip.BadGzipFile is an OSError, too: it has no strerror.
+            raise self.fail(f"cannot be read ({cause.strerror or cause})") from None
+        except (EOFError, zlib.error) as cause:
+            raise self.fail(
+                f"the gzip data is truncated or damaged ({cause}); fetch the file again"
+            ) from None
+        if len(data) > _MAX_BYTES:
+            raise self.fail(
+                f"larger than {_MAX_BYTES >> 20} MiB: this is not a table of curves or distributions"
+            )
+        try:
+            return data.decode("utf-8-sig")
+        except UnicodeDecodeError as cause:
+            line = data.count(b"\n", 0, cause.start) + 1
+            raise self.fail("not UTF-8 text; save the table as CSV in UTF-8", line) from None
+
+    def _parse(self, text: str) -> None:
+        # A quoted cell that spans lines would break the numbering below, and no table here needs one.
+        for number, raw in enumerate(text.splitlines(), start=1):
+            if not raw.strip() or raw.lstrip().startswith("#"):
+                continue
+            try:
+                cells = [cell.strip() for cell in next(csv.reader([raw], strict=True))]
+            except csv.Error as cause:
+                raise self.fail(f"not a CSV line ({cause})", number) from None
+            if not self.columns:
+                self.columns = tuple(cell.lower() for cell in cells)
+                if len(set(self.columns)) != len(self.columns):
+                    raise self.fail("the header names a column twice", number)
+                continue
+            if len(cells) != len(self.columns):
+                raise self.fail(
+                    f"expected {len(self.columns)} columns as in the header, got {len(cells)}", number
+                )
+            self.rows.append(Row(number, dict(zip(self.columns, cells, strict=True))))
+        if not self.columns:
+            raise self.fail("the file is empty; expected a header line")
+        if not self.rows:
+            raise self.fail("there is a header but no row below it")
