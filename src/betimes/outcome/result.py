@@ -1,0 +1,205 @@
+"""What a run produced: per-job columns, allocation segments, and how long the run took."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import Any, Self
+
+import numpy as np
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+
+class JobState(IntEnum):
+    """What became of a job in the run (not what its trace says of it: that is `status`)."""
+
+    FINISHED = 0
+    UNFINISHED = 1
+    REFUSED = 2
+
+
+class _Columns:
+    """Arrays of one length under names; subclasses are frozen dataclasses whose fields are the columns."""
+
+    def __post_init__(self) -> None:
+        lengths: dict[str, int] = {}
+        for name, kind in self._kinds().items():
+            column = np.asarray(getattr(self, name), dtype=kind)
+            if column.ndim != 1:
+                raise ValueError(f"column {name} has {column.ndim} dimensions; it must have one")
+            object.__setattr__(self, name, column)
+            lengths[name] = len(column)
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"columns differ in length: {lengths}")
+
+    @classmethod
+    def _kinds(cls) -> dict[str, type[np.generic] | None]:
+        raise NotImplementedError
+
+    def __len__(self) -> int:
+        return len(getattr(self, next(iter(self._kinds()))))
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]  # equality by value, and arrays do not hash
+
+    def __eq__(self, other: object) -> bool:
+        """Same values in every column; an unknown value (NaN) equals an unknown value."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return all(same_values(getattr(self, name), getattr(other, name)) for name in self._kinds())
+
+    def take(self, rows: Array) -> Self:
+        """The given rows (a mask or indices) of every column."""
+        return type(self)(**{name: getattr(self, name)[rows] for name in self._kinds()})
+
+    def columns(self) -> dict[str, Array]:
+        """Every column by name, in the order of declaration."""
+        return {name: getattr(self, name) for name in self._kinds()}
+
+
+@dataclass(frozen=True, eq=False)
+class JobColumns(_Columns):
+    """One row a job, in submit order; all columns have the same length.
+
+    Times are seconds on the clock of the workload. NaN means: never started (`start_s`), not finished
+    (`finish_s`), not predicted (`predicted_finish_s`), not known (`contention_mean`, `cost_usd`).
+    `units_s` is unit-seconds held, `run_alone_s` the run time at `max_units`, `restart_s` the seconds lost
+    to restarts, `contention_mean` the number of active jobs averaged over the events that the job saw,
+    `status` the trace's own code (1 completed, 0 failed, 5 cancelled, -1 unknown), `state` a `JobState`.
+
+    Raises ValueError where lengths differ, jobs are not in submit order, or state and finish disagree.
+    """
+
+    job_id: Array
+    submit_s: Array
+    start_s: Array
+    finish_s: Array
+    predicted_finish_s: Array
+    work_s: Array
+    run_alone_s: Array
+    min_units: Array
+    max_units: Array
+    units_s: Array
+    preemptions: Array
+    resizes: Array
+    restart_s: Array
+    contention_mean: Array
+    user: Array
+    qos: Array
+    status: Array
+    state: Array
+    cost_usd: Array
+
+    @classmethod
+    def _kinds(cls) -> dict[str, type[np.generic] | None]:
+        whole, code = dict.fromkeys(_WHOLE, np.int64), dict.fromkeys(_CODES, np.int8)
+        return {f.name: {"job_id": None, **whole, **code}.get(f.name, np.float64) for f in fields(cls)}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.job_id.dtype.kind == "O":  # Parquet and lists of strings give objects
+            object.__setattr__(self, "job_id", self.job_id.astype(np.str_))
+        if np.any(np.diff(self.submit_s) < 0):
+            raise ValueError("jobs are not in submit order")
+        if np.any(np.isnan(self.finish_s) == self.finished):
+            raise ValueError("a job has a finish time if, and only if, its state is finished")
+
+    @property
+    def finished(self) -> Array:
+        """Mask of the jobs that finished."""
+        return self.state == JobState.FINISHED
+
+
+_WHOLE = ("min_units", "max_units", "preemptions", "resizes", "user")
+_CODES = ("qos", "status", "state")
+
+
+@dataclass(frozen=True, eq=False)
+class SegmentColumns(_Columns):
+    """One row a stretch of constant allocation: `row` is an index into the jobs, `units` are held from
+    `start_s` to `end_s`. Ordered by start, then row.
+
+    Raises ValueError where lengths differ, a segment ends before it starts, or the order is another.
+    """
+
+    row: Array
+    start_s: Array
+    end_s: Array
+    units: Array
+
+    @classmethod
+    def _kinds(cls) -> dict[str, type[np.generic] | None]:
+        return {"row": np.int64, "start_s": np.float64, "end_s": np.float64, "units": np.float64}
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if np.any(self.end_s < self.start_s):
+            raise ValueError("an allocation segment ends before it starts")
+        gap, later_row = np.diff(self.start_s), np.diff(self.row) >= 0
+        if np.any((gap < 0) | ((gap == 0) & ~later_row)):
+            raise ValueError("allocation segments are not ordered by start and row")
+
+
+@dataclass(frozen=True)
+class Timing:
+    """How long the run took: seconds to load the workload, to compile, and in the warm event loop."""
+
+    load_s: float
+    compile_s: float
+    wall_s: float
+    events: int
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What an engine returns for one workload under one policy.
+
+    `policy` is the full specification, `sizes` what sizes the scheduler saw, `fingerprint` that of the
+    workload, `segments` the allocations where they were recorded, `fair_finish_s` the finish times (NaN:
+    not finished) of a max-min run of the same workload where one was made.
+
+    Two results are equal when everything but their timing is. Raises ValueError where lengths disagree.
+    """
+
+    policy: str
+    units: int
+    seed: int
+    fractional: bool
+    sizes: str
+    workload_name: str
+    fingerprint: str
+    jobs: JobColumns
+    segments: SegmentColumns | None
+    timing: Timing
+    fair_finish_s: Array | None = None
+
+    def __post_init__(self) -> None:
+        if self.segments is not None and len(self.segments):
+            rows = self.segments.row
+            if rows.min() < 0 or rows.max() >= len(self.jobs):
+                raise ValueError(f"a segment names a row outside 0..{len(self.jobs) - 1}")
+        if self.fair_finish_s is not None:
+            fair = np.asarray(self.fair_finish_s, dtype=np.float64)
+            if fair.shape != (len(self.jobs),):
+                raise ValueError(f"fair_finish_s has shape {fair.shape}; there are {len(self.jobs)} jobs")
+            object.__setattr__(self, "fair_finish_s", fair)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]  # equality by value, and arrays do not hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Result):
+            return NotImplemented
+        mine, theirs = self.fair_finish_s, other.fair_finish_s
+        if (mine is None) != (theirs is None):
+            return False
+        if mine is not None and theirs is not None and not same_values(mine, theirs):
+            return False
+        plain = (f.name for f in fields(self) if f.name not in ("timing", "fair_finish_s"))
+        return all(getattr(self, name) == getattr(other, name) for name in plain)
+
+
+def same_values(a: Array, b: Array) -> bool:
+    """Whether two columns hold the same values, where NaN equals NaN."""
+    if a.dtype.kind == "f" and b.dtype.kind == "f":
+        return np.array_equal(a, b, equal_nan=True)
+    return np.array_equal(a, b)
