@@ -1,0 +1,200 @@
+"""Results as pictures in files (`.svg` or `.png`): distributions, the machine over time, who held what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from betimes.errors import InputError
+from betimes.outcome.figure import COLOURS, DASHES, GREY, Kind, drawing, scale_x, scaled_ticks
+from betimes.outcome.levels import jobs_waiting, thinned, units_in_use
+from betimes.outcome.result import Array, JobState, Result, SegmentColumns
+from betimes.outcome.summary import WHOLE, job_metric, selected
+from betimes.outcome.units import TIME_UNITS, humanise_s, short_names, time_unit
+
+MOST_ROWS = 60
+_MOST_STEPS = 1500  # finer than a screen or a page shows, and it keeps SVG files small
+
+
+@dataclass(frozen=True)
+class Axis:
+    """What a measure is called on an axis, and whether it is a duration, a ratio or a fraction of 1."""
+
+    name: str
+    kind: Kind
+
+
+METRICS = {
+    "jct_s": Axis("Job completion time", "time"),
+    "wait_s": Axis("Wait until the first start", "time"),
+    "slowdown": Axis("Slowdown (JCT / run time alone)", "ratio"),
+    "bounded_slowdown": Axis("Bounded slowdown", "ratio"),
+    "prediction_error_frac": Axis("Absolute prediction error (of the predicted JCT)", "percent"),
+    "unfairness_frac": Axis("Unfairness (JCT over fair finish time, event-averaged contention)", "percent"),
+    "unfairness_fair_run_frac": Axis("Unfairness (JCT over that of a max-min run)", "percent"),
+}
+
+
+def plot_cdf(
+    results: Sequence[Result],
+    metric: str,
+    path: str | Path,
+    measure: tuple[float, float] = WHOLE,
+    status: str = "all",
+) -> None:
+    """Draw which share of the jobs stays at or below each value of a measure, a curve a result.
+
+    `metric` is one of `METRICS`. Raises InputError for another metric or suffix, or where a result has no
+    value of it (unpredicted jobs, say).
+    """
+    if metric not in METRICS:
+        raise InputError(f"metric {metric!r}: expected one of {', '.join(METRICS)}")
+    curves = [_sorted_values(result, metric, measure, status) for result in results]
+    names = short_names([result.policy for result in results])
+    high = max(curve[-1] for curve in curves)
+    with drawing(path, 7.6, 4.4) as figure:
+        axes = figure.subplots()
+        for i, (curve, name) in enumerate(zip(curves, names, strict=True)):
+            x, share = _cdf(curve, high)
+            look = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]}
+            # Above the frame: a curve of zeros runs along the axis.
+            axes.step(
+                x,
+                100 * share,
+                where="post",
+                linewidth=1.8,
+                label=name,
+                clip_on=False,
+                zorder=3 + i % len(DASHES),
+                **look,
+            )
+        scale_x(axes, METRICS[metric].kind, METRICS[metric].name, curves)
+        axes.set_ylim(0, 100)
+        axes.set_ylabel("Jobs (%)")
+        who = names[0] if len(names) == 1 else f"{len(names)} policies"
+        axes.set_title(_title(who, results, [len(curve) for curve in curves]))
+        if len(curves) > 1:
+            figure.legend(loc="outside right center")
+
+
+def plot_timeline(result: Result, path: str | Path) -> None:
+    """Draw units in use, and jobs waiting (in the system, holding nothing), over time.
+
+    Raises InputError where the result has no segments, or for another suffix.
+    """
+    segments, jobs = _segments(result), result.jobs
+    first_s, end_s = _span(result, segments)
+    there = jobs.state != JobState.REFUSED
+    leave_s = np.where(jobs.finished, jobs.finish_s, end_s)
+    held = (segments.start_s, segments.end_s, segments.units)
+    with drawing(path, 8.4, 4.8) as figure:
+        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
+        in_use, waiting = units_in_use(*held), jobs_waiting(jobs.submit_s[there], leave_s[there], *held)
+        for axes, level, colour in ((upper, in_use, COLOURS[0]), (lower, waiting, COLOURS[1])):
+            time_s, value = thinned(*level, end_s, _MOST_STEPS)
+            x, y = np.append(time_s, end_s) - first_s, np.append(value, value[-1:])
+            axes.fill_between(x, y, step="post", color=colour, linewidth=0)
+        upper.axhline(result.units, color=GREY, linewidth=1, linestyle=DASHES[1])
+        upper.set_ylim(0, 1.05 * result.units)
+        upper.set_ylabel(f"Units in use (of {result.units:,})")
+        lower.set_ylim(0, max(1.0, 1.05 * float(waiting[1].max())))
+        lower.yaxis.get_major_locator().set_params(integer=True)
+        lower.set_ylabel("Jobs waiting")
+        lower.set_xlim(0, end_s - first_s)
+        unit = time_unit([end_s - first_s])
+        scaled_ticks(lower, TIME_UNITS[unit])
+        averaged = max(len(in_use[0]), len(waiting[0])) > _MOST_STEPS
+        over = f", averages over {humanise_s((end_s - first_s) / _MOST_STEPS)}" if averaged else ""
+        lower.set_xlabel(f"Time since the first submission ({unit}){over}")
+        upper.set_title(_title(short_names([result.policy])[0], [result], [len(jobs)]))
+
+
+def plot_allocations(result: Result, path: str | Path) -> None:
+    """Draw a small run job by job; a bar is as high as the share of the job's greatest width that it holds.
+
+    At most 60 jobs: raises InputError for more, where the result has no segments, or for another suffix.
+    """
+    segments, jobs = _segments(result), result.jobs
+    n = len(jobs)
+    if n > MOST_ROWS:
+        raise InputError(f"{n} jobs are too many to draw one by one (at most {MOST_ROWS}); draw a timeline")
+    first_s, end_s = _span(result, segments)
+    rows = np.arange(n)
+    submit_s, predicted_s = jobs.submit_s - first_s, jobs.predicted_finish_s - first_s
+    leave_s = np.where(
+        jobs.finished, jobs.finish_s, np.where(jobs.state == JobState.REFUSED, jobs.submit_s, end_s)
+    )
+    start_s, length_s = segments.start_s - first_s, segments.end_s - segments.start_s
+    height = 0.84 * segments.units / jobs.max_units[segments.row]
+    middle = segments.row + 0.42 - height / 2  # rows count downwards; bars stand on a common line
+    with drawing(path, 8.4, 1.7 + 0.3 * max(3, n)) as figure:
+        axes = figure.subplots()
+        axes.hlines(rows + 0.42, submit_s, leave_s - first_s, color=GREY, linewidth=0.8, zorder=2)
+        colours = [COLOURS[row % 6] for row in segments.row.tolist()]
+        axes.barh(
+            middle, length_s, height, start_s, color=colours, edgecolor="white", linewidth=0.6, zorder=3
+        )
+        for i in np.flatnonzero((length_s > 0.025 * (end_s - first_s)) & (height > 0.4)).tolist():
+            at = (start_s[i] + length_s[i] / 2, middle[i])
+            axes.annotate(
+                f"{segments.units[i]:.3g}", at, color="white", fontsize=8, ha="center", va="center", zorder=4
+            )
+        submitted = {"marker": "|", "color": "black", "markersize": 10, "markeredgewidth": 1.6}
+        axes.plot(submit_s, rows + 0.2, linestyle="", label="submitted", zorder=5, **submitted)
+        if np.isfinite(predicted_s).any():
+            promised = {"marker": "D", "color": "white", "markeredgecolor": "black", "markersize": 5}
+            axes.plot(
+                predicted_s, rows, linestyle="", label="finish predicted at arrival", zorder=5, **promised
+            )
+        axes.set_yticks(rows, [str(name) for name in jobs.job_id.tolist()])
+        axes.set_ylim(n - 0.4, -0.6)
+        axes.grid(axis="y", visible=False)
+        axes.set_ylabel("Job")
+        last_s = float(np.nanmax(np.append(predicted_s[np.isfinite(predicted_s)], end_s - first_s)))
+        axes.set_xlim(-0.01 * last_s, 1.01 * last_s)
+        unit = time_unit([last_s])
+        scaled_ticks(axes, TIME_UNITS[unit])
+        axes.set_xlabel(f"Time since the first submission ({unit}); numbers are units held")
+        axes.set_title(_title(short_names([result.policy])[0], [result], [n]))
+        figure.legend(loc="outside lower right", ncols=2)
+
+
+def _sorted_values(result: Result, metric: str, measure: tuple[float, float], status: str) -> Array:
+    values = job_metric(result, metric)[selected(result, measure, status)]
+    values = np.sort(np.abs(values[np.isfinite(values)]))
+    if not len(values):
+        raise InputError(f"{result.policy}: no job has a value of {metric}, so there is nothing to draw")
+    return values
+
+
+def _cdf(values: Array, high: float) -> tuple[Array, Array]:
+    """Points of the empirical distribution of sorted values, led on to `high`; all of the upper tail."""
+    n = len(values)
+    share = np.arange(1, n + 1) / n
+    if n > 2 * _MOST_STEPS:
+        shown = np.unique(np.linspace(0, n - 1, _MOST_STEPS).astype(np.int64))
+        shown = np.union1d(shown, np.arange(n - _MOST_STEPS // 3, n))
+        values, share = values[shown], share[shown]
+    return np.concatenate((values[:1], values, [high])), np.concatenate(([0.0], share, [1.0]))
+
+
+def _segments(result: Result) -> SegmentColumns:
+    if result.segments is None or not len(result.segments):
+        raise InputError(f"{result.policy}: no allocations were recorded; simulate with a timeline")
+    return result.segments
+
+
+def _span(result: Result, segments: SegmentColumns) -> tuple[float, float]:
+    return float(result.jobs.submit_s.min()), float(segments.end_s.max())
+
+
+def _title(who: str, results: Sequence[Result], counts: list[int]) -> str:
+    workloads = list(dict.fromkeys(result.workload_name for result in results))
+    what = workloads[0] if len(workloads) == 1 else f"{len(workloads)} workloads"
+    units = " or ".join(f"{size:,}" for size in dict.fromkeys(result.units for result in results))
+    low, high = min(counts), max(counts)
+    jobs = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+    return f"{who}: {what}, {jobs} job{'' if high == 1 else 's'}, {units} unit{'' if units == '1' else 's'}"

@@ -1,0 +1,49 @@
+"""Numbers as people read them: durations in a fitting unit, three digits that matter."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+TIME_UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
+
+
+def humanise_s(seconds: float | None) -> str:
+    """A duration such as `12.3 min` or `4.72 d`; `-` where it is not known."""
+    if seconds is None or not math.isfinite(seconds):
+        return "-"
+    unit = time_unit([seconds])
+    value = seconds / TIME_UNITS[unit]
+    return f"{value:,.{decimals([value])}f} {unit}"
+
+
+def time_unit(values_s: Iterable[float]) -> str:
+    """The unit for several durations: the largest in which the smallest but zero is at least 1.
+
+    Days only from two days on, hours from two hours on and so forth; seconds when all are zero.
+    """
+    sizes = [abs(v) for v in values_s if math.isfinite(v) and v != 0]
+    smallest = min(sizes, default=0.0)
+    if smallest == 0.0:
+        return "s"
+    for unit, length_s in TIME_UNITS.items():
+        if smallest >= (length_s if length_s <= 1 else 2 * length_s):
+            return unit
+    return "us"
+
+
+def decimals(values: Iterable[float], digits: int = 3) -> int:
+    """Decimal places, 0 to 4, that show `digits` digits of the smallest value but zero."""
+    sizes = [abs(v) for v in values if math.isfinite(v) and v != 0]
+    if not sizes or all(v == int(v) for v in sizes):
+        return 0
+    return min(4, max(0, digits - 1 - math.floor(math.log10(min(sizes)))))
+
+
+def short_names(policies: list[str]) -> list[str]:
+    """Names for tables and legends: without parameters, numbered where two would be the same."""
+    bases = [policy.split(":", 1)[0] for policy in policies]
+    names: list[str] = []
+    for i, base in enumerate(bases):
+        names.append(base if bases.count(base) == 1 else f"{base} ({bases[: i + 1].count(base)})")
+    return names
