@@ -1,0 +1,105 @@
+"""The one decorator that compiles a hot function, and the place where compiled code is kept.
+
+Numba's own cache notices an edit only in the file that defines a function, so an edited callee would silently
+run old code. The cache therefore lives in a folder whose name is a hash of everything that can change the
+machine code: the sources of every kernel, the versions of Numba, NumPy and Python, and the flags. A user's
+policy file adds its folder to that hash (`policies.loading`).
+
+Environment: ``NUMBA_DISABLE_JIT=1`` runs the same sources interpreted; ``BETIMES_BOUNDSCHECK=1`` compiles them
+with index checks; ``BETIMES_CACHE_DIR`` moves the cache.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TypeVar
+
+from platformdirs import user_cache_path
+
+KERNEL_PACKAGES = ("core", "policies", "twin", "foresight")
+"""The packages whose sources are hashed: every kernel that ships with Betimes lives in one of them."""
+
+BOUNDSCHECK = os.environ.get("BETIMES_BOUNDSCHECK", "") not in ("", "0")
+
+AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
+
+
+def hash_sources(files: list[Path], *facts: str) -> str:
+    """A short hash of the contents of `files` and of further `facts`."""
+    digest = hashlib.sha256()
+    for fact in (platform.python_version(), version("numba"), version("numpy"), *facts):
+        digest.update(fact.encode() + b"\0")
+    for file in files:
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def kernel_sources() -> list[Path]:
+    """Every source file of the packages that hold kernels, in a fixed order."""
+    package = Path(__file__).resolve().parent.parent
+    return sorted(file for name in KERNEL_PACKAGES for file in (package / name).rglob("*.py"))
+
+
+def cache_root() -> Path:
+    """Where compiled code is kept, for all versions."""
+    chosen = os.environ.get("BETIMES_CACHE_DIR")
+    return Path(chosen) if chosen else user_cache_path("betimes")
+
+
+def _point_numba_at_the_cache() -> Path:
+    folder = cache_root() / hash_sources(kernel_sources(), f"boundscheck={BOUNDSCHECK}")
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)  # for a numba that is not imported yet, and for child processes
+    from numba import config
+
+    config.CACHE_DIR = str(folder)  # for a numba that already is
+    return folder
+
+
+CACHE_DIR = _point_numba_at_the_cache()
+
+from numba import njit, types  # noqa: E402  (the cache must be pointed at before Numba is imported)
+from numba.core import config  # noqa: E402
+
+
+INTERPRETED = bool(config.DISABLE_JIT)
+"""Whether the kernels run as plain Python."""
+
+
+def kernel(function: AnyFunction) -> AnyFunction:
+    """Compile `function` on first use, without the interpreter lock, into the cache."""
+    compiled: Any = njit(cache=True, nogil=True, error_model="numpy", boundscheck=BOUNDSCHECK)(function)
+    return compiled
+
+
+@contextmanager
+def compiling(name: str) -> Iterator[None]:
+    """While this is entered, `kernel` keeps its compiled code in a folder of its own, `name`."""
+    config.CACHE_DIR = str(cache_root() / name)
+    try:
+        yield
+    finally:
+        config.CACHE_DIR = str(CACHE_DIR)
+
+
+def compile_for(function: Any, signature: Any) -> Any:
+    """Compile a kernel for `signature` alone, so that hooks are passed to it as function pointers."""
+    if not INTERPRETED and not function.signatures:
+        function.compile(signature)
+        function.disable_compile()
+    return function
+
+
+def function_type(signature: Any) -> Any:
+    """The type of a hook with `signature`, for use inside another signature."""
+    return types.FunctionType(signature)
+
+
+def is_warm() -> bool:
+    """Whether this version's kernels have been compiled on this machine before."""
+    return INTERPRETED or (CACHE_DIR.is_dir() and any(CACHE_DIR.rglob("*.nbc")))

@@ -1,0 +1,72 @@
+"""The life of a job, as a table of legal moves.
+
+A job's state is not a column of its own: it follows from what the columns say (`state_of`), so that the two
+cannot disagree. The table says which transitions are legal from where; the invariants check it, and the
+documentation draws its diagram from it.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from betimes.errors import IllegalMove
+
+
+class JobState(IntEnum):
+    """Where a job is in its life."""
+
+    WAITING = 0  # submitted, has never held units
+    RUNNING = 1  # holds units
+    PREEMPTED = 2  # has held units, holds none now
+    FINISHED = 3
+
+
+class Move(IntEnum):
+    """What can happen to a job."""
+
+    SUBMIT = 0
+    START = 1
+    RESIZE = 2
+    PREEMPT = 3
+    RESUME = 4
+    OUTRUN = 5  # the work done reaches the believed size: the belief is doubled
+    FINISH = 6
+
+
+LEGAL: dict[tuple[JobState | None, Move], JobState] = {
+    (None, Move.SUBMIT): JobState.WAITING,
+    (JobState.WAITING, Move.START): JobState.RUNNING,
+    (JobState.RUNNING, Move.RESIZE): JobState.RUNNING,
+    (JobState.RUNNING, Move.PREEMPT): JobState.PREEMPTED,
+    (JobState.RUNNING, Move.OUTRUN): JobState.RUNNING,
+    (JobState.RUNNING, Move.FINISH): JobState.FINISHED,
+    (JobState.PREEMPTED, Move.RESUME): JobState.RUNNING,
+}
+"""(state, move) -> next state. Whatever is missing is forbidden. ``None``: the job does not exist yet."""
+
+
+def next_state(state: JobState | None, move: Move) -> JobState:
+    """The state after `move`; raises `IllegalMove` naming both when the table forbids it."""
+    try:
+        return LEGAL[state, move]
+    except KeyError:
+        allowed = ", ".join(m.name for s, m in LEGAL if s is state) or "nothing"
+        name = "absent" if state is None else state.name
+        raise IllegalMove(f"a job that is {name} cannot {move.name}; it can {allowed}") from None
+
+
+def state_of(has_held: bool, units: float) -> JobState:
+    """The state of a live job that holds `units` now and has or has not held any before."""
+    if units > 0:
+        return JobState.RUNNING
+    return JobState.PREEMPTED if has_held else JobState.WAITING
+
+
+def diagram() -> str:
+    """The table as a Mermaid state diagram."""
+    lines = ["stateDiagram-v2"]
+    for (source, move), target in LEGAL.items():
+        start = "[*]" if source is None else source.name
+        lines.append(f"    {start} --> {target.name}: {move.name.lower()}")
+    lines.append("    FINISHED --> [*]")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,148 @@
+"""`betimes.simulate`: a workload, a policy and a pool in; schedules and promises out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from betimes.core.columns import Floats, Ints, twin_of
+from betimes.errors import InputError
+from betimes.foresight.predict import compiled_prediction
+from betimes.outcome import JobState, Result
+from betimes.policies import ChosenPolicy, parse_policy
+from betimes.twin.loop import compiled_loops
+from betimes.twin.simulation import Simulation, fit
+from betimes.twin.sizes import Sizes, parse_sizes
+from betimes.workload import Workload
+from betimes.workload.speedup import SpeedupTable, unknown_curves_warning
+
+
+def simulate(
+    workload: Workload,
+    policy: str | ChosenPolicy,
+    *,
+    units: int | None = None,
+    fractional: bool = False,
+    curves: SpeedupTable | None = None,
+    predict: bool = False,
+    predict_sample: int | None = None,
+    sizes: str | Sizes = "true",
+    seed: int = 0,
+    restart_s: float = 0.0,
+    timeline: bool = False,
+    fair: bool = False,
+    on_wide: str = "refuse",
+    warn: Callable[[str], object] | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Result:
+    """Run `workload` under `policy` on a pool of `units` identical units (default: the trace's own machine).
+
+    predict: promise a finish at every submission, or at `predict_sample` of them drawn by `seed`. fair: also
+    run max-min shares and record their finish times. restart_s: lost whenever a running job's grant changes.
+    warn is told, in one line each, what was assumed or left out; progress the number of jobs submitted so far.
+    Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad decision.
+    """
+    chosen = policy if isinstance(policy, ChosenPolicy) else parse_policy(policy)
+    told = warn or (lambda _: None)
+    if len(workload) == 0:
+        raise InputError(f"{workload.name}: there is no job to simulate")
+    if units is None:
+        if workload.machine_units is None:
+            raise InputError(f"{workload.name}: the trace does not say how large its machine is; give --units N")
+        units = workload.machine_units
+    fitted = fit(workload, units, on_wide)
+    if fitted.clipped:
+        told(f"{fitted.clipped} jobs wider than {units} units were clipped to it")
+    if fitted.dropped.any():
+        told(f"{int(fitted.dropped.sum())} jobs wider than {units} units were refused")
+    choice = sizes if isinstance(sizes, Sizes) else parse_sizes(sizes)
+    started = time.perf_counter()
+    compiled_loops()
+    if predict:
+        compiled_prediction()
+    run = Simulation(
+        fitted.workload,
+        chosen,
+        units=units,
+        fractional=fractional,
+        curves=curves,
+        sizes=choice,
+        seed=seed,
+        restart_s=restart_s,
+        timeline=timeline,
+    )
+    compile_s = time.perf_counter() - started
+    if run.unknown_curves:
+        told(unknown_curves_warning(run.unknown_curves, curves))
+    if run.without_estimate:
+        told(f"{run.without_estimate} jobs have no estimate: the median of the others' was assumed")
+    if predict:
+        run.run(predicting(run, _drawn(len(run.workload), predict_sample, seed)), progress)
+    else:
+        run.run(progress=progress)
+    result = run.result(compile_s=compile_s)
+    if fair:
+        shares = simulate(
+            fitted.workload, "max-min", units=units, fractional=True, curves=curves, seed=seed
+        )
+        result = replace(result, fair_finish_s=shares.jobs.finish_s)
+    return _with_refused(result, workload, fitted.dropped) if fitted.dropped.any() else result
+
+
+def predicting(run: Simulation, wanted: Ints) -> Callable[[int], int]:
+    """A step for `Simulation.run` that also promises a finish to the rows with wanted[row] > 0."""
+    kernel = compiled_prediction()
+    believing = run.sizes.kind != "true"
+    copy = twin_of(run.state)
+    source = run.state
+
+    def step(stop: int) -> int:
+        nonlocal copy, source
+        if source is not run.state:  # the columns have grown
+            copy, source = twin_of(run.state), run.state
+        return kernel(*run.loop_arguments(), run.row, stop, copy, believing, wanted, run.predicted)
+
+    return step
+
+
+def _drawn(jobs: int, sample: int | None, seed: int) -> Ints:
+    wanted: Ints = np.ones(jobs, dtype=np.int64)
+    if sample is not None and sample < jobs:
+        if sample < 1:
+            raise InputError(f"--predict-sample {sample}: at least one job")
+        wanted[:] = 0
+        wanted[np.random.default_rng([seed, 0xD4A]).choice(jobs, sample, replace=False)] = 1
+    return wanted
+
+
+def _with_refused(result: Result, workload: Workload, dropped: np.ndarray[Any, Any]) -> Result:
+    """Put the jobs that the pool never saw back into their rows, with nothing done."""
+    kept = np.flatnonzero(~dropped)
+    columns: dict[str, Any] = {}
+    for name, values in result.jobs.columns().items():
+        if hasattr(workload, name):
+            columns[name] = getattr(workload, name)
+        else:
+            blank: Any = math.nan if values.dtype.kind == "f" else 0
+            columns[name] = np.full(len(workload), blank, dtype=values.dtype)
+            columns[name][kept] = values
+    columns["units_s"][dropped] = 0.0
+    columns["restart_s"][dropped] = 0.0
+    columns["run_alone_s"][dropped] = workload.work_s[dropped] / workload.max_units[dropped]
+    columns["state"][dropped] = JobState.REFUSED
+    segments = result.segments
+    if segments is not None:
+        segments = replace(segments, row=kept[segments.row])
+    fair: Floats | None = None
+    if result.fair_finish_s is not None:
+        fair = np.full(len(workload), np.nan)
+        fair[kept] = result.fair_finish_s
+    return replace(
+        result, jobs=replace(result.jobs, **columns), segments=segments, fair_finish_s=fair,
+        fingerprint=workload.fingerprint(),
+    )

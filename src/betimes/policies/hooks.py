@@ -1,0 +1,176 @@
+"""What a policy is: up to three hooks, compiled, and a declaration of its parameters.
+
+``rank(view, now, chosen, key)``
+    writes into key[k] the rank of the job in slot chosen[k]; the smaller goes first. The rank of a job that
+    holds nothing must not change while it waits: the engine asks again only about jobs that hold units.
+    Without this hook jobs rank by submission.
+``classify(view, job)``
+    returns the group (0, 1, ...) of a job that has just been submitted. Without it there is one group.
+``allocate(view, now, grants)``
+    the decision: sets grants.count[0], and for each k below it grants.job[k] and grants.units[k]; jobs not
+    named get nothing. It returns the time at which it wants to be asked again if nothing happens before
+    (infinity: never). Without it, units are handed out in the order of rank (`greedy`).
+
+A hook reads its view and writes nothing but its output. The core checks every decision before it applies it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from betimes.core.columns import HEAD, TAIL, Floats, Grants, Ints, Machine, View, new_state
+from betimes.core.kernel import INTERPRETED, compile_for, function_type, kernel
+
+Value = float | tuple[Fraction, ...] | str
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One parameter of a policy, as declared to the command line, the documentation and the search."""
+
+    name: str
+    help: str
+    default: Value | None = None
+    low: float = -math.inf
+    high: float = math.inf
+    is_list: bool = False
+    choices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a policy may look at before the first job."""
+
+    units: float
+    fractional: bool
+    speedup: Floats  # (curves, widest + 1)
+    sizes: Floats  # seconds on one unit, one a job of the workload
+    largest_minimum: int  # of the jobs' min_units
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What the hooks are given besides the state: `View.params`, `View.table`, and the number of groups."""
+
+    params: Floats
+    table: Ints = field(default_factory=lambda: np.zeros((1, 1), dtype=np.int64))
+    groups: int = 1
+
+
+@dataclass(frozen=True)
+class Policy:
+    """A scheduling policy for the pool engine."""
+
+    name: str
+    summary: str
+    question: str
+    paper: str
+    parameters: tuple[Parameter, ...] = ()
+    rank: Any = None
+    classify: Any = None
+    allocate: Any = None
+    reads_progress: bool = True
+    prepare: Callable[[dict[str, Value | None], Setting], Prepared] | None = None
+
+    def prepared(self, values: dict[str, Value | None], setting: Setting) -> Prepared:
+        """The hooks' parameters for one simulation; by default the numbers in the order declared."""
+        if self.prepare is not None:
+            return self.prepare(values, setting)
+        numbers = [float(values[p.name]) for p in self.parameters]  # type: ignore[arg-type]
+        return Prepared(np.array(numbers or [0.0], dtype=np.float64))
+
+    def hooks(self) -> tuple[Any, Any, Any]:
+        """The three hooks as compiled functions that the engine's loop takes as they are."""
+        return (
+            compile_for(self.rank if self.rank is not None else by_submission, RANK),
+            compile_for(self.classify if self.classify is not None else one_group, CLASSIFY),
+            compile_for(self.allocate if self.allocate is not None else greedy, ALLOCATE),
+        )
+
+
+def priority(
+    *, summary: str, question: str = "", paper: str = "", name: str = "", parameters: tuple[Parameter, ...] = ()
+) -> Callable[[Any], Policy]:
+    """Make a policy of a function ``rank(view, now, chosen, key)``: units go out in the order of its keys."""
+
+    def policy(function: Any) -> Policy:
+        return Policy(
+            name or function.__name__, summary, question, paper, tuple(parameters), rank=kernel(function)
+        )
+
+    return policy
+
+
+def allocation(
+    *, summary: str, question: str = "", paper: str = "", name: str = "", parameters: tuple[Parameter, ...] = ()
+) -> Callable[[Any], Policy]:
+    """Make a policy of a function ``allocate(view, now, grants)`` that decides who holds how many units."""
+
+    def policy(function: Any) -> Policy:
+        return Policy(
+            name or function.__name__, summary, question, paper, tuple(parameters), allocate=kernel(function)
+        )
+
+    return policy
+
+
+def _signatures() -> tuple[Any, Any, Any]:
+    if INTERPRETED:
+        return None, None, None
+    from numba import float64, int64, typeof, void
+
+    machine = Machine(1.0, False, 0.0)
+    sample = new_state(1, 1, machine, np.zeros((1, 2)), np.zeros(1), np.zeros((1, 1), dtype=np.int64))
+    view, grants = typeof(sample.visible), typeof(sample.grants)
+    return (
+        void(view, float64, int64[::1], float64[::1]),
+        int64(view, int64),
+        float64(view, float64, grants),
+    )
+
+
+RANK, CLASSIFY, ALLOCATE = _signatures()
+
+
+def hook_types() -> tuple[Any, Any, Any]:
+    """The types of the three hooks, as function pointers."""
+    return function_type(RANK), function_type(CLASSIFY), function_type(ALLOCATE)
+
+
+@kernel
+def by_submission(view: View, now: float, chosen: Ints, key: Floats) -> None:
+    """Rank: first come, first served."""
+    for k in range(len(chosen)):
+        key[k] = 0.0
+
+
+@kernel
+def one_group(view: View, job: int) -> int:
+    """Group: the same for all."""
+    return 0
+
+
+@kernel
+def greedy(view: View, now: float, grants: Grants) -> float:
+    """Give each job in turn as many units as it can use and as are left, or none if that is too few for it."""
+    left = view.machine.units
+    line = view.queue.order[0]
+    count = 0
+    for place in range(view.queue.ends[0, HEAD], view.queue.ends[0, TAIL]):
+        job = line[place]
+        units = min(left, float(view.jobs.max_units[job]))
+        if units >= view.jobs.least[job]:
+            grants.job[count] = job
+            grants.units[count] = units
+            count += 1
+            left -= units
+            if left <= 0.0:
+                break
+    grants.count[0] = count
+    return math.inf

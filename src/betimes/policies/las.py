@@ -1,0 +1,41 @@
+"""Least attained service first, in two dimensions (Tiresias, NSDI 2019: units held times seconds)."""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.columns import Floats, Grants, Ints, View
+from betimes.core.kernel import kernel
+from betimes.policies.hooks import Parameter, Policy, greedy
+
+QUANTUM_S = 0
+
+
+@kernel
+def attained_service(view: View, now: float, chosen: Ints, key: Floats) -> None:
+    """Unit-seconds the job has held so far."""
+    for k in range(len(chosen)):
+        key[k] = view.jobs.attained[chosen[k]]
+
+
+@kernel
+def share_in_turns(view: View, now: float, grants: Grants) -> float:
+    """Hand out units by attained service, and again after a quantum while anybody wants more than it holds."""
+    greedy(view, now, grants)
+    held = 0.0
+    for at in range(grants.count[0]):
+        held += grants.units[at]
+    return now + view.params[QUANTUM_S] if held < view.queue.demand[0] else math.inf
+
+
+las = Policy(
+    name="las",
+    summary="The job that has held the fewest unit-seconds goes first; decided again every quantum.",
+    question="Which order gives short completion times when nobody knows the sizes?",
+    paper="Tiresias (NSDI 2019), two-dimensional least attained service",
+    parameters=(
+        Parameter("quantum", "seconds between two decisions when nothing else happens", 600.0, low=1e-3),
+    ),
+    rank=attained_service,
+    allocate=share_in_turns,
+)

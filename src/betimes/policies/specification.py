@@ -1,0 +1,124 @@
+"""From the text `wfq:thresholds=1627+969473,weights=19/20+1/20` to a policy with its parameters.
+
+Parameters follow the name, separated by commas; a list is joined by ``+``; a number may be a fraction.
+"""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from betimes.errors import PolicyError
+from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value
+from betimes.policies.loading import load_policy
+from betimes.policies.registry import POLICIES
+
+
+@dataclass(frozen=True)
+class ChosenPolicy:
+    """A policy and the values of its parameters (None: not given and without default)."""
+
+    policy: Policy
+    values: dict[str, Value | None]
+    given: tuple[str, ...]
+    source: str  # the name as given: a published policy's, or FILE.py:NAME
+
+    def __str__(self) -> str:
+        """The specification again, with the parameters that were given, in the order declared."""
+        parts = [f"{name}={_text(self.values[name])}" for name in self.values if name in self.given]
+        return self.source + (":" + ",".join(parts) if parts else "")
+
+    def prepared(self, setting: Setting) -> Prepared:
+        """What the policy's hooks need for one simulation."""
+        return self.policy.prepared(self.values, setting)
+
+
+def parse_policy(text: str) -> ChosenPolicy:
+    """The policy that `text` names; raises PolicyError naming the policy or parameter at fault."""
+    name, _, rest = text.strip().partition(":")
+    if name.endswith(".py"):
+        function, _, rest = rest.partition(":")
+        policy, source = load_policy(name, function), f"{name}:{function}"
+    elif name in POLICIES:
+        policy, source = POLICIES[name], name
+    else:
+        raise PolicyError(f"unknown policy {name!r}{nearest(name, POLICIES)}; `betimes policies` lists all")
+    declared = {p.name: p for p in policy.parameters}
+    given: dict[str, Value] = {}
+    for part in filter(None, rest.split(",")):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if key not in declared:
+            known = f"it takes {', '.join(declared)}" if declared else "it takes none"
+            raise PolicyError(f"policy {source} has no parameter {key!r}{nearest(key, declared)}; {known}")
+        if not equals or not value:
+            raise PolicyError(f"policy {source}, parameter {key}: write {key}=VALUE")
+        if key in given:
+            raise PolicyError(f"policy {source}, parameter {key} is given twice")
+        given[key] = _value(source, declared[key], value)
+    values = {p.name: given.get(p.name, p.default) for p in policy.parameters}
+    return ChosenPolicy(policy, values, tuple(given), source)
+
+
+def parse_policies(text: str) -> list[ChosenPolicy]:
+    """Several policies separated by commas; a part that looks like ``key=value`` belongs to the one before it."""
+    texts: list[str] = []
+    for part in text.split(","):
+        # `a:x=1,y=2,b` is a with two parameters, then b: only a parameter has its `=` before any `:`.
+        is_parameter = "=" in part.partition(":")[0]
+        if is_parameter and texts:
+            texts[-1] += "," + part
+        elif part.strip():
+            texts.append(part.strip())
+    if not texts:
+        raise PolicyError("no policy given; name some, separated by commas, as in fifo,srsf")
+    return [parse_policy(one) for one in texts]
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """`; did you mean ...?` where a known name is close."""
+    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def _value(source: str, parameter: Parameter, text: str) -> Value:
+    where = f"policy {source}, parameter {parameter.name}"
+    if parameter.choices:
+        if text not in parameter.choices:
+            raise PolicyError(
+                f"{where}: {text!r} is none of {', '.join(parameter.choices)}{nearest(text, parameter.choices)}"
+            )
+        return text
+    numbers = tuple(_number(where, piece) for piece in text.split("+")) if parameter.is_list else None
+    if numbers is not None:
+        for number in numbers:
+            _check_range(where, parameter, float(number))
+        return numbers
+    number = float(_number(where, text))
+    _check_range(where, parameter, number)
+    return number
+
+
+def _number(where: str, text: str) -> Fraction:
+    try:
+        number = Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        raise PolicyError(f"{where}: {text!r} is not a number or a fraction") from None
+    return number
+
+
+def _check_range(where: str, parameter: Parameter, number: float) -> None:
+    if not parameter.low <= number <= parameter.high:
+        if math.isinf(parameter.high):
+            raise PolicyError(f"{where}: {number:g} is below {parameter.low:g}")
+        raise PolicyError(f"{where}: {number:g} is not between {parameter.low:g} and {parameter.high:g}")
+
+
+def _text(value: Value | None) -> str:
+    if isinstance(value, tuple):
+        return "+".join(str(number) for number in value)
+    if isinstance(value, float):
+        return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    return str(value)

@@ -1,0 +1,25 @@
+"""Shortest remaining time first (the published simulator's `SRTF`)."""
+
+from __future__ import annotations
+
+from betimes.core.columns import Floats, Ints, View
+from betimes.core.kernel import kernel
+from betimes.policies.hooks import Policy
+
+
+@kernel
+def remaining_time(view: View, now: float, chosen: Ints, key: Floats) -> None:
+    """Seconds the job still needs at full width: r / s(d), spec 1.5."""
+    jobs = view.jobs
+    for k in range(len(chosen)):
+        job = chosen[k]
+        key[k] = jobs.remaining[job] / jobs.full_speed[job]
+
+
+srtf = Policy(
+    name="srtf",
+    summary="The job that needs the least further time at full width goes first.",
+    question="Which order gives short completion times?",
+    paper="Schrage and Miller (1966); optimal for mean completion time on one unit",
+    rank=remaining_time,
+)

@@ -1,0 +1,28 @@
+"""What to tell somebody whose policy decided something that the core refuses."""
+
+from __future__ import annotations
+
+from betimes.core import transitions
+from betimes.errors import PolicyViolation
+
+REASONS = {
+    transitions.TOO_MANY_UNITS: "granted more units than the pool has",
+    transitions.NOT_A_NUMBER: "granted a number of units that is not positive",
+    transitions.BELOW_MINIMUM: "granted fewer units than the job's minimum",
+    transitions.ABOVE_MAXIMUM: "granted more units than the job can use",
+    transitions.NOT_WHOLE: "granted a fraction of a unit in a pool of whole units",
+    transitions.NAMED_TWICE: "named a job twice in one decision",
+    transitions.NOT_ACTIVE: "named a slot that holds no active job",
+    transitions.BAD_WAKEUP: "asked to be woken up at a time that is not in the future",
+    transitions.BAD_GROUP: "put a job into a group that does not exist",
+    transitions.BAD_KEY: "ranked a job with a key that is not a number",
+}
+"""Words for every reason why the core refuses a decision."""
+
+
+def violation(policy: str, reason: int, job: object, time_s: float) -> PolicyViolation:
+    """The error for a refused decision, naming policy, job and time."""
+    about = f", job {job}" if job is not None else ""
+    return PolicyViolation(
+        f"policy {policy} at {time_s:g} s{about}: {REASONS[reason]}; nothing was changed"
+    )

@@ -1,0 +1,247 @@
+"""Weighted fair queueing over size classes: PCS (OSDI 2024, section 4; spec 1.5 and 1.8).
+
+Jobs are put into classes by size. Classes share the units by weight; inside a class jobs are served in order of
+submission, each capped where its efficiency falls below zeta_min. What a class leaves over goes to the jobs of
+the class with a cap relaxed by delta, again and again; what it cannot use at all goes to the other classes.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import cast
+
+import numpy as np
+
+from betimes.core.columns import HEAD, TAIL, Floats, Grants, View
+from betimes.core.kernel import kernel
+from betimes.errors import PolicyError
+from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value
+from betimes.policies.wfq_classes import exponential_weights, thresholds_by_variation
+
+# View.params: the number of relaxations of the cap after which it is the job's demand, then all thresholds (the
+# last one infinite), then all weights. View.table: caps by (relaxations so far x curve, max_units).
+RELAXATIONS = 0
+FIRST_THRESHOLD = 1
+
+ENOUGH_ROUNDS = 100  # of dividing what satisfied classes leave; each satisfies one class or ends it
+NEARLY_NOTHING = 1e-9  # of a unit: what rounding leaves of a share
+
+
+@kernel
+def size_class(view: View, job: int) -> int:
+    """The first class whose threshold the believed size does not exceed."""
+    group = 0
+    while view.jobs.size[job] > view.params[FIRST_THRESHOLD + group]:
+        group += 1
+    return group
+
+
+@kernel
+def share_by_class(view: View, now: float, grants: Grants) -> float:
+    """Divide the units among the classes by weight, and inside each class in order of submission."""
+    classes = len(view.queue.demand)
+    share = np.zeros(classes)
+    class_shares(view, share)
+    count = 0
+    left = 0.0
+    for group in range(classes):
+        if share[group] > 0.0:
+            count, over = _serve_class(view, grants, group, share[group], count)
+            left += over
+    if left > NEARLY_NOTHING:
+        count = _offer_rest(view, grants, count, left)
+    grants.count[0] = count
+    return math.inf
+
+
+@kernel
+def class_shares(view: View, share: Floats) -> None:
+    """Units of each class: its weight's part, or its demand if that is less and the rest goes to the others."""
+    classes = len(share)
+    demand, units = view.queue.demand, view.machine.units
+    part = np.empty(classes)
+    total = 0.0
+    for group in range(classes):
+        part[group] = view.params[FIRST_THRESHOLD + classes + group] * units if demand[group] > 0.0 else 0.0
+        total += part[group]
+    if total == 0.0:
+        return
+    left = units
+    for _ in range(ENOUGH_ROUNDS):
+        # Classes that want no more than their part are satisfied; the rest of them divide what remains.
+        satisfied = False
+        remaining, weight = left, 0.0
+        for group in range(classes):
+            if part[group] > 0.0:
+                if demand[group] <= left * (part[group] / total):
+                    share[group] = demand[group]
+                    part[group] = 0.0
+                    remaining -= share[group]
+                    satisfied = True
+                else:
+                    weight += part[group]
+        left, total = remaining, weight
+        if not satisfied or total == 0.0:
+            break
+    for group in range(classes):
+        if part[group] > 0.0:
+            share[group] = left * (part[group] / total)
+    if not view.machine.fractional:
+        _round_shares(view, share)
+
+
+@kernel
+def _round_shares(view: View, share: Floats) -> None:
+    """Whole units, the largest remainders rounded up, ties to the class of smaller jobs."""
+    total, whole = 0.0, 0.0
+    for group in range(len(share)):
+        total += share[group]
+        whole += math.floor(share[group] + NEARLY_NOTHING)
+    spare = math.floor(total + NEARLY_NOTHING) - whole
+    remainder = np.empty(len(share))
+    for group in range(len(share)):
+        floor = math.floor(share[group] + NEARLY_NOTHING)
+        remainder[group] = share[group] - floor if share[group] < view.queue.demand[group] else -1.0
+        share[group] = floor
+    while spare > 0.0:
+        largest = 0
+        for group in range(1, len(share)):
+            if remainder[group] > remainder[largest] + NEARLY_NOTHING:
+                largest = group
+        share[largest] += 1.0
+        remainder[largest] = -1.0
+        spare -= 1.0
+
+
+@kernel
+def _serve_class(view: View, grants: Grants, group: int, share: float, first: int) -> tuple[int, float]:
+    """Hand `share` units to the class, from grants[first] on; returns where the grants end and what is left."""
+    jobs, line = view.jobs, view.queue.order[group]
+    head, tail = view.queue.ends[group, HEAD], view.queue.ends[group, TAIL]
+    curves = view.speedup.shape[0]
+    relaxations = int(view.params[RELAXATIONS])
+    for relaxed in range(relaxations + 1):
+        left, count = share, first
+        for place in range(head, tail):
+            job = line[place]
+            cap = jobs.max_units[job]
+            if relaxed < relaxations:
+                cap = max(view.table[relaxed * curves + jobs.curve[job], cap], jobs.min_units[job])
+            units = min(left, float(cap))
+            if units >= jobs.least[job] and units > 0.0:
+                grants.job[count] = job
+                grants.units[count] = units
+                count += 1
+                left -= units
+                if left <= NEARLY_NOTHING:
+                    return count, 0.0
+    return count, left
+
+
+@kernel
+def _offer_rest(view: View, grants: Grants, served: int, left: float) -> int:
+    """Units that minimum widths left over: to whoever can use them, class by class in order of submission."""
+    jobs = view.jobs
+    count, at = served, 0
+    for group in range(len(view.queue.demand)):
+        for place in range(view.queue.ends[group, HEAD], view.queue.ends[group, TAIL]):
+            job = view.queue.order[group, place]
+            if at < served and grants.job[at] == job:
+                more = min(left, jobs.max_units[job] - grants.units[at])
+                grants.units[at] += more
+                left -= more
+                at += 1
+            else:
+                units = min(left, float(jobs.max_units[job]))
+                if units > 0.0 and units >= jobs.least[job]:
+                    grants.job[count] = job
+                    grants.units[count] = units
+                    count += 1
+                    left -= units
+    return count
+
+
+def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:
+    thresholds = _thresholds(values, setting)
+    weights = _weights(values, len(thresholds) + 1)
+    caps = _cap_tables(
+        setting.speedup, float(cast(float, values["zeta_min"])), float(cast(float, values["delta"])),
+        values["cap"] == "first-violation",
+    )
+    relaxations = len(caps) // len(setting.speedup)
+    params = [float(relaxations), *thresholds, math.inf, *(float(w) for w in weights)]
+    return Prepared(np.array(params), caps if relaxations else np.zeros((1, 1), dtype=np.int64), len(weights))
+
+
+def _thresholds(values: dict[str, Value | None], setting: Setting) -> tuple[float, ...]:
+    given = cast("tuple[Fraction, ...] | None", values["thresholds"])
+    if given is None:
+        published = values["classes"] == "published"
+        return thresholds_by_variation(setting.sizes, cast(float, values["T"]), published)
+    ends = tuple(float(t) for t in given)
+    if any(b <= a for a, b in zip(ends, ends[1:], strict=False)):
+        raise PolicyError("policy wfq, parameter thresholds: they must increase")
+    return ends
+
+
+def _weights(values: dict[str, Value | None], classes: int) -> tuple[Fraction, ...]:
+    given = cast("tuple[Fraction, ...] | None", values["weights"])
+    if given is None:
+        return exponential_weights(cast(float, values["W"]), classes)
+    if len(given) != classes:
+        raise PolicyError(
+            f"policy wfq, parameter weights: {len(given)} given for {classes} classes; "
+            "there is one class more than there are thresholds"
+        )
+    total = sum(given, Fraction(0))
+    return tuple(w / total for w in given)
+
+
+def _cap_tables(speedup: Floats, zeta_min: float, delta: float, first_violation: bool) -> np.ndarray:
+    """Caps by efficiency for zeta_min, zeta_min - delta, ... until no curve is capped any more.
+
+    Returns (relaxations x curves, widest + 1); entry [k c + i, d] caps a job of curve i that can use d units.
+    """
+    curves, widest = speedup.shape[0], speedup.shape[1] - 1
+    units = np.arange(1, widest + 1)
+    efficiency = speedup[:, 1:] / units
+    tables: list[np.ndarray] = []
+    zeta = zeta_min
+    while np.any(efficiency < zeta):
+        table = np.zeros((curves, widest + 1), dtype=np.int64)
+        for curve in range(curves):
+            enough = efficiency[curve] >= zeta
+            if first_violation:
+                reach = widest if enough.all() else int(np.argmin(enough))
+                table[curve, 1:] = np.minimum(units, reach)
+            else:
+                table[curve, 1:] = np.maximum(1, np.maximum.accumulate(np.where(enough, units, 0)))
+        tables.append(table)
+        zeta -= delta
+    return np.concatenate(tables) if tables else np.zeros((0, widest + 1), dtype=np.int64)
+
+
+wfq = Policy(
+    name="wfq",
+    summary="Classes of jobs by size share the units by weight; each class in order of submission.",
+    question="Which trade-off between speed, fairness and predictability do you want?",
+    paper="PCS (OSDI 2024), sections 4 and 5",
+    parameters=(
+        Parameter("thresholds", "largest size of each class but the last, seconds on one unit", None, low=0.0,
+                  is_list=True),
+        Parameter("T", "without thresholds: largest squared coefficient of variation in a class", 2.0, low=0.0),
+        Parameter("classes", "how T makes classes: ours, or as published (spec D8)", "exact",
+                  choices=("exact", "published")),
+        Parameter("weights", "share of each class, that of the smallest jobs first", None, low=1e-9, is_list=True),
+        Parameter("W", "without weights: class i weighs e^(-iW)", 1.0, low=-10.0, high=10.0),
+        Parameter("zeta_min", "efficiency below which a job is given no more units", 0.5, low=0.0, high=1.0),
+        Parameter("delta", "step by which the efficiency asked for is relaxed", 0.1, low=1e-3, high=1.0),
+        Parameter("cap", "where efficiency is not monotone: stop at the first violation, or the largest width",
+                  "first-violation", choices=("first-violation", "largest")),
+    ),
+    classify=size_class,
+    allocate=share_by_class,
+    reads_progress=False,
+    prepare=_prepare,
+)

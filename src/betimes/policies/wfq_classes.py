@@ -1,0 +1,69 @@
+"""The two rules that make weighted fair queueing a matter of two numbers (PCS, section 4.2; spec 1.8).
+
+Thresholds: sorted by size, jobs share a class while the squared coefficient of variation of its sizes stays at
+or below T. Weights: class i has e^(-iW), rounded to a thousandth.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+
+from betimes.core.columns import Floats
+from betimes.errors import PolicyError
+
+
+def thresholds_by_variation(sizes: Floats, most: float, published: bool = False) -> tuple[float, ...]:
+    """The upper ends of all classes but the last, so that each has a squared coefficient of variation <= `most`.
+
+    sizes: seconds on one unit, any order. The job that would break the bound opens the next class; with
+    `published`, as the released code has it, that job counts in neither class and thresholds are cut to whole
+    seconds (PCS release, `wfq_tuner.py`; spec D8).
+    """
+    ordered = np.sort(np.asarray(sizes, dtype=np.float64))
+    ends: list[float] = []
+    count, mean, squares = 0, 0.0, 0.0
+    for index, size in enumerate(ordered):
+        step = size - mean
+        grown = mean + step / (count + 1)
+        spread = squares + step * (size - grown)
+        # Welford's recurrence; variance / mean^2 of the class with this job in it
+        if count > 0 and spread / (count + 1) > most * grown * grown:
+            last = float(ordered[index - 1])
+            end = float(int(last)) if published else last
+            if not ends or end > ends[-1]:
+                ends.append(end)
+            count, mean, squares = (0, 0.0, 0.0) if published else (1, float(size), 0.0)
+        else:
+            count, mean, squares = count + 1, grown, spread
+    return tuple(ends)
+
+
+def largest_variation(sizes: Floats) -> float:
+    """The largest squared coefficient of variation of any prefix of the sorted sizes: T beyond it makes one class."""
+    ordered = np.sort(np.asarray(sizes, dtype=np.float64))
+    count = np.arange(1, len(ordered) + 1)
+    mean = np.cumsum(ordered) / count
+    variance = np.cumsum(ordered * ordered) / count - mean * mean
+    return float(np.max(variance / (mean * mean)))
+
+
+def exponential_weights(decay: float, classes: int) -> tuple[Fraction, ...]:
+    """Weights proportional to e^(-i decay), rounded to thousandths and made to sum to one; class 0: the smallest.
+
+    Raises PolicyError where a weight rounds to nothing: such a class would never run.
+    """
+    raw = [math.exp(-decay * i) for i in range(classes)]
+    total = sum(raw)
+    rounded = [Fraction(round(value / total, 3)).limit_denominator(1000) for value in raw]
+    if min(rounded) <= 0:
+        raise PolicyError(
+            f"policy wfq, parameter W: with {decay:g} and {classes} classes a class has less than a thousandth; "
+            "choose a W nearer to 0 or a larger T"
+        )
+    whole = sum(rounded, Fraction(0))
+    weights = [value / whole for value in rounded]
+    weights[-1] = 1 - sum(weights[:-1], Fraction(0))
+    return tuple(weights)
