@@ -40,7 +40,10 @@ def main() -> int:
         pip = [str(Path(folder, "bin", "python")), "-m", "pip", "--disable-pip-version-check"]
         subprocess.run([*pip, "install", "--quiet", *wanted], check=True)
         subprocess.run([*pip, "check"], check=True, stdout=subprocess.DEVNULL)
-        frozen = subprocess.run([*pip, "freeze"], check=True, text=True, stdout=subprocess.PIPE).stdout
+        frozen = subprocess.run(
+            [*pip, "freeze", "--all", "--exclude", "pip"], check=True, text=True, stdout=subprocess.PIPE
+        ).stdout
+    # --all, since setuptools, which pip otherwise takes for granted, is a dependency like any other.
     pins = sorted(frozen.splitlines(), key=lambda pin: pin.partition("==")[0].lower())
     if strange := [pin for pin in pins if "==" not in pin]:
         print(f"Not a plain version, so not for every machine: {strange}", file=sys.stderr)
