@@ -1,0 +1,60 @@
+"""Workloads by name: `generate("workload-3:jobs=3000,load=0.8", units=64, seed=1)`.
+
+A specification is a generator's name and, after a colon, its parameters: `name=value` joined by commas.
+`GENERATORS` lists every generator with its parameters, for the command line and the reference pages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from betimes.errors import InputError
+from betimes.workload.generators import demo, pcs, synthetic
+from betimes.workload.generators.parameters import Generator, Value
+from betimes.workload.speedup import did_you_mean
+from betimes.workload.workload import Workload
+
+GENERATORS: dict[str, Generator] = {
+    generator.name: generator for generator in (demo.GENERATOR, synthetic.GENERATOR, *pcs.GENERATORS)
+}
+
+
+def is_spec(text: str) -> bool:
+    """Whether a text begins with a generator's name, so that it is not (only) a file's."""
+    return text.partition(":")[0] in GENERATORS
+
+
+def parse_spec(spec: str) -> tuple[Generator, dict[str, Value]]:
+    """The generator that a specification names and the values of all its parameters; raises InputError."""
+    name, colon, rest = spec.strip().partition(":")
+    if name not in GENERATORS:
+        raise InputError(
+            f"no generator {name!r}{did_you_mean(name, tuple(GENERATORS))}; there are {', '.join(GENERATORS)}"
+        )
+    given: dict[str, str] = {}
+    for part in rest.split(",") if colon else []:
+        key, equals, text = (piece.strip() for piece in part.partition("="))
+        if not key or not equals:
+            raise InputError(
+                f"generator {name}: expected name=value joined by commas, got {part!r} in {spec!r}"
+            )
+        if key in given:
+            raise InputError(f"generator {name}: parameter {key} is given twice in {spec!r}")
+        given[key] = text
+    return GENERATORS[name], GENERATORS[name].read(given)
+
+
+def generate(spec: str, *, units: int, seed: int = 0) -> Workload:
+    """The workload of a specification on a machine of `units` units; the same for the same arguments.
+
+    Its name is the specification. Raises InputError naming generator, parameter and what was expected.
+    """
+    if units < 1:
+        raise InputError(f"a workload is generated for a machine of at least 1 unit, got {units}")
+    if seed < 0:
+        raise InputError(f"expected a seed from 0, got {seed}")
+    generator, values = parse_spec(spec)
+    made = generator.function(units=units, seed=seed, **values)
+    said = {"generator": spec.strip(), "units": str(units), "seed": str(seed)}
+    notes = replace(made.notes, format=made.notes.format or "generated", header={**made.notes.header, **said})
+    return replace(made, name=spec.strip(), notes=notes)
