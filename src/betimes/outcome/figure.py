@@ -74,14 +74,14 @@ def drawing(path: str | Path, width_in: float, height_in: float) -> Iterator[Fig
         metadata = {"Date": None} if form == "svg" else None
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            figure.savefig(stage, format=form, dpi=150, metadata=metadata)
-            stage.replace(target)
+            try:
+                figure.savefig(stage, format=form, dpi=150, metadata=metadata)
+                stage.replace(target)
+            finally:
+                stage.unlink(missing_ok=True)
         except OSError as error:
-            raise InputError(
-                f"{path}: cannot write the picture ({error.strerror}); choose another"
-            ) from error
-        finally:
-            stage.unlink(missing_ok=True)
+            reason = error.strerror or str(error)
+            raise InputError(f"{path}: cannot write the picture ({reason}); choose another place") from error
 
 
 def scale_x(axes: Axes, kind: Kind, name: str, values: Sequence[Array]) -> None:
@@ -132,8 +132,8 @@ def scaled_ticks(axes: Axes, unit: float) -> None:
 
 def _scale_with_zero(axes: Axes, linear_to: float, high: float, ticks: dict[float, str]) -> None:
     axes.set_xscale("symlog", linthresh=linear_to, linscale=0.4)
-    axes.set_xlim(-0.12 * linear_to, high * 1.15)
-    _set_ticks(axes, ticks)
+    _set_ticks(axes, ticks)  # which may widen the limits: these come after
+    axes.set_xlim(-0.12 * linear_to, max(high * 1.15, linear_to))
 
 
 def _set_ticks(axes: Axes, ticks: dict[float, str]) -> None:

@@ -16,6 +16,7 @@ from betimes.outcome.summary import WHOLE, job_metric, selected
 from betimes.outcome.units import TIME_UNITS, humanise_s, short_names, time_unit
 
 MOST_ROWS = 60
+_READABLE = 0.4  # of a row: the lowest bar that a number fits into
 _MOST_STEPS = 1500  # finer than a screen or a page shows, and it keeps SVG files small
 
 
@@ -101,7 +102,8 @@ def plot_timeline(result: Result, path: str | Path) -> None:
         upper.set_ylim(0, 1.05 * result.units)
         upper.set_ylabel(f"Units in use (of {result.units:,})")
         lower.set_ylim(0, max(1.0, 1.05 * float(waiting[1].max())))
-        lower.yaxis.get_major_locator().set_params(integer=True)
+        for axes in (upper, lower):
+            axes.yaxis.get_major_locator().set_params(integer=True)
         lower.set_ylabel("Jobs waiting")
         lower.set_xlim(0, end_s - first_s)
         unit = time_unit([end_s - first_s])
@@ -137,20 +139,26 @@ def plot_allocations(result: Result, path: str | Path) -> None:
         axes.barh(
             middle, length_s, height, start_s, color=colours, edgecolor="white", linewidth=0.6, zorder=3
         )
-        for i in np.flatnonzero((length_s > 0.025 * (end_s - first_s)) & (height > 0.4)).tolist():
-            at = (start_s[i] + length_s[i] / 2, middle[i])
-            axes.annotate(
-                f"{segments.units[i]:.3g}", at, color="white", fontsize=8, ha="center", va="center", zorder=4
-            )
+        for i in np.flatnonzero(height > _READABLE).tolist():
+            text = f"{segments.units[i]:.3g}"
+            if length_s[i] > (0.012 + 0.012 * len(text)) * (end_s - first_s):
+                at = (start_s[i] + length_s[i] / 2, middle[i])
+                ink = "white" if colours[i] in COLOURS[:3] else "black"
+                axes.annotate(text, at, color=ink, fontsize=8, ha="center", va="center", zorder=4)
         submitted = {"marker": "|", "color": "black", "markersize": 10, "markeredgewidth": 1.6}
         axes.plot(submit_s, rows + 0.2, linestyle="", label="submitted", zorder=5, **submitted)
         if np.isfinite(predicted_s).any():
             promised = {"marker": "D", "color": "white", "markeredgecolor": "black", "markersize": 5}
             axes.plot(
-                predicted_s, rows, linestyle="", label="finish predicted at arrival", zorder=5, **promised
+                predicted_s,
+                rows + 0.42,
+                linestyle="",
+                label="finish predicted at arrival",
+                zorder=5,
+                **promised,
             )
         axes.set_yticks(rows, [str(name) for name in jobs.job_id.tolist()])
-        axes.set_ylim(n - 0.4, -0.6)
+        axes.set_ylim(n - 0.35, -0.6)
         axes.grid(axis="y", visible=False)
         axes.set_ylabel("Job")
         last_s = float(np.nanmax(np.append(predicted_s[np.isfinite(predicted_s)], end_s - first_s)))
@@ -188,7 +196,8 @@ def _segments(result: Result) -> SegmentColumns:
 
 
 def _span(result: Result, segments: SegmentColumns) -> tuple[float, float]:
-    return float(result.jobs.submit_s.min()), float(segments.end_s.max())
+    submit_s = result.jobs.submit_s
+    return float(submit_s[0]), float(max(segments.end_s.max(), submit_s[-1]))
 
 
 def _title(who: str, results: Sequence[Result], counts: list[int]) -> str:

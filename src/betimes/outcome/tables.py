@@ -104,13 +104,12 @@ def result_table(summary: Summary) -> Table:
 def comparison_table(summaries: Sequence[Summary], width: int | None = None) -> Table:
     """Several policies, a row each; one unit a column, the best of a column starred.
 
-    Figures may be numbers or `Interval`s (shown with their half-width). `JCT over best` is the
-    mean JCT over the smallest among them. Columns leave, least important first, until the table fits
-    `width` characters; the caption counts them.
+    Figures may be numbers or `Interval`s (shown with their half-width). `JCT over best` is the mean JCT over
+    the smallest among them. Columns leave, least important first, until the table fits `width` characters;
+    the caption counts them.
     """
     summaries = _over_best(summaries)
-    columns = [c for c in COLUMNS if c.key not in _ONE_RESULT_ONLY and not _is_idle(c, summaries)]
-    columns = [c for c in columns if any(s.get(c.key) is not None for s in summaries)]
+    columns = _columns(summaries)
     kept = list(columns)
     table = _comparison(summaries, kept, 0)
     while width is not None and len(kept) > 1 and _natural_width(table) > width:
@@ -157,7 +156,8 @@ def show(summaries: Sequence[Summary], file: IO[str] | None = None, width: int |
     table = comparison_table(summaries, None if piped else console.width)
     if piped:
         console.width = max(console.width, _natural_width(table))
-    if len(table.columns) <= _FEWEST_COLUMNS or _natural_width(table) > console.width:
+    fewest = min(_FEWEST_COLUMNS, len(_columns(summaries)))
+    if len(table.columns) - 1 < fewest or _natural_width(table) > console.width:
         _print(console, comparison_list(summaries))
     else:
         _print(console, table)
@@ -165,6 +165,12 @@ def show(summaries: Sequence[Summary], file: IO[str] | None = None, width: int |
     for name, policy in zip(short_names(policies), policies, strict=True):
         if name != policy:
             console.print(f"{name} = {policy}", markup=False, soft_wrap=True)
+
+
+def _columns(summaries: Sequence[Summary]) -> list[Column]:
+    """The columns in which a comparison has something to show."""
+    wanted = (c for c in COLUMNS if c.key not in _ONE_RESULT_ONLY and not _is_idle(c, summaries))
+    return [c for c in wanted if any(s.get(c.key) is not None for s in summaries)]
 
 
 def _comparison(summaries: Sequence[Summary], columns: Sequence[Column], left_out: int) -> Table:
@@ -196,17 +202,19 @@ def _comparison(summaries: Sequence[Summary], columns: Sequence[Column], left_ou
 def _cells(summaries: Sequence[Summary], column: Column, unit: str) -> list[str]:
     """The column's texts, all with the same number of decimals."""
     scale = {"time": 1 / TIME_UNITS[unit or "s"], "percent": 100.0}.get(column.kind, 1.0)
-    places = 0 if column.kind == "count" else decimals([m * scale for m in _means(summaries, column)])
-    places = {"percent": min(places, 2), "usd": 2}.get(column.kind, places)
     sign = {"percent": " %", "usd": " $"}.get(column.kind, "")
+    values = [summary.get(column.key) for summary in summaries]
+    spread = any(isinstance(value, Interval) and value.half_width > 0 for value in values)
+    places = decimals([mean * scale for mean in _means(summaries, column)], whole=not spread)
+    if column.kind == "count":
+        places = 1 if spread else 0
+    places = {"percent": min(places, 2), "usd": 2}.get(column.kind, places)
     cells: list[str] = []
-    for summary in summaries:
-        value = summary.get(column.key)
+    for value in values:
         if value is None or not math.isfinite(_mean(value)):
             cells.append("-")
         elif isinstance(value, Interval) and value.half_width > 0:
-            half = decimals([value.half_width * scale], digits=2) if column.kind == "count" else places
-            cells.append(f"{value.mean * scale:,.{half}f} ± {value.half_width * scale:,.{half}f}{sign}")
+            cells.append(f"{value.mean * scale:,.{places}f} ± {value.half_width * scale:,.{places}f}{sign}")
         else:
             cells.append(f"{_mean(value) * scale:,.{places}f}{sign}")
     return cells

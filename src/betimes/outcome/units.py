@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 TIME_UNITS = {"d": 86400.0, "h": 3600.0, "min": 60.0, "s": 1.0, "ms": 1e-3, "us": 1e-6}
 
@@ -32,18 +32,24 @@ def time_unit(values_s: Iterable[float]) -> str:
     return "us"
 
 
-def decimals(values: Iterable[float], digits: int = 3) -> int:
-    """Decimal places, 0 to 4, that show `digits` digits of the smallest value but zero."""
+def decimals(values: Iterable[float], whole: bool = True) -> int:
+    """Decimal places, 0 to 4, that show three digits of the smallest value but zero.
+
+    Whole numbers need none, unless `whole` is False because something else stands beside them.
+    """
     sizes = [abs(v) for v in values if math.isfinite(v) and v != 0]
-    if not sizes or all(v == int(v) for v in sizes):
+    if not sizes or (whole and all(v == int(v) for v in sizes)):
         return 0
-    return min(4, max(0, digits - 1 - math.floor(math.log10(min(sizes)))))
+    return min(4, max(0, 2 - math.floor(math.log10(min(sizes)))))
 
 
-def short_names(policies: list[str]) -> list[str]:
-    """Names for tables and legends: without parameters, numbered where two would be the same."""
-    bases = [policy.split(":", 1)[0] for policy in policies]
-    names: list[str] = []
-    for i, base in enumerate(bases):
-        names.append(base if bases.count(base) == 1 else f"{base} ({bases[: i + 1].count(base)})")
-    return names
+def short_names(policies: Sequence[str]) -> list[str]:
+    """Names for tables and legends: no parameters, no folders, numbered where two would be the same."""
+    bases: list[str] = []
+    for policy in policies:
+        name, _, parameters = policy.rpartition(":")
+        bases.append((name if "=" in parameters else policy).rsplit("/", 1)[-1])
+    return [
+        base if bases.count(base) == 1 else f"{base} ({bases[: i + 1].count(base)})"
+        for i, base in enumerate(bases)
+    ]
