@@ -1,1 +1,41 @@
+"""What is to run: `Job`, the columnar `Workload`, and the readers of traces.
 
+The names below are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from betimes.workload.job import Job
+    from betimes.workload.notes import Notes
+    from betimes.workload.readers.registry import FORMATS, read_trace
+    from betimes.workload.workload import Workload
+    from betimes.workload.writing import to_csv, to_parquet, write
+
+__all__ = ["FORMATS", "Job", "Notes", "Workload", "read_trace", "to_csv", "to_parquet", "write"]
+
+_HOME = {
+    "FORMATS": "betimes.workload.readers.registry",
+    "Job": "betimes.workload.job",
+    "Notes": "betimes.workload.notes",
+    "Workload": "betimes.workload.workload",
+    "read_trace": "betimes.workload.readers.registry",
+    "to_csv": "betimes.workload.writing",
+    "to_parquet": "betimes.workload.writing",
+    "write": "betimes.workload.writing",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,78 @@
+"""The canonical columns of a workload, declared once for the code, the files and the documentation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Texts = NDArray[np.str_]
+AnyColumn = NDArray[Any]
+
+COMPLETED, FAILED, CANCELLED, UNKNOWN = 1, 0, 5, -1
+BEST_EFFORT, TRIAL = 0, 1
+LINEAR = "linear"
+
+# Text columns are fixed-width arrays, so one absurdly long value would cost its length in every row.
+MOST_CHARACTERS = 256
+# Beyond these a value is a mistake, and products of time and units could overflow.
+MOST_S = 1e15
+MOST_UNITS = 10**9
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One canonical column: `default` is what a missing value becomes, None where there must be one."""
+
+    name: str
+    dtype: str
+    unit: str
+    default: float | int | str | None
+    meaning: str
+
+
+CANONICAL: tuple[Column, ...] = (
+    Column(
+        "job_id", "int64 or text", "", None, "unique name of the job; whole numbers where all of them are"
+    ),
+    Column("submit_s", "float64", "s", None, "time of submission, as in the trace; 0 or later"),
+    Column("work_s", "float64", "s", None, "run time on one unit; above 0"),
+    Column("min_units", "int64", "units", 1, "fewest units it runs on; rigid jobs: equal to max_units"),
+    Column("max_units", "int64", "units", None, "most units it can use"),
+    Column("curve", "int32 code", "", LINEAR, "name of its speed-up curve"),
+    Column(
+        "estimate_s", "float64", "s", float("nan"), "run time the user asked for, at max_units; NaN: unknown"
+    ),
+    Column("user", "int64", "", -1, "who submitted it; -1: unknown"),
+    Column("status", "int8", "", UNKNOWN, "how it ended: 1 completed, 0 failed, 5 cancelled, -1 unknown"),
+    Column("qos", "int8", "", BEST_EFFORT, "0 best-effort, 1 trial"),
+    Column("cpu", "float64", "cores/unit", float("nan"), "cores each unit needs; NaN: unknown"),
+    Column("memory_gib", "float64", "GiB/unit", float("nan"), "memory each unit needs; NaN: unknown"),
+    Column("gpu", "float64", "GPUs/unit", float("nan"), "GPUs each unit needs; NaN: unknown"),
+)
+CANONICAL_NAMES: tuple[str, ...] = tuple(column.name for column in CANONICAL)
+
+# Names with a meaning in files, which no further column may take.
+RESERVED_NAMES = frozenset(CANONICAL_NAMES) | {"run_s", "user_name"}
+
+
+def coded(names: Texts | list[str]) -> tuple[Integers, tuple[str, ...]]:
+    """Codes of names in the order in which they first appear, and the table of names."""
+    table: dict[str, int] = {}
+    codes = np.fromiter((table.setdefault(str(name), len(table)) for name in names), np.int64, len(names))
+    return codes, tuple(table)
+
+
+def recoded(codes: NDArray[Any], names: tuple[str, ...]) -> tuple[Integers, tuple[str, ...]]:
+    """The same names in sorted order without the unused ones, and codes to match; -1 stays -1."""
+    used = np.unique(codes[codes >= 0])
+    kept = tuple(sorted({names[int(code)] for code in used}))
+    place = {name: index for index, name in enumerate(kept)}
+    lookup = np.full(len(names) + 1, -1, np.int64)
+    for code in used:
+        lookup[int(code)] = place[names[int(code)]]
+    return lookup[np.where(codes >= 0, codes, len(names))], kept

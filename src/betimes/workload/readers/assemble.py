@@ -1,0 +1,128 @@
+"""From chunks of columns to a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from betimes.errors import InputError, TraceError
+from betimes.workload.columns import UNKNOWN, AnyColumn, coded
+from betimes.workload.notes import Notes
+from betimes.workload.readers.rows import Rows, identifiers, numeric
+from betimes.workload.readers.source import Source
+from betimes.workload.readers.tally import Tally
+from betimes.workload.validation import repeated
+from betimes.workload.workload import Workload
+
+
+class Assembly:
+    """Collects the good rows of each chunk; `workload` joins them, one column at a time to spare memory."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, list[AnyColumn]] = {}
+        self._extra: list[str] = []
+
+    def add(
+        self,
+        rows: Rows,
+        columns: Mapping[str, AnyColumn | Sequence[str]],
+        extra: Mapping[str, AnyColumn | Sequence[str]] | None = None,
+    ) -> None:
+        """Keep the good rows of these columns (full length; lists are text, `job_id` and `user` possibly
+        numbers).
+        """
+        extra = extra or {}
+        self._extra = list(extra)
+        for name, values in (("line", rows.lines), *columns.items(), *extra.items()):
+            if isinstance(values, np.ndarray):
+                kept = values[rows.good]
+            else:
+                texts = [value for value, good in zip(values, rows.good, strict=True) if good]
+                kept = identifiers(texts) if name == "job_id" else np.array(texts, np.str_)
+            self._parts.setdefault(name, []).append(kept)
+
+    def workload(
+        self,
+        source: Source,
+        tally: Tally,
+        trace_format: str,
+        *,
+        header: Mapping[str, str] | None = None,
+        name: str = "",
+        guess: Collection[str] = (),
+        dated: bool = False,
+        **whole: Any,
+    ) -> Workload:
+        """Join the chunks; `whole` are further arguments of `Workload.from_columns`.
+
+        `guess` names further text columns to turn into numbers where every cell is one. `dated` submissions
+        are Unix seconds, and become seconds since the first of them, which the header keeps as UnixStartTime.
+
+        Raises TraceError where an id is used twice (unless such rows are skipped) and where no job is left.
+        """
+        made = {key: self._joined(key) for key in list(self._parts)}
+        lines = made.pop("line", np.empty(0, np.int64))
+        made = _without_repeats(made, lines, tally)
+        if not len(made.get("job_id", ())):
+            left_out = tally.told()
+            why = f"no job is left to run ({left_out})" if left_out else "there is no job in the file"
+            raise TraceError(f"{why}: expected at least one", source.path)
+        header = dict(header or {})
+        if dated:
+            start_s = float(made["submit_s"].min())
+            made["submit_s"] = made["submit_s"] - start_s
+            header["UnixStartTime"] = f"{start_s:.15g}"
+        if len(made["submit_s"]) > 1 and bool((np.diff(made["submit_s"]) < 0).any()):
+            tally.warnings.append("the rows are not in order of submission; sorted")
+        extra = {key: made.pop(key) for key in self._extra}
+        extra |= {key: numeric(extra[key]) for key in guess}
+        if made.get("user", lines).dtype.kind == "U":
+            made["user"], whole["user_names"] = _users(made["user"])
+        notes = Notes(trace_format, dict(tally.skipped), tuple(tally.warnings), header)
+        try:
+            return Workload.from_columns(name=name or source.stem, extra=extra, notes=notes, **made, **whole)
+        except TraceError:
+            raise
+        except InputError as error:
+            raise TraceError(str(error), source.path) from error
+
+    def _joined(self, name: str) -> AnyColumn:
+        parts = self._parts.pop(name)
+        if len({part.dtype.kind for part in parts if len(part)}) > 1:
+            # Ids that looked like whole numbers in one chunk only; their text form is the canonical one.
+            parts = [part.astype(np.str_) for part in parts if len(part)]
+        elif len(parts) > 1:
+            parts = [part for part in parts if len(part)] or parts[:1]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _without_repeats(made: dict[str, AnyColumn], lines: AnyColumn, tally: Tally) -> dict[str, AnyColumn]:
+    ids = made.get("job_id")
+    if ids is None or (second := repeated(ids)) is None:
+        return made
+    if tally.on_bad_rows == "fail":
+        first = int(lines[int(np.argmax(ids == ids[second]))])
+        tally.malformed(
+            int(lines[second]),
+            "job_id",
+            f"expected an id not used yet (line {first} has it)",
+            ids[second].item(),
+        )
+    _, firsts = np.unique(ids, return_index=True)
+    keep = np.sort(firsts)
+    tally.left_out("job_id: expected an id not used yet", len(ids) - len(keep))
+    return {name: values[keep] for name, values in made.items()}
+
+
+def _users(names: AnyColumn) -> tuple[AnyColumn, tuple[str, ...]]:
+    """Users as the numbers they are, or codes of their names; an empty name or -1 is the unknown user."""
+    known = (names != "") & (names != str(UNKNOWN))
+    users = np.full(len(names), UNKNOWN, np.int64)
+    numbers = identifiers(names[known].tolist())
+    if numbers.dtype.kind == "i":
+        users[known] = numbers
+        return users, ()
+    users[known], table = coded(names[known])
+    return users, table

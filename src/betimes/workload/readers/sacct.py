@@ -1,0 +1,260 @@
+"""Slurm's accounting: the output of `sacct --parsable2` (or `--parsable`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from betimes.errors import TraceError
+from betimes.workload.columns import (
+    CANCELLED,
+    COMPLETED,
+    FAILED,
+    MOST_S,
+    MOST_UNITS,
+    RESERVED_NAMES,
+    Floats,
+    Integers,
+)
+from betimes.workload.readers.assemble import Assembly
+from betimes.workload.readers.delimited import DelimitedTable
+from betimes.workload.readers.format import FieldRule, Opening, TraceFormat
+from betimes.workload.readers.rows import Rows
+from betimes.workload.readers.source import Source
+from betimes.workload.readers.tally import Tally
+from betimes.workload.readers.timestamps import unix_s
+from betimes.workload.workload import Workload
+
+_ENDED = {
+    "COMPLETED": COMPLETED,
+    "CANCELLED": CANCELLED,
+    "REVOKED": CANCELLED,
+    **dict.fromkeys(
+        (
+            "FAILED",
+            "TIMEOUT",
+            "OUT_OF_MEMORY",
+            "NODE_FAIL",
+            "BOOT_FAIL",
+            "DEADLINE",
+            "PREEMPTED",
+            "LAUNCH_FAILED",
+        ),
+        FAILED,
+    ),
+}
+_UNFINISHED = ("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "RESIZING", "CONFIGURING", "COMPLETING")
+_NO_TIME = frozenset({"", "Unknown", "None", "N/A"})
+_NO_LIMIT = frozenset({"", "UNLIMITED", "Partition_Limit", "INVALID", "None", "N/A"})
+_SIZES_GIB = {"": 2.0**-10, "K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10, "P": 2.0**20}
+_NOTHING = {"": float("nan")}
+# What the reader takes; the first of each group that the header has.
+_IDS, _CPUS = ("JobIDRaw", "JobID"), ("AllocCPUS", "NCPUS", "ReqCPUS")
+_RUN, _LIMIT = ("ElapsedRaw", "Elapsed"), ("TimelimitRaw", "Timelimit")
+_TRES = ("AllocTRES", "ReqTRES")
+_MAPPED = {"JobIDRaw", "Submit", "Start", "State", "User", *_RUN, *_LIMIT, "AllocCPUS", "NCPUS"}
+
+
+def read(source: Source, tally: Tally) -> Workload:
+    """Read what `sacct --parsable2` printed, with its header; a unit is a CPU, and jobs are rigid.
+
+    Needs JobIDRaw or JobID, Submit, State, ElapsedRaw or Elapsed (or Start and End), and AllocCPUS or NCPUS
+    (or ReqCPUS). Submission is counted from the first Submit (local times count as UTC; UnixStartTime in the
+    notes). GPUs and memory a unit come from AllocTRES, else ReqTRES. Left out and counted: job steps, jobs
+    not finished, and those that never ran. Source: https://slurm.schedmd.com/sacct.html
+    """
+    table = DelimitedTable(source, tally, ("Submit", "State"), delimiter="|", quotes=False)
+    for group in (_IDS, _CPUS):
+        if not any(name in table.header for name in group):
+            raise TraceError(
+                f"expected a column {' or '.join(group)}", source.path, table.header_line, group[0]
+            )
+    if not any(name in table.header for name in _RUN) and not {"Start", "End"} <= set(table.header):
+        raise TraceError(
+            "expected a column ElapsedRaw or Elapsed, or both Start and End",
+            source.path,
+            table.header_line,
+            "ElapsedRaw",
+        )
+    further = [name for name in table.header if name and name not in _MAPPED and name not in RESERVED_NAMES]
+    if "JobIDRaw" not in table.header:
+        further.remove("JobID")
+    assembly = Assembly()
+    for rows in table.chunks():
+        _take(rows, further, assembly)
+    return assembly.workload(source, tally, FORMAT.name, guess=further, dated=True, cpu=1.0)
+
+
+def _take(rows: Rows, further: list[str], assembly: Assembly) -> None:
+    job_id = rows.text(_first(rows, _IDS), is_id=True)
+    states = [state.split(" ", 1)[0].rstrip("+") for state in rows.text("State")]
+    # Steps and unfinished jobs leave much empty: they go before anything else is looked at.
+    rows.leave_out(np.array(["." in name for name in job_id], np.bool_), "job step")
+    rows.leave_out(np.isin(states, _UNFINISHED), "not finished")
+    rows.refuse(~np.isin(states, list(_ENDED)), "State", "expected a state of Slurm")
+    submit_s = _parsed(rows, "Submit", unix_s, 0.0, "expected a date and time such as 2024-03-01T09:30:00")
+    start_s = _time(rows, "Start")
+    run_s = _run_s(rows, start_s)
+    status = np.array([_ENDED.get(state, FAILED) for state in states], np.int64)
+    units = _units(rows)
+    estimate_s = _limit_s(rows)
+    gpus, memory_gib = _resources(rows)
+    rows.leave_out(((run_s <= 0) | np.isnan(run_s)) & (status == CANCELLED), "cancelled before start")
+    rows.leave_out((run_s <= 0) | np.isnan(run_s), "no run time")
+    rows.leave_out(units == 0, "no processors")
+    assembly.add(
+        rows,
+        {
+            "job_id": job_id,
+            "submit_s": submit_s,
+            "work_s": run_s * units,
+            "min_units": units,
+            "max_units": units,
+            "estimate_s": np.where(estimate_s > 0, estimate_s, np.nan),
+            "user": rows.text("User") if "User" in rows.columns else np.full(len(rows), -1),
+            "status": status,
+            "memory_gib": memory_gib / np.maximum(1, units),
+            "gpu": gpus / np.maximum(1, units),
+        },
+        {"recorded_wait_s": start_s - submit_s, **{name: rows.text(name) for name in further}},
+    )
+
+
+def _first(rows: Rows, names: tuple[str, ...]) -> str:
+    return next(name for name in names if name in rows.columns)
+
+
+def _parsed(rows: Rows, field: str, parse: Callable[[str], float], instead: float, expected: str) -> Floats:
+    return np.array(rows.parsed(field, parse, instead, expected), np.float64)
+
+
+def _time(rows: Rows, field: str) -> Floats:
+    if field not in rows.columns:
+        return np.full(len(rows), np.nan)
+    nan = float("nan")
+    return _parsed(
+        rows,
+        field,
+        lambda text: nan if text in _NO_TIME else unix_s(text),
+        nan,
+        "expected a date and time or None",
+    )
+
+
+def _run_s(rows: Rows, start_s: Floats) -> Floats:
+    if "ElapsedRaw" in rows.columns:
+        return rows.number("ElapsedRaw", least=0, most=MOST_S)
+    if "Elapsed" in rows.columns:
+        return _parsed(rows, "Elapsed", clock_s, 0.0, "expected a duration such as 1-02:03:04")
+    return _time(rows, "End") - start_s
+
+
+def _units(rows: Rows) -> Integers:
+    names = [name for name in _CPUS if name in rows.columns]
+    counts = [
+        rows.whole(name, least=0, most=MOST_UNITS, missing=frozenset({""}), instead=0) for name in names
+    ]
+    units = counts[0]
+    for other in counts[1:]:
+        units = np.where(units > 0, units, other)
+    return units
+
+
+def _limit_s(rows: Rows) -> Floats:
+    if "TimelimitRaw" in rows.columns:
+        return rows.number("TimelimitRaw", least=0, most=MOST_S / 60, missing=_NO_LIMIT) * 60
+    if "Timelimit" not in rows.columns:
+        return np.full(len(rows), np.nan)
+    nan = float("nan")
+    return _parsed(
+        rows,
+        "Timelimit",
+        lambda text: nan if text in _NO_LIMIT else clock_s(text),
+        nan,
+        "expected a duration or UNLIMITED",
+    )
+
+
+def clock_s(text: str) -> float:
+    """Seconds of Slurm's [days-]hours:minutes:seconds or minutes:seconds; ValueError otherwise."""
+    found = re.fullmatch(
+        r"(?:(?:(\d{1,7})-)?(\d{1,7}):)?(\d{1,7}):(\d{1,7}(?:\.\d{1,6})?)", text.strip(), re.ASCII
+    )
+    if not found:
+        raise ValueError(text)
+    days, hours, minutes, seconds = found.groups(default="0")
+    return int(days) * 86400 + int(hours) * 3600 + int(minutes) * 60 + float(seconds)
+
+
+def _resources(rows: Rows) -> tuple[Floats, Floats]:
+    """GPUs and memory (GiB) of each job; no TRES column: unknown, no GPU among the resources: none."""
+    gpus = np.full(len(rows), np.nan)
+    memory_gib = np.full(len(rows), np.nan)
+    for field in _TRES:
+        if field not in rows.columns:
+            continue
+        made = rows.parsed(field, _tres, _NOTHING, "expected resources such as cpu=8,gres/gpu=2,mem=32G")
+        its_gpus = np.array([_gpus(each) for each in made])
+        its_memory = np.array([each.get("mem", float("nan")) for each in made])
+        gpus = np.where(np.isnan(gpus), its_gpus, gpus)
+        memory_gib = np.where(np.isnan(memory_gib), its_memory, memory_gib)
+    return gpus, memory_gib
+
+
+def _tres(text: str) -> dict[str, float]:
+    """Trackable resources by name, memory in GiB."""
+    if not text:
+        return _NOTHING
+    made: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, amount = part.rpartition("=")
+        found = re.fullmatch(r"(\d{1,15}(?:\.\d{1,9})?)([KMGTP]?)", amount, re.ASCII)
+        if name != "mem" and not name.startswith("gres/gpu"):
+            continue
+        if not found:
+            raise ValueError(text)
+        made[name] = float(found[1]) * (_SIZES_GIB[found[2]] if name == "mem" else 1.0)
+    return made
+
+
+def _gpus(resources: dict[str, float]) -> float:
+    """The GPUs in all, or the sum over their types where only those are given."""
+    if resources is _NOTHING:
+        return float("nan")
+    typed = sum(amount for name, amount in resources.items() if name.startswith("gres/gpu:"))
+    return resources.get("gres/gpu", float(typed))
+
+
+def _recognise(opening: Opening) -> bool:
+    names = set(opening.first_line.strip().split("|"))
+    return bool({"JobID", "JobIDRaw"} & names) and "Submit" in names
+
+
+FORMAT = TraceFormat(
+    name="sacct",
+    summary="Slurm accounting: the output of sacct --parsable2",
+    details=(
+        "Made by: sacct --parsable2 --allusers --allocations --starttime=... "
+        "--format=JobIDRaw,User,Submit,Start,ElapsedRaw,TimelimitRaw,AllocCPUS,ReqCPUS,AllocTRES,State,Partit"
+        "ion. A unit is a CPU; jobs are rigid. Submission is counted from the first Submit, which the notes "
+        "keep as UnixStartTime. Job steps, jobs not finished and those that never ran are left out and "
+        "counted."
+    ),
+    rules=(
+        FieldRule("JobIDRaw, else JobID", "job_id"),
+        FieldRule("Submit", "submit_s", "seconds since the first"),
+        FieldRule("ElapsedRaw, else Elapsed, else End - Start", "work_s", "x CPUs, s"),
+        FieldRule("AllocCPUS, else NCPUS, else ReqCPUS", "min_units, max_units"),
+        FieldRule("TimelimitRaw (min), else Timelimit", "estimate_s", "s; UNLIMITED: unknown"),
+        FieldRule("User", "user"),
+        FieldRule("State", "status", "COMPLETED 1, CANCELLED 5, other ends 0"),
+        FieldRule("AllocTRES, else ReqTRES", "gpu, memory_gib", "gres/gpu and mem, a CPU"),
+        FieldRule("Start - Submit", "extra recorded_wait_s", "s"),
+        FieldRule("", "cpu", "1 a unit"),
+        FieldRule("all others", "extra under their names"),
+    ),
+    recognise=_recognise,
+    read=read,
+)
