@@ -67,7 +67,7 @@ def workload_2(
     *, units: int, seed: int, trace: str, jobs: int, pick: str, load: float, curves: str
 ) -> Workload:
     """Jobs of a Philly virtual cluster, read from a trace; at its own load or stretched to another."""
-    from betimes.workload import read_trace
+    from betimes.workload.readers.registry import read_trace
 
     measured = SpeedupTable.read_csv(curves) if curves else None
     return workload_2_of(

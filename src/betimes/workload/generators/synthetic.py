@@ -127,7 +127,7 @@ def gaps_of_trace(path: str) -> FloatArray:
     """The gaps between the submissions of a trace in any known format; raises InputError."""
     if not path:
         raise InputError("arrivals=replay and arrivals=resample need gaps_of=PATH, a trace")
-    from betimes.workload import read_trace
+    from betimes.workload.readers.registry import read_trace
 
     return np.diff(read_trace(path).submit_s)
 
