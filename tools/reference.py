@@ -1,0 +1,135 @@
+"""Write the reference pages from what the code declares: ``python tools/reference.py`` (``make docs``).
+
+A page is a function that returns Markdown; `PAGES` lists them. No file in ``docs/reference/`` is edited by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from betimes.policies.hooks import Parameter as PolicyParameter
+from betimes.policies.hooks import Value
+from betimes.policies.registry import POLICIES
+from betimes.workload.generators.registry import GENERATORS
+from betimes.workload.readers.registry import FAMILIES, FORMATS
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "reference"
+NOTICE = "<!-- Written by `make docs` from the code; a change made here is lost. -->"
+
+
+def main() -> None:
+    """Write every page whose text changed."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        path = FOLDER / name
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+            print(f"==> {path.relative_to(ROOT)}")
+
+
+def pages() -> dict[str, str]:
+    """The text of every page by file name."""
+    return {name: f"{NOTICE}\n\n{page().strip()}\n" for name, page in PAGES.items()}
+
+
+def policies_page() -> str:
+    """Every policy that ships with Betimes, with its parameters."""
+    parts = [
+        "# Policies",
+        "A policy is named with its parameters after a colon: `wfq:zeta_min=0.85,delta=0.04`. Lists are "
+        "joined by `+`, and fractions are allowed: `weights=19/20+1/20`.",
+        _table(
+            ("policy", "what it does"), ((f"[`{p.name}`](#{p.name})", p.summary) for p in POLICIES.values())
+        ),
+    ]
+    for policy in POLICIES.values():
+        parts += [f"## {policy.name}", policy.summary, f"{policy.question} Source: {policy.paper}."]
+        if policy.parameters:
+            rows = ((f"`{p.name}`", _value(p.default), p.help, _policy_range(p)) for p in policy.parameters)
+            parts.append(_table(("parameter", "default", "meaning", "values"), rows))
+        else:
+            parts.append("It has no parameters.")
+    return "\n\n".join(parts)
+
+
+def formats_page() -> str:
+    """Every trace format that can be read, and where its columns come from."""
+    families = [
+        f"`{name}` stands for {' or '.join(f'`{n}`' for n in names)}." for name, names in FAMILIES.items()
+    ]
+    parts = [
+        "# Trace formats",
+        "A file is recognised by its content, plain or gzipped; `--format` names a format instead. "
+        + " ".join(families),
+        _table(("format", "what it is"), ((f"[`{f.name}`](#{f.name})", f.summary) for f in FORMATS.values())),
+    ]
+    for form in FORMATS.values():
+        parts += [f"## {form.name}", f"{form.summary}.", form.details]
+        if form.rules:
+            rows = ((f"`{rule.column}`", rule.source, rule.rule) for rule in form.rules)
+            parts.append(_table(("column", "from", "how"), rows))
+    return "\n\n".join(parts)
+
+
+def generators_page() -> str:
+    """Every generator of workloads, with its parameters."""
+    parts = [
+        "# Generated workloads",
+        "A generator is named where a trace file could stand, with its parameters after a colon: "
+        "`betimes simulate demo:jobs=500 --policy fifo --units 64`.",
+        _table(
+            ("generator", "what it makes"),
+            ((f"[`{g.name}`](#{g.name})", g.description) for g in GENERATORS.values()),
+        ),
+    ]
+    for made in GENERATORS.values():
+        parts += [f"## {made.name}", made.description, f"Source: {made.source}." if made.source else ""]
+        rows = (
+            (
+                f"`{p.name}`",
+                _value(p.default) if p.default is not None else "must be given",
+                p.description,
+                p.expected,
+            )
+            for p in made.parameters
+        )
+        parts.append(_table(("parameter", "default", "meaning", "values"), rows))
+    return "\n\n".join(part for part in parts if part)
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "policies.md": policies_page,
+    "formats.md": formats_page,
+    "generators.md": generators_page,
+}
+
+
+def _table(head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    cells = ((" ".join(cell.split()).replace("|", "\\|") for cell in line) for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in cells)
+
+
+def _value(value: Value | bool | None) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return "`" + "+".join(str(part) for part in value) + "`"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value:g}`" if isinstance(value, float) else f"`{value}`"
+
+
+def _policy_range(parameter: PolicyParameter) -> str:
+    if parameter.choices:
+        return "one of " + ", ".join(parameter.choices)
+    bounds = [f"from {parameter.low:g}"] if parameter.low > -math.inf else []
+    bounds += [f"to {parameter.high:g}"] if parameter.high < math.inf else []
+    return " ".join(["numbers" if parameter.is_list else "a number", *bounds])
+
+
+if __name__ == "__main__":
+    main()
