@@ -1,6 +1,6 @@
 """Write the reference pages from what the code declares: ``python tools/reference.py`` (``make docs``).
 
-A page is a function that returns Markdown; `PAGES` lists them. No file in ``docs/reference/`` is edited by hand.
+A page is a function that returns Markdown; `PAGES` lists them. Files in ``docs/reference/`` are never edited.
 """
 
 from __future__ import annotations
