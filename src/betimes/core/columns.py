@@ -1,247 +1,224 @@
-"""The cluster's state as columns: one row a live job, re-used when the job is finished.
+"""The cluster's state: a few arrays of records, one record a live job, re-used when the job is finished.
 
-Three groups, by who may touch them: `Jobs` is what a policy reads, `Progress` is the engine's own account of
-every job, `Queue` keeps the active jobs in the policy's order. `State` holds them together with the scalars of
-the clock. Everything is a NumPy array, so that a copy of the state is a few array copies.
+Three groups, by who may touch them: `jobs` is what a policy reads, `progress` is the engine's own account of
+every job, `groups` and `order` keep the active jobs in the policy's order. A field of such an array is a column
+(`state.jobs.units`); a copy of the state is a few array copies. Records, and not an array a column, because a
+compiled call copies the header of every array it is given.
 
-Accounting is lazy: a job's row is brought up to date only when the job's own grant changes, never because
+Accounting is lazy: a job's record is brought up to date only when the job's own grant changes, never because
 something else happened. What nobody asked for (a heartbeat, a quote) therefore cannot change a schedule, not
 even in the last bit.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar, get_type_hints
+import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Group = TypeVar("Group", bound=NamedTuple)
-
-# Cells of `State.clock`.
-NOW = 0  # seconds
-WAKEUP = 1  # when the policy wants to decide again, if nothing happens before
-PERIOD = 2  # > 0: until something else happens, every wake-up decides the same, this many seconds apart
-CONTENTION = 3  # sum over all events so far of the number of active jobs just before the event
-NEXT_FINISH = 4
-NEXT_OUTRUN = 5
-CLOCK_CELLS = 6
-
-# Cells of `State.tally`.
-ACTIVE = 0  # jobs submitted and not finished
-HOLDERS = 1  # length of `State.holders`
-FINISHER = 2  # slot of the job that finishes at NEXT_FINISH, -1: none
-OUTRUNNER = 3  # slot of the job that outruns its estimate at NEXT_OUTRUN, -1: none
-EVENTS = 4  # events so far; each is one sample of the contention
-ARRIVALS = 5  # jobs submitted so far; the next job's `seq`
-FREE = 6  # length of the stack `State.free`
-STAMP = 7  # grows with every decision; marks whom it served
-SEGMENTS = 8  # length of `State.segments`
-OFFENDER = 9  # slot named by a refused decision
-TIED = 10  # how many holders finish at NEXT_FINISH
-TALLY_CELLS = 11
-
-# Columns of `Queue.ends`.
-HEAD = 0
-TAIL = 1
+Records = np.recarray[Any, np.dtype[np.record]]
 
 
-class Jobs(NamedTuple):
-    """What a policy may read; shape (slots,) each."""
-
-    seq: Ints  # order of submission; the tie-break everywhere
-    min_units: Ints  # fewest units the job can run on
-    max_units: Ints  # most units it can use
-    least: Floats  # smallest grant the core accepts: min_units, or any fraction of one unit
-    curve: Ints  # row of `View.speedup`
-    full_speed: Floats  # speed-up at max_units
-    submit_s: Floats
-    group: Ints  # the class the policy's `classify` put it in
-    seen_sum: Floats  # contention: `CONTENTION` at submission, less what the job saw at that moment
-    seen_count: Floats  # and `EVENTS` likewise
-    size: Floats  # total work as believed, seconds on one unit
-    remaining: Floats  # work left as believed, at the moment of the decision
-    attained: Floats  # unit-seconds held so far, at the moment of the decision
-    units: Floats  # units held
-    key: Floats  # the policy's rank, smaller first
+def record(**fields: str) -> np.dtype[np.record]:
+    """A record type from field names and `f8` or `i8`; all fields take eight bytes."""
+    if hidden := [name for name in fields if hasattr(np.record, name)]:
+        raise ValueError(f"NumPy's records have attributes {hidden} of their own; choose other names")
+    return np.dtype((np.record, np.dtype(list(fields.items()), align=True)))
 
 
-class Progress(NamedTuple):
-    """The engine's account of each job, true at the instant `since`; shape (slots,) each."""
+JOB = record(
+    seq="i8",  # order of submission; the tie-break everywhere
+    min_units="i8",  # fewest units the job can run on
+    max_units="i8",  # most units it can use
+    least="f8",  # smallest grant the core accepts: min_units, or any fraction of one unit
+    curve="i8",  # row of `speedup`
+    full_speed="f8",  # speed-up at max_units
+    submit_s="f8",
+    group="i8",  # the class the policy's `classify` put it in
+    seen_sum="f8",  # contention: the pool's `contention` at submission, less what the job saw then
+    seen_count="f8",  # and its `events` likewise
+    size_s="f8",  # total work as believed, seconds on one unit
+    remaining_s="f8",  # work left as believed, at the moment of the decision
+    attained="f8",  # unit-seconds held so far, at the moment of the decision
+    units="f8",  # units held
+    key="f8",  # the policy's rank, smaller first
+)
+"""What a policy may read of a job."""
 
-    row: Ints  # row of the job in the workload
-    since: Floats  # when the present grant began
-    work_left: Floats  # true remaining work, seconds on one unit
-    believed_left: Floats  # remaining work as believed
-    believed_per_work: Floats  # how much belief shrinks for a second of work
-    rate: Floats  # work a second under the present grant
-    stall: Floats  # restart seconds still to pass before work goes on
-    attained: Floats  # unit-seconds
-    finish_at: Floats  # infinity: not under the present grant
-    outrun_at: Floats  # when the work done reaches the believed size; infinity: never
-    units_before: Floats  # the grant in force before `since`
-    stall_before: Floats
-    started_s: Floats  # NaN: never
-    stalled_s: Floats  # seconds lost to restarts
-    preemptions: Ints
-    resizes: Ints
-    mark: Ints  # the last decision that served the job; -1: the slot is free
+PROGRESS = record(
+    row="i8",  # row of the job in the workload
+    since="f8",  # when the present grant began; the fields below are true at that instant
+    work_left="f8",  # true remaining work, seconds on one unit
+    believed_left="f8",  # remaining work as believed
+    believed_per_work="f8",  # how much belief shrinks for a second of work
+    rate="f8",  # work a second under the present grant
+    stall="f8",  # restart seconds still to pass before work goes on
+    attained="f8",  # unit-seconds
+    finish_at="f8",  # infinity: not under the present grant
+    outrun_at="f8",  # when the work done reaches the believed size; infinity: never
+    units_before="f8",  # the grant in force before `since`
+    stall_before="f8",
+    started_s="f8",  # NaN: never
+    stalled_s="f8",  # seconds lost to restarts
+    preemptions="i8",
+    resizes="i8",
+    mark="i8",  # the last decision that served the job; -1: the slot is free
+)
+"""The engine's account of a job."""
 
+GROUP = record(
+    head="i8",  # the group's jobs are order[g, head:tail]
+    tail="i8",
+    demand="f8",  # sum of their max_units
+)
 
-class Queue(NamedTuple):
-    """The active jobs of each group, in the order of (key, seq)."""
+POOL = record(
+    units="f8",  # size of the pool
+    fractional="i8",  # 1: grants may be any real number
+    restart_s="f8",  # lost whenever a job's grant changes after it has run
+    now="f8",  # s
+    wakeup="f8",  # when the policy wants to decide again, if nothing happens before
+    period="f8",  # > 0: until something else happens, wake-ups this far apart all decide the same
+    contention="f8",  # sum over all events of the number of active jobs just before the event
+    events="i8",  # events so far; each is one sample of the contention
+    next_finish="f8",
+    finisher="i8",  # slot of the job that finishes then, -1: none
+    tied="i8",  # how many jobs finish then
+    next_outrun="f8",
+    outrunner="i8",  # slot of the job that outruns its estimate then, -1: none
+    active="i8",  # jobs submitted and not finished
+    holders="i8",  # length of `State.holders`
+    submitted="i8",  # jobs so far; the next job's `seq`
+    free="i8",  # length of the stack `State.free`
+    stamp="i8",  # grows with every decision; marks whom it served
+    segments="i8",  # length of `State.segments`
+    offender="i8",  # slot named by a refused decision, -1: none
+)
+"""The scalars of the state; an array of one record."""
 
-    order: Ints  # (groups, places) slots
-    ends: Ints  # (groups, 2): the jobs are order[g, ends[g, HEAD]:ends[g, TAIL]]
-    demand: Floats  # (groups,) sum of max_units
+GRANT = record(job="i8", units="f8")
+"""One line of a decision: units for the job in a slot. Jobs not named get nothing."""
 
+AGAIN = record(
+    at_s="f8",  # when the policy wants to be asked again if nothing happens before; infinity: never
+    period_s="f8",  # > 0: it would decide the same at at_s, at_s + period_s, ... until something else happens
+)
+"""When a policy wants to decide again."""
 
-class Machine(NamedTuple):
-    """The pool and its physics."""
-
-    units: float
-    fractional: bool  # grants may be any real number
-    restart_s: float  # lost whenever a job's grant changes after it has run
-
-
-class Grants(NamedTuple):
-    """A decision: units for the jobs named, nothing for all others."""
-
-    count: Ints  # (1,)
-    job: Ints  # (slots,)
-    units: Floats  # (slots,)
-    period: Floats  # (1,) > 0: the decision is the same at wake-ups this far apart, until something else happens
+SEGMENT = record(row="i8", start_s="f8", end_s="f8", units="f8")
+"""Who held what, when: one record each time a grant that lasted ends."""
 
 
 class View(NamedTuple):
     """What a policy's hooks are given to read."""
 
-    jobs: Jobs
-    queue: Queue
-    machine: Machine
-    clock: Floats
-    tally: Ints
+    jobs: Records  # (slots,) JOB
+    groups: Records  # (groups,) GROUP
+    order: Ints  # (groups, places) slots in the order of (key, seq)
+    pool: Records  # (1,) POOL
     speedup: Floats  # (curves, widest + 1)
     params: Floats  # the policy's parameters, in the order it declares them
     table: Ints  # (rows, columns) what its `prepare` worked out
 
 
-class Segments(NamedTuple):
-    """Who held what, when: one row each time a grant that lasted ends."""
-
-    row: Ints
-    start_s: Floats
-    end_s: Floats
-    units: Floats
-
-
 class State(NamedTuple):
     """Everything the engine knows about a pool at one instant."""
 
-    visible: View
-    progress: Progress
-    holders: Ints  # slots that hold units, in the order granted
-    free: Ints  # stack of unused slots
-    grants: Grants
-    segments: Segments
+    jobs: Records
+    groups: Records
+    order: Ints
+    pool: Records
+    speedup: Floats
+    params: Floats
+    table: Ints
+    progress: Records  # (slots,) PROGRESS
+    holders: Ints  # (slots,) slots that hold units
+    free: Ints  # (slots,) stack of unused slots
+    grants: Records  # (slots,) GRANT
+    again: Records  # (1,) AGAIN
+    segments: Records  # SEGMENT; of length 0 where none are recorded
 
 
-# The columns that a play-out changes; the others are shared between a state and its copies.
-PLAYED_JOBS = ("remaining", "attained", "units", "key")
-PLAYED_PROGRESS = tuple(name for name in Progress._fields if name != "row")
+def blank(kind: np.dtype[np.record], length: int) -> Records:
+    """An array of `length` records, all zero."""
+    return np.zeros(length, dtype=kind).view(np.recarray)
 
 
 def new_state(
     slots: int,
     groups: int,
-    machine: Machine,
+    *,
+    units: float,
+    fractional: bool,
+    restart_s: float,
     speedup: Floats,
     params: Floats,
     table: Ints,
     segments: int = 0,
 ) -> State:
     """An empty pool with room for `slots` live jobs and `segments` recorded segments."""
-    floats: dict[str, Any] = {"dtype": np.float64}
-    ints: dict[str, Any] = {"dtype": np.int64}
-    jobs, progress = blank(Jobs, slots), blank(Progress, slots)
+    progress = blank(PROGRESS, slots)
     progress.mark[:] = -1
-    clock = np.zeros(CLOCK_CELLS, **floats)
-    clock[[WAKEUP, NEXT_FINISH, NEXT_OUTRUN]] = np.inf
-    tally = np.zeros(TALLY_CELLS, **ints)
-    tally[[FINISHER, OUTRUNNER, OFFENDER]] = -1
-    tally[FREE] = slots
-    view = View(
-        jobs=jobs,
-        queue=Queue(
-            np.zeros((groups, 2 * slots), **ints), np.zeros((groups, 2), **ints), np.zeros(groups, **floats)
-        ),
-        machine=machine,
-        clock=clock,
-        tally=tally,
+    pool = blank(POOL, 1)
+    pool.units, pool.fractional, pool.restart_s = units, fractional, restart_s
+    pool.wakeup = pool.next_finish = pool.next_outrun = math.inf
+    pool.finisher = pool.outrunner = pool.offender = -1
+    pool.free = slots
+    return State(
+        jobs=blank(JOB, slots),
+        groups=blank(GROUP, groups),
+        order=np.zeros((groups, 2 * slots), dtype=np.int64),
+        pool=pool,
         speedup=np.ascontiguousarray(speedup, dtype=np.float64),
         params=np.ascontiguousarray(params, dtype=np.float64),
         table=np.ascontiguousarray(table, dtype=np.int64),
-    )
-    return State(
-        visible=view,
         progress=progress,
-        holders=np.zeros(slots, **ints),
-        free=np.arange(slots, **ints)[::-1].copy(),
-        grants=Grants(
-            np.zeros(1, **ints), np.zeros(slots, **ints), np.zeros(slots, **floats), np.zeros(1, **floats)
-        ),
-        segments=blank(Segments, segments),
+        holders=np.zeros(slots, dtype=np.int64),
+        free=np.arange(slots, dtype=np.int64)[::-1].copy(),
+        grants=blank(GRANT, slots),
+        again=blank(AGAIN, 1),
+        segments=blank(SEGMENT, segments),
     )
 
 
 def grown(state: State) -> State:
     """The same pool with twice the slots; the old state must not be used any more."""
     old = len(state.free)
-    view = state.visible
-    bigger = new_state(
-        2 * old,
-        len(view.queue.demand),
-        view.machine,
-        view.speedup,
-        view.params,
-        view.table,
-        len(state.segments.row),
-    )
-    for column, fresh in zip(view.jobs, bigger.visible.jobs, strict=True):
-        fresh[:old] = column
-    for column, fresh in zip(state.progress, bigger.progress, strict=True):
-        fresh[:old] = column
-    bigger.visible.queue.order[:, : 2 * old] = view.queue.order
-    bigger.visible.queue.ends[:] = view.queue.ends
-    bigger.visible.queue.demand[:] = view.queue.demand
-    bigger.visible.clock[:] = view.clock
-    bigger.visible.tally[:] = view.tally
+    bigger = _like(state, 2 * old, len(state.segments))
+    bigger.jobs[:old] = state.jobs
+    bigger.progress[:old] = state.progress
+    bigger.groups[:] = state.groups
+    bigger.order[:, : 2 * old] = state.order
     bigger.holders[:old] = state.holders
-    unused = view.tally[FREE]
+    bigger.segments[:] = state.segments
+    bigger.pool[:] = state.pool
+    unused = int(state.pool[0].free)
     bigger.free[:old] = np.arange(old, 2 * old)[::-1]
     bigger.free[old : old + unused] = state.free[:unused]
-    bigger.visible.tally[FREE] = old + unused
-    for column, fresh in zip(state.segments, bigger.segments, strict=True):
-        fresh[:] = column
+    bigger.pool.free = old + unused
     return bigger
 
 
-def twin_of(state: State) -> State:
-    """A second state for play-outs: shares what a play-out only reads, has its own room for the rest."""
-    view = state.visible
-    own = new_state(
-        len(state.free), len(view.queue.demand), view.machine, view.speedup, view.params, view.table
+def room_to_play(state: State) -> State:
+    """A second state of the same shape for `snapshot.copy_into`; shares what no transition changes."""
+    return _like(state, len(state.free), 0)
+
+
+def _like(state: State, slots: int, segments: int) -> State:
+    pool = state.pool[0]
+    fresh = new_state(
+        slots,
+        len(state.groups),
+        units=pool.units,
+        fractional=bool(pool.fractional),
+        restart_s=pool.restart_s,
+        speedup=state.speedup,
+        params=state.params,
+        table=state.table,
+        segments=segments,
     )
-    jobs = view.jobs._replace(**{name: getattr(own.visible.jobs, name) for name in PLAYED_JOBS})
-    progress = state.progress._replace(**{name: getattr(own.progress, name) for name in PLAYED_PROGRESS})
-    # NamedTuple._replace keeps the array objects, so table, params and speedup stay shared as well.
-    shared = view._replace(jobs=jobs, queue=own.visible.queue, clock=own.visible.clock, tally=own.visible.tally)
-    return own._replace(visible=shared, progress=progress)
-
-
-def blank(group: type[Group], length: int) -> Group:
-    """A group of columns of zeros, each of the type that the group declares for it."""
-    kinds = get_type_hints(group)
-    return group(**{name: np.zeros(length, np.int64 if kinds[name] == Ints else np.float64) for name in kinds})
+    return fresh._replace(speedup=state.speedup, params=state.params, table=state.table)

@@ -7,19 +7,19 @@ units, however many wait behind them.
 
 from __future__ import annotations
 
-from betimes.core.columns import HEAD, TAIL, Ints, Jobs, Queue
+from betimes.core.columns import Ints, Records, State
 from betimes.core.kernel import kernel
 
 
 @kernel
-def goes_before(jobs: Jobs, a: int, b: int) -> bool:
+def goes_before(jobs: Records, a: int, b: int) -> bool:
     """Whether job `a` ranks before job `b`: the smaller key, then the earlier submission."""
-    key = jobs.key
-    return key[a] < key[b] or (key[a] == key[b] and jobs.seq[a] < jobs.seq[b])
+    first, second = jobs[a], jobs[b]
+    return first.key < second.key or (first.key == second.key and first.seq < second.seq)
 
 
 @kernel
-def first_behind(jobs: Jobs, line: Ints, low: int, high: int, job: int) -> int:
+def first_behind(jobs: Records, line: Ints, low: int, high: int, job: int) -> int:
     """The first place in line[low:high] whose job ranks behind `job`."""
     while low < high:
         middle = (low + high) // 2
@@ -31,11 +31,12 @@ def first_behind(jobs: Jobs, line: Ints, low: int, high: int, job: int) -> int:
 
 
 @kernel
-def enter(jobs: Jobs, queue: Queue, job: int) -> None:
+def enter(state: State, job: int) -> None:
     """Put `job` in its place among its group."""
-    group = jobs.group[job]
-    line = queue.order[group]
-    head, tail = queue.ends[group, HEAD], queue.ends[group, TAIL]
+    jobs = state.jobs
+    number = jobs[job].group
+    group, line = state.groups[number], state.order[number]
+    head, tail = group.head, group.tail
     if tail == len(line):
         for place in range(head, tail):
             line[place - head] = line[place]
@@ -54,52 +55,52 @@ def enter(jobs: Jobs, queue: Queue, job: int) -> None:
             line[other] = line[other - 1]
         tail += 1
     line[place] = job
-    queue.ends[group, HEAD] = head
-    queue.ends[group, TAIL] = tail
-    queue.demand[group] += jobs.max_units[job]
+    group.head = head
+    group.tail = tail
+    group.demand += jobs[job].max_units
 
 
 @kernel
-def leave(jobs: Jobs, queue: Queue, job: int) -> None:
+def leave(state: State, job: int) -> None:
     """Take `job` out of its group."""
-    group = jobs.group[job]
-    line = queue.order[group]
-    head, tail = queue.ends[group, HEAD], queue.ends[group, TAIL]
+    number = state.jobs[job].group
+    group, line = state.groups[number], state.order[number]
+    head, tail = group.head, group.tail
     place = head
     while line[place] != job:
         place += 1
     if place - head < tail - place:
         for other in range(place, head, -1):
             line[other] = line[other - 1]
-        queue.ends[group, HEAD] = head + 1
+        group.head = head + 1
     else:
         for other in range(place, tail - 1):
             line[other] = line[other + 1]
-        queue.ends[group, TAIL] = tail - 1
-    queue.demand[group] -= jobs.max_units[job]
+        group.tail = tail - 1
+    group.demand -= state.jobs[job].max_units
 
 
 @kernel
-def reach(jobs: Jobs, queue: Queue, group: int, holders: Ints) -> int:
-    """The first place behind all jobs of `group` that are among `holders`."""
+def reach(state: State, number: int) -> int:
+    """The first place of a group behind all of its jobs that hold units."""
+    jobs, line = state.jobs, state.order[number]
     missing = 0
-    for job in holders:
-        if jobs.group[job] == group:
+    for at in range(state.pool[0].holders):
+        if jobs[state.holders[at]].group == number:
             missing += 1
-    line = queue.order[group]
-    place = queue.ends[group, HEAD]
+    place = state.groups[number].head
     while missing > 0:
-        if jobs.units[line[place]] > 0.0:
+        if jobs[line[place]].units > 0.0:
             missing -= 1
         place += 1
     return place
 
 
 @kernel
-def reorder(jobs: Jobs, queue: Queue, group: int, stop: int) -> None:
-    """Restore the order after the keys of the jobs before place `stop` have changed."""
-    line = queue.order[group]
-    head, tail = queue.ends[group, HEAD], queue.ends[group, TAIL]
+def reorder(state: State, number: int, stop: int) -> None:
+    """Restore a group's order after the keys of its jobs before place `stop` have changed."""
+    jobs, line = state.jobs, state.order[number]
+    head, tail = state.groups[number].head, state.groups[number].tail
     for place in range(head + 1, stop):
         job = line[place]
         other = place

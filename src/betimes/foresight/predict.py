@@ -9,52 +9,29 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from betimes.core.columns import NEXT_FINISH, Floats, Ints, State
+from betimes.core.columns import Floats, Ints, State
 from betimes.core.kernel import INTERPRETED, compile_for, kernel
 from betimes.core.snapshot import copy_into
 from betimes.core.transitions import newest
 from betimes.twin.loop import argument_types, next_arrival
-from betimes.twin.pool import (
-    NEED_SEGMENTS,
-    NEED_SLOTS,
-    REACHED,
-    WATCHED,
-    Arrivals,
-    History,
-    Outcome,
-    Rules,
-    advance,
-)
+from betimes.twin.pool import REACHED, WATCHED, Hook, Rules, Trace, advance
 
 
 @kernel
-def play_out(  # type: ignore[no-untyped-def]
-    copy: State,
-    rules: Rules,
-    rank,
-    allocate,
-    keys: Floats,
-    arrivals: Arrivals,
-    history: History,
-    outcome: Outcome,
-    job: int,
-) -> float:
-    """When the job in slot `job` finishes if nothing more is submitted; NaN: never under this policy."""
-    status = advance(copy, rules, rank, allocate, keys, arrivals, history, outcome, math.inf, job)
-    return copy.visible.clock[NEXT_FINISH] if status == WATCHED else math.nan
+def play_out(copy: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, slot: int) -> float:
+    """When the job in `slot` finishes if nothing more is submitted; NaN: never under this policy."""
+    status = advance(copy, rules, rank, allocate, trace, math.inf, slot)
+    return copy.pool[0].next_finish if status == WATCHED else math.nan
 
 
 @kernel
-def run_rows_predicting(  # type: ignore[no-untyped-def]
+def run_rows_predicting(
     state: State,
     rules: Rules,
-    rank,
-    classify,
-    allocate,
-    keys: Floats,
-    arrivals: Arrivals,
-    history: History,
-    outcome: Outcome,
+    rank: Hook,
+    classify: Hook,
+    allocate: Hook,
+    trace: Trace,
     row: Ints,
     stop: int,
     copy: State,
@@ -65,17 +42,13 @@ def run_rows_predicting(  # type: ignore[no-untyped-def]
     """As `loop.run_rows`, and predicted[r] is the promised finish of row r, for the rows with wanted[r] > 0."""
     while row[0] < stop:
         at = row[0]
-        status = next_arrival(state, rules, rank, classify, allocate, keys, arrivals, history, outcome, at)
-        if status == NEED_SLOTS or status == NEED_SEGMENTS:
-            return status
-        row[0] += 1
+        status = next_arrival(state, rules, rank, classify, allocate, trace, at)
         if status != REACHED:
             return status
+        row[0] += 1
         if wanted[at] > 0:
             copy_into(state, copy, believing)
-            predicted[at] = play_out(
-                copy, rules, rank, allocate, keys, arrivals, history, outcome, newest(state)
-            )
+            predicted[at] = play_out(copy, rules, rank, allocate, trace, newest(state))
     return REACHED
 
 
@@ -83,28 +56,10 @@ def compiled_prediction() -> Any:
     """`run_rows_predicting`, compiled for hooks passed as function pointers."""
     if INTERPRETED:
         return run_rows_predicting
-    from numba import boolean
+    from numba import boolean, float64, int64
 
-    t = argument_types()
-    return compile_for(
-        run_rows_predicting,
-        t["int"](
-            t["state"],
-            t["rules"],
-            t["rank"],
-            t["classify"],
-            t["allocate"],
-            t["floats"],
-            t["arrivals"],
-            t["history"],
-            t["outcome"],
-            t["ints"],
-            t["int"],
-            t["state"],
-            boolean,
-            t["ints"],
-            t["floats"],
-        ),
+    state, *others = argument_types()
+    signature = int64(
+        state, *others, int64[::1], int64, state, boolean, int64[::1], float64[::1]
     )
-
-
+    return compile_for(run_rows_predicting, signature)

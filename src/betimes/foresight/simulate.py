@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from betimes.core.columns import Floats, Ints, twin_of
+from betimes.core.columns import Floats, Ints, room_to_play
 from betimes.errors import InputError
 from betimes.foresight.predict import compiled_prediction
 from betimes.outcome import JobState, Result
@@ -98,13 +98,13 @@ def predicting(run: Simulation, wanted: Ints) -> Callable[[int], int]:
     """A step for `Simulation.run` that also promises a finish to the rows with wanted[row] > 0."""
     kernel = compiled_prediction()
     believing = run.sizes.kind != "true"
-    copy = twin_of(run.state)
+    copy = room_to_play(run.state)
     source = run.state
 
     def step(stop: int) -> int:
         nonlocal copy, source
         if source is not run.state:  # the columns have grown
-            copy, source = twin_of(run.state), run.state
+            copy, source = room_to_play(run.state), run.state
         return kernel(*run.loop_arguments(), run.row, stop, copy, believing, wanted, run.predicted)
 
     return step

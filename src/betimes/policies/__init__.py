@@ -3,7 +3,7 @@
 A user's policy file imports from here: ``from betimes.policies import priority, Parameter``.
 """
 
-from betimes.core.columns import CONTENTION, EVENTS, HEAD, TAIL, Floats, Grants, Ints, View
+from betimes.core.columns import Floats, Ints, Records, View
 from betimes.core.kernel import kernel
 from betimes.core.transitions import speed
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, allocation, greedy, priority
@@ -11,18 +11,14 @@ from betimes.policies.registry import POLICIES
 from betimes.policies.specification import ChosenPolicy, parse_policies, parse_policy
 
 __all__ = [
-    "CONTENTION",
-    "EVENTS",
-    "HEAD",
     "POLICIES",
-    "TAIL",
     "ChosenPolicy",
     "Floats",
-    "Grants",
     "Ints",
     "Parameter",
     "Policy",
     "Prepared",
+    "Records",
     "Setting",
     "View",
     "allocation",

@@ -8,11 +8,9 @@ candidate of the old one it can stop.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
-from betimes.core.columns import HEAD, TAIL, Floats, Grants, Ints, View
+from betimes.core.columns import Floats, Ints, Records, View
 from betimes.core.kernel import kernel
 from betimes.core.transitions import speed
 from betimes.policies.hooks import Policy, Prepared, Setting, Value
@@ -23,80 +21,73 @@ ONE_EACH_FIRST = 0  # cell of params: whether everybody gets one unit before any
 
 @kernel
 def alone_time(view: View, now: float, chosen: Ints, key: Floats) -> None:
-    """Seconds the job still needs on its first step."""
-    jobs = view.jobs
+    """Seconds the job still needs on one unit."""
     for k in range(len(chosen)):
-        key[k] = jobs.remaining[chosen[k]]
+        key[k] = view.jobs[chosen[k]].remaining_s
 
 
 @kernel
-def pace(view: View, job: int, units: float) -> float:
-    """1 / remaining time on `units`; 0 on none."""
-    if units == 0.0:
-        return 0.0
-    return 1.0 / (view.jobs.remaining[job] / speed(view.speedup, view.jobs.curve[job], units) + SMALL_S)
+def pace(view: View, slot: int, units: float) -> float:
+    """1 / remaining time on `units`."""
+    job = view.jobs[slot]
+    return 1.0 / (job.remaining_s / speed(view.speedup, job.curve, units) + SMALL_S)
 
 
 @kernel
-def one_by_one(view: View, now: float, grants: Grants) -> float:
+def one_by_one(view: View, now: float, grants: Records, again: Records) -> int:
     """Give the units out one by one."""
-    active = view.queue.ends[0, TAIL] - view.queue.ends[0, HEAD]
-    if view.params[ONE_EACH_FIRST] > 0.0 and active >= view.machine.units:
-        _one_each(view, grants)
-    else:
-        _scan(view, grants, active)
-    return math.inf
+    active = view.groups[0].tail - view.groups[0].head
+    if view.params[ONE_EACH_FIRST] > 0.0 and active >= view.pool[0].units:
+        return _one_each(view, grants)
+    return _scan(view, grants, active)
 
 
 @kernel
-def _one_each(view: View, grants: Grants) -> None:
+def _one_each(view: View, grants: Records) -> int:
     """With no fewer jobs than units, one unit each for those shortest on one unit, ties to the later job."""
-    line, key = view.queue.order[0], view.jobs.key
-    head, tail = view.queue.ends[0, HEAD], view.queue.ends[0, TAIL]
-    count = int(view.machine.units)
-    last_key = key[line[head + count - 1]]
+    line, head, tail = view.order[0], view.groups[0].head, view.groups[0].tail
+    count = int(view.pool[0].units)
+    last_key = view.jobs[line[head + count - 1]].key
     first_tied, behind = head + count - 1, head + count
-    while first_tied > head and key[line[first_tied - 1]] == last_key:
+    while first_tied > head and view.jobs[line[first_tied - 1]].key == last_key:
         first_tied -= 1
-    while behind < tail and key[line[behind]] == last_key:
+    while behind < tail and view.jobs[line[behind]].key == last_key:
         behind += 1
     surplus = behind - (head + count)
     for at in range(count):
         place = head + at
-        grants.job[at] = line[place + surplus if place >= first_tied else place]
-        grants.units[at] = 1.0
-    grants.count[0] = count
+        grants[at].job = line[place + surplus if place >= first_tied else place]
+        grants[at].units = 1.0
+    return count
 
 
 @kernel
-def _scan(view: View, grants: Grants, active: int) -> None:
-    jobs, line = view.jobs, view.queue.order[0]
-    head = view.queue.ends[0, HEAD]
+def _scan(view: View, grants: Records, active: int) -> int:
+    line, head, left = view.order[0], view.groups[0].head, view.pool[0].units
     # In order of submission, whatever the queue's own order.
     crowd = np.empty(active, dtype=np.int64)
     for at in range(active):
-        job = line[head + at]
+        slot = line[head + at]
         other = at
-        while other > 0 and jobs.seq[crowd[other - 1]] > jobs.seq[job]:
+        while other > 0 and view.jobs[crowd[other - 1]].seq > view.jobs[slot].seq:
             crowd[other] = crowd[other - 1]
             other -= 1
-        crowd[other] = job
+        crowd[other] = slot
     units = np.zeros(active)
     here = np.zeros(active)  # pace on what the job has
-    there = np.empty(active)  # pace after its next step
+    there = np.zeros(active)  # pace after its next step
     step = np.empty(active)
-    left = view.machine.units
     for at in range(active):
-        job = crowd[at]
-        step[at] = jobs.min_units[job]
-        there[at] = pace(view, job, step[at])
+        slot = crowd[at]
+        step[at] = view.jobs[slot].min_units
+        there[at] = pace(view, slot, step[at])
         if view.params[ONE_EACH_FIRST] > 0.0:
             units[at] = 1.0
-            here[at] = there[at]
             left -= 1.0
-            step[at] = 1.0 if jobs.max_units[job] > 1 else 0.0
+            here[at] = there[at]
+            step[at] = 1.0 if view.jobs[slot].max_units > 1 else 0.0
             if step[at] > 0.0:
-                there[at] = pace(view, job, 2.0)
+                there[at] = pace(view, slot, 2.0)
     candidate = np.empty(active, dtype=np.int64)  # after meeting everybody up to this place; -1: nobody yet
     start, receiver = 0, -1
     while left > 0.0:
@@ -110,24 +101,23 @@ def _scan(view: View, grants: Grants, active: int) -> None:
         receiver = candidate[active - 1]
         if receiver < 0:
             break
-        job = crowd[receiver]
+        slot = crowd[receiver]
         left -= step[receiver]
-        shrunk = step[receiver] > 1.0  # a jump may have put others' first steps out of reach
         units[receiver] += step[receiver]
         here[receiver] = there[receiver]
-        step[receiver] = 1.0 if units[receiver] < jobs.max_units[job] else 0.0
+        step[receiver] = 1.0 if units[receiver] < view.jobs[slot].max_units else 0.0
         if step[receiver] > 0.0:
-            there[receiver] = pace(view, job, units[receiver] + 1.0)
+            there[receiver] = pace(view, slot, units[receiver] + 1.0)
         start = receiver
-        if shrunk or left < _largest(step):
+        if left < np.max(step):  # somebody's first step has come out of reach
             start, receiver = 0, -1
     count = 0
     for at in range(active):
         if units[at] > 0.0:
-            grants.job[count] = crowd[at]
-            grants.units[count] = units[at]
+            grants[count].job = crowd[at]
+            grants[count].units = units[at]
             count += 1
-    grants.count[0] = count
+    return count
 
 
 @kernel
@@ -139,14 +129,6 @@ def _preferred(candidate: int, other: int, here: Floats, there: Floats) -> int:
     gain_low = (there[low] - here[low]) / here[low]
     gain_high = (there[high] - here[high]) / there[high]
     return low if gain_low > gain_high else high
-
-
-@kernel
-def _largest(step: Floats) -> float:
-    largest = 0.0
-    for value in step:
-        largest = max(largest, value)
-    return largest
 
 
 def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:

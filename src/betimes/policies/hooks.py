@@ -4,12 +4,12 @@
     writes into key[k] the rank of the job in slot chosen[k]; the smaller goes first. The rank of a job that
     holds nothing must not change while it waits: the engine asks again only about jobs that hold units.
     Without this hook jobs rank by submission.
-``classify(view, job)``
-    returns the group (0, 1, ...) of a job that has just been submitted. Without it there is one group.
-``allocate(view, now, grants)``
-    the decision: sets grants.count[0], and for each k below it grants.job[k] and grants.units[k]; jobs not
-    named get nothing. It returns the time at which it wants to be asked again if nothing happens before
-    (infinity: never). Without it, units are handed out in the order of rank (`greedy`).
+``classify(view, slot)``
+    returns the group (0, 1, ...) of the job that has just been submitted. Without it there is one group.
+``allocate(view, now, grants, again)``
+    the decision: for each k below the count that it returns, grants[k].job is a slot and grants[k].units what
+    it gets; jobs not named get nothing. By again[0].at_s it can ask to be called again at a time if nothing
+    happens before. Without this hook units are handed out in the order of rank (`greedy`).
 
 A hook reads its view and writes nothing but its output. The core checks every decision before it applies it.
 """
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from betimes.core.columns import HEAD, TAIL, Floats, Grants, Ints, Machine, View, new_state
+from betimes.core.columns import Floats, Ints, Records, State, View, new_state
 from betimes.core.kernel import INTERPRETED, compile_for, function_type, kernel
 
 Value = float | tuple[Fraction, ...] | str
@@ -110,7 +110,7 @@ def priority(
 def allocation(
     *, summary: str, question: str = "", paper: str = "", name: str = "", parameters: tuple[Parameter, ...] = ()
 ) -> Callable[[Any], Policy]:
-    """Make a policy of a function ``allocate(view, now, grants)`` that decides who holds how many units."""
+    """Make a policy of a function ``allocate(view, now, grants, again)`` that decides who holds how many units."""
 
     def policy(function: Any) -> Policy:
         return Policy(
@@ -120,18 +120,31 @@ def allocation(
     return policy
 
 
+def empty_pool() -> State:
+    """The smallest state: what the compiled functions' types are taken from."""
+    return new_state(
+        1,
+        1,
+        units=1.0,
+        fractional=False,
+        restart_s=0.0,
+        speedup=np.zeros((1, 2)),
+        params=np.zeros(1),
+        table=np.zeros((1, 1), dtype=np.int64),
+    )
+
+
 def _signatures() -> tuple[Any, Any, Any]:
     if INTERPRETED:
         return None, None, None
     from numba import float64, int64, typeof, void
 
-    machine = Machine(1.0, False, 0.0)
-    sample = new_state(1, 1, machine, np.zeros((1, 2)), np.zeros(1), np.zeros((1, 1), dtype=np.int64))
-    view, grants = typeof(sample.visible), typeof(sample.grants)
+    sample = empty_pool()
+    view = typeof(View(*sample[: len(View._fields)]))
     return (
         void(view, float64, int64[::1], float64[::1]),
         int64(view, int64),
-        float64(view, float64, grants),
+        int64(view, float64, typeof(sample.grants), typeof(sample.again)),
     )
 
 
@@ -151,26 +164,26 @@ def by_submission(view: View, now: float, chosen: Ints, key: Floats) -> None:
 
 
 @kernel
-def one_group(view: View, job: int) -> int:
+def one_group(view: View, slot: int) -> int:
     """Group: the same for all."""
     return 0
 
 
 @kernel
-def greedy(view: View, now: float, grants: Grants) -> float:
+def greedy(view: View, now: float, grants: Records, again: Records) -> int:
     """Give each job in turn as many units as it can use and as are left, or none if that is too few for it."""
-    left = view.machine.units
-    line = view.queue.order[0]
+    left = view.pool[0].units
+    line = view.order[0]
     count = 0
-    for place in range(view.queue.ends[0, HEAD], view.queue.ends[0, TAIL]):
-        job = line[place]
-        units = min(left, float(view.jobs.max_units[job]))
-        if units >= view.jobs.least[job]:
-            grants.job[count] = job
-            grants.units[count] = units
+    for place in range(view.groups[0].head, view.groups[0].tail):
+        slot = line[place]
+        job = view.jobs[slot]
+        units = min(left, float(job.max_units))
+        if units >= job.least:
+            grants[count].job = slot
+            grants[count].units = units
             count += 1
             left -= units
             if left <= 0.0:
                 break
-    grants.count[0] = count
-    return math.inf
+    return count

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
-
-from betimes.core.columns import Floats, Grants, Ints, View
+from betimes.core.columns import Floats, Ints, Records, View
 from betimes.core.kernel import kernel
 from betimes.policies.hooks import Parameter, Policy, greedy
 
@@ -15,17 +13,19 @@ QUANTUM_S = 0
 def attained_service(view: View, now: float, chosen: Ints, key: Floats) -> None:
     """Unit-seconds the job has held so far."""
     for k in range(len(chosen)):
-        key[k] = view.jobs.attained[chosen[k]]
+        key[k] = view.jobs[chosen[k]].attained
 
 
 @kernel
-def share_in_turns(view: View, now: float, grants: Grants) -> float:
+def share_in_turns(view: View, now: float, grants: Records, again: Records) -> int:
     """Hand out units by attained service, and again after a quantum while anybody wants more than it holds."""
-    greedy(view, now, grants)
+    count = greedy(view, now, grants, again)
     held = 0.0
-    for at in range(grants.count[0]):
-        held += grants.units[at]
-    return now + view.params[QUANTUM_S] if held < view.queue.demand[0] else math.inf
+    for k in range(count):
+        held += grants[k].units
+    if held < view.groups[0].demand:
+        again[0].at_s = now + view.params[QUANTUM_S]
+    return count
 
 
 las = Policy(

@@ -4,57 +4,55 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import HEAD, TAIL, Grants, View
+from betimes.core.columns import Records, View
 from betimes.core.kernel import kernel
 from betimes.policies.hooks import Policy
 
 
 @kernel
-def share(view: View, now: float, grants: Grants) -> float:
+def share(view: View, now: float, grants: Records, again: Records) -> int:
     """Raise everybody's share together until the units are used up, each job no further than it can use."""
-    if view.machine.fractional:
-        left = fill(view, grants)
+    if view.pool[0].fractional == 1:
+        count, left = fill(view, grants)
     else:
-        left = fill_whole(view, grants)
+        count, left = fill_whole(view, grants)
     if left > 0.0:
-        _offer_rest(view, grants, left)
-    return math.inf
+        count = _offer_rest(view, grants, count, left)
+    return count
 
 
 @kernel
-def fill(view: View, grants: Grants) -> float:
-    """Water filling: a job has all it can use, or the level that all others have too; returns what is left."""
-    jobs, line = view.jobs, view.queue.order[0]
-    head, tail = view.queue.ends[0, HEAD], view.queue.ends[0, TAIL]
-    level = common_level(view)
-    left = view.machine.units
-    count = 0
+def fill(view: View, grants: Records) -> tuple[int, float]:
+    """Water filling: a job has all it can use, or the level that all others have too.
+
+    Returns how many grants there are and the units left over because of minimum widths.
+    """
+    head, tail = view.groups[0].head, view.groups[0].tail
+    level, left, count = common_level(view), view.pool[0].units, 0
     for place in range(head, tail):
-        job = line[place]
-        units = min(level, float(jobs.max_units[job]))
-        if units >= jobs.least[job]:
-            grants.job[count] = job
-            grants.units[count] = units
+        slot = view.order[0, place]
+        job = view.jobs[slot]
+        units = min(level, float(job.max_units))
+        if units >= job.least:
+            grants[count].job = slot
+            grants[count].units = units
             left -= units
             count += 1
-    grants.count[0] = count
-    # Whoever was left out because of its minimum leaves units; a rounding error is none.
-    return left if count < tail - head else 0.0
+    return count, left if count < tail - head else 0.0  # with nobody left out, the rest is a rounding error
 
 
 @kernel
 def common_level(view: View) -> float:
     """The share of the jobs that could use more than they get; infinity when everybody is satisfied."""
-    jobs, line = view.jobs, view.queue.order[0]
-    head, tail = view.queue.ends[0, HEAD], view.queue.ends[0, TAIL]
-    left, sharing, level = view.machine.units, float(tail - head), 0.0
+    head, tail = view.groups[0].head, view.groups[0].tail
+    left, sharing, level = view.pool[0].units, float(tail - head), 0.0
     if sharing >= left:  # nobody can use less than one unit
         return left / sharing
     while sharing > 0.0:
         candidate = left / sharing
         below, satisfied = 0.0, 0.0
         for place in range(head, tail):
-            wants = float(jobs.max_units[line[place]])
+            wants = float(view.jobs[view.order[0, place]].max_units)
             if level < wants <= candidate:
                 below += wants
                 satisfied += 1.0
@@ -67,26 +65,23 @@ def common_level(view: View) -> float:
 
 
 @kernel
-def fill_whole(view: View, grants: Grants) -> float:
-    """The same in whole units, rounds of one more unit each in order of submission; returns what is left."""
-    jobs, line = view.jobs, view.queue.order[0]
-    left = view.machine.units
-    count = 0
-    for place in range(view.queue.ends[0, HEAD], view.queue.ends[0, TAIL]):
+def fill_whole(view: View, grants: Records) -> tuple[int, float]:
+    """The same in whole units: rounds of one more unit each in order of submission."""
+    left, count = view.pool[0].units, 0
+    for place in range(view.groups[0].head, view.groups[0].tail):
         if left <= 0.0:
             break
-        job = line[place]
-        if jobs.min_units[job] <= left:  # the first step of a job is its minimum
-            grants.job[count] = job
-            grants.units[count] = jobs.min_units[job]
-            left -= jobs.min_units[job]
+        slot = view.order[0, place]
+        if view.jobs[slot].min_units <= left:  # the first step of a job is its minimum
+            grants[count].job = slot
+            grants[count].units = view.jobs[slot].min_units
+            left -= grants[count].units
             count += 1
-    grants.count[0] = count
     while left > 0.0:
         # Everybody at the lowest level rises until the next level, somebody's maximum, or the last unit.
         lowest, ceiling, rising = math.inf, math.inf, 0.0
         for at in range(count):
-            units, most = grants.units[at], float(jobs.max_units[grants.job[at]])
+            units, most = grants[at].units, float(view.jobs[grants[at].job].max_units)
             if units >= most:
                 continue
             if units < lowest:
@@ -100,43 +95,36 @@ def fill_whole(view: View, grants: Grants) -> float:
         if rising == 0.0:
             break
         step = min(ceiling - lowest, math.floor(left / rising))
-        last_round = step == 0.0
+        one_by_one = step == 0.0
         for at in range(count):
-            if grants.units[at] == lowest and lowest < jobs.max_units[grants.job[at]]:
-                if last_round:
-                    if left == 0.0:
-                        break
-                    grants.units[at] += 1.0
-                    left -= 1.0
-                else:
-                    grants.units[at] += step
-                    left -= step
-    return left
+            if grants[at].units == lowest and lowest < view.jobs[grants[at].job].max_units and left > 0.0:
+                rise = 1.0 if one_by_one else step
+                grants[at].units += rise
+                left -= rise
+    return count, left
 
 
 @kernel
-def _offer_rest(view: View, grants: Grants, left: float) -> None:
-    """Units that the shares left over go to jobs that have none, then to any that can use more, in order."""
-    jobs, line = view.jobs, view.queue.order[0]
-    served = grants.count[0]
+def _offer_rest(view: View, grants: Records, served: int, left: float) -> int:
+    """Units that minimum widths left over go to jobs that have none, then to any that can use more, in order."""
     at, count = 0, served
-    for place in range(view.queue.ends[0, HEAD], view.queue.ends[0, TAIL]):
-        job = line[place]
-        if at < served and grants.job[at] == job:
+    for place in range(view.groups[0].head, view.groups[0].tail):
+        slot = view.order[0, place]
+        if at < served and grants[at].job == slot:
             at += 1
             continue
-        units = min(left, float(jobs.max_units[job]))
-        if units > 0.0 and units >= jobs.least[job]:
-            grants.job[count] = job
-            grants.units[count] = units
+        units = min(left, float(view.jobs[slot].max_units))
+        if units > 0.0 and units >= view.jobs[slot].least:
+            grants[count].job = slot
+            grants[count].units = units
             count += 1
             left -= units
-    grants.count[0] = count
     for at in range(count):
-        more = min(left, jobs.max_units[grants.job[at]] - grants.units[at])
+        more = min(left, view.jobs[grants[at].job].max_units - grants[at].units)
         if more > 0.0:
-            grants.units[at] += more
+            grants[at].units += more
             left -= more
+    return count
 
 
 max_min = Policy(

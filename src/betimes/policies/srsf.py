@@ -10,10 +10,9 @@ from betimes.policies.hooks import Policy
 @kernel
 def remaining_service(view: View, now: float, chosen: Ints, key: Floats) -> None:
     """Unit-seconds the job still needs at full width: d r / s(d), spec 1.5."""
-    jobs = view.jobs
     for k in range(len(chosen)):
-        job = chosen[k]
-        key[k] = jobs.max_units[job] * jobs.remaining[job] / jobs.full_speed[job]
+        job = view.jobs[chosen[k]]
+        key[k] = job.max_units * job.remaining_s / job.full_speed
 
 
 srsf = Policy(

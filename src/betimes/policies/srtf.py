@@ -10,10 +10,9 @@ from betimes.policies.hooks import Policy
 @kernel
 def remaining_time(view: View, now: float, chosen: Ints, key: Floats) -> None:
     """Seconds the job still needs at full width: r / s(d), spec 1.5."""
-    jobs = view.jobs
     for k in range(len(chosen)):
-        job = chosen[k]
-        key[k] = jobs.remaining[job] / jobs.full_speed[job]
+        job = view.jobs[chosen[k]]
+        key[k] = job.remaining_s / job.full_speed
 
 
 srtf = Policy(

@@ -7,7 +7,7 @@ worst is served first. Works with units and sizes only, never with the speed-up 
 
 from __future__ import annotations
 
-from betimes.core.columns import CONTENTION, EVENTS, HEAD, TAIL, Grants, View
+from betimes.core.columns import Records, View
 from betimes.core.kernel import kernel
 from betimes.policies.hooks import Parameter, Policy
 
@@ -15,63 +15,58 @@ LEASE_S = 0
 
 
 @kernel
-def unfairness_if_given(view: View, now: float, job: int, units: float) -> float:
+def unfairness_if_given(view: View, now: float, slot: int, units: float) -> float:
     """rho = T_shared / T_ideal of a job if it runs on `units` from now on."""
-    jobs = view.jobs
-    seen = view.clock[CONTENTION] - jobs.seen_sum[job]
-    active = seen / (view.tally[EVENTS] - jobs.seen_count[job])
-    shared_s = (now - jobs.submit_s[job]) + jobs.remaining[job] / units
-    ideal_s = jobs.size[job] / min(view.machine.units / active, float(jobs.max_units[job]))
+    job, pool = view.jobs[slot], view.pool[0]
+    active = (pool.contention - job.seen_sum) / (pool.events - job.seen_count)
+    shared_s = (now - job.submit_s) + job.remaining_s / units
+    ideal_s = job.size_s / min(pool.units / active, float(job.max_units))
     return shared_s / ideal_s
 
 
 @kernel
-def auction(view: View, now: float, grants: Grants) -> float:
+def auction(view: View, now: float, grants: Records, again: Records) -> int:
     """Serve the job that fares worst with as much as it can use; again with what is left; until the lease ends."""
-    jobs, line = view.jobs, view.queue.order[0]
-    head, tail = view.queue.ends[0, HEAD], view.queue.ends[0, TAIL]
-    lease_s, left = view.params[LEASE_S], view.machine.units
-    waiting = tail - head
-    if view.queue.demand[0] <= left:
+    line, head, left = view.order[0], view.groups[0].head, view.pool[0].units
+    waiting = view.groups[0].tail - head
+    again[0].at_s = now + view.params[LEASE_S]
+    if view.groups[0].demand <= left:
         for at in range(waiting):
-            job = line[head + at]
-            grants.job[at] = job
-            grants.units[at] = jobs.max_units[job]
-        grants.count[0] = waiting
-        grants.period[0] = lease_s  # nothing can change until a job is submitted or finishes
-        return now + lease_s
-    # grants.job[:count] are served, grants.job[count:waiting] are not yet, in order of submission; rho is
-    # kept in grants.units[count:] and changes only for jobs that can no longer have all they can use.
+            grants[at].job = line[head + at]
+            grants[at].units = view.jobs[line[head + at]].max_units
+        again[0].period_s = view.params[LEASE_S]  # nothing can change until a job is submitted or finishes
+        return waiting
+    # grants[:count] are served, grants[count:waiting] are not yet, in order of submission; until then their rho
+    # stands in place of units. It changes only for jobs that can no longer have all they can use.
     for at in range(waiting):
-        job = line[head + at]
-        grants.job[at] = job
-        grants.units[at] = unfairness_if_given(view, now, job, min(left, float(jobs.max_units[job])))
+        slot = line[head + at]
+        grants[at].job = slot
+        grants[at].units = unfairness_if_given(view, now, slot, min(left, float(view.jobs[slot].max_units)))
     count = 0
     before = left
     while left > 0.0 and count < waiting:
         worst = -1
         for at in range(count, waiting):
-            job = grants.job[at]
-            if jobs.max_units[job] > left:
-                if left < jobs.least[job]:
+            slot = grants[at].job
+            if view.jobs[slot].max_units > left:
+                if left < view.jobs[slot].least:
                     continue
                 if left < before:
-                    grants.units[at] = unfairness_if_given(view, now, job, left)
-            if worst < 0 or grants.units[at] > grants.units[worst]:
+                    grants[at].units = unfairness_if_given(view, now, slot, left)
+            if worst < 0 or grants[at].units > grants[worst].units:
                 worst = at
         if worst < 0:
             break
         before = left
-        job = grants.job[worst]
+        slot = grants[worst].job
         for at in range(worst, count, -1):
-            grants.job[at] = grants.job[at - 1]
-            grants.units[at] = grants.units[at - 1]
-        grants.job[count] = job
-        grants.units[count] = min(left, float(jobs.max_units[job]))
-        left -= grants.units[count]
+            grants[at].job = grants[at - 1].job
+            grants[at].units = grants[at - 1].units
+        grants[count].job = slot
+        grants[count].units = min(left, float(view.jobs[slot].max_units))
+        left -= grants[count].units
         count += 1
-    grants.count[0] = count
-    return now + lease_s
+    return count
 
 
 themis = Policy(

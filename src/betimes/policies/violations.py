@@ -13,6 +13,7 @@ REASONS = {
     transitions.NOT_WHOLE: "granted a fraction of a unit in a pool of whole units",
     transitions.NAMED_TWICE: "named a job twice in one decision",
     transitions.NOT_ACTIVE: "named a slot that holds no active job",
+    transitions.BAD_COUNT: "returned a number of grants below zero or above the number of active jobs",
     transitions.BAD_WAKEUP: "asked to be woken up at a time that is not in the future",
     transitions.BAD_GROUP: "put a job into a group that does not exist",
     transitions.BAD_KEY: "ranked a job with a key that is not a number",

@@ -13,7 +13,7 @@ from typing import cast
 
 import numpy as np
 
-from betimes.core.columns import HEAD, TAIL, Floats, Grants, View
+from betimes.core.columns import Floats, Records, View
 from betimes.core.kernel import kernel
 from betimes.errors import PolicyError
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value
@@ -24,114 +24,103 @@ from betimes.policies.wfq_classes import exponential_weights, thresholds_by_vari
 RELAXATIONS = 0
 FIRST_THRESHOLD = 1
 
-ENOUGH_ROUNDS = 100  # of dividing what satisfied classes leave; each satisfies one class or ends it
 NEARLY_NOTHING = 1e-9  # of a unit: what rounding leaves of a share
 
 
 @kernel
-def size_class(view: View, job: int) -> int:
+def size_class(view: View, slot: int) -> int:
     """The first class whose threshold the believed size does not exceed."""
     group = 0
-    while view.jobs.size[job] > view.params[FIRST_THRESHOLD + group]:
+    while view.jobs[slot].size_s > view.params[FIRST_THRESHOLD + group]:
         group += 1
     return group
 
 
 @kernel
-def share_by_class(view: View, now: float, grants: Grants) -> float:
+def share_by_class(view: View, now: float, grants: Records, again: Records) -> int:
     """Divide the units among the classes by weight, and inside each class in order of submission."""
-    classes = len(view.queue.demand)
-    share = np.zeros(classes)
-    class_shares(view, share)
-    count = 0
-    left = 0.0
-    for group in range(classes):
+    share = class_shares(view)
+    count, left = 0, 0.0
+    for group in range(len(share)):
         if share[group] > 0.0:
             count, over = _serve_class(view, grants, group, share[group], count)
             left += over
     if left > NEARLY_NOTHING:
         count = _offer_rest(view, grants, count, left)
-    grants.count[0] = count
-    return math.inf
+    return count
 
 
 @kernel
-def class_shares(view: View, share: Floats) -> None:
+def class_shares(view: View) -> Floats:
     """Units of each class: its weight's part, or its demand if that is less and the rest goes to the others."""
-    classes = len(share)
-    demand, units = view.queue.demand, view.machine.units
-    part = np.empty(classes)
-    total = 0.0
+    classes = len(view.groups)
+    share, part = np.zeros(classes), np.zeros(classes)
+    left, total = view.pool[0].units, 0.0
     for group in range(classes):
-        part[group] = view.params[FIRST_THRESHOLD + classes + group] * units if demand[group] > 0.0 else 0.0
-        total += part[group]
-    if total == 0.0:
-        return
-    left = units
-    for _ in range(ENOUGH_ROUNDS):
+        if view.groups[group].demand > 0.0:
+            part[group] = view.params[FIRST_THRESHOLD + classes + group]
+            total += part[group]
+    while total > 0.0:
         # Classes that want no more than their part are satisfied; the rest of them divide what remains.
-        satisfied = False
         remaining, weight = left, 0.0
         for group in range(classes):
             if part[group] > 0.0:
-                if demand[group] <= left * (part[group] / total):
-                    share[group] = demand[group]
+                if view.groups[group].demand <= left * (part[group] / total):
+                    share[group] = view.groups[group].demand
                     part[group] = 0.0
                     remaining -= share[group]
-                    satisfied = True
                 else:
                     weight += part[group]
-        left, total = remaining, weight
-        if not satisfied or total == 0.0:
+        if remaining == left:
             break
+        left, total = remaining, weight
     for group in range(classes):
         if part[group] > 0.0:
             share[group] = left * (part[group] / total)
-    if not view.machine.fractional:
+    if view.pool[0].fractional == 0:
         _round_shares(view, share)
+    return share
 
 
 @kernel
 def _round_shares(view: View, share: Floats) -> None:
     """Whole units, the largest remainders rounded up, ties to the class of smaller jobs."""
+    remainder = np.empty(len(share))
     total, whole = 0.0, 0.0
     for group in range(len(share)):
-        total += share[group]
-        whole += math.floor(share[group] + NEARLY_NOTHING)
-    spare = math.floor(total + NEARLY_NOTHING) - whole
-    remainder = np.empty(len(share))
-    for group in range(len(share)):
         floor = math.floor(share[group] + NEARLY_NOTHING)
-        remainder[group] = share[group] - floor if share[group] < view.queue.demand[group] else -1.0
+        total += share[group]
+        whole += floor
+        remainder[group] = share[group] - floor if floor < view.groups[group].demand else -1.0
         share[group] = floor
-    while spare > 0.0:
+    for _ in range(int(math.floor(total + NEARLY_NOTHING) - whole)):
         largest = 0
         for group in range(1, len(share)):
             if remainder[group] > remainder[largest] + NEARLY_NOTHING:
                 largest = group
         share[largest] += 1.0
         remainder[largest] = -1.0
-        spare -= 1.0
 
 
 @kernel
-def _serve_class(view: View, grants: Grants, group: int, share: float, first: int) -> tuple[int, float]:
+def _serve_class(view: View, grants: Records, group: int, share: float, first: int) -> tuple[int, float]:
     """Hand `share` units to the class, from grants[first] on; returns where the grants end and what is left."""
-    jobs, line = view.jobs, view.queue.order[group]
-    head, tail = view.queue.ends[group, HEAD], view.queue.ends[group, TAIL]
+    line = view.order[group]
     curves = view.speedup.shape[0]
     relaxations = int(view.params[RELAXATIONS])
+    count, left = first, share
     for relaxed in range(relaxations + 1):
-        left, count = share, first
-        for place in range(head, tail):
-            job = line[place]
-            cap = jobs.max_units[job]
+        count, left = first, share
+        for place in range(view.groups[group].head, view.groups[group].tail):
+            slot = line[place]
+            job = view.jobs[slot]
+            cap = job.max_units
             if relaxed < relaxations:
-                cap = max(view.table[relaxed * curves + jobs.curve[job], cap], jobs.min_units[job])
+                cap = max(view.table[relaxed * curves + job.curve, cap], job.min_units)
             units = min(left, float(cap))
-            if units >= jobs.least[job] and units > 0.0:
-                grants.job[count] = job
-                grants.units[count] = units
+            if units >= job.least:
+                grants[count].job = slot
+                grants[count].units = units
                 count += 1
                 left -= units
                 if left <= NEARLY_NOTHING:
@@ -140,25 +129,23 @@ def _serve_class(view: View, grants: Grants, group: int, share: float, first: in
 
 
 @kernel
-def _offer_rest(view: View, grants: Grants, served: int, left: float) -> int:
+def _offer_rest(view: View, grants: Records, served: int, left: float) -> int:
     """Units that minimum widths left over: to whoever can use them, class by class in order of submission."""
-    jobs = view.jobs
     count, at = served, 0
-    for group in range(len(view.queue.demand)):
-        for place in range(view.queue.ends[group, HEAD], view.queue.ends[group, TAIL]):
-            job = view.queue.order[group, place]
-            if at < served and grants.job[at] == job:
-                more = min(left, jobs.max_units[job] - grants.units[at])
-                grants.units[at] += more
+    for group in range(len(view.groups)):
+        for place in range(view.groups[group].head, view.groups[group].tail):
+            slot = view.order[group, place]
+            job = view.jobs[slot]
+            if at < served and grants[at].job == slot:
+                more = min(left, job.max_units - grants[at].units)
+                grants[at].units += more
                 left -= more
                 at += 1
-            else:
-                units = min(left, float(jobs.max_units[job]))
-                if units > 0.0 and units >= jobs.least[job]:
-                    grants.job[count] = job
-                    grants.units[count] = units
-                    count += 1
-                    left -= units
+            elif min(left, float(job.max_units)) >= max(job.least, NEARLY_NOTHING):
+                grants[count].job = slot
+                grants[count].units = min(left, float(job.max_units))
+                left -= grants[count].units
+                count += 1
     return count
 
 

@@ -6,122 +6,88 @@ from typing import Any
 
 import numpy as np
 
-from betimes.core.columns import FREE, HOLDERS, SEGMENTS, Floats, Ints, Machine, State, blank, new_state
+from betimes.core.columns import Ints, State, blank
 from betimes.core.kernel import INTERPRETED, compile_for, kernel
-from betimes.policies.hooks import hook_types
+from betimes.policies.hooks import empty_pool, hook_types
 from betimes.twin.pool import (
+    ARRIVAL,
+    HISTORY,
     NEED_SEGMENTS,
     NEED_SLOTS,
+    OUTCOME,
     REACHED,
-    Arrivals,
-    History,
-    Outcome,
+    Hook,
     Rules,
+    Trace,
     advance,
     arrive,
 )
 
 
 @kernel
-def next_arrival(  # type: ignore[no-untyped-def]
-    state: State,
-    rules: Rules,
-    rank,
-    classify,
-    allocate,
-    keys: Floats,
-    arrivals: Arrivals,
-    history: History,
-    outcome: Outcome,
-    row: int,
+def next_arrival(
+    state: State, rules: Rules, rank: Hook, classify: Hook, allocate: Hook, trace: Trace, row: int
 ) -> int:
     """Let everything happen up to the submission of `row`, and submit it."""
-    tally = state.visible.tally
-    if tally[FREE] == 0:
+    pool = state.pool[0]
+    if pool.free == 0:
         return NEED_SLOTS
-    until = arrivals.submit_s[row]
-    status = advance(state, rules, rank, allocate, keys, arrivals, history, outcome, until, -1)
+    status = advance(state, rules, rank, allocate, trace, trace.arrivals[row].submit_s, -1)
     if status != REACHED:
         return status
-    if len(state.segments.row) > 0 and tally[SEGMENTS] + tally[HOLDERS] > len(state.segments.row):
+    if len(state.segments) > 0 and pool.segments + pool.holders > len(state.segments):
         return NEED_SEGMENTS
-    return arrive(state, rules, rank, classify, allocate, keys, arrivals, history, row)
+    return arrive(state, rules, rank, classify, allocate, trace, row)
 
 
 @kernel
-def run_rows(  # type: ignore[no-untyped-def]
-    state: State,
-    rules: Rules,
-    rank,
-    classify,
-    allocate,
-    keys: Floats,
-    arrivals: Arrivals,
-    history: History,
-    outcome: Outcome,
-    row: Ints,
-    stop: int,
+def run_rows(
+    state: State, rules: Rules, rank: Hook, classify: Hook, allocate: Hook, trace: Trace, row: Ints, stop: int
 ) -> int:
     """Submit the jobs from row[0] up to `stop`; row[0] is the next one when this returns."""
     while row[0] < stop:
-        status = next_arrival(
-            state, rules, rank, classify, allocate, keys, arrivals, history, outcome, row[0]
-        )
-        if status == NEED_SLOTS or status == NEED_SEGMENTS:
-            return status
-        row[0] += 1
+        status = next_arrival(state, rules, rank, classify, allocate, trace, row[0])
         if status != REACHED:
             return status
+        row[0] += 1
     return REACHED
 
 
 @kernel
-def run_out(  # type: ignore[no-untyped-def]
-    state: State,
-    rules: Rules,
-    rank,
-    allocate,
-    keys: Floats,
-    arrivals: Arrivals,
-    history: History,
-    outcome: Outcome,
-    until: float,
-) -> int:
+def run_out(state: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, until: float) -> int:
     """Let everything happen up to `until` with no further submissions."""
-    return advance(state, rules, rank, allocate, keys, arrivals, history, outcome, until, -1)
+    return advance(state, rules, rank, allocate, trace, until, -1)
 
 
-def argument_types() -> dict[str, Any]:
-    """The Numba type of every argument of the loops, by name."""
-    from numba import float64, int64, typeof
+def new_trace(jobs: int, users: int, slots: int) -> Trace:
+    """A trace of records still to be filled in."""
+    outcome = blank(OUTCOME, jobs)
+    outcome.start_s = outcome.finish_s = outcome.contention = np.nan
+    return Trace(blank(ARRIVAL, jobs), outcome, blank(HISTORY, users), np.zeros(slots))
 
-    machine = Machine(1.0, False, 0.0)
-    state = new_state(1, 1, machine, np.zeros((1, 2)), np.zeros(1), np.zeros((1, 1), dtype=np.int64))
-    rank, classify, allocate = hook_types()
 
-    return {
-        "state": typeof(state),
-        "rules": typeof(Rules(True, True, True)),
-        "rank": rank,
-        "classify": classify,
-        "allocate": allocate,
-        "floats": float64[::1],
-        "ints": int64[::1],
-        "int": int64,
-        "float": float64,
-        "arrivals": typeof(blank(Arrivals, 1)),
-        "history": typeof(History(np.zeros((1, 2)), np.zeros(1, dtype=np.int64))),
-        "outcome": typeof(blank(Outcome, 1)),
-    }
+def argument_types() -> tuple[Any, ...]:
+    """The Numba types of what every loop is given: state, rules, the three hooks, trace."""
+    from numba import typeof
+
+    return (
+        typeof(empty_pool()),
+        typeof(Rules(True, True, True)),
+        *hook_types(),
+        typeof(new_trace(1, 1, 1)),
+    )
 
 
 def compiled_loops() -> tuple[Any, Any]:
     """`run_rows` and `run_out`, compiled for hooks passed as function pointers."""
     if INTERPRETED:
         return run_rows, run_out
-    t = argument_types()
-    hooks = (t["rank"], t["classify"], t["allocate"])
-    tail = (t["floats"], t["arrivals"], t["history"], t["outcome"])
-    rows = t["int"](t["state"], t["rules"], *hooks, *tail, t["ints"], t["int"])
-    out = t["int"](t["state"], t["rules"], t["rank"], t["allocate"], *tail, t["float"])
-    return compile_for(run_rows, rows), compile_for(run_out, out)
+    from numba import float64, int64
+
+    state, rules, rank, classify, allocate, trace = argument_types()
+    return (
+        compile_for(
+            run_rows, int64(state, rules, rank, classify, allocate, trace, int64[::1], int64)
+        ),
+        compile_for(run_out, int64(state, rules, rank, allocate, trace, float64)),
+    )

@@ -8,31 +8,11 @@ finish at the same instant leave together, before anyone decides.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from betimes.core.columns import (
-    ACTIVE,
-    CONTENTION,
-    EVENTS,
-    FINISHER,
-    FREE,
-    HEAD,
-    HOLDERS,
-    NEXT_FINISH,
-    NEXT_OUTRUN,
-    NOW,
-    OFFENDER,
-    OUTRUNNER,
-    PERIOD,
-    SEGMENTS,
-    TIED,
-    WAKEUP,
-    Floats,
-    Ints,
-    State,
-)
+from betimes.core.columns import Floats, Records, State, View, record
 from betimes.core.kernel import kernel
 from betimes.core.order import enter, reach, reorder
 from betimes.core.transitions import (
@@ -49,9 +29,11 @@ from betimes.core.transitions import (
     submit,
 )
 
+Hook = Any  # a compiled function, passed as a pointer
+
 # What `advance` returns; a refused decision is REFUSED + the core's reason.
 REACHED = 0  # everything up to the time asked for has happened
-WATCHED = 1  # the watched job is about to finish, at clock[NEXT_FINISH]
+WATCHED = 1  # the watched job is about to finish, at pool.next_finish
 NEED_SEGMENTS = 2  # the room for segments is used up: take them out and go on
 NEED_SLOTS = 3  # no slot for the next job: grow the columns and go on
 STUCK = 4  # jobs are waiting, nothing runs, and the policy only ever wakes up to do nothing
@@ -59,38 +41,32 @@ REFUSED = 100
 
 IDLE_WAKEUPS = 10_000  # after so many decisions in a row to run nothing a policy is said to be stuck
 
+ARRIVAL = record(
+    submit_s="f8",
+    work="f8",  # seconds on one unit
+    min_units="i8",
+    max_units="i8",
+    curve="i8",
+    believed="f8",  # the size the scheduler is told, seconds on one unit
+    believed_per_work="f8",
+    user="i8",  # -1: unknown
+    longest_s="f8",  # the user's own limit on a belief drawn from history, seconds at full width
+)
+"""A job to come."""
 
-class Arrivals(NamedTuple):
-    """The jobs to come, in order of submission; shape (jobs,) each."""
+OUTCOME = record(
+    start_s="f8",
+    finish_s="f8",
+    units_s="f8",
+    preemptions="i8",
+    resizes="i8",
+    stalled_s="f8",
+    contention="f8",  # mean number of active jobs over the events seen
+)
+"""What came of a job."""
 
-    submit_s: Floats
-    work: Floats  # seconds on one unit
-    min_units: Ints
-    max_units: Ints
-    curve: Ints
-    believed: Floats  # the size the scheduler is told, seconds on one unit
-    believed_per_work: Floats
-    user: Ints  # -1: unknown
-    longest_s: Floats  # the user's own limit on a belief drawn from history, seconds at full width
-
-
-class History(NamedTuple):
-    """Run times of each user's last two finished jobs; shape (users, 2) and (users,)."""
-
-    last_s: Floats
-    count: Ints
-
-
-class Outcome(NamedTuple):
-    """What came of each job; shape (jobs,) each, filled when the job finishes."""
-
-    start_s: Floats
-    finish_s: Floats
-    unit_s: Floats
-    preemptions: Ints
-    resizes: Ints
-    stalled_s: Floats
-    contention: Floats  # mean number of active jobs over the events seen
+HISTORY = record(count="i8", last_s="f8", before_s="f8")
+"""Run times of a user's last two finished jobs."""
 
 
 class Rules(NamedTuple):
@@ -101,188 +77,178 @@ class Rules(NamedTuple):
     learns: bool  # beliefs come from the user's last two jobs
 
 
+class Trace(NamedTuple):
+    """What the loop reads of the jobs to come and writes of those that are done."""
+
+    arrivals: Records  # (jobs,) ARRIVAL, in order of submission
+    outcome: Records  # (jobs,) OUTCOME, filled when the job finishes
+    history: Records  # (users,) HISTORY
+    keys: Floats  # (slots,) room for ranks
+
+
 @kernel
-def decide(state: State, rules: Rules, rank, allocate, keys: Floats) -> int:  # type: ignore[no-untyped-def]
+def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats) -> int:
     """Ask the policy and apply what it says; returns REACHED or REFUSED + reason."""
-    view = state.visible
-    now = view.clock[NOW]
-    if view.tally[ACTIVE] == 0:  # nobody to decide about, and nobody to wake up for
-        view.clock[WAKEUP] = math.inf
+    pool, again = state.pool[0], state.again[0]
+    if pool.active == 0:  # nobody to decide about, and nobody to wake up for
+        pool.wakeup = math.inf
         find_next(state)
         return REACHED
+    view = View(
+        state.jobs, state.groups, state.order, state.pool, state.speedup, state.params, state.table
+    )
     if rules.reads_progress:
         refresh(state)
     if rules.ranked:
-        holders = state.holders[: view.tally[HOLDERS]]
-        for group in range(len(view.queue.demand)):
-            head = view.queue.ends[group, HEAD]
-            stop = reach(view.jobs, view.queue, group, holders)
+        for number in range(len(state.groups)):
+            head, stop = state.groups[number].head, reach(state, number)
             if stop > head:
-                chosen = view.queue.order[group][head:stop]
-                rank(view, now, chosen, keys)
+                chosen = state.order[number][head:stop]
+                rank(view, pool.now, chosen, keys)
                 for k in range(len(chosen)):
                     if math.isnan(keys[k]):
-                        view.tally[OFFENDER] = chosen[k]
+                        pool.offender = chosen[k]
                         return REFUSED + BAD_KEY
-                    view.jobs.key[chosen[k]] = keys[k]
-                reorder(view.jobs, view.queue, group, stop)
-    state.grants.count[0] = 0
-    state.grants.period[0] = 0.0
-    wakeup = allocate(view, now, state.grants)
-    if not wakeup > now:
-        view.tally[OFFENDER] = -1
+                    state.jobs[chosen[k]].key = keys[k]
+                reorder(state, number, stop)
+    again.at_s = math.inf
+    again.period_s = 0.0
+    count = allocate(view, pool.now, state.grants, state.again)
+    if not again.at_s > pool.now:
+        pool.offender = -1
         return REFUSED + BAD_WAKEUP
-    verdict = apply_grants(state)
+    verdict = apply_grants(state, count)
     if verdict != ACCEPTED:
         return REFUSED + verdict
-    view.clock[WAKEUP] = wakeup
-    view.clock[PERIOD] = state.grants.period[0]
+    pool.wakeup = again.at_s
+    pool.period = again.period_s
     return REACHED
 
 
 @kernel
-def advance(  # type: ignore[no-untyped-def]
-    state: State,
-    rules: Rules,
-    rank,
-    allocate,
-    keys: Floats,
-    arrivals: Arrivals,
-    history: History,
-    outcome: Outcome,
-    until: float,
-    watch: int,
+def advance(
+    state: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, until: float, watch: int
 ) -> int:
-    """Let everything happen up to and including `until`, or until job `watch` (a slot, -1: none) is about to finish.
+    """Let everything happen up to and including `until`, or until job `watch` (a slot) is about to finish.
 
-    With a watched job the state is a copy being played forward: nothing is written to `outcome`.
+    With a watched job the state is a copy being played forward and nothing is noted in `trace`; -1: none.
     """
-    view = state.visible
-    clock, tally = view.clock, view.tally
+    pool = state.pool[0]
     idle = 0
     while True:
-        finish_at, outrun_at, wakeup = clock[NEXT_FINISH], clock[NEXT_OUTRUN], clock[WAKEUP]
-        at = min(finish_at, outrun_at, wakeup)
+        at = min(pool.next_finish, pool.next_outrun, pool.wakeup)
         if at > until or at == math.inf:
             return REACHED
-        if len(state.segments.row) > 0 and tally[SEGMENTS] + 2 * tally[HOLDERS] > len(state.segments.row):
+        if len(state.segments) > 0 and pool.segments + 2 * pool.holders > len(state.segments):
             return NEED_SEGMENTS
-        clock[NOW] = at
-        if at == finish_at:
+        if at == pool.next_finish:
+            pool.now = at
             while True:
-                job, tied = tally[FINISHER], tally[TIED]
-                if job == watch:
+                slot, tied = pool.finisher, pool.tied
+                if slot == watch:
                     return WATCHED
-                finish(state, job, at)
+                finish(state, slot, at)
                 if watch < 0:
-                    _note(state, job, arrivals, history, outcome, rules.learns)
+                    _note(state, slot, trace, rules.learns)
                 if tied == 1:
                     break
                 find_next(state)
-        elif at == outrun_at:
+        elif at == pool.next_outrun:
+            pool.now = at
             sample_contention(state)
-            outrun(state, tally[OUTRUNNER])
+            outrun(state, pool.outrunner)
+        elif pool.period > 0.0:
+            _skip_steady_wakeups(state, until)
         else:
-            if clock[PERIOD] > 0.0:
-                _skip_steady_wakeups(state, min(finish_at, outrun_at), until)
-            else:
-                sample_contention(state)
-            idle = idle + 1 if tally[HOLDERS] == 0 else 0
+            pool.now = at
+            sample_contention(state)
+            idle = idle + 1 if pool.holders == 0 else 0
             if idle > IDLE_WAKEUPS and until == math.inf:
                 return STUCK
-        verdict = decide(state, rules, rank, allocate, keys)
+        verdict = decide(state, rules, rank, allocate, trace.keys)
         if verdict != REACHED:
             return verdict
 
 
 @kernel
-def arrive(  # type: ignore[no-untyped-def]
-    state: State,
-    rules: Rules,
-    rank,
-    classify,
-    allocate,
-    keys: Floats,
-    arrivals: Arrivals,
-    history: History,
-    row: int,
+def arrive(
+    state: State, rules: Rules, rank: Hook, classify: Hook, allocate: Hook, trace: Trace, row: int
 ) -> int:
     """Submit the job of `row` at its time and decide; everything before has happened."""
-    view = state.visible
-    view.clock[NOW] = arrivals.submit_s[row]
-    job = submit(
+    arrival = trace.arrivals[row]
+    state.pool[0].now = arrival.submit_s
+    slot = submit(
         state,
         row,
-        arrivals.min_units[row],
-        arrivals.max_units[row],
-        arrivals.curve[row],
-        arrivals.work[row],
-        _belief(view.speedup, arrivals, history, row, rules.learns),
-        arrivals.believed_per_work[row],
+        arrival.min_units,
+        arrival.max_units,
+        arrival.curve,
+        arrival.work,
+        _belief(state.speedup, trace, row, rules.learns),
+        arrival.believed_per_work,
     )
-    group = classify(view, job)
-    if group < 0 or group >= len(view.queue.demand):
-        view.tally[OFFENDER] = job
+    view = View(
+        state.jobs, state.groups, state.order, state.pool, state.speedup, state.params, state.table
+    )
+    group = classify(view, slot)
+    if group < 0 or group >= len(state.groups):
+        state.pool[0].offender = slot
         return REFUSED + BAD_GROUP
-    view.jobs.group[job] = group
+    state.jobs[slot].group = group
     if rules.ranked:
-        chosen = np.full(1, job)
-        rank(view, view.clock[NOW], chosen, keys)
-        if math.isnan(keys[0]):
-            view.tally[OFFENDER] = job
+        rank(view, arrival.submit_s, np.full(1, slot), trace.keys)
+        if math.isnan(trace.keys[0]):
+            state.pool[0].offender = slot
             return REFUSED + BAD_KEY
-        view.jobs.key[job] = keys[0]
-    enter(view.jobs, view.queue, job)
-    return decide(state, rules, rank, allocate, keys)
+        state.jobs[slot].key = trace.keys[0]
+    enter(state, slot)
+    return decide(state, rules, rank, allocate, trace.keys)
 
 
 @kernel
-def _skip_steady_wakeups(state: State, next_event: float, until: float) -> None:
+def _skip_steady_wakeups(state: State, until: float) -> None:
     """Count the wake-ups that decide nothing new up to the next event, and stand at the last of them."""
-    clock, tally = state.visible.clock, state.visible.tally
-    first, period = clock[WAKEUP], clock[PERIOD]
+    pool = state.pool[0]
+    next_event = min(pool.next_finish, pool.next_outrun)
     limit = min(next_event, until)
     skipped = 1.0
     if limit < math.inf:
-        skipped += math.floor((limit - first) / period)
-    if first + (skipped - 1.0) * period >= next_event:
+        skipped += math.floor((limit - pool.wakeup) / pool.period)
+    if skipped > 1.0 and pool.wakeup + (skipped - 1.0) * pool.period >= next_event:
         skipped -= 1.0  # what finishes at the instant of a wake-up comes before it
-    skipped = max(1.0, skipped)
-    clock[NOW] = first + (skipped - 1.0) * period
-    clock[CONTENTION] += skipped * tally[ACTIVE]
-    tally[EVENTS] += int(skipped)
+    pool.now = pool.wakeup + (skipped - 1.0) * pool.period
+    pool.contention += skipped * pool.active
+    pool.events += int(skipped)
 
 
 @kernel
-def _belief(speedup: Floats, arrivals: Arrivals, history: History, row: int, learns: bool) -> float:
+def _belief(speedup: Floats, trace: Trace, row: int, learns: bool) -> float:
     """The size the scheduler believes at submission: told, or the mean of the user's last two run times."""
-    user = arrivals.user[row]
-    if not learns or user < 0 or history.count[user] == 0:
-        return arrivals.believed[row]
-    run_s = history.last_s[user, 0]
-    if history.count[user] > 1:
-        run_s = (run_s + history.last_s[user, 1]) / 2.0
-    run_s = min(run_s, arrivals.longest_s[row])
-    return run_s * speedup[arrivals.curve[row], arrivals.max_units[row]]
+    arrival = trace.arrivals[row]
+    if not learns or arrival.user < 0 or trace.history[arrival.user].count == 0:
+        return arrival.believed
+    history = trace.history[arrival.user]
+    run_s = history.last_s
+    if history.count > 1:
+        run_s = (history.last_s + history.before_s) / 2.0
+    return min(run_s, arrival.longest_s) * speedup[arrival.curve, arrival.max_units]
 
 
 @kernel
-def _note(
-    state: State, job: int, arrivals: Arrivals, history: History, outcome: Outcome, learns: bool
-) -> None:
+def _note(state: State, slot: int, trace: Trace, learns: bool) -> None:
     """Write down what came of a job that has just finished."""
-    progress, jobs, clock, tally = state.progress, state.visible.jobs, state.visible.clock, state.visible.tally
-    row = progress.row[job]
-    outcome.start_s[row] = progress.started_s[job]
-    outcome.finish_s[row] = clock[NOW]
-    outcome.unit_s[row] = progress.attained[job]
-    outcome.preemptions[row] = progress.preemptions[job]
-    outcome.resizes[row] = progress.resizes[job]
-    outcome.stalled_s[row] = progress.stalled_s[job]
-    seen = clock[CONTENTION] - jobs.seen_sum[job]
-    outcome.contention[row] = seen / (tally[EVENTS] - jobs.seen_count[job])
-    user = arrivals.user[row]
-    if learns and user >= 0:
-        history.last_s[user, 1] = history.last_s[user, 0]
-        history.last_s[user, 0] = arrivals.work[row] / jobs.full_speed[job]
-        history.count[user] += 1
+    job, progress, pool = state.jobs[slot], state.progress[slot], state.pool[0]
+    outcome = trace.outcome[progress.row]
+    outcome.start_s = progress.started_s
+    outcome.finish_s = pool.now
+    outcome.units_s = progress.attained
+    outcome.preemptions = progress.preemptions
+    outcome.resizes = progress.resizes
+    outcome.stalled_s = progress.stalled_s
+    outcome.contention = (pool.contention - job.seen_sum) / (pool.events - job.seen_count)
+    arrival = trace.arrivals[progress.row]
+    if learns and arrival.user >= 0:
+        history = trace.history[arrival.user]
+        history.before_s = history.last_s
+        history.last_s = arrival.work / job.full_speed
+        history.count += 1

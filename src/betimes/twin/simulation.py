@@ -10,35 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from betimes.core.columns import (
-    EVENTS,
-    HEAD,
-    HOLDERS,
-    NOW,
-    OFFENDER,
-    SEGMENTS,
-    TAIL,
-    Floats,
-    Ints,
-    Machine,
-    State,
-    grown,
-    new_state,
-)
+from betimes.core.columns import SEGMENT, Floats, Ints, Records, State, blank, grown, new_state
 from betimes.errors import BetimesError, ClusterError
 from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
 from betimes.policies import ChosenPolicy, Setting
 from betimes.policies.violations import violation
-from betimes.twin.loop import compiled_loops
+from betimes.twin.loop import compiled_loops, new_trace
 from betimes.twin.pool import (
     NEED_SEGMENTS,
     NEED_SLOTS,
     REACHED,
     REFUSED,
     STUCK,
-    Arrivals,
-    History,
-    Outcome,
     Rules,
 )
 from betimes.twin.sizes import Sizes, beliefs
@@ -114,29 +97,18 @@ class Simulation:
         self.full_speed = table.at(workload.curve, workload.max_units)
         belief = beliefs(self.sizes, workload, self.full_speed, seed)
         self.without_estimate = belief.without_estimate
-        self.arrivals = Arrivals(
-            _floats(workload.submit_s),
-            _floats(workload.work_s),
-            _ints(workload.min_units),
-            _ints(workload.max_units),
-            _ints(workload.curve),
-            _floats(belief.size),
-            _floats(belief.per_work),
-            _ints(_user_rows(workload)),
-            _floats(belief.longest_s),
-        )
-        users = max(1, int(self.arrivals.user.max(initial=-1)) + 1)
-        self.history = History(np.zeros((users, 2)), np.zeros(users, dtype=np.int64))
-        n = len(workload)
-        self.outcome = Outcome(
-            np.full(n, np.nan),
-            np.full(n, np.nan),
-            np.zeros(n),
-            np.zeros(n, dtype=np.int64),
-            np.zeros(n, dtype=np.int64),
-            np.zeros(n),
-            np.full(n, np.nan),
-        )
+        users = _user_rows(workload)
+        self.trace = new_trace(len(workload), max(1, int(users.max(initial=-1)) + 1), FIRST_SLOTS)
+        arrivals = self.trace.arrivals
+        arrivals.submit_s = workload.submit_s
+        arrivals.work = workload.work_s
+        arrivals.min_units = workload.min_units
+        arrivals.max_units = workload.max_units
+        arrivals.curve = workload.curve
+        arrivals.believed = belief.size
+        arrivals.believed_per_work = belief.per_work
+        arrivals.user = users
+        arrivals.longest_s = belief.longest_s
         prepared = policy.prepared(
             Setting(
                 float(units),
@@ -153,16 +125,17 @@ class Simulation:
         self.state: State = new_state(
             FIRST_SLOTS,
             prepared.groups,
-            Machine(float(units), fractional, float(restart_s)),
-            table.speedup,
-            prepared.params,
-            prepared.table,
-            SEGMENT_ROWS if timeline else 0,
+            units=float(units),
+            fractional=fractional,
+            restart_s=float(restart_s),
+            speedup=table.speedup,
+            params=prepared.params,
+            table=prepared.table,
+            segments=SEGMENT_ROWS if timeline else 0,
         )
-        self.keys: Floats = np.zeros(FIRST_SLOTS)
         self.row: Ints = np.zeros(1, dtype=np.int64)
-        self.predicted: Floats = np.full(n, np.nan)
-        self.chunks: list[tuple[np.ndarray[Any, Any], ...]] = []
+        self.predicted: Floats = np.full(len(workload), np.nan)
+        self.chunks: list[Records] = []
         self.wall_s = 0.0
 
     def run(
@@ -183,17 +156,7 @@ class Simulation:
                 progress(int(self.row[0]))
         status = NEED_SEGMENTS
         while status == NEED_SEGMENTS:
-            status = run_out(
-                self.state,
-                self.rules,
-                self.rank,
-                self.allocate,
-                self.keys,
-                self.arrivals,
-                self.history,
-                self.outcome,
-                math.inf,
-            )
+            status = run_out(self.state, self.rules, self.rank, self.allocate, self.trace, math.inf)
             self._heed(status)
         self._note_unfinished()
         self.wall_s = time.perf_counter() - started
@@ -205,21 +168,11 @@ class Simulation:
 
     def loop_arguments(self) -> tuple[Any, ...]:
         """The arguments that all loops over submissions share."""
-        return (
-            self.state,
-            self.rules,
-            self.rank,
-            self.classify,
-            self.allocate,
-            self.keys,
-            self.arrivals,
-            self.history,
-            self.outcome,
-        )
+        return (self.state, self.rules, self.rank, self.classify, self.allocate, self.trace)
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
         """What came of every job."""
-        w, o = self.workload, self.outcome
+        w, o = self.workload, self.trace.outcome
         finished = ~np.isnan(o.finish_s)
         jobs = JobColumns(
             job_id=w.job_id,
@@ -231,7 +184,7 @@ class Simulation:
             run_alone_s=w.work_s / self.full_speed,
             min_units=w.min_units,
             max_units=w.max_units,
-            units_s=o.unit_s,
+            units_s=o.units_s,
             preemptions=o.preemptions,
             resizes=o.resizes,
             restart_s=o.stalled_s,
@@ -242,7 +195,7 @@ class Simulation:
             state=np.where(finished, JobState.FINISHED, JobState.UNFINISHED),
             cost_usd=np.full(len(w), np.nan),
         )
-        timing = Timing(load_s, compile_s, self.wall_s, int(self.state.visible.tally[EVENTS]))
+        timing = Timing(load_s, compile_s, self.wall_s, int(self.state.pool[0].events))
         return Result(
             policy=str(self.policy),
             units=self.units,
@@ -259,43 +212,43 @@ class Simulation:
     def _heed(self, status: int) -> None:
         if status == NEED_SLOTS:
             self.state = grown(self.state)
-            self.keys = np.zeros(len(self.state.free))
+            self.trace = self.trace._replace(keys=np.zeros(len(self.state.free)))
         elif status == NEED_SEGMENTS:
             self._take_segments()
-            if 2 * self.state.visible.tally[HOLDERS] > len(self.state.segments.row):
-                raise BetimesError("internal: more jobs hold units than there is room for segments")
         elif status >= REFUSED:
-            slot = int(self.state.visible.tally[OFFENDER])
-            inside = 0 <= slot < len(self.state.free)
-            job = self.workload.job_id[self.state.progress.row[slot]] if inside else None
-            raise violation(
-                str(self.policy), status - REFUSED, job, float(self.state.visible.clock[NOW])
-            )
+            pool = self.state.pool[0]
+            job = None
+            if pool.offender >= 0:
+                job = self.workload.job_id[self.state.progress[pool.offender].row]
+            raise violation(str(self.policy), status - REFUSED, job, float(pool.now))
         elif status not in (REACHED, STUCK):
             raise BetimesError(f"internal: the event loop returned {status}")
 
     def _take_segments(self) -> None:
-        count = int(self.state.visible.tally[SEGMENTS])
-        self.chunks.append(tuple(column[:count].copy() for column in self.state.segments))
-        self.state.visible.tally[SEGMENTS] = 0
+        """Make room: at least twice as many segments as jobs hold units must fit."""
+        pool = self.state.pool[0]
+        self.chunks.append(self.state.segments[: pool.segments].copy())
+        pool.segments = 0
+        if len(self.state.segments) < 4 * pool.holders:
+            self.state = self.state._replace(segments=blank(SEGMENT, 8 * int(pool.holders)))
 
     def _segments(self) -> SegmentColumns:
         self._take_segments()
-        row, start, end, units = (np.concatenate(parts) for parts in zip(*self.chunks, strict=True))
-        order = np.lexsort((row, start))
-        return SegmentColumns(row[order], start[order], end[order], units[order])
+        all_rows = np.concatenate(self.chunks)
+        ordered = all_rows[np.lexsort((all_rows["row"], all_rows["start_s"]))]
+        return SegmentColumns(*(ordered[name].copy() for name in ("row", "start_s", "end_s", "units")))
 
     def _note_unfinished(self) -> None:
         """Jobs that are still in the pool when nothing more can happen: what they had so far."""
-        queue, progress = self.state.visible.queue, self.state.progress
-        for group in range(len(queue.demand)):
-            for slot in queue.order[group, queue.ends[group, HEAD] : queue.ends[group, TAIL]]:
-                row = progress.row[slot]
-                self.outcome.start_s[row] = progress.started_s[slot]
-                self.outcome.unit_s[row] = progress.attained[slot]
-                self.outcome.preemptions[row] = progress.preemptions[slot]
-                self.outcome.resizes[row] = progress.resizes[slot]
-                self.outcome.stalled_s[row] = progress.stalled_s[slot]
+        for number, group in enumerate(self.state.groups):
+            for slot in self.state.order[number, group.head : group.tail]:
+                progress = self.state.progress[slot]
+                outcome = self.trace.outcome[progress.row]
+                outcome.start_s = progress.started_s
+                outcome.units_s = progress.attained
+                outcome.preemptions = progress.preemptions
+                outcome.resizes = progress.resizes
+                outcome.stalled_s = progress.stalled_s
 
 
 def _user_rows(workload: Workload) -> Ints:
@@ -308,7 +261,3 @@ def _user_rows(workload: Workload) -> Ints:
 def _floats(values: Any) -> Floats:
     # A copy: the loop's signature asks for a writable array, and a workload's columns are read-only.
     return np.array(values, dtype=np.float64)
-
-
-def _ints(values: Any) -> Ints:
-    return np.array(values, dtype=np.int64)
