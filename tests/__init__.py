@@ -1,0 +1,1 @@
+"""Tests; a package, because a dependency installs one of the same name."""
