@@ -22,13 +22,13 @@ OWN_ONE_SHOT = (
     OneShot("max-min-minimum-3", MIXED_MINIMUMS, 3, "max-min", (2, 0, 1), fractional=False),
     OneShot("max-min-minimum-6", MIXED_MINIMUMS, 6, "max-min", (2, 3, 1), fractional=False),
     OneShot("max-min-minimum-8", MIXED_MINIMUMS, 8, "max-min", (3, 3, 2), fractional=False),
-    # Shares 1, 1.5, 1.5: of the two that cannot use theirs, the later drops out.
+    # Shares of 7/3: of the two that cannot use theirs, the later drops out, and the others share.
     OneShot(
         "max-min-fraction-later-drops-out",
-        (Job(0, 60, 1), Job(0, 60, 4, min_units=3), Job(0, 60, 4, min_units=3)),
-        4,
+        (Job(0, 60, 4), Job(0, 60, 4, min_units=3), Job(0, 60, 4, min_units=3)),
+        7,
         "max-min",
-        (1, 3, 0),
+        (Fraction(7, 2), Fraction(7, 2), 0),
     ),
     # Shares 1, 2, 2: the last drops out; then 1, 4: the second drops out; what is left suffices for the last.
     OneShot(
