@@ -30,43 +30,44 @@ def record(**fields: str) -> np.dtype[np.record]:
     return np.dtype((np.record, np.dtype(list(fields.items()), align=True)))
 
 
+# The fields that every decision reads come first, so that they share a cache line.
 JOB = record(
     seq="i8",  # order of submission; the tie-break everywhere
-    min_units="i8",  # fewest units the job can run on
-    max_units="i8",  # most units it can use
+    max_units="i8",  # most units the job can use
     least="f8",  # smallest grant the core accepts: min_units, or any fraction of one unit
-    curve="i8",  # row of `speedup`
-    full_speed="f8",  # speed-up at max_units
-    submit_s="f8",
-    group="i8",  # the class the policy's `classify` put it in
-    seen_sum="f8",  # contention: the pool's `contention` at submission, less what the job saw then
-    seen_count="f8",  # and its `events` likewise
-    size_s="f8",  # total work as believed, seconds on one unit
-    remaining_s="f8",  # work left as believed, at the moment of the decision
-    attained="f8",  # unit-seconds held so far, at the moment of the decision
     units="f8",  # units held
     key="f8",  # the policy's rank, smaller first
+    remaining_s="f8",  # work left as believed, at the moment of the decision: seconds on one unit
+    full_speed="f8",  # speed-up at max_units
+    group="i8",  # the class the policy's `classify` put it in
+    attained="f8",  # unit-seconds held so far, at the moment of the decision
+    min_units="i8",  # fewest units it can run on
+    curve="i8",  # row of `speedup`
+    size_s="f8",  # total work as believed, seconds on one unit
+    submit_s="f8",
+    seen_sum="f8",  # contention: the pool's `contention` at submission, less what the job saw then
+    seen_count="f8",  # and its `events` likewise
 )
 """What a policy may read of a job."""
 
 PROGRESS = record(
-    row="i8",  # row of the job in the workload
-    since="f8",  # when the present grant began; the fields below are true at that instant
-    work_left="f8",  # true remaining work, seconds on one unit
-    believed_left="f8",  # remaining work as believed
-    believed_per_work="f8",  # how much belief shrinks for a second of work
-    rate="f8",  # work a second under the present grant
-    stall="f8",  # restart seconds still to pass before work goes on
-    attained="f8",  # unit-seconds
+    mark="i8",  # the last decision that served the job; -1: the slot is free
     finish_at="f8",  # infinity: not under the present grant
     outrun_at="f8",  # when the work done reaches the believed size; infinity: never
+    since="f8",  # when the present grant began; the fields below are true at that instant
+    rate="f8",  # work a second under the present grant
+    stall="f8",  # restart seconds still to pass before work goes on
+    believed_left="f8",  # remaining work as believed
+    believed_per_work="f8",  # how much belief shrinks for a second of work
+    work_left="f8",  # true remaining work, seconds on one unit
+    attained="f8",  # unit-seconds
     units_before="f8",  # the grant in force before `since`
     stall_before="f8",
     started_s="f8",  # NaN: never
     stalled_s="f8",  # seconds lost to restarts
     preemptions="i8",
     resizes="i8",
-    mark="i8",  # the last decision that served the job; -1: the slot is free
+    row="i8",  # row of the job in the workload
 )
 """The engine's account of a job."""
 
@@ -94,6 +95,7 @@ POOL = record(
     holders="i8",  # length of `State.holders`
     submitted="i8",  # jobs so far; the next job's `seq`
     free="i8",  # length of the stack `State.free`
+    kept="i8",  # how many holders the last decision served again
     stamp="i8",  # grows with every decision; marks whom it served
     segments="i8",  # length of `State.segments`
     offender="i8",  # slot named by a refused decision, -1: none

@@ -208,7 +208,7 @@ def check_grants(state: State, count: int) -> int:
     """Whether grants[:count] may be applied: ACCEPTED, or why not, with the job in `offender`."""
     pool = state.pool[0]
     stamp = pool.stamp + 1
-    total = 0.0
+    total, kept = 0.0, 0
     pool.offender = -1
     if count < 0 or count > pool.active:
         return BAD_COUNT
@@ -232,6 +232,9 @@ def check_grants(state: State, count: int) -> int:
         if pool.fractional == 0 and units != math.floor(units):
             return NOT_WHOLE
         total += units
+        if job.units > 0.0:
+            kept += 1
+    pool.kept = kept
     pool.offender = -1
     if total > pool.units * (1.0 + SLACK_FRAC):
         return TOO_MANY_UNITS
@@ -247,10 +250,11 @@ def apply_grants(state: State, count: int) -> int:
     if verdict != ACCEPTED:
         return verdict
     now, stamp = pool.now, pool.stamp
-    for at in range(pool.holders):
-        slot = state.holders[at]
-        if state.progress[slot].mark != stamp:
-            regrant(state, slot, 0.0, now)
+    if pool.kept < pool.holders:
+        for at in range(pool.holders):
+            slot = state.holders[at]
+            if state.progress[slot].mark != stamp:
+                regrant(state, slot, 0.0, now)
     for at in range(count):
         slot, units = state.grants[at].job, state.grants[at].units
         if state.jobs[slot].units != units:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from betimes.core.borrow import borrowed_state
 from betimes.core.columns import Floats, Ints, State
 from betimes.core.kernel import INTERPRETED, compile_for, kernel
 from betimes.core.snapshot import copy_into
 from betimes.core.transitions import newest
-from betimes.twin.loop import argument_types, next_arrival
+from betimes.twin.loop import argument_types, borrowed_trace, next_arrival, run_out
 from betimes.twin.pool import REACHED, WATCHED, Hook, Rules, Trace, advance
 
 
@@ -40,6 +41,7 @@ def run_rows_predicting(
     predicted: Floats,
 ) -> int:
     """As `loop.run_rows`, and predicted[r] is the promised finish of row r, for the rows with wanted[r] > 0."""
+    state, copy, trace = borrowed_state(state), borrowed_state(copy), borrowed_trace(trace)
     while row[0] < stop:
         at = row[0]
         status = next_arrival(state, rules, rank, classify, allocate, trace, at)
@@ -49,7 +51,7 @@ def run_rows_predicting(
         if wanted[at] > 0:
             copy_into(state, copy, believing)
             predicted[at] = play_out(copy, rules, rank, allocate, trace, newest(state))
-    return REACHED
+    return run_out(state, rules, rank, allocate, trace, stop)
 
 
 def compiled_prediction() -> Any:

@@ -15,7 +15,7 @@ from betimes.errors import InputError
 from betimes.foresight.predict import compiled_prediction
 from betimes.outcome import JobState, Result
 from betimes.policies import ChosenPolicy, parse_policy
-from betimes.twin.loop import compiled_loops
+from betimes.twin.loop import compiled_loop
 from betimes.twin.simulation import Simulation, fit
 from betimes.twin.sizes import Sizes, parse_sizes
 from betimes.workload import Workload
@@ -62,7 +62,7 @@ def simulate(
         told(f"{int(fitted.dropped.sum())} jobs wider than {units} units were refused")
     choice = sizes if isinstance(sizes, Sizes) else parse_sizes(sizes)
     started = time.perf_counter()
-    compiled_loops()
+    compiled_loop()
     if predict:
         compiled_prediction()
     run = Simulation(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from betimes.core.borrow import borrowed, borrowed_state
 from betimes.core.columns import Ints, State, blank
 from betimes.core.kernel import INTERPRETED, compile_for, kernel
 from betimes.policies.hooks import empty_pool, hook_types
@@ -41,22 +43,36 @@ def next_arrival(
 
 
 @kernel
+def borrowed_trace(trace: Trace) -> Trace:
+    """The same trace, of borrowed arrays."""
+    return Trace(
+        borrowed(trace.arrivals), borrowed(trace.outcome), borrowed(trace.history), borrowed(trace.keys)
+    )
+
+
+@kernel
 def run_rows(
     state: State, rules: Rules, rank: Hook, classify: Hook, allocate: Hook, trace: Trace, row: Ints, stop: int
 ) -> int:
-    """Submit the jobs from row[0] up to `stop`; row[0] is the next one when this returns."""
+    """Submit the jobs from row[0] up to `stop`, and after the last of all let everything happen.
+
+    row[0] is the next row when this returns.
+    """
+    state, trace = borrowed_state(state), borrowed_trace(trace)
     while row[0] < stop:
         status = next_arrival(state, rules, rank, classify, allocate, trace, row[0])
         if status != REACHED:
             return status
         row[0] += 1
-    return REACHED
+    return run_out(state, rules, rank, allocate, trace, stop)
 
 
 @kernel
-def run_out(state: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, until: float) -> int:
-    """Let everything happen up to `until` with no further submissions."""
-    return advance(state, rules, rank, allocate, trace, until, -1)
+def run_out(state: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, row: int) -> int:
+    """Once the last job has been submitted, let everything happen that still will."""
+    if row < len(trace.arrivals):
+        return REACHED
+    return advance(state, rules, rank, allocate, trace, math.inf, -1)
 
 
 def new_trace(jobs: int, users: int, slots: int) -> Trace:
@@ -78,16 +94,10 @@ def argument_types() -> tuple[Any, ...]:
     )
 
 
-def compiled_loops() -> tuple[Any, Any]:
-    """`run_rows` and `run_out`, compiled for hooks passed as function pointers."""
+def compiled_loop() -> Any:
+    """`run_rows`, compiled for hooks passed as function pointers."""
     if INTERPRETED:
-        return run_rows, run_out
-    from numba import float64, int64
+        return run_rows
+    from numba import int64
 
-    state, rules, rank, classify, allocate, trace = argument_types()
-    return (
-        compile_for(
-            run_rows, int64(state, rules, rank, classify, allocate, trace, int64[::1], int64)
-        ),
-        compile_for(run_out, int64(state, rules, rank, allocate, trace, float64)),
-    )
+    return compile_for(run_rows, int64(*argument_types(), int64[::1], int64))

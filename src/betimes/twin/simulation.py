@@ -15,7 +15,7 @@ from betimes.errors import BetimesError, ClusterError
 from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
 from betimes.policies import ChosenPolicy, Setting
 from betimes.policies.violations import violation
-from betimes.twin.loop import compiled_loops, new_trace
+from betimes.twin.loop import compiled_loop, new_trace
 from betimes.twin.pool import (
     NEED_SEGMENTS,
     NEED_SLOTS,
@@ -30,7 +30,8 @@ from betimes.workload.speedup import SpeedupTable, bind
 
 FIRST_SLOTS = 256
 SEGMENT_ROWS = 1 << 16
-ROWS_A_CALL = 512  # between two looks at the keyboard and the progress bar
+FIRST_ROWS = 1024
+SECONDS_A_CALL = 0.25  # between two looks at the keyboard and the progress bar
 
 ON_WIDE = ("refuse", "clip", "drop")
 
@@ -146,25 +147,24 @@ class Simulation:
         step: submits the jobs up to a row and returns a status, by default the plain loop; progress is told
         the rows done. Raises PolicyViolation when the policy decides something the core refuses.
         """
-        _, run_out = compiled_loops()
         step = step or self.submit_rows
         started = time.perf_counter()
-        n = len(self.workload)
-        while self.row[0] < n:
-            self._heed(step(min(n, int(self.row[0]) + ROWS_A_CALL)))
+        jobs, rows = len(self.workload), FIRST_ROWS
+        status = NEED_SLOTS
+        while status in (NEED_SLOTS, NEED_SEGMENTS) or self.row[0] < jobs:
+            before, called = int(self.row[0]), time.perf_counter()
+            status = step(min(jobs, before + rows))
+            self._heed(status)
+            pace = (int(self.row[0]) - before + 1) / (time.perf_counter() - called + 1e-6)
+            rows = max(1, min(2 * rows, int(pace * SECONDS_A_CALL)))
             if progress is not None:
                 progress(int(self.row[0]))
-        status = NEED_SEGMENTS
-        while status == NEED_SEGMENTS:
-            status = run_out(self.state, self.rules, self.rank, self.allocate, self.trace, math.inf)
-            self._heed(status)
         self._note_unfinished()
         self.wall_s = time.perf_counter() - started
 
     def submit_rows(self, stop: int) -> int:
         """The plain step: submit the jobs up to row `stop`; returns the loop's status."""
-        run_rows, _ = compiled_loops()
-        return run_rows(*self.loop_arguments(), self.row, stop)
+        return compiled_loop()(*self.loop_arguments(), self.row, stop)
 
     def loop_arguments(self) -> tuple[Any, ...]:
         """The arguments that all loops over submissions share."""
