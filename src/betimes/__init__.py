@@ -1,5 +1,59 @@
-"""Betimes: a batch scheduler that looks ahead."""
+"""Betimes: a batch scheduler that looks ahead.
+
+The names below are loaded when they are first used, so that importing the package costs nothing.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from betimes.foresight.simulate import simulate
+    from betimes.outcome import Result, load, save, summarise
+    from betimes.policies import POLICIES
+    from betimes.workload import Job, Workload, read_trace
+    from betimes.workload.generators import generate
+    from betimes.workload.speedup import SpeedupTable
+
 __version__ = "0.1.0"
+
+_HOME = {
+    "POLICIES": "betimes.policies",
+    "Job": "betimes.workload",
+    "Result": "betimes.outcome",
+    "SpeedupTable": "betimes.workload.speedup",
+    "Workload": "betimes.workload",
+    "generate": "betimes.workload.generators",
+    "load": "betimes.outcome",
+    "read_trace": "betimes.workload",
+    "save": "betimes.outcome",
+    "simulate": "betimes.foresight.simulate",
+    "summarise": "betimes.outcome",
+}
+
+__all__ = [
+    "POLICIES",
+    "Job",
+    "Result",
+    "SpeedupTable",
+    "Workload",
+    "generate",
+    "load",
+    "read_trace",
+    "save",
+    "simulate",
+    "summarise",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_HOME[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

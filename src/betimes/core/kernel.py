@@ -27,6 +27,13 @@ KERNEL_PACKAGES = ("core", "policies", "twin", "foresight")
 
 BOUNDSCHECK = os.environ.get("BETIMES_BOUNDSCHECK", "") not in ("", "0")
 
+_OPTIONS: dict[str, Any] = {
+    "cache": True,
+    "nogil": True,
+    "error_model": "numpy",
+    "boundscheck": BOUNDSCHECK,
+}
+
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
@@ -73,7 +80,18 @@ INTERPRETED = bool(config.DISABLE_JIT)
 
 def kernel(function: AnyFunction) -> AnyFunction:
     """Compile `function` on first use, without the interpreter lock, into the cache."""
-    compiled: Any = njit(cache=True, nogil=True, error_model="numpy", boundscheck=BOUNDSCHECK)(function)
+    compiled: Any = njit(**_OPTIONS)(function)
+    return compiled
+
+
+def lean_kernel(function: AnyFunction) -> AnyFunction:
+    """As `kernel`, for a function that creates no array.
+
+    Numba counts references to every array that is put into a variable, taken out of a tuple or given to a
+    function. The loop does little else, and the counting took most of its time. What creates no array, and
+    whose caller holds the arrays anyway, needs none of it.
+    """
+    compiled: Any = njit(**_OPTIONS, _nrt=False)(function)
     return compiled
 
 

@@ -6,11 +6,11 @@ import math
 
 from betimes.core.columns import State
 from betimes.core.estimates import SMALLEST_BELIEF_S
-from betimes.core.kernel import kernel
+from betimes.core.kernel import lean_kernel
 from betimes.core.transitions import attained, believed_left, find_next
 
 
-@kernel
+@lean_kernel
 def copy_into(state: State, copy: State, believing: bool) -> None:
     """Make `copy` (from `columns.room_to_play`) the same as `state` at this instant.
 
@@ -33,7 +33,7 @@ def copy_into(state: State, copy: State, believing: bool) -> None:
         find_next(copy)
 
 
-@kernel
+@lean_kernel
 def _take_belief_for_truth(state: State, copy: State, slot: int) -> None:
     now = state.pool[0].now
     job, progress = copy.jobs[slot], copy.progress[slot]

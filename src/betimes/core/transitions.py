@@ -10,7 +10,7 @@ import math
 
 from betimes.core.columns import Floats, State
 from betimes.core.estimates import doubled
-from betimes.core.kernel import kernel
+from betimes.core.kernel import lean_kernel
 from betimes.core.order import leave
 
 # Why a decision is refused; `policies.violations` has the words.
@@ -30,7 +30,7 @@ BAD_COUNT = 11
 SLACK_FRAC = 1e-9  # of the pool: sums of fractional grants are rounded
 
 
-@kernel
+@lean_kernel
 def sample_contention(state: State) -> None:
     """Count one event: every active job sees how many jobs are active just before it (PCS, section 5)."""
     pool = state.pool[0]
@@ -38,7 +38,7 @@ def sample_contention(state: State) -> None:
     pool.events += 1
 
 
-@kernel
+@lean_kernel
 def submit(
     state: State,
     row: int,
@@ -94,34 +94,34 @@ def submit(
     return slot
 
 
-@kernel
+@lean_kernel
 def newest(state: State) -> int:
     """The slot of the job submitted last, as long as nothing has finished since."""
     return state.free[state.pool[0].free]
 
 
-@kernel
+@lean_kernel
 def working_s(state: State, slot: int, now: float) -> float:
     """Seconds of progress under the present grant, up to `now`."""
     progress = state.progress[slot]
     return max(0.0, now - progress.since - progress.stall)
 
 
-@kernel
+@lean_kernel
 def believed_left(state: State, slot: int, now: float) -> float:
     """Remaining work as believed at `now`, seconds on one unit."""
     progress = state.progress[slot]
     return progress.believed_left - progress.rate * working_s(state, slot, now) * progress.believed_per_work
 
 
-@kernel
+@lean_kernel
 def attained(state: State, slot: int, now: float) -> float:
     """Unit-seconds held up to `now`."""
     progress = state.progress[slot]
     return progress.attained + state.jobs[slot].units * (now - progress.since)
 
 
-@kernel
+@lean_kernel
 def refresh(state: State) -> None:
     """Show the policy how far the jobs that hold units have come, without touching their account."""
     now = state.pool[0].now
@@ -132,7 +132,7 @@ def refresh(state: State) -> None:
         job.attained = attained(state, slot, now)
 
 
-@kernel
+@lean_kernel
 def speed(speedup: Floats, curve: int, units: float) -> float:
     """Work a second on `units`, linear between the whole numbers of units (PCS's simulator, `Job.rate`)."""
     below = int(units)
@@ -142,7 +142,7 @@ def speed(speedup: Floats, curve: int, units: float) -> float:
     return slow + (fast - slow) * (units - below)
 
 
-@kernel
+@lean_kernel
 def regrant(state: State, slot: int, units: float, now: float) -> None:
     """Give the job exactly `units` from `now` on; 0 preempts it."""
     job, progress = state.jobs[slot], state.progress[slot]
@@ -170,7 +170,7 @@ def regrant(state: State, slot: int, units: float, now: float) -> None:
         progress.outrun_at = math.inf
 
 
-@kernel
+@lean_kernel
 def outrun(state: State, slot: int) -> None:
     """The work done has reached the believed size: believe in twice as much."""
     job, progress = state.jobs[slot], state.progress[slot]
@@ -180,7 +180,7 @@ def outrun(state: State, slot: int) -> None:
     _foresee_outrun(state, slot)
 
 
-@kernel
+@lean_kernel
 def finish(state: State, slot: int, now: float) -> None:
     """The job is done at `now`: it leaves the queue and its slot is free."""
     pool, progress = state.pool[0], state.progress[slot]
@@ -203,7 +203,7 @@ def finish(state: State, slot: int, now: float) -> None:
             break
 
 
-@kernel
+@lean_kernel
 def check_grants(state: State, count: int) -> int:
     """Whether grants[:count] may be applied: ACCEPTED, or why not, with the job in `offender`."""
     pool = state.pool[0]
@@ -241,7 +241,7 @@ def check_grants(state: State, count: int) -> int:
     return ACCEPTED
 
 
-@kernel
+@lean_kernel
 def apply_grants(state: State, count: int) -> int:
     """Carry out the decision grants[:count] if it is legal; finds the next finish. Returns ACCEPTED or why not."""
     verdict = check_grants(state, count)
@@ -265,7 +265,7 @@ def apply_grants(state: State, count: int) -> int:
     return ACCEPTED
 
 
-@kernel
+@lean_kernel
 def find_next(state: State) -> None:
     """Find which holder finishes first and which outruns its estimate first; ties to the earlier job."""
     pool = state.pool[0]
@@ -293,7 +293,7 @@ def find_next(state: State) -> None:
     pool.outrunner = outrunner
 
 
-@kernel
+@lean_kernel
 def _settle(state: State, slot: int, now: float) -> None:
     """Bring the account of a job up to date, so that its grant may change."""
     job, progress = state.jobs[slot], state.progress[slot]
@@ -318,7 +318,7 @@ def _settle(state: State, slot: int, now: float) -> None:
         _count_change(state, slot, job.units, -1)
 
 
-@kernel
+@lean_kernel
 def _record_segment(state: State, slot: int, now: float) -> None:
     """Note that the job's present grant ends at `now`, if segments are recorded and it lasted."""
     job, progress = state.jobs[slot], state.progress[slot]
@@ -332,7 +332,7 @@ def _record_segment(state: State, slot: int, now: float) -> None:
     state.pool[0].segments += 1
 
 
-@kernel
+@lean_kernel
 def _foresee_outrun(state: State, slot: int) -> None:
     progress = state.progress[slot]
     progress.outrun_at = math.inf
@@ -341,7 +341,7 @@ def _foresee_outrun(state: State, slot: int) -> None:
         progress.outrun_at = progress.since + progress.stall + progress.believed_left / progress.rate
 
 
-@kernel
+@lean_kernel
 def _count_change(state: State, slot: int, units: float, by: int) -> None:
     """Count the change from the grant before this instant to `units` as a preemption or a resize, or undo it."""
     progress = state.progress[slot]

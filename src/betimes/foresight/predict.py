@@ -9,23 +9,22 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from betimes.core.borrow import borrowed_state
 from betimes.core.columns import Floats, Ints, State
-from betimes.core.kernel import INTERPRETED, compile_for, kernel
+from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.core.snapshot import copy_into
 from betimes.core.transitions import newest
-from betimes.twin.loop import argument_types, borrowed_trace, next_arrival, run_out
+from betimes.twin.loop import argument_types, next_arrival, run_out
 from betimes.twin.pool import REACHED, WATCHED, Hook, Rules, Trace, advance
 
 
-@kernel
+@lean_kernel
 def play_out(copy: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, slot: int) -> float:
     """When the job in `slot` finishes if nothing more is submitted; NaN: never under this policy."""
     status = advance(copy, rules, rank, allocate, trace, math.inf, slot)
     return copy.pool[0].next_finish if status == WATCHED else math.nan
 
 
-@kernel
+@lean_kernel
 def run_rows_predicting(
     state: State,
     rules: Rules,
@@ -41,7 +40,6 @@ def run_rows_predicting(
     predicted: Floats,
 ) -> int:
     """As `loop.run_rows`, and predicted[r] is the promised finish of row r, for the rows with wanted[r] > 0."""
-    state, copy, trace = borrowed_state(state), borrowed_state(copy), borrowed_trace(trace)
     while row[0] < stop:
         at = row[0]
         status = next_arrival(state, rules, rank, classify, allocate, trace, at)

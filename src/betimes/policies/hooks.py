@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from betimes.core.columns import Floats, Ints, Records, State, View, new_state
-from betimes.core.kernel import INTERPRETED, compile_for, function_type, kernel
+from betimes.core.kernel import INTERPRETED, compile_for, function_type, kernel, lean_kernel
 
 Value = float | tuple[Fraction, ...] | str
 
@@ -156,20 +156,20 @@ def hook_types() -> tuple[Any, Any, Any]:
     return function_type(RANK), function_type(CLASSIFY), function_type(ALLOCATE)
 
 
-@kernel
+@lean_kernel
 def by_submission(view: View, now: float, chosen: Ints, key: Floats) -> None:
     """Rank: first come, first served."""
     for k in range(len(chosen)):
         key[k] = 0.0
 
 
-@kernel
+@lean_kernel
 def one_group(view: View, slot: int) -> int:
     """Group: the same for all."""
     return 0
 
 
-@kernel
+@lean_kernel
 def greedy(view: View, now: float, grants: Records, again: Records) -> int:
     """Give each job in turn as many units as it can use and as are left, or none if that is too few for it."""
     left = view.pool[0].units

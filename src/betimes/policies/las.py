@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from betimes.core.columns import Floats, Ints, Records, View
-from betimes.core.kernel import kernel
+from betimes.core.kernel import lean_kernel
 from betimes.policies.hooks import Parameter, Policy, greedy
 
 QUANTUM_S = 0
 
 
-@kernel
+@lean_kernel
 def attained_service(view: View, now: float, chosen: Ints, key: Floats) -> None:
     """Unit-seconds the job has held so far."""
     for k in range(len(chosen)):
         key[k] = view.jobs[chosen[k]].attained
 
 
-@kernel
+@lean_kernel
 def share_in_turns(view: View, now: float, grants: Records, again: Records) -> int:
     """Hand out units by attained service, and again after a quantum while anybody wants more than it holds."""
     count = greedy(view, now, grants, again)

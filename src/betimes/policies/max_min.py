@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 from betimes.core.columns import Records, View
-from betimes.core.kernel import kernel
+from betimes.core.kernel import lean_kernel
 from betimes.policies.hooks import Policy
 
 
-@kernel
+@lean_kernel
 def share(view: View, now: float, grants: Records, again: Records) -> int:
     """Raise everybody's share together until the units are used up, each job no further than it can use."""
     if view.pool[0].fractional == 1:
@@ -21,7 +21,7 @@ def share(view: View, now: float, grants: Records, again: Records) -> int:
     return count
 
 
-@kernel
+@lean_kernel
 def fill(view: View, grants: Records) -> tuple[int, float]:
     """Water filling: a job has all it can use, or the level that all others have too.
 
@@ -41,7 +41,7 @@ def fill(view: View, grants: Records) -> tuple[int, float]:
     return count, left if count < tail - head else 0.0  # with nobody left out, the rest is a rounding error
 
 
-@kernel
+@lean_kernel
 def common_level(view: View) -> float:
     """The share of the jobs that could use more than they get; infinity when everybody is satisfied."""
     head, tail = view.groups[0].head, view.groups[0].tail
@@ -64,7 +64,7 @@ def common_level(view: View) -> float:
     return math.inf
 
 
-@kernel
+@lean_kernel
 def fill_whole(view: View, grants: Records) -> tuple[int, float]:
     """The same in whole units: rounds of one more unit each in order of submission."""
     left, count = view.pool[0].units, 0
@@ -104,7 +104,7 @@ def fill_whole(view: View, grants: Records) -> tuple[int, float]:
     return count, left
 
 
-@kernel
+@lean_kernel
 def _offer_rest(view: View, grants: Records, served: int, left: float) -> int:
     """Units that minimum widths left over go to jobs that have none, then to any that can use more, in order."""
     at, count = 0, served

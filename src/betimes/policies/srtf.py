@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from betimes.core.columns import Floats, Ints, View
-from betimes.core.kernel import kernel
+from betimes.core.kernel import lean_kernel
 from betimes.policies.hooks import Policy
 
 
-@kernel
+@lean_kernel
 def remaining_time(view: View, now: float, chosen: Ints, key: Floats) -> None:
     """Seconds the job still needs at full width: r / s(d), spec 1.5."""
     for k in range(len(chosen)):

@@ -8,13 +8,13 @@ worst is served first. Works with units and sizes only, never with the speed-up 
 from __future__ import annotations
 
 from betimes.core.columns import Records, View
-from betimes.core.kernel import kernel
+from betimes.core.kernel import lean_kernel
 from betimes.policies.hooks import Parameter, Policy
 
 LEASE_S = 0
 
 
-@kernel
+@lean_kernel
 def unfairness_if_given(view: View, now: float, slot: int, units: float) -> float:
     """rho = T_shared / T_ideal of a job if it runs on `units` from now on."""
     job, pool = view.jobs[slot], view.pool[0]
@@ -24,7 +24,7 @@ def unfairness_if_given(view: View, now: float, slot: int, units: float) -> floa
     return shared_s / ideal_s
 
 
-@kernel
+@lean_kernel
 def auction(view: View, now: float, grants: Records, again: Records) -> int:
     """Serve the job that fares worst with as much as it can use; again with what is left; until the lease ends."""
     line, head, left = view.order[0], view.groups[0].head, view.pool[0].units

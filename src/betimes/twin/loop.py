@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from betimes.core.borrow import borrowed, borrowed_state
 from betimes.core.columns import Ints, State, blank
-from betimes.core.kernel import INTERPRETED, compile_for, kernel
+from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.policies.hooks import empty_pool, hook_types
 from betimes.twin.pool import (
     ARRIVAL,
@@ -26,7 +25,7 @@ from betimes.twin.pool import (
 )
 
 
-@kernel
+@lean_kernel
 def next_arrival(
     state: State, rules: Rules, rank: Hook, classify: Hook, allocate: Hook, trace: Trace, row: int
 ) -> int:
@@ -42,15 +41,7 @@ def next_arrival(
     return arrive(state, rules, rank, classify, allocate, trace, row)
 
 
-@kernel
-def borrowed_trace(trace: Trace) -> Trace:
-    """The same trace, of borrowed arrays."""
-    return Trace(
-        borrowed(trace.arrivals), borrowed(trace.outcome), borrowed(trace.history), borrowed(trace.keys)
-    )
-
-
-@kernel
+@lean_kernel
 def run_rows(
     state: State, rules: Rules, rank: Hook, classify: Hook, allocate: Hook, trace: Trace, row: Ints, stop: int
 ) -> int:
@@ -58,7 +49,6 @@ def run_rows(
 
     row[0] is the next row when this returns.
     """
-    state, trace = borrowed_state(state), borrowed_trace(trace)
     while row[0] < stop:
         status = next_arrival(state, rules, rank, classify, allocate, trace, row[0])
         if status != REACHED:
@@ -67,7 +57,7 @@ def run_rows(
     return run_out(state, rules, rank, allocate, trace, stop)
 
 
-@kernel
+@lean_kernel
 def run_out(state: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, row: int) -> int:
     """Once the last job has been submitted, let everything happen that still will."""
     if row < len(trace.arrivals):

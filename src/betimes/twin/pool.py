@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from betimes.core.columns import Floats, Records, State, View, record
-from betimes.core.kernel import kernel
+from betimes.core.kernel import lean_kernel
 from betimes.core.order import enter, reach, reorder
 from betimes.core.transitions import (
     ACCEPTED,
@@ -86,7 +86,7 @@ class Trace(NamedTuple):
     keys: Floats  # (slots,) room for ranks
 
 
-@kernel
+@lean_kernel
 def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats) -> int:
     """Ask the policy and apply what it says; returns REACHED or REFUSED + reason."""
     pool, again = state.pool[0], state.again[0]
@@ -125,7 +125,7 @@ def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats)
     return REACHED
 
 
-@kernel
+@lean_kernel
 def advance(
     state: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, until: float, watch: int
 ) -> int:
@@ -170,7 +170,7 @@ def advance(
             return verdict
 
 
-@kernel
+@lean_kernel
 def arrive(
     state: State, rules: Rules, rank: Hook, classify: Hook, allocate: Hook, trace: Trace, row: int
 ) -> int:
@@ -196,7 +196,8 @@ def arrive(
         return REFUSED + BAD_GROUP
     state.jobs[slot].group = group
     if rules.ranked:
-        rank(view, arrival.submit_s, np.full(1, slot), trace.keys)
+        state.holders[state.pool[0].holders] = slot  # a place that nobody looks at, for a list of one
+        rank(view, arrival.submit_s, state.holders[state.pool[0].holders :], trace.keys)
         if math.isnan(trace.keys[0]):
             state.pool[0].offender = slot
             return REFUSED + BAD_KEY
@@ -205,7 +206,7 @@ def arrive(
     return decide(state, rules, rank, allocate, trace.keys)
 
 
-@kernel
+@lean_kernel
 def _skip_steady_wakeups(state: State, until: float) -> None:
     """Count the wake-ups that decide nothing new up to the next event, and stand at the last of them."""
     pool = state.pool[0]
@@ -221,7 +222,7 @@ def _skip_steady_wakeups(state: State, until: float) -> None:
     pool.events += int(skipped)
 
 
-@kernel
+@lean_kernel
 def _belief(speedup: Floats, trace: Trace, row: int, learns: bool) -> float:
     """The size the scheduler believes at submission: told, or the mean of the user's last two run times."""
     arrival = trace.arrivals[row]
@@ -234,7 +235,7 @@ def _belief(speedup: Floats, trace: Trace, row: int, learns: bool) -> float:
     return min(run_s, arrival.longest_s) * speedup[arrival.curve, arrival.max_units]
 
 
-@kernel
+@lean_kernel
 def _note(state: State, slot: int, trace: Trace, learns: bool) -> None:
     """Write down what came of a job that has just finished."""
     job, progress, pool = state.jobs[slot], state.progress[slot], state.pool[0]
