@@ -60,6 +60,29 @@ CANONICAL_NAMES: tuple[str, ...] = tuple(column.name for column in CANONICAL)
 RESERVED_NAMES = frozenset(CANONICAL_NAMES) | {"run_s", "user_name"}
 
 
+def identifiers(texts: list[str]) -> AnyColumn:
+    """Ids as whole numbers where every one is written as such (no sign, no leading zero), else as text."""
+    if all(text.isascii() and text.isdigit() and (text[0] != "0" or text == "0") for text in texts):
+        try:
+            return np.fromiter(map(int, texts), np.int64, len(texts))
+        except (OverflowError, ValueError):  # more digits than 64 bits hold: the text form is exact
+            pass
+    return np.array(texts, np.str_)
+
+
+def users(names: list[str]) -> tuple[Integers, tuple[str, ...]]:
+    """Users as the numbers that they are, or codes of their names; an empty name and -1 are unknown."""
+    texts = np.array(names, np.str_)
+    known = (texts != "") & (texts != str(UNKNOWN))
+    column = np.full(len(texts), UNKNOWN, np.int64)
+    numbers = identifiers(texts[known].tolist())
+    if numbers.dtype.kind == "i":
+        column[known] = numbers
+        return column, ()
+    column[known], table = coded(texts[known])
+    return column, table
+
+
 def coded(names: Texts | list[str]) -> tuple[Integers, tuple[str, ...]]:
     """Codes of names in the order in which they first appear, and the table of names."""
     table: dict[str, int] = {}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from betimes.workload.columns import CANONICAL_NAMES, AnyColumn, recoded
+from betimes.workload.columns import CANONICAL_NAMES, UNKNOWN, AnyColumn, identifiers, recoded
 
 if TYPE_CHECKING:
     from betimes.workload.workload import Workload
@@ -52,7 +52,12 @@ def _resolved(workload: Workload, name: str) -> tuple[AnyColumn, tuple[str, ...]
     if name == "curve":
         return recoded(values, workload.curve_names)
     if name == "user" and workload.user_names:
-        return recoded(values, workload.user_names)
+        codes, names = recoded(values, workload.user_names)
+        numbers = identifiers(list(names))
+        # A part of a workload may have kept only those names that are numbers.
+        return (np.append(numbers, UNKNOWN)[codes], ()) if numbers.dtype.kind == "i" else (codes, names)
+    if values.dtype.kind == "U":
+        return identifiers(values.tolist()), ()
     if values.dtype.kind == "f":
         return np.where(np.isnan(values), np.nan, values + 0.0), ()
     return values, ()

@@ -14,6 +14,7 @@ from betimes.workload.columns import (
     MOST_S,
     MOST_UNITS,
     RESERVED_NAMES,
+    UNKNOWN,
     AnyColumn,
 )
 
@@ -91,7 +92,10 @@ def _texts(w: Workload) -> None:
                 raise InputError(f"job {str(w.job_id[row])[:40]!r}, field {name}: {fault}")
     for field, names in (("curve_names", w.curve_names), ("user_names", w.user_names)):
         for name in names:
-            if fault := text_fault(name, is_id=True):
+            fault = text_fault(name, is_id=True)
+            if fault is None and field == "user_names" and name == str(UNKNOWN):
+                fault = "expected names, and -1 means the unknown user"
+            if fault:
                 raise InputError(f"field {field}: {fault}: {name[:40]!r}")
 
 

@@ -21,6 +21,8 @@ from betimes.workload.columns import (
     Integers,
     Texts,
     coded,
+    identifiers,
+    users,
 )
 from betimes.workload.identity import fingerprint, same
 from betimes.workload.job import Job
@@ -72,7 +74,7 @@ class Workload:
         max_units: ArrayLike = 1,
         min_units: ArrayLike = 1,
         job_id: ArrayLike | None = None,
-        curve: str | Sequence[str] | Texts | NDArray[np.integer[Any]] = LINEAR,
+        curve: str | Sequence[str] | Sequence[int] | Texts | NDArray[np.integer[Any]] = LINEAR,
         curve_names: Sequence[str] | None = None,
         estimate_s: ArrayLike = np.nan,
         user: int | Sequence[str] | Sequence[int] | Texts | NDArray[np.integer[Any]] = UNKNOWN,
@@ -89,7 +91,8 @@ class Workload:
     ) -> Workload:
         """Build a workload from arrays or single values (which hold for every job), validated and sorted.
 
-        `job_id` defaults to 0, 1, ... in the order given. `curve` is one name, a name a job, or codes with
+        `job_id` defaults to 0, 1, ... in the order given; ids and users that are all whole numbers written as
+        text become numbers. `curve` is one name, a name a job, or codes with
         `curve_names`; `user` likewise numbers, names, or codes with `user_names`. Raises InputError, naming
         job and field.
         """
@@ -98,17 +101,17 @@ class Workload:
         def column(field: str, values: ArrayLike, dtype: type[np.generic]) -> AnyColumn:
             return _column(field, values, dtype, n)
 
-        curves, its_curve_names = _named("curve", curve, curve_names, n, np.int32)
-        users, its_user_names = _named("user", user, user_names, n, np.int64)
+        curve_codes, its_curve_names = _named("curve", curve, curve_names, n, np.int32)
+        user_codes, its_user_names = _named("user", user, user_names, n, np.int64)
         built = cls(
             job_id=_identifiers(np.arange(n) if job_id is None else job_id, n),
             submit_s=column("submit_s", submit_s, np.float64),
             work_s=column("work_s", work_s, np.float64),
             min_units=column("min_units", min_units, np.int64),
             max_units=column("max_units", max_units, np.int64),
-            curve=curves,
+            curve=curve_codes,
             estimate_s=column("estimate_s", estimate_s, np.float64),
-            user=users,
+            user=user_codes,
             status=column("status", status, np.int8),
             qos=column("qos", qos, np.int8),
             cpu=column("cpu", cpu, np.float64),
@@ -324,7 +327,8 @@ def _named(
         return _column(field, given, dtype, n), tuple(names or ())
     if given.shape not in ((), (n,)):
         raise InputError(f"field {field}: expected one name or {n}, found an array of shape {given.shape}")
-    codes, table = coded(np.atleast_1d(given).astype(np.str_))
+    texts: list[str] = np.atleast_1d(given).astype(np.str_).tolist()
+    codes, table = users(texts) if field == "user" else coded(texts)
     return np.array(np.broadcast_to(codes, (n,)), dtype), table
 
 
@@ -335,7 +339,7 @@ def _identifiers(values: ArrayLike, n: int) -> Integers | Texts:
         and given.dtype.kind in "UO"
         and not all(isinstance(v, (int, np.integer)) for v in given)
     ):
-        return np.array(given, np.str_)
+        return identifiers(np.array(given, np.str_).tolist())
     return cast(Integers, _column("job_id", given, np.int64, n))
 
 

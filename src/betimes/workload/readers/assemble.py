@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from betimes.errors import InputError, TraceError
-from betimes.workload.columns import UNKNOWN, AnyColumn, coded
+from betimes.workload.columns import AnyColumn, identifiers, users
 from betimes.workload.notes import Notes
-from betimes.workload.readers.rows import Rows, identifiers, numeric
+from betimes.workload.readers.rows import Rows, numeric
 from betimes.workload.readers.source import Source
 from betimes.workload.readers.tally import Tally
 from betimes.workload.validation import repeated
@@ -79,7 +79,7 @@ class Assembly:
         extra = {key: made.pop(key) for key in self._extra}
         extra |= {key: numeric(extra[key]) for key in guess}
         if made.get("user", lines).dtype.kind == "U":
-            made["user"], whole["user_names"] = _users(made["user"])
+            made["user"], whole["user_names"] = users(made["user"].tolist())
         notes = Notes(trace_format, dict(tally.skipped), tuple(tally.warnings), header)
         try:
             return Workload.from_columns(name=name or source.stem, extra=extra, notes=notes, **made, **whole)
@@ -114,15 +114,3 @@ def _without_repeats(made: dict[str, AnyColumn], lines: AnyColumn, tally: Tally)
     keep = np.sort(firsts)
     tally.left_out("job_id: expected an id not used yet", len(ids) - len(keep))
     return {name: values[keep] for name, values in made.items()}
-
-
-def _users(names: AnyColumn) -> tuple[AnyColumn, tuple[str, ...]]:
-    """Users as the numbers they are, or codes of their names; an empty name or -1 is the unknown user."""
-    known = (names != "") & (names != str(UNKNOWN))
-    users = np.full(len(names), UNKNOWN, np.int64)
-    numbers = identifiers(names[known].tolist())
-    if numbers.dtype.kind == "i":
-        users[known] = numbers
-        return users, ()
-    users[known], table = coded(names[known])
-    return users, table

@@ -143,7 +143,9 @@ def _any_number(rows: Rows, name: str) -> Floats:
     cells = rows.columns[name]
     if isinstance(cells, np.ndarray):
         return cells.astype(np.float64)
-    nan = float("nan")
-    return np.array(
-        rows.parsed(name, lambda text: float(text) if text else nan, nan, "expected a number"), np.float64
-    )
+    try:
+        return np.fromiter((float(cell or "nan") for cell in cells), np.float64, len(rows))
+    except ValueError:
+        nan = float("nan")
+        made = rows.parsed(name, lambda text: float(text or "nan"), nan, "expected a number")
+        return np.array(made, np.float64)

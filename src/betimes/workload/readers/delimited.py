@@ -126,8 +126,6 @@ class DelimitedTable:
                 self._line += 1
                 if text is None:
                     self._tally.malformed(self._line, None, "expected UTF-8 text")
-                elif self._line == 1:
-                    yield text.removeprefix("\ufeff") + "\n"
                 else:
                     yield text + "\n"
 

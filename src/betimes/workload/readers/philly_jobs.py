@@ -61,6 +61,7 @@ FORMAT = TraceFormat(
         "is the place in the list, from 0."
     ),
     rules=(
+        FieldRule("", "job_id", "place in the list, from 0"),
         FieldRule("timestamp", "submit_s", "seconds since the first"),
         FieldRule("duration", "work_s", "duration x GPUs"),
         FieldRule("num_gpus", "min_units, max_units"),

@@ -71,7 +71,7 @@ def _recognised(source: Source, names: tuple[str, ...]) -> TraceFormat:
 
 
 def _opening(first_bytes: bytes) -> Opening:
-    lines = first_bytes.decode("utf-8-sig", errors="replace").split("\n")
+    lines = first_bytes.decode(errors="replace").split("\n")
     line = next((line for line in lines if line.strip() and not line.lstrip().startswith(("#", ";"))), "")
     try:
         fields = next(text_tables.reader([line]), [])

@@ -21,6 +21,8 @@ EMPTY: frozenset[str] = frozenset({""})
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _WHOLE = re.compile(r"[+-]?\d{1,19}", re.ASCII)
+# The blanks that float() takes off.
+_BLANKS = " \t\n\r\v\f"
 _EXACT = 2.0**53
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 
@@ -110,8 +112,9 @@ class Rows:
             values, wrong = _whole_numbers(cells)
             absent = np.isnan(cells) if missing and cells.dtype.kind == "f" else np.zeros(len(self), np.bool_)
         else:
-            absent = np.fromiter((cell in missing for cell in cells), np.bool_, len(self))
-            if absent.any():
+            absent = np.zeros(len(self), np.bool_)
+            if missing and not missing.isdisjoint(cells):
+                absent = np.fromiter((cell in missing for cell in cells), np.bool_, len(self))
                 cells = [str(instead) if gone else cell for cell, gone in zip(cells, absent, strict=True)]
             values, wrong = _whole_texts(cells)
         wrong |= (values < least) | (values > most)
@@ -123,41 +126,28 @@ class Rows:
         cells = self.columns[field]
         if isinstance(cells, np.ndarray):
             return [str(cell) for cell in cells.tolist()]
-        return self.parsed(field, lambda cell: cell, "", fault=lambda cell: text_fault(cell, is_id=is_id))
+        # Names repeat, so most chunks have few different cells to look at.
+        faults = {cell: fault for cell in set(cells) if (fault := text_fault(cell, is_id=is_id))}
+        if not faults:
+            return list(cells)
+        for row, cell in enumerate(cells):
+            if cell in faults and self.good[row]:
+                self.good[row] = False
+                self.tally.malformed(int(self.lines[row]), field, faults[cell], cell)
+        return ["" if cell in faults else cell for cell in cells]
 
-    def parsed(
-        self,
-        field: str,
-        parse: Callable[[str], _T],
-        instead: _T,
-        expected: str = "",
-        fault: Callable[[str], str | None] | None = None,
-    ) -> list[_T]:
+    def parsed(self, field: str, parse: Callable[[str], _T], instead: _T, expected: str) -> list[_T]:
         """A column by a parser of one cell, which raises ValueError for what is not as `expected`."""
         made: list[_T] = []
         for row, cell in enumerate(self.columns[field]):
-            why = None if fault is None else fault(str(cell))
-            value = instead
-            if why is None:
-                try:
-                    value = parse(str(cell))
-                except (ValueError, OverflowError):
-                    why = expected
-            if why is not None and self.good[row]:
-                self.good[row] = False
-                self.tally.malformed(int(self.lines[row]), field, why, cell)
-            made.append(value)
+            try:
+                made.append(parse(str(cell)))
+            except (ValueError, OverflowError):
+                made.append(instead)
+                if self.good[row]:
+                    self.good[row] = False
+                    self.tally.malformed(int(self.lines[row]), field, expected, cell)
         return made
-
-
-def identifiers(texts: list[str]) -> AnyColumn:
-    """Ids as whole numbers where every one is written as such (no sign, no leading zero), else as text."""
-    if all(text.isascii() and text.isdigit() and (text[0] != "0" or text == "0") for text in texts):
-        try:
-            return np.fromiter(map(int, texts), np.int64, len(texts))
-        except (OverflowError, ValueError):  # more digits than 64 bits hold: the text form is exact
-            pass
-    return np.array(texts, np.str_)
 
 
 def numeric(texts: AnyColumn) -> AnyColumn:
@@ -193,7 +183,7 @@ def _floats(cells: Sequence[str]) -> Floats:
             return np.fromiter(map(float, cells), np.float64, len(cells))
         except ValueError:
             pass
-    made = (float(cell) if _NUMBER.fullmatch(cell.strip()) else np.nan for cell in cells)
+    made = (float(cell) if _NUMBER.fullmatch(cell.strip(_BLANKS)) else np.nan for cell in cells)
     return np.fromiter(made, np.float64, len(cells))
 
 
@@ -206,7 +196,7 @@ def _whole_texts(cells: Sequence[str]) -> tuple[Integers, Mask]:
     values = np.zeros(len(cells), np.int64)
     wrong = np.zeros(len(cells), np.bool_)
     for row, cell in enumerate(cells):
-        text = cell.strip()
+        text = cell.strip(_BLANKS)
         number = float(text) if _NUMBER.fullmatch(text) else np.nan
         if _WHOLE.fullmatch(text) and _LOWEST <= int(text) <= _HIGHEST:
             values[row] = int(text)

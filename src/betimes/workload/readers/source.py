@@ -15,6 +15,7 @@ from typing import IO, Self, cast
 
 from betimes.errors import TraceError
 
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 GZIP_MAGIC = b"\x1f\x8b"
 _BLOCK = 4 << 20
 _OPENING = 64 << 10
@@ -43,7 +44,7 @@ class Source:
             self.gzipped = buffered.peek(2)[:2] == GZIP_MAGIC
             if self.gzipped:
                 self._bytes = cast(IO[bytes], gzip.GzipFile(fileobj=self._file))
-            self._pending = self._read(_OPENING)
+            self._pending = self._read(_OPENING).removeprefix(BYTE_ORDER_MARK)
         except (OSError, TraceError) as error:
             self.close()
             if isinstance(error, TraceError):
