@@ -1,0 +1,203 @@
+"""Every column of a small file of every format, as the mapping in the reader's docstring says."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from betimes.errors import TraceError
+from betimes.workload import FORMATS, Workload, read_trace
+from tests.workload.readers import samples
+
+Put = Callable[[bytes, str], Path]
+NAN = float("nan")
+
+
+def columns(workload: Workload, *names: str) -> list[list[object]]:
+    return [getattr(workload, name).tolist() for name in names]
+
+
+def same(found: object, expected: object) -> None:
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_swf(put: Put) -> None:
+    w = read_trace(put(samples.SWF, "sample"))
+    assert columns(w, "job_id", "submit_s", "work_s") == [[1, 2], [0, 10], [400, 400]]
+    assert columns(w, "min_units", "max_units", "user", "status") == [[4, 8], [4, 8], [7, -1], [1, 0]]
+    same(w.estimate_s, [200, NAN])
+    same(w.cpu, [1, 1])
+    same(w.memory_gib, [1, NAN])
+    same(w.gpu, [NAN, NAN])
+    assert w.job_id.dtype == np.int64
+    assert w.machine_units == 64
+    assert dict(w.notes.skipped) == {
+        "piece of a job": 1,
+        "cancelled before start": 1,
+        "no run time": 1,
+        "no processors": 1,
+    }
+    assert w.notes.format == "swf"
+    assert w.notes.header["MaxProcs"] == "64 (dual CPU)\ncontinued text\na line of the header in the middle"
+    assert w.notes.header["Computer"] == "a machine"
+    same(w.extra["recorded_wait_s"], [5, NAN])
+    same(w.extra["allocated_units"], [4, -1])
+    same(w.extra["cpu_time_s"], [98.5, NAN])
+    same(w.extra["memory_used_kib"], [1024, NAN])
+    same(w.extra["requested_units"], [4, 8])
+    same(w.extra["memory_requested_kib"], [1048576, NAN])
+    same(w.extra["preceding_job"], [-1, 1])
+    same(w.extra["think_time_s"], [NAN, 30])
+    for name, values in {
+        "group": [2, -1],
+        "application": [3, -1],
+        "queue": [1, -1],
+        "partition": [1, -1],
+    }.items():
+        same(w.extra[name], values)
+
+
+def test_swf_machine_without_maxprocs(put: Put) -> None:
+    line = b"1 0 0 1 1 1 -1 1 1 -1 1 1 1 1 1 1 -1 -1\n"
+    assert read_trace(put(b"; MaxNodes: 12\n" + line, "a.swf")).machine_units == 12
+    assert read_trace(put(line, "a.swf")).machine_units is None
+    odd = read_trace(put(b"; MaxProcs: many\n" + line, "a.swf"))
+    assert odd.machine_units is None
+    assert odd.notes.warnings == ("header MaxProcs: expected a whole number, found 'many'",)
+
+
+def test_philly_pcs(put: Put) -> None:
+    w = read_trace(put(samples.PHILLY_PCS, "sample"))
+    assert columns(w, "job_id", "submit_s", "work_s") == [[0, 1, 3], [0, 6, 9], [16482.5, 16602, 100]]
+    assert columns(w, "min_units", "max_units", "gpu") == [[1, 1, 1], [1, 4, 8], [1, 1, 1]]
+    assert [job.curve for job in w] == ["TransformerModel256", "VggnetModel256", "TransformerModel256"]
+    assert w.machine_units == 64
+    assert dict(w.notes.skipped) == {"commented out": 1}
+
+
+def test_philly_pcs_skipped_row_still_moves_the_clock(put: Put) -> None:
+    w = read_trace(put(samples.PHILLY_PCS.replace(b"16602.0", b"none"), "sample"), on_bad_rows="skip")
+    assert columns(w, "job_id", "submit_s") == [[0, 3], [0, 9]]
+    assert dict(w.notes.skipped) == {
+        "commented out": 1,
+        "service: expected a number above 0 and at most 1e+15": 1,
+    }
+
+
+def test_philly_jobs(put: Put) -> None:
+    w = read_trace(put(samples.PHILLY_JOBS, "sample"))
+    assert columns(w, "job_id", "submit_s", "work_s") == [[0, 1], [0, 10], [17921552, 60]]
+    assert columns(w, "min_units", "max_units", "gpu") == [[8, 1], [8, 1], [1, 1]]
+    assert w.extra["cluster"].tolist() == ["7f04ca", "11cb48"]
+    assert dict(w.notes.skipped) == {"no run time": 1}
+    assert w.notes.header["UnixStartTime"] == "1504521041"
+
+
+def test_openb(put: Put) -> None:
+    w = read_trace(put(samples.OPENB, "sample"))
+    assert columns(w, "submit_s", "work_s", "max_units") == [[0, 427061, 427070], [400, 200, 5], [1, 2, 1]]
+    assert columns(w, "cpu", "memory_gib", "gpu") == [[12, 3, 4], [16, 6, 2], [0.46, 1, 0]]
+    assert columns(w, "min_units", "status", "qos") == [[1, 2, 1], [-1, 1, 0], [0, 0, 0]]
+    assert w.job_id.tolist() == ["openb-pod-0000", "openb-pod-0001", "openb-pod-0002"]
+    assert w.extra["gpu_spec"].tolist() == ["", "V100M16|V100M32", ""]
+    assert w.extra["qos_name"].tolist() == ["LS", "BE", "BE"]
+    same(w.extra["recorded_wait_s"], [100, 0, 5])
+    assert dict(w.notes.skipped) == {"never scheduled": 1}
+
+
+def test_openb_variant_without_times(put: Put) -> None:
+    with pytest.raises(TraceError, match="line 1, field creation_time: this openb variant has no times"):
+        read_trace(put(samples.OPENB_WITHOUT_TIMES, "sample"))
+
+
+def test_eva(put: Put) -> None:
+    w = read_trace(put(samples.EVA, "sample"))
+    assert columns(w, "job_id", "submit_s", "work_s") == [[0, 1], [960, 2438], [24860, 15276]]
+    assert columns(w, "min_units", "max_units") == [[2, 1], [2, 1]]
+    assert columns(w, "cpu", "memory_gib", "gpu") == [[6, 6], [8, 12], [1, 0]]
+    assert w.extra["workload_variant"].tolist() == ["resnet18[0]", "diamond[0]"]
+    assert w.extra["task_id"].dtype == np.int64
+    same(w.extra["init_delay_s"], [80, 160.5])
+
+
+def test_sacct(put: Put) -> None:
+    w = read_trace(put(samples.SACCT, "sample"))
+    assert columns(w, "job_id", "submit_s", "work_s") == [[100, 102], [0, 600], [28800, 240]]
+    assert columns(w, "min_units", "max_units", "status") == [[8, 4], [8, 4], [1, 0]]
+    assert [job.user for job in w] == ["ada", "bob"]
+    same(w.estimate_s, [7200, NAN])
+    same(w.gpu, [0.25, 0])
+    same(w.memory_gib, [4, 0.125])
+    same(w.extra["recorded_wait_s"], [60, 0])
+    assert w.extra["Partition"].tolist() == ["gpu", "cpu"]
+    assert dict(w.notes.skipped) == {"job step": 1, "not finished": 1, "cancelled before start": 1}
+    assert w.notes.header["UnixStartTime"] == "1709285400"
+
+
+def test_sacct_with_clock_times_and_no_raw_columns(put: Put) -> None:
+    text = (
+        b"JobID|Submit|Elapsed|Timelimit|ReqCPUS|State|\n"
+        b"7_1|2024-03-01T09:30:00|1-00:00:01|02:00|2|COMPLETED|\n"
+        b"8|1709285401|00:10.5|Partition_Limit|1|OUT_OF_ME+|\n"
+    )
+    with pytest.raises(TraceError, match="line 3, field State: expected a state of Slurm"):
+        read_trace(put(text, "sample"))
+    w = read_trace(put(text.replace(b"OUT_OF_ME+", b"OUT_OF_MEMORY"), "sample"))
+    assert columns(w, "job_id", "submit_s", "work_s") == [["7_1", "8"], [0, 1], [2 * 86401, 10.5]]
+    same(w.estimate_s, [120, NAN])
+    assert columns(w, "user", "status") == [[-1, -1], [1, 0]]
+
+
+def test_csv(put: Put) -> None:
+    w = read_trace(put(samples.CSV, "sample"))
+    assert columns(w, "job_id", "submit_s", "work_s") == [["b", "a"], [0, 5], [4, 21]]
+    assert columns(w, "min_units", "max_units") == [[1, 1], [1, 2]]
+    assert [(job.curve, job.user) for job in w] == [("linear", -1), ("amdahl:0.05", "ada")]
+    same(w.estimate_s, [60, NAN])
+    assert w.extra["colour"].tolist() == ["blue", "red"]
+    same(w.extra["mark"], [2.5, 1])
+    assert w.notes.warnings == ("the rows are not in order of submission; sorted",)
+    assert w.name == "sample"
+
+
+@pytest.mark.parametrize("name", samples.TEXTS)
+def test_gzip_is_told_by_content(name: str, put: Put) -> None:
+    plain = read_trace(put(samples.TEXTS[name], "a"))
+    squeezed = read_trace(put(gzip.compress(samples.TEXTS[name]), "b"))
+    assert squeezed == plain
+    assert squeezed.fingerprint() == plain.fingerprint()
+
+
+@pytest.mark.parametrize("name", samples.TEXTS)
+def test_named_and_detected_formats_agree(name: str, put: Put) -> None:
+    path = put(samples.TEXTS[name], "a")
+    assert read_trace(path).notes.format == name
+    assert read_trace(path, format=name) == read_trace(path)
+
+
+@pytest.mark.parametrize("name", samples.TEXTS)
+def test_windows_line_ends_and_byte_order_mark(name: str, put: Put) -> None:
+    text = samples.TEXTS[name]
+    assert read_trace(put(b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n"), "a")) == read_trace(put(text, "b"))
+
+
+@pytest.mark.parametrize("name", samples.TEXTS)
+def test_last_line_without_line_feed(name: str, put: Put) -> None:
+    text = samples.TEXTS[name]
+    assert read_trace(put(text.rstrip(b"\n"), "a")) == read_trace(put(text, "b"))
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_describes_itself(name: str) -> None:
+    described = FORMATS[name]
+    assert described.name == name
+    assert str(described) == described.summary
+    assert "\n" not in described.summary
+    assert described.details
+    # Every required column has a rule.
+    targets = " ".join(rule.column for rule in described.rules)
+    assert all(column in targets for column in ("job_id", "submit_s", "work_s", "max_units"))

@@ -1,0 +1,148 @@
+"""Betimes's own files give an equal workload back."""
+
+from __future__ import annotations
+
+import gzip
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from betimes.errors import InputError
+from betimes.workload import Notes, Workload, read_trace, write
+from tests.workload.readers import samples
+
+SUFFIXES = [".csv", ".csv.gz", ".parquet"]
+NAMES = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=1, max_size=8)
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=8)
+AMOUNTS = st.floats(0, 1e12, allow_subnormal=False) | st.just(float("nan"))
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Workload:
+    n = draw(st.integers(1, 6))
+
+    def column(each: st.SearchStrategy[Any]) -> list[Any]:
+        return draw(st.lists(each, min_size=n, max_size=n))
+
+    ids = st.lists(NAMES, min_size=n, max_size=n, unique=True) | st.just(list(range(5, 5 + n)))
+    units = column(st.integers(1, 10**6))
+    return Workload.from_columns(
+        job_id=draw(ids),
+        submit_s=column(st.floats(0, 1e12)),
+        work_s=column(st.floats(1e-6, 1e15)),
+        min_units=[draw(st.integers(1, each)) for each in units],
+        max_units=units,
+        curve=column(NAMES),
+        estimate_s=column(st.floats(1e-6, 1e12) | st.just(float("nan"))),
+        user=draw(
+            st.lists(NAMES, min_size=n, max_size=n) | st.lists(st.integers(-1, 2**62), min_size=n, max_size=n)
+        ),
+        status=column(st.integers(-128, 127)),
+        qos=column(st.integers(0, 1)),
+        cpu=column(AMOUNTS),
+        memory_gib=column(AMOUNTS),
+        gpu=column(AMOUNTS),
+        name=draw(NAMES),
+        machine_units=draw(st.none() | st.integers(1, 10**9)),
+        extra={
+            "whole": column(st.integers(-(2**63), 2**63 - 1)),
+            "number": column(st.floats()),
+            "text, with a comma": np.array(column(TEXTS), np.str_),
+        },
+        notes=Notes("swf", header=draw(st.dictionaries(NAMES, TEXTS, max_size=2))),
+    )
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@given(workload=workloads())
+def test_round_trip_is_exact(suffix: str, workload: Workload) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"a{suffix}"
+        write(workload, path)
+        back = read_trace(path)
+    assert back == workload
+    assert back.fingerprint() == workload.fingerprint()
+    assert (back.name, back.notes.header) == (workload.name, workload.notes.header)
+    assert {name: values.dtype.kind for name, values in back.extra.items()} == {
+        name: values.dtype.kind for name, values in workload.extra.items()
+    }
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@pytest.mark.parametrize("name", samples.TEXTS)
+def test_converted_traces_are_equal(name: str, suffix: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(samples.TEXTS[name])
+    trace = read_trace(tmp_path / "a")
+    write(trace, tmp_path / f"b{suffix}")
+    back = read_trace(tmp_path / f"b{suffix}")
+    assert back == trace
+    assert back.notes.header == trace.notes.header
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_the_same_workload_gives_the_same_bytes(suffix: str, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(samples.SWF)
+    for name in ("b", "c"):
+        write(read_trace(tmp_path / "a"), tmp_path / f"{name}{suffix}")
+    assert (tmp_path / f"b{suffix}").read_bytes() == (tmp_path / f"c{suffix}").read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", f"b{suffix}", f"c{suffix}"]
+
+
+def test_csv_is_plain_to_read(tmp_path: Path) -> None:
+    w = Workload.from_columns(submit_s=[0, 2.5], work_s=[1, 3], user=["ada", "bob"], name="w", extra={"k": 1})
+    w.to_csv(tmp_path / "w.csv.gz")
+    assert gzip.decompress((tmp_path / "w.csv.gz").read_bytes()).decode().splitlines() == [
+        '# betimes-workload {"extra": {"k": "int64"}, "header": {}, "machine_units": null, "name": "w"}',
+        '"job_id","submit_s","work_s","min_units","max_units","curve","estimate_s","user_name","status","qos","cpu",'
+        '"memory_gib","gpu","k"',
+        '0,0,1,1,1,"linear",,"ada",-1,0,,,,1',
+        '1,2.5,3,1,1,"linear",,"bob",-1,0,,,,1',
+    ]
+
+
+def test_names_that_cannot_be_written(tmp_path: Path) -> None:
+    w = Workload.from_columns(submit_s=[0], work_s=1)
+    with pytest.raises(
+        InputError, match=r"a\.txt: expected a name that ends in \.parquet, \.csv or \.csv\.gz"
+    ):
+        write(w, tmp_path / "a.txt")
+    with pytest.raises(InputError, match=r"a\.csv: cannot be written: No such file"):
+        w.to_csv(tmp_path / "nowhere" / "a.csv")
+
+
+def test_parquet_of_others(tmp_path: Path) -> None:
+    """Any Parquet file with the canonical names will do, whatever its types of numbers and text."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path = tmp_path / "a.parquet"
+    columns = {
+        "submit_s": pa.array([0, 1], pa.int32()),
+        "run_s": pa.array([2.5, 3], pa.float32()),
+        "max_units": pa.array([2.0, 1.0]),
+        "curve": pa.array(["linear", None]).dictionary_encode(),
+        "user": pa.array(["ada", None]),
+        "estimate_s": pa.array([None, 5.0]),
+        "late": pa.array([True, False]),
+    }
+    pq.write_table(pa.table(columns), path)
+    w = read_trace(path)
+    assert w.work_s.tolist() == [5, 3]
+    assert [(job.curve, job.user) for job in w] == [("linear", "ada"), ("linear", -1)]
+    np.testing.assert_array_equal(w.estimate_s, [np.nan, 5])
+    assert w.extra["late"].tolist() == [1, 0]
+
+    pq.write_table(pa.table(columns | {"max_units": pa.array([2, None])}), path)
+    with pytest.raises(InputError, match=r"line 2, field max_units: expected a whole number"):
+        read_trace(path)
+    assert len(read_trace(path, on_bad_rows="skip")) == 1
+    pq.write_table(pa.table(columns | {"when": pa.array([[1], [2]])}), path)
+    with pytest.raises(
+        InputError, match=r"field when: expected numbers or text, found a column of type list"
+    ):
+        read_trace(path)
