@@ -57,6 +57,8 @@ def submit(
 
     sample_contention(state)
     pool.active += 1
+    if min_units > 1:
+        pool.wide += 1
     job.seq = pool.submitted
     pool.submitted += 1
     job.min_units = min_units
@@ -188,12 +190,16 @@ def finish(state: State, slot: int, now: float) -> None:
     _record_segment(state, slot, now)
     progress.attained = attained(state, slot, now)
     progress.stalled_s += min(progress.stall, now - progress.since)
-    state.jobs[slot].units = 0.0
+    job = state.jobs[slot]
+    pool.used -= job.units
+    job.units = 0.0
     progress.finish_at = math.inf
     progress.outrun_at = math.inf
     progress.mark = -1
     leave(state, slot)
     pool.active -= 1
+    if job.min_units > 1:
+        pool.wide -= 1
     state.free[pool.free] = slot
     pool.free += 1
     for at in range(pool.holders):
@@ -235,6 +241,7 @@ def check_grants(state: State, count: int) -> int:
         if job.units > 0.0:
             kept += 1
     pool.kept = kept
+    pool.asked = total
     pool.offender = -1
     if total > pool.units * (1.0 + SLACK_FRAC):
         return TOO_MANY_UNITS
@@ -257,10 +264,13 @@ def apply_grants(state: State, count: int) -> int:
                 regrant(state, slot, 0.0, now)
     for at in range(count):
         slot, units = state.grants[at].job, state.grants[at].units
-        if state.jobs[slot].units != units:
+        held = state.jobs[slot].units
+        # Fractional shares of the same worth may differ in their last bits; that is no reason to restart.
+        if abs(held - units) > SLACK_FRAC * held:
             regrant(state, slot, units, now)
         state.holders[at] = slot
     pool.holders = count
+    pool.used = pool.asked
     find_next(state)
     return ACCEPTED
 

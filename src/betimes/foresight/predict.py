@@ -13,13 +13,26 @@ from betimes.core.columns import Floats, Ints, State
 from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.core.snapshot import copy_into
 from betimes.core.transitions import newest
+from betimes.foresight.shortcuts import applies, hand_down, share_equally
+from betimes.policies.hooks import EQUAL_SHARES, ONE_EACH_IN_ORDER
 from betimes.twin.loop import argument_types, next_arrival, run_out
-from betimes.twin.pool import REACHED, WATCHED, Hook, Rules, Trace, advance
+from betimes.twin.pool import REACHED, WATCHED, Hook, Rules, Trace, advance, decide
 
 
 @lean_kernel
-def play_out(copy: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, slot: int) -> float:
+def play_out(
+    copy: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, slot: int, way: int
+) -> float:
     """When the job in `slot` finishes if nothing more is submitted; NaN: never under this policy."""
+    if applies(copy, way):
+        if way == EQUAL_SHARES:
+            finish_at = share_equally(copy, slot)
+        else:
+            finish_at = hand_down(copy, way == ONE_EACH_IN_ORDER, slot)
+        if not math.isnan(finish_at):
+            return finish_at
+        if decide(copy, rules, rank, allocate, trace.keys) != REACHED:
+            return math.nan
     status = advance(copy, rules, rank, allocate, trace, math.inf, slot)
     return copy.pool[0].next_finish if status == WATCHED else math.nan
 
@@ -38,6 +51,7 @@ def run_rows_predicting(
     believing: bool,
     wanted: Ints,
     predicted: Floats,
+    way: int,
 ) -> int:
     """As `loop.run_rows`, and predicted[r] is the promised finish of row r, for the rows with wanted[r] > 0."""
     while row[0] < stop:
@@ -48,7 +62,7 @@ def run_rows_predicting(
         row[0] += 1
         if wanted[at] > 0:
             copy_into(state, copy, believing)
-            predicted[at] = play_out(copy, rules, rank, allocate, trace, newest(state))
+            predicted[at] = play_out(copy, rules, rank, allocate, trace, newest(state), way)
     return run_out(state, rules, rank, allocate, trace, stop)
 
 
@@ -60,6 +74,6 @@ def compiled_prediction() -> Any:
 
     state, *others = argument_types()
     signature = int64(
-        state, *others, int64[::1], int64, state, boolean, int64[::1], float64[::1]
+        state, *others, int64[::1], int64, state, boolean, int64[::1], float64[::1], int64
     )
     return compile_for(run_rows_predicting, signature)

@@ -15,6 +15,7 @@ from betimes.errors import InputError
 from betimes.foresight.predict import compiled_prediction
 from betimes.outcome import JobState, Result
 from betimes.policies import ChosenPolicy, parse_policy
+from betimes.policies.hooks import ASK
 from betimes.twin.loop import compiled_loop
 from betimes.twin.simulation import Simulation, fit
 from betimes.twin.sizes import Sizes, parse_sizes
@@ -94,10 +95,17 @@ def simulate(
     return _with_refused(result, workload, fitted.dropped) if fitted.dropped.any() else result
 
 
-def predicting(run: Simulation, wanted: Ints) -> Callable[[int], int]:
-    """A step for `Simulation.run` that also promises a finish to the rows with wanted[row] > 0."""
+def predicting(run: Simulation, wanted: Ints, shortcuts: bool = True) -> Callable[[int], int]:
+    """A step for `Simulation.run` that also promises a finish to the rows with wanted[row] > 0.
+
+    Without `shortcuts` every play-out asks the policy at every event, whatever the policy declares.
+    """
     kernel = compiled_prediction()
     believing = run.sizes.kind != "true"
+    policy = run.policy.policy
+    way = policy.fractional_way if run.fractional else policy.whole_way
+    if not shortcuts:
+        way = ASK
     copy = room_to_play(run.state)
     source = run.state
 
@@ -105,7 +113,7 @@ def predicting(run: Simulation, wanted: Ints) -> Callable[[int], int]:
         nonlocal copy, source
         if source is not run.state:  # the columns have grown
             copy, source = room_to_play(run.state), run.state
-        return kernel(*run.loop_arguments(), run.row, stop, copy, believing, wanted, run.predicted)
+        return kernel(*run.loop_arguments(), run.row, stop, copy, believing, wanted, run.predicted, way)
 
     return step
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from betimes.policies.hooks import Policy
+from betimes.policies.hooks import IN_ORDER, Policy
 
 fifo = Policy(
     name="fifo",
@@ -10,4 +10,6 @@ fifo = Policy(
     question="Which order is perfectly predictable?",
     paper="PCS (OSDI 2024), section 2.1",
     reads_progress=False,
+    whole_way=IN_ORDER,
+    fractional_way=IN_ORDER,
 )

@@ -26,6 +26,13 @@ import numpy as np
 
 from betimes.core.columns import Floats, Ints, Records, State, View, new_state
 from betimes.core.kernel import INTERPRETED, compile_for, function_type, kernel, lean_kernel
+from betimes.errors import PolicyError
+
+# What a play-out may rely on, so that it need not ask the policy at every finish (`foresight.shortcuts`).
+ASK = 0  # nothing
+IN_ORDER = 1  # units go down the queue, to each job as many as it can use
+ONE_EACH_IN_ORDER = 2  # while there are no fewer jobs than units: one to each of the first jobs in the queue
+EQUAL_SHARES = 3  # while there are no fewer jobs than units: the same fraction of a unit to each
 
 Value = float | tuple[Fraction, ...] | str
 
@@ -52,6 +59,16 @@ class Setting:
     speedup: Floats  # (curves, widest + 1)
     sizes: Floats  # seconds on one unit, one a job of the workload
     largest_minimum: int  # of the jobs' min_units
+    restart_s: float
+
+
+    def check_period(self, policy: str, parameter: str, period_s: float) -> None:
+        """Refuse a period in which jobs that take turns would do nothing but restart."""
+        if period_s <= self.restart_s:
+            raise PolicyError(
+                f"policy {policy}, parameter {parameter}: {period_s:g} s is no longer than a restart takes "
+                f"({self.restart_s:g} s), so that jobs that take turns would never get on; choose a larger one"
+            )
 
 
 @dataclass(frozen=True)
@@ -76,6 +93,8 @@ class Policy:
     classify: Any = None
     allocate: Any = None
     reads_progress: bool = True
+    whole_way: int = ASK  # in whole units
+    fractional_way: int = ASK
     prepare: Callable[[dict[str, Value | None], Setting], Prepared] | None = None
 
     def prepared(self, values: dict[str, Value | None], setting: Setting) -> Prepared:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import cast
+
+import numpy as np
+
 from betimes.core.columns import Floats, Ints, Records, View
 from betimes.core.kernel import lean_kernel
-from betimes.policies.hooks import Parameter, Policy, greedy
+from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value, greedy
 
 QUANTUM_S = 0
 
@@ -28,6 +32,12 @@ def share_in_turns(view: View, now: float, grants: Records, again: Records) -> i
     return count
 
 
+def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:
+    quantum_s = cast(float, values["quantum"])
+    setting.check_period("las", "quantum", quantum_s)
+    return Prepared(np.array([quantum_s]))
+
+
 las = Policy(
     name="las",
     summary="The job that has held the fewest unit-seconds goes first; decided again every quantum.",
@@ -38,4 +48,5 @@ las = Policy(
     ),
     rank=attained_service,
     allocate=share_in_turns,
+    prepare=_prepare,
 )

@@ -6,7 +6,7 @@ import math
 
 from betimes.core.columns import Records, View
 from betimes.core.kernel import lean_kernel
-from betimes.policies.hooks import Policy
+from betimes.policies.hooks import EQUAL_SHARES, ONE_EACH_IN_ORDER, Policy
 
 
 @lean_kernel
@@ -25,34 +25,45 @@ def share(view: View, now: float, grants: Records, again: Records) -> int:
 def fill(view: View, grants: Records) -> tuple[int, float]:
     """Water filling: a job has all it can use, or the level that all others have too.
 
-    Returns how many grants there are and the units left over because of minimum widths.
+    A level below a job's minimum is nothing to it. While there is such a job the latest of them stands back and
+    the others share again. Returns how many grants there are and the units left over.
     """
+    jobs, line = view.jobs, view.order[0]
     head, tail = view.groups[0].head, view.groups[0].tail
-    level, left, count = common_level(view), view.pool[0].units, 0
     for place in range(head, tail):
-        slot = view.order[0, place]
-        job = view.jobs[slot]
-        units = min(level, float(job.max_units))
-        if units >= job.least:
-            grants[count].job = slot
-            grants[count].units = units
-            left -= units
-            count += 1
-    return count, left if count < tail - head else 0.0  # with nobody left out, the rest is a rounding error
+        grants[place - head].job = line[place]
+    sharing = tail - head
+    level = common_level(view, grants, sharing)
+    at = sharing - 1
+    while at >= 0:
+        job = jobs[grants[at].job]
+        if min(level, float(job.max_units)) < job.least:
+            sharing -= 1
+            for behind in range(at, sharing):
+                grants[behind].job = grants[behind + 1].job
+            level = common_level(view, grants, sharing)
+            at = sharing - 1
+        else:
+            at -= 1
+    left = view.pool[0].units
+    for at in range(sharing):
+        grants[at].units = min(level, float(jobs[grants[at].job].max_units))
+        left -= grants[at].units
+    return sharing, left if sharing < tail - head else 0.0  # with nobody back, the rest is a rounding error
 
 
 @lean_kernel
-def common_level(view: View) -> float:
-    """The share of the jobs that could use more than they get; infinity when everybody is satisfied."""
-    head, tail = view.groups[0].head, view.groups[0].tail
-    left, sharing, level = view.pool[0].units, float(tail - head), 0.0
-    if sharing >= left:  # nobody can use less than one unit
-        return left / sharing
-    while sharing > 0.0:
-        candidate = left / sharing
+def common_level(view: View, grants: Records, sharing: int) -> float:
+    """The share of those of grants[:sharing] that could use more than they get; infinity: all are satisfied."""
+    jobs = view.jobs
+    left, rest, level = view.pool[0].units, float(sharing), 0.0
+    if rest >= left:  # nobody can use less than one unit
+        return left / rest
+    while rest > 0.0:
+        candidate = left / rest
         below, satisfied = 0.0, 0.0
-        for place in range(head, tail):
-            wants = float(view.jobs[view.order[0, place]].max_units)
+        for at in range(sharing):
+            wants = float(jobs[grants[at].job].max_units)
             if level < wants <= candidate:
                 below += wants
                 satisfied += 1.0
@@ -60,7 +71,7 @@ def common_level(view: View) -> float:
             return candidate
         level = candidate
         left -= below
-        sharing -= satisfied
+        rest -= satisfied
     return math.inf
 
 
@@ -134,4 +145,6 @@ max_min = Policy(
     paper="PCS (OSDI 2024), section 2.1 (fair share)",
     allocate=share,
     reads_progress=False,
+    whole_way=ONE_EACH_IN_ORDER,
+    fractional_way=EQUAL_SHARES,
 )

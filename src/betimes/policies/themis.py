@@ -7,9 +7,13 @@ worst is served first. Works with units and sizes only, never with the speed-up 
 
 from __future__ import annotations
 
+from typing import cast
+
+import numpy as np
+
 from betimes.core.columns import Records, View
 from betimes.core.kernel import lean_kernel
-from betimes.policies.hooks import Parameter, Policy
+from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value
 
 LEASE_S = 0
 
@@ -69,6 +73,12 @@ def auction(view: View, now: float, grants: Records, again: Records) -> int:
     return count
 
 
+def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:
+    lease_s = cast(float, values["lease"])
+    setting.check_period("themis", "lease", lease_s)
+    return Prepared(np.array([lease_s]))
+
+
 themis = Policy(
     name="themis",
     summary="The job whose finish is most delayed against an equal share goes first, for one lease.",
@@ -78,4 +88,5 @@ themis = Policy(
         Parameter("lease", "seconds after which everything is decided again", 600.0, low=1e-3),
     ),
     allocate=auction,
+    prepare=_prepare,
 )

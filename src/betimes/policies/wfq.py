@@ -163,6 +163,9 @@ def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:
 
 def _thresholds(values: dict[str, Value | None], setting: Setting) -> tuple[float, ...]:
     given = cast("tuple[Fraction, ...] | None", values["thresholds"])
+    weights = cast("tuple[Fraction, ...] | None", values["weights"])
+    if given is None and weights is not None and len(weights) == 1:
+        return ()
     if given is None:
         published = values["classes"] == "published"
         return thresholds_by_variation(setting.sizes, cast(float, values["T"]), published)

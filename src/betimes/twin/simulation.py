@@ -117,6 +117,7 @@ class Simulation:
                 table.speedup,
                 _floats(workload.work_s),
                 int(workload.min_units.max(initial=1)),
+                float(restart_s),
             )
         )
         self.rules = Rules(

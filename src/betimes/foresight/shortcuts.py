@@ -1,0 +1,227 @@
+"""Play-outs that know where they are going.
+
+Under an overload a play-out passes thousands of finishes before the newest job's turn comes. For some policies
+who is next does not depend on anything that happens on the way, so that a finish costs a step in a heap and not
+a decision. The schedule is the same, event for event; a policy declares which of these ways holds for it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.columns import Ints, Records, State
+from betimes.core.kernel import lean_kernel
+from betimes.core.transitions import regrant
+from betimes.policies.hooks import EQUAL_SHARES, IN_ORDER, ONE_EACH_IN_ORDER
+
+
+@lean_kernel
+def applies(copy: State, way: int) -> bool:
+    """Whether the play-out can go `way` from here: jobs without minimum widths, and an overload where needed."""
+    pool = copy.pool[0]
+    if way == IN_ORDER:
+        return pool.wide == 0
+    if way == ONE_EACH_IN_ORDER:
+        return pool.wide == 0 and pool.fractional == 0 and pool.active >= pool.units
+    if way == EQUAL_SHARES:
+        return pool.wide == 0 and pool.fractional == 1 and pool.active > pool.units and pool.restart_s == 0.0
+    return False
+
+
+@lean_kernel
+def hand_down(copy: State, one_each: bool, watch: int) -> float:
+    """Units that become free go down the queue, to each job as many as it can use, or one with `one_each`.
+
+    Returns when job `watch` finishes; or NaN with the copy at the event after which, with `one_each`, there are
+    fewer jobs than units, so that somebody may have more than one: a decision is due.
+    """
+    pool, jobs, progress = copy.pool[0], copy.jobs, copy.progress
+    line, heap = copy.order[0], copy.holders
+    tail = copy.groups[0].tail
+    following = copy.groups[0].head + pool.holders  # jobs that hold units come first in the queue
+    size = 0
+    # The last job served may hold less than it can use. It is kept out of the heap: its finish may change.
+    growing = -1
+    for at in range(pool.holders):
+        slot = line[copy.groups[0].head + at]
+        if at == pool.holders - 1 and not one_each and jobs[slot].units < jobs[slot].max_units:
+            growing = slot
+        else:
+            _push(progress, heap, size, slot)
+            size += 1
+    while True:
+        if growing != watch and jobs[watch].units > 0.0 and not one_each:
+            return progress[watch].finish_at  # it has all it can use, and nobody takes it away
+        now = progress[heap[0]].finish_at if size > 0 else math.inf
+        if growing >= 0:
+            now = min(now, progress[growing].finish_at)
+        pool.now = now
+        freed = pool.units - pool.used
+        while size > 0 and progress[heap[0]].finish_at == now:
+            slot = heap[0]
+            if slot == watch:
+                return now
+            size -= 1
+            _sink(progress, heap, size, heap[size])
+            freed += _leave_behind(copy, slot)
+        if growing >= 0 and progress[growing].finish_at == now:
+            if growing == watch:
+                return now
+            freed += _leave_behind(copy, growing)
+            growing = -1
+        if one_each and pool.active < pool.units:
+            pool.holders = size
+            _close_ranks(copy)
+            return math.nan
+        if growing >= 0:
+            units = min(freed + jobs[growing].units, float(jobs[growing].max_units))
+            freed -= units - jobs[growing].units
+            if units > jobs[growing].units:
+                regrant(copy, growing, units, now)
+            if units == jobs[growing].max_units:
+                _push(progress, heap, size, growing)
+                size += 1
+                growing = -1
+        while freed > 0.0 and following < tail:
+            slot = line[following]
+            following += 1
+            most = 1.0 if one_each else float(jobs[slot].max_units)
+            units = min(freed, most)
+            freed -= units
+            regrant(copy, slot, units, now)
+            if units < most:
+                growing = slot
+            else:
+                _push(progress, heap, size, slot)
+                size += 1
+        pool.used = pool.units - freed
+
+
+@lean_kernel
+def share_equally(copy: State, watch: int) -> float:
+    """While there are no fewer jobs than units all work at one pace, and finish in the order of work left.
+
+    Returns when job `watch` finishes, or NaN with the copy at the event after which there are fewer jobs than
+    units: a decision is due.
+    """
+    pool, jobs, progress = copy.pool[0], copy.jobs, copy.progress
+    line, head, tail = copy.order[0], copy.groups[0].head, copy.groups[0].tail
+    now = pool.now
+    for place in range(head, tail):
+        account = progress[line[place]]
+        account.work_left = max(0.0, account.work_left - account.rate * (now - account.since))
+        account.since = now
+        account.believed_left = account.work_left
+    _sort_by_work(progress, line, head, tail)
+    done, place = 0.0, head
+    while tail - place >= pool.units:
+        slot = line[place]
+        now += (progress[slot].work_left - done) * (float(tail - place) / pool.units)
+        done = progress[slot].work_left
+        if slot == watch:
+            return now
+        _leave_behind(copy, slot)
+        place += 1
+    pool.now = now
+    count = 0
+    for rest in range(place, tail):
+        slot = line[rest]
+        account = progress[slot]
+        account.work_left -= done
+        account.believed_left = account.work_left
+        account.since = now
+        copy.holders[count] = slot
+        count += 1
+        earlier = rest
+        while earlier > place and jobs[line[earlier - 1]].seq > jobs[slot].seq:
+            line[earlier] = line[earlier - 1]
+            earlier -= 1
+        line[earlier] = slot
+    pool.holders = count
+    copy.groups[0].head = place
+    return math.nan
+
+
+@lean_kernel
+def _leave_behind(copy: State, slot: int) -> float:
+    """A job of the copy is done; returns the units it held. `_close_ranks` takes it out of the queue."""
+    job, pool = copy.jobs[slot], copy.pool[0]
+    units = job.units
+    job.units = 0.0
+    copy.progress[slot].mark = -1
+    pool.active -= 1
+    copy.groups[0].demand -= job.max_units
+    return units
+
+
+@lean_kernel
+def _close_ranks(copy: State) -> None:
+    """Take the jobs that are done out of the queue."""
+    group, line = copy.groups[0], copy.order[0]
+    kept = group.head
+    for place in range(group.head, group.tail):
+        if copy.progress[line[place]].mark >= 0:
+            line[kept] = line[place]
+            kept += 1
+    group.tail = kept
+
+
+@lean_kernel
+def _push(progress: Records, heap: Ints, size: int, slot: int) -> None:
+    """Add a job to the heap of `size` jobs, the first to finish on top."""
+    at, finish_at = size, progress[slot].finish_at
+    while at > 0:
+        parent = (at - 1) // 2
+        if progress[heap[parent]].finish_at <= finish_at:
+            break
+        heap[at] = heap[parent]
+        at = parent
+    heap[at] = slot
+
+
+@lean_kernel
+def _sink(progress: Records, heap: Ints, size: int, slot: int) -> None:
+    """Put a job in the place of the heap's top and let it sink; `size` jobs remain."""
+    at, finish_at = 0, progress[slot].finish_at
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and progress[heap[child + 1]].finish_at < progress[heap[child]].finish_at:
+            child += 1
+        if progress[heap[child]].finish_at >= finish_at:
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = slot
+
+
+@lean_kernel
+def _sort_by_work(progress: Records, line: Ints, head: int, tail: int) -> None:
+    """Heap sort of line[head:tail] by work left, ties to the earlier place's submission, smallest first."""
+    size = tail - head
+    for start in range(size // 2 - 1, -1, -1):
+        _sift(progress, line, head, start, size)
+    for last in range(size - 1, 0, -1):
+        line[head], line[head + last] = line[head + last], line[head]
+        _sift(progress, line, head, 0, last)
+
+
+@lean_kernel
+def _sift(progress: Records, line: Ints, head: int, at: int, size: int) -> None:
+    slot = line[head + at]
+    work = progress[slot].work_left
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if (
+            child + 1 < size
+            and progress[line[head + child + 1]].work_left > progress[line[head + child]].work_left
+        ):
+            child += 1
+        if progress[line[head + child]].work_left <= work:
+            break
+        line[head + at] = line[head + child]
+        at = child
+    line[head + at] = slot
