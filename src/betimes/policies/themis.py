@@ -11,11 +11,13 @@ from typing import cast
 
 import numpy as np
 
-from betimes.core.columns import Records, View
-from betimes.core.kernel import lean_kernel
+from betimes.core.columns import Floats, Ints, Records, View
+from betimes.core.kernel import kernel, lean_kernel
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value
 
 LEASE_S = 0
+SERVED = -1.0  # in place of a rho
+WIDTHS = 64  # binary digits of any number of units
 
 
 @lean_kernel
@@ -28,7 +30,7 @@ def unfairness_if_given(view: View, now: float, slot: int, units: float) -> floa
     return shared_s / ideal_s
 
 
-@lean_kernel
+@kernel
 def auction(view: View, now: float, grants: Records, again: Records) -> int:
     """Serve the job that fares worst with as much as it can use; again with what is left; until the lease ends."""
     line, head, left = view.order[0], view.groups[0].head, view.pool[0].units
@@ -40,37 +42,81 @@ def auction(view: View, now: float, grants: Records, again: Records) -> int:
             grants[at].units = view.jobs[line[head + at]].max_units
         again[0].period_s = view.params[LEASE_S]  # nothing can change until a job is submitted or finishes
         return waiting
-    # grants[:count] are served, grants[count:waiting] are not yet, in order of submission; until then their rho
-    # stands in place of units. It changes only for jobs that can no longer have all they can use.
-    for at in range(waiting):
-        slot = line[head + at]
-        grants[at].job = slot
-        grants[at].units = unfairness_if_given(view, now, slot, min(left, float(view.jobs[slot].max_units)))
-    count = 0
-    before = left
-    while left > 0.0 and count < waiting:
-        worst = -1
-        for at in range(count, waiting):
-            slot = grants[at].job
-            if view.jobs[slot].max_units > left:
-                if left < view.jobs[slot].least:
-                    continue
-                if left < before:
-                    grants[at].units = unfairness_if_given(view, now, slot, left)
-            if worst < 0 or grants[at].units > grants[worst].units:
-                worst = at
+    # By number in order of submission: what each job's rho is with all it can use, the worst on top of a heap;
+    # and lists of jobs by the power of two below their width, for those that can no longer have all.
+    rho = np.empty(waiting)
+    heap = np.arange(waiting)
+    following = np.empty(waiting, dtype=np.int64)
+    first_of_width = np.full(WIDTHS, -1)
+    for number in range(waiting):
+        slot = line[head + number]
+        most = view.jobs[slot].max_units
+        rho[number] = unfairness_if_given(view, now, slot, min(left, float(most)))
+        width = _width(most)
+        following[number] = first_of_width[width]
+        first_of_width[width] = number
+    for at in range(waiting // 2 - 1, -1, -1):
+        _sift(heap, rho, at, waiting)
+    size, count = waiting, 0
+    while left > 0.0:
+        while size > 0 and (rho[heap[0]] == SERVED or view.jobs[line[head + heap[0]]].max_units > left):
+            size -= 1
+            heap[0] = heap[size]
+            _sift(heap, rho, 0, size)
+        worst = heap[0] if size > 0 else -1
+        worst_rho = rho[worst] if size > 0 else -1.0
+        for width in range(_width(int(left)), WIDTHS):
+            number = first_of_width[width]
+            while number >= 0:
+                slot = line[head + number]
+                if rho[number] != SERVED and view.jobs[slot].max_units > left >= view.jobs[slot].least:
+                    value = unfairness_if_given(view, now, slot, left)
+                    if value > worst_rho or (value == worst_rho and number < worst):
+                        worst, worst_rho = number, value
+                number = following[number]
         if worst < 0:
             break
-        before = left
-        slot = grants[worst].job
-        for at in range(worst, count, -1):
-            grants[at].job = grants[at - 1].job
-            grants[at].units = grants[at - 1].units
+        slot = line[head + worst]
+        rho[worst] = SERVED
         grants[count].job = slot
         grants[count].units = min(left, float(view.jobs[slot].max_units))
         left -= grants[count].units
         count += 1
     return count
+
+
+@lean_kernel
+def _width(units: int) -> int:
+    """The number of binary digits of a number of units."""
+    width = 0
+    while units > 0:
+        units //= 2
+        width += 1
+    return width
+
+
+@lean_kernel
+def _sift(heap: Ints, rho: Floats, at: int, size: int) -> None:
+    """Let heap[at] sink to its place: the larger rho on top, ties to the earlier job."""
+    if size == 0:
+        return
+    number = heap[at]
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            break
+        if child + 1 < size and _worse(rho, heap[child + 1], heap[child]):
+            child += 1
+        if not _worse(rho, heap[child], number):
+            break
+        heap[at] = heap[child]
+        at = child
+    heap[at] = number
+
+
+@lean_kernel
+def _worse(rho: Floats, a: int, b: int) -> bool:
+    return rho[a] > rho[b] or (rho[a] == rho[b] and a < b)
 
 
 def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:
