@@ -1,0 +1,70 @@
+"""Every experiment by name, and running one."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+from betimes.errors import InputError
+from betimes.reproduce import pcs_fig1, pcs_fig7
+from betimes.reproduce.data import check, data_directory
+from betimes.reproduce.experiment import Experiment, Progress, Row
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment for experiment in (pcs_fig1.EXPERIMENT, pcs_fig7.EXPERIMENT)
+}
+
+
+def find(name: str) -> Experiment:
+    """The experiment of that name, or on some of its parts: `pcs-fig7`, `pcs-fig7:2869ce+b436b2`, `pcs-fig7:all`.
+
+    Raises InputError for an unknown name or part, with the nearest one there is.
+    """
+    base, colon, tail = name.partition(":")
+    experiment = EXPERIMENTS.get(base)
+    if experiment is None:
+        raise InputError(f"experiment {base!r}: {_nearest(base, tuple(EXPERIMENTS))}")
+    if not colon:
+        return experiment
+    if experiment.narrowed is None:
+        raise InputError(f"experiment {name!r}: {base} has no parts; leave out {colon + tail!r}")
+    parts = experiment.parts if tail == "all" else tuple(dict.fromkeys(tail.split("+")))
+    for part in parts:
+        if part not in experiment.parts:
+            known = (*experiment.parts, "all")
+            raise InputError(f"experiment {name!r}, part {part!r}: {_nearest(part, known)}")
+    return experiment.narrowed(parts)
+
+
+def reproduce(
+    name: str, data: Path | None = None, out: Path | None = None, progress: Progress | None = None
+) -> list[Row]:
+    """Run an experiment; raises InputError for an unknown name or missing data.
+
+    data: the folder of the published data, by default as `data_directory` finds it. out: where rows.json and
+    the pictures go, by default nowhere.
+    """
+    experiment = find(name)
+    # An experiment without data runs whatever the environment says about it.
+    folder = data_directory(data) if experiment.needs or data is not None else None
+    check(experiment.name, experiment.needs, folder)
+    rows = experiment.run(folder, out, progress or (lambda *_: None))
+    if out is not None:
+        _write(out, experiment.name, rows)
+    return rows
+
+
+def _nearest(given: str, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(given, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"expected one of {', '.join(known)}{hint}"
+
+
+def _write(out: Path, name: str, rows: list[Row]) -> None:
+    from betimes.outcome import to_json
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "rows.json").write_text(to_json({"name": name, "rows": rows}) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{out}: cannot write the rows ({error.strerror}); choose another place") from error

@@ -1,0 +1,66 @@
+"""Figure 7 of PCS: the deterministic runs come out as published, to the last printed digit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from betimes.reproduce import Row, reproduce
+from betimes.reproduce.pcs_fig7 import EXPERIMENT, TRACES
+from betimes.reproduce.pcs_fig7_published import CONFIGURATIONS, FIGURE_7
+
+PRINTED = 5.1e-4  # half of the third decimal
+
+
+def by_metric(rows: list[Row], case: str) -> dict[str, Row]:
+    return {row.metric: row for row in rows if row.case == case}
+
+
+def assert_as_printed(rows: list[Row], case: str, *metrics: str) -> None:
+    found = by_metric(rows, case)
+    for metric in metrics:
+        row = found[metric]
+        assert row.published is not None
+        assert row.ours == pytest.approx(row.published, abs=PRINTED), row
+
+
+def test_published_values_are_complete():
+    assert set(CONFIGURATIONS) == set(FIGURE_7) == set(TRACES)
+    assert all(len(of_trace) == 7 for of_trace in FIGURE_7.values())
+    assert EXPERIMENT.parts == TRACES
+
+
+def test_trace_2869ce(published_data: Path, tmp_path: Path):
+    told: list[tuple[str, int, int]] = []
+    rows = reproduce(
+        "pcs-fig7:2869ce", data=published_data, out=tmp_path, progress=lambda *step: told.append(step)
+    )
+    for policy in ("fifo", "srsf", "afs"):
+        assert_as_printed(rows, f"2869ce/{policy}", "jct_mean_over_best", "pred_err_mean", "pred_err_p99")
+    themis = by_metric(rows, "2869ce/themis")
+    assert themis["pred_err_mean"].ours == pytest.approx(13.858, abs=PRINTED)  # the lease remembered
+    assert by_metric(rows, "2869ce/max-min")["pred_err_mean"].published is None
+    ET.parse(tmp_path / "pcs-fig7.svg")
+    steps = [step for _, step, _ in told]
+    assert steps == sorted(steps)
+    assert steps[-1] == told[-1][2] == 5 * 956
+
+
+@pytest.mark.slow
+def test_all_traces(published_data: Path):
+    rows = reproduce("pcs-fig7:all", data=published_data)
+    for trace in TRACES:
+        for policy in ("fifo", "srsf", "afs"):
+            assert_as_printed(rows, f"{trace}/{policy}", "jct_mean_over_best")
+        assert by_metric(rows, f"{trace}/fifo")["pred_err_p99"].ours == pytest.approx(0.0, abs=1e-9)
+        themis = by_metric(rows, f"{trace}/themis")["jct_mean_over_best"]
+        assert themis.ours == pytest.approx(themis.published, rel=0.02)
+    for policy in ("srsf", "afs"):
+        assert_as_printed(rows, f"0e4a51/{policy}", "pred_err_mean", "pred_err_p99")
+        for trace in ("b436b2", "6c71a0"):  # published: a sample that cannot be drawn again
+            for metric in ("pred_err_mean", "pred_err_p99"):
+                row = by_metric(rows, f"{trace}/{policy}")[metric]
+                assert row.published is not None
+                assert row.ours == pytest.approx(row.published, rel=0.1)
