@@ -35,7 +35,7 @@ _RESAMPLES = 500
 
 _NOTES = {
     "srsf": "Tiresias in the paper",
-    "themis": "the published play-out forgot the pending lease, so its errors are of another forecast",
+    "themis": "the published play-out forgot the pending lease and the work done, so its errors are of another forecast",
     "max-min": "not in the published figure",
 }
 _CONFIGURED = "the released configuration, its weights to three digits; the published bar may be of another"

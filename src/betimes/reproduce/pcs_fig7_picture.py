@@ -36,6 +36,11 @@ def draw(outcomes: dict[str, list[Outcome]], path: Path) -> None:
                 axes.set_xticks(range(len(names)), names, fontsize=8)
                 axes.grid(axis="x", visible=False)
             upper.set_title(f"{trace}, {of_trace[0].jobs:,} jobs")
+        top = max(bar.get_height() for axes in panels[0] for bar in axes.patches if np.isfinite(bar.get_height()))
+        ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if tick < 2 * top]
+        panels[0, 0].set_yticks(ticks, [str(tick) for tick in ticks])
+        panels[0, 0].minorticks_off()
+        panels[0, 0].set_ylim(_FOOT, 1.4 * top)
         panels[0, 0].set_ylabel("Mean JCT over the smallest")
         panels[1, 0].set_ylabel("Absolute prediction error (%)")
         handles, names = panels[1, 0].get_legend_handles_labels()
@@ -53,8 +58,6 @@ def _jct_panel(axes: Axes, outcomes: list[Outcome], published: list[Published | 
             f"{value:.3g}", (at + _WIDTH / 2, max(value, 1.0)), xytext=(0, 2), textcoords="offset points",
             ha="center", fontsize=7,
         )  # fmt: skip
-    axes.set_ylim(_FOOT, None)
-    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
 
 
 def _error_panel(axes: Axes, outcomes: list[Outcome], published: list[Published | None]) -> None:
