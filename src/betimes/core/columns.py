@@ -2,8 +2,8 @@
 
 Three groups, by who may touch them: `jobs` is what a policy reads, `progress` is the engine's own account of
 every job, `groups` and `order` keep the active jobs in the policy's order. A field of such an array is a column
-(`state.jobs.units`); a copy of the state is a few array copies. Records, and not an array a column, because a
-compiled call copies the header of every array it is given.
+(`as_array(state.jobs)["units"]`), and a copy of the state is a few array copies. Records, and not an array a
+column, because a compiled call copies the header of every array it is given.
 
 Accounting is lazy: a job's record is brought up to date only when the job's own grant changes, never because
 something else happened. What nobody asked for (a heartbeat, a quote) therefore cannot change a schedule, not
@@ -13,118 +13,154 @@ even in the last bit.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-Records = np.recarray[Any, np.dtype[np.record]]
+R = TypeVar("R")
 
 
-def record(**fields: str) -> np.dtype[np.record]:
-    """A record type from field names and `f8` or `i8`; all fields take eight bytes."""
+class Records(Protocol[R]):
+    """An array of records of one kind: `records[i].field` is a number."""
+
+    def __getitem__(self, at: int) -> R: ...
+    def __setitem__(self, at: int, value: R) -> None: ...
+    def __len__(self) -> int: ...
+
+
+def as_array(records: Records[Any]) -> NDArray[Any]:
+    """The same records to NumPy: `as_array(records)["field"]` is a column."""
+    return cast("NDArray[Any]", records)
+
+
+def record_type(kind: type[Any]) -> np.dtype[np.record]:
+    """The NumPy type of a record: the fields that class `kind` annotates, eight bytes each."""
+    fields = get_type_hints(kind)
     if hidden := [name for name in fields if hasattr(np.record, name)]:
         raise ValueError(f"NumPy's records have attributes {hidden} of their own; choose other names")
-    return np.dtype((np.record, np.dtype(list(fields.items()), align=True)))
+    types = [(name, np.int64 if of is int else np.float64) for name, of in fields.items()]
+    return cast("np.dtype[np.record]", np.dtype((np.record, np.dtype(types, align=True))))
 
 
-# The fields that every decision reads come first, so that they share a cache line.
-JOB = record(
-    seq="i8",  # order of submission; the tie-break everywhere
-    max_units="i8",  # most units the job can use
-    least="f8",  # smallest grant the core accepts: min_units, or any fraction of one unit
-    units="f8",  # units held
-    key="f8",  # the policy's rank, smaller first
-    remaining_s="f8",  # work left as believed, at the moment of the decision: seconds on one unit
-    full_speed="f8",  # speed-up at max_units
-    group="i8",  # the class the policy's `classify` put it in
-    attained="f8",  # unit-seconds held so far, at the moment of the decision
-    min_units="i8",  # fewest units it can run on
-    curve="i8",  # row of `speedup`
-    size_s="f8",  # total work as believed, seconds on one unit
-    submit_s="f8",
-    seen_sum="f8",  # contention: the pool's `contention` at submission, less what the job saw then
-    seen_count="f8",  # and its `events` likewise
-)
-"""What a policy may read of a job."""
+def blank(kind: type[R], length: int) -> Records[R]:
+    """An array of `length` records of `kind`, all zero."""
+    return cast("Records[R]", np.zeros(length, dtype=record_type(kind)).view(np.recarray))
 
-PROGRESS = record(
-    mark="i8",  # the last decision that served the job; -1: the slot is free
-    finish_at="f8",  # infinity: not under the present grant
-    outrun_at="f8",  # when the work done reaches the believed size; infinity: never
-    since="f8",  # when the present grant began; the fields below are true at that instant
-    rate="f8",  # work a second under the present grant
-    stall="f8",  # restart seconds still to pass before work goes on
-    believed_left="f8",  # remaining work as believed
-    believed_per_work="f8",  # how much belief shrinks for a second of work
-    work_left="f8",  # true remaining work, seconds on one unit
-    attained="f8",  # unit-seconds
-    units_before="f8",  # the grant in force before `since`
-    stall_before="f8",
-    started_s="f8",  # NaN: never
-    stalled_s="f8",  # seconds lost to restarts
-    preemptions="i8",
-    resizes="i8",
-    row="i8",  # row of the job in the workload
-)
-"""The engine's account of a job."""
 
-GROUP = record(
-    head="i8",  # the group's jobs are order[g, head:tail]
-    tail="i8",
-    demand="f8",  # sum of their max_units
-)
+class Job:
+    """What a policy may read of a job. The fields that every decision reads come first: they share a cache line."""
 
-POOL = record(
-    units="f8",  # size of the pool
-    fractional="i8",  # 1: grants may be any real number
-    restart_s="f8",  # lost whenever a job's grant changes after it has run
-    now="f8",  # s
-    wakeup="f8",  # when the policy wants to decide again, if nothing happens before
-    period="f8",  # > 0: until something else happens, wake-ups this far apart all decide the same
-    contention="f8",  # sum over all events of the number of active jobs just before the event
-    events="i8",  # events so far; each is one sample of the contention
-    next_finish="f8",
-    finisher="i8",  # slot of the job that finishes then, -1: none
-    tied="i8",  # how many jobs finish then
-    next_outrun="f8",
-    outrunner="i8",  # slot of the job that outruns its estimate then, -1: none
-    active="i8",  # jobs submitted and not finished
-    holders="i8",  # length of `State.holders`
-    wide="i8",  # active jobs that need more than one unit
-    used="f8",  # units held by all
-    submitted="i8",  # jobs so far; the next job's `seq`
-    free="i8",  # length of the stack `State.free`
-    kept="i8",  # how many holders the last decision served again
-    asked="f8",  # units that the last decision handed out
-    stamp="i8",  # grows with every decision; marks whom it served
-    segments="i8",  # length of `State.segments`
-    offender="i8",  # slot named by a refused decision, -1: none
-)
-"""The scalars of the state; an array of one record."""
+    seq: int  # order of submission; the tie-break everywhere
+    max_units: int  # most units the job can use
+    least: float  # smallest grant the core accepts: min_units, or any fraction of one unit
+    units: float  # units held
+    key: float  # the policy's rank, smaller first
+    remaining_s: float  # work left as believed, at the moment of the decision: seconds on one unit
+    full_speed: float  # speed-up at max_units
+    group: int  # the class the policy's `classify` put it in
+    attained: float  # unit-seconds held so far, at the moment of the decision
+    min_units: int  # fewest units it can run on
+    curve: int  # row of `speedup`
+    size_s: float  # total work as believed, seconds on one unit
+    submit_s: float
+    seen_sum: float  # contention: the pool's `contention` at submission, less what the job saw then
+    seen_count: float  # and its `events` likewise
 
-GRANT = record(job="i8", units="f8")
-"""One line of a decision: units for the job in a slot. Jobs not named get nothing."""
 
-AGAIN = record(
-    at_s="f8",  # when the policy wants to be asked again if nothing happens before; infinity: never
-    period_s="f8",  # > 0: it would decide the same at at_s, at_s + period_s, ... until something else happens
-)
-"""When a policy wants to decide again."""
+class Progress:
+    """The engine's account of a job."""
 
-SEGMENT = record(row="i8", start_s="f8", end_s="f8", units="f8")
-"""Who held what, when: one record each time a grant that lasted ends."""
+    mark: int  # the last decision that served the job; -1: the slot is free
+    finish_at: float  # infinity: not under the present grant
+    outrun_at: float  # when the work done reaches the believed size; infinity: never
+    since: float  # when the present grant began; the fields below are true at that instant
+    rate: float  # work a second under the present grant
+    stall: float  # restart seconds still to pass before work goes on
+    believed_left: float  # remaining work as believed
+    believed_per_work: float  # how much belief shrinks for a second of work
+    work_left: float  # true remaining work, seconds on one unit
+    attained: float  # unit-seconds
+    units_before: float  # the grant in force before `since`
+    stall_before: float
+    started_s: float  # NaN: never
+    stalled_s: float  # seconds lost to restarts
+    preemptions: int
+    resizes: int
+    row: int  # row of the job in the workload
+
+
+class Group:
+    """A class of jobs, by the policy's `classify`."""
+
+    head: int  # the group's jobs are order[g, head:tail]
+    tail: int
+    demand: float  # sum of their max_units
+
+
+class Pool:
+    """The scalars of the state; an array of one record."""
+
+    units: float  # size of the pool
+    fractional: int  # 1: grants may be any real number
+    restart_s: float  # lost whenever a job's grant changes after it has run
+    now: float  # s
+    wakeup: float  # when the policy wants to decide again, if nothing happens before
+    period: float  # > 0: until something else happens, wake-ups this far apart all decide the same
+    contention: float  # sum over all events of the number of active jobs just before the event
+    events: int  # events so far; each is one sample of the contention
+    next_finish: float
+    finisher: int  # slot of the job that finishes then, -1: none
+    tied: int  # how many jobs finish then
+    next_outrun: float
+    outrunner: int  # slot of the job that outruns its estimate then, -1: none
+    active: int  # jobs submitted and not finished
+    holders: int  # length of `State.holders`
+    wide: int  # active jobs that need more than one unit
+    used: float  # units held by all
+    submitted: int  # jobs so far; the next job's `seq`
+    free: int  # length of the stack `State.free`
+    kept: int  # how many holders the last decision served again
+    asked: float  # units that the last decision handed out
+    stamp: int  # grows with every decision; marks whom it served
+    segments: int  # length of `State.segments`
+    offender: int  # slot named by a refused decision, -1: none
+
+
+class Grant:
+    """One line of a decision: units for the job in a slot. Jobs not named get nothing."""
+
+    job: int
+    units: float
+
+
+class Again:
+    """When a policy wants to decide again."""
+
+    at_s: float  # when the policy wants to be asked again if nothing happens before; infinity: never
+    period_s: (
+        float  # > 0: it would decide the same at at_s, at_s + period_s, ... until something else happens
+    )
+
+
+class Segment:
+    """Who held what, when: one record each time a grant that lasted ends."""
+
+    row: int
+    start_s: float
+    end_s: float
+    units: float
 
 
 class View(NamedTuple):
     """What a policy's hooks are given to read."""
 
-    jobs: Records  # (slots,) JOB
-    groups: Records  # (groups,) GROUP
+    jobs: Records[Job]  # (slots,)
+    groups: Records[Group]  # (groups,)
     order: Ints  # (groups, places) slots in the order of (key, seq)
-    pool: Records  # (1,) POOL
+    pool: Records[Pool]  # (1,)
     speedup: Floats  # (curves, widest + 1)
     params: Floats  # the policy's parameters, in the order it declares them
     table: Ints  # (rows, columns) what its `prepare` worked out
@@ -133,24 +169,19 @@ class View(NamedTuple):
 class State(NamedTuple):
     """Everything the engine knows about a pool at one instant."""
 
-    jobs: Records
-    groups: Records
+    jobs: Records[Job]
+    groups: Records[Group]
     order: Ints
-    pool: Records
+    pool: Records[Pool]
     speedup: Floats
     params: Floats
     table: Ints
-    progress: Records  # (slots,) PROGRESS
+    progress: Records[Progress]  # (slots,)
     holders: Ints  # (slots,) slots that hold units
     free: Ints  # (slots,) stack of unused slots
-    grants: Records  # (slots,) GRANT
-    again: Records  # (1,) AGAIN
-    segments: Records  # SEGMENT; of length 0 where none are recorded
-
-
-def blank(kind: np.dtype[np.record], length: int) -> Records:
-    """An array of `length` records, all zero."""
-    return np.zeros(length, dtype=kind).view(np.recarray)
+    grants: Records[Grant]  # (slots,)
+    again: Records[Again]  # (1,)
+    segments: Records[Segment]  # ; of length 0 where none are recorded
 
 
 def new_state(
@@ -166,27 +197,28 @@ def new_state(
     segments: int = 0,
 ) -> State:
     """An empty pool with room for `slots` live jobs and `segments` recorded segments."""
-    progress = blank(PROGRESS, slots)
-    progress.mark[:] = -1
-    pool = blank(POOL, 1)
-    pool.units, pool.fractional, pool.restart_s = units, fractional, restart_s
+    progress = blank(Progress, slots)
+    as_array(progress)["mark"] = -1
+    pools = blank(Pool, 1)
+    pool = pools[0]
+    pool.units, pool.fractional, pool.restart_s = units, int(fractional), restart_s
     pool.wakeup = pool.next_finish = pool.next_outrun = math.inf
     pool.finisher = pool.outrunner = pool.offender = -1
     pool.free = slots
     return State(
-        jobs=blank(JOB, slots),
-        groups=blank(GROUP, groups),
+        jobs=blank(Job, slots),
+        groups=blank(Group, groups),
         order=np.zeros((groups, 2 * slots), dtype=np.int64),
-        pool=pool,
+        pool=pools,
         speedup=np.ascontiguousarray(speedup, dtype=np.float64),
         params=np.ascontiguousarray(params, dtype=np.float64),
         table=np.ascontiguousarray(table, dtype=np.int64),
         progress=progress,
         holders=np.zeros(slots, dtype=np.int64),
         free=np.arange(slots, dtype=np.int64)[::-1].copy(),
-        grants=blank(GRANT, slots),
-        again=blank(AGAIN, 1),
-        segments=blank(SEGMENT, segments),
+        grants=blank(Grant, slots),
+        again=blank(Again, 1),
+        segments=blank(Segment, segments),
     )
 
 
@@ -194,17 +226,17 @@ def grown(state: State) -> State:
     """The same pool with twice the slots; the old state must not be used any more."""
     old = len(state.free)
     bigger = _like(state, 2 * old, len(state.segments))
-    bigger.jobs[:old] = state.jobs
-    bigger.progress[:old] = state.progress
-    bigger.groups[:] = state.groups
+    as_array(bigger.jobs)[:old] = as_array(state.jobs)
+    as_array(bigger.progress)[:old] = as_array(state.progress)
+    as_array(bigger.groups)[:] = as_array(state.groups)
     bigger.order[:, : 2 * old] = state.order
     bigger.holders[:old] = state.holders
-    bigger.segments[:] = state.segments
-    bigger.pool[:] = state.pool
+    as_array(bigger.segments)[:] = as_array(state.segments)
+    bigger.pool[0] = state.pool[0]
     unused = int(state.pool[0].free)
     bigger.free[:old] = np.arange(old, 2 * old)[::-1]
     bigger.free[old : old + unused] = state.free[:unused]
-    bigger.pool.free = old + unused
+    bigger.pool[0].free = old + unused
     return bigger
 
 

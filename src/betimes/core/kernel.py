@@ -14,8 +14,9 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
@@ -61,27 +62,23 @@ def cache_root() -> Path:
 
 def _point_numba_at_the_cache() -> Path:
     folder = cache_root() / hash_sources(kernel_sources(), f"boundscheck={BOUNDSCHECK}")
-    os.environ["NUMBA_CACHE_DIR"] = str(folder)  # for a numba that is not imported yet, and for child processes
-    from numba import config
-
-    config.CACHE_DIR = str(folder)  # for a numba that already is
+    # For a Numba that is not imported yet, and for child processes.
+    os.environ["NUMBA_CACHE_DIR"] = str(folder)
     return folder
 
 
 CACHE_DIR = _point_numba_at_the_cache()
 
-from numba import njit, types  # noqa: E402  (the cache must be pointed at before Numba is imported)
-from numba.core import config  # noqa: E402
+numba: Any = import_module("numba")  # only now; and Any, for it tells type checkers little that is true
+numba.config.CACHE_DIR = str(CACHE_DIR)  # for a Numba that was imported before
 
-
-INTERPRETED = bool(config.DISABLE_JIT)
+INTERPRETED = bool(numba.config.DISABLE_JIT)
 """Whether the kernels run as plain Python."""
 
 
 def kernel(function: AnyFunction) -> AnyFunction:
     """Compile `function` on first use, without the interpreter lock, into the cache."""
-    compiled: Any = njit(**_OPTIONS)(function)
-    return compiled
+    return numba.njit(**_OPTIONS)(function)
 
 
 def lean_kernel(function: AnyFunction) -> AnyFunction:
@@ -91,18 +88,20 @@ def lean_kernel(function: AnyFunction) -> AnyFunction:
     function. The loop does little else, and the counting took most of its time. What creates no array, and
     whose caller holds the arrays anyway, needs none of it.
     """
-    compiled: Any = njit(**_OPTIONS, _nrt=False)(function)
-    return compiled
+    return numba.njit(**_OPTIONS, _nrt=False)(function)
 
 
 @contextmanager
-def compiling(name: str) -> Iterator[None]:
-    """While this is entered, `kernel` keeps its compiled code in a folder of its own, `name`."""
-    config.CACHE_DIR = str(cache_root() / name)
+def compiling_into(folder: Path, boundscheck: bool) -> Generator[None]:
+    """While this is entered, `kernel` keeps its compiled code in `folder`, and checks indices or does not."""
+    before = _OPTIONS["boundscheck"]
+    numba.config.CACHE_DIR = str(folder)
+    _OPTIONS["boundscheck"] = boundscheck
     try:
         yield
     finally:
-        config.CACHE_DIR = str(CACHE_DIR)
+        numba.config.CACHE_DIR = str(CACHE_DIR)
+        _OPTIONS["boundscheck"] = before
 
 
 def compile_for(function: Any, signature: Any) -> Any:
@@ -113,9 +112,14 @@ def compile_for(function: Any, signature: Any) -> Any:
     return function
 
 
+def type_of(value: Any) -> Any:
+    """The Numba type of an argument."""
+    return numba.typeof(value)
+
+
 def function_type(signature: Any) -> Any:
     """The type of a hook with `signature`, for use inside another signature."""
-    return types.FunctionType(signature)
+    return numba.types.FunctionType(signature)
 
 
 def is_warm() -> bool:

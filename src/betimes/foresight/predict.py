@@ -73,7 +73,5 @@ def compiled_prediction() -> Any:
     from numba import boolean, float64, int64
 
     state, *others = argument_types()
-    signature = int64(
-        state, *others, int64[::1], int64, state, boolean, int64[::1], float64[::1], int64
-    )
+    signature = int64(state, *others, int64[::1], int64, state, boolean, int64[::1], float64[::1], int64)
     return compile_for(run_rows_predicting, signature)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import Ints, Records, State
+from betimes.core.columns import Ints, Progress, Records, State
 from betimes.core.kernel import lean_kernel
 from betimes.core.transitions import regrant
 from betimes.policies.hooks import EQUAL_SHARES, IN_ORDER, ONE_EACH_IN_ORDER
@@ -167,7 +167,7 @@ def _close_ranks(copy: State) -> None:
 
 
 @lean_kernel
-def _push(progress: Records, heap: Ints, size: int, slot: int) -> None:
+def _push(progress: Records[Progress], heap: Ints, size: int, slot: int) -> None:
     """Add a job to the heap of `size` jobs, the first to finish on top."""
     at, finish_at = size, progress[slot].finish_at
     while at > 0:
@@ -180,7 +180,7 @@ def _push(progress: Records, heap: Ints, size: int, slot: int) -> None:
 
 
 @lean_kernel
-def _sink(progress: Records, heap: Ints, size: int, slot: int) -> None:
+def _sink(progress: Records[Progress], heap: Ints, size: int, slot: int) -> None:
     """Put a job in the place of the heap's top and let it sink; `size` jobs remain."""
     at, finish_at = 0, progress[slot].finish_at
     while True:
@@ -197,7 +197,7 @@ def _sink(progress: Records, heap: Ints, size: int, slot: int) -> None:
 
 
 @lean_kernel
-def _sort_by_work(progress: Records, line: Ints, head: int, tail: int) -> None:
+def _sort_by_work(progress: Records[Progress], line: Ints, head: int, tail: int) -> None:
     """Heap sort of line[head:tail] by work left, ties to the earlier place's submission, smallest first."""
     size = tail - head
     for start in range(size // 2 - 1, -1, -1):
@@ -208,7 +208,7 @@ def _sort_by_work(progress: Records, line: Ints, head: int, tail: int) -> None:
 
 
 @lean_kernel
-def _sift(progress: Records, line: Ints, head: int, at: int, size: int) -> None:
+def _sift(progress: Records[Progress], line: Ints, head: int, at: int, size: int) -> None:
     slot = line[head + at]
     work = progress[slot].work_left
     while True:

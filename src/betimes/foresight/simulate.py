@@ -49,12 +49,14 @@ def simulate(
     Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad decision.
     """
     chosen = policy if isinstance(policy, ChosenPolicy) else parse_policy(policy)
-    told = warn or (lambda _: None)
+    told = warn or _keep_quiet
     if len(workload) == 0:
         raise InputError(f"{workload.name}: there is no job to simulate")
     if units is None:
         if workload.machine_units is None:
-            raise InputError(f"{workload.name}: the trace does not say how large its machine is; give --units N")
+            raise InputError(
+                f"{workload.name}: the trace does not say how large its machine is; give --units N"
+            )
         units = workload.machine_units
     fitted = fit(workload, units, on_wide)
     if fitted.clipped:
@@ -88,9 +90,7 @@ def simulate(
         run.run(progress=progress)
     result = run.result(compile_s=compile_s)
     if fair:
-        shares = simulate(
-            fitted.workload, "max-min", units=units, fractional=True, curves=curves, seed=seed
-        )
+        shares = simulate(fitted.workload, "max-min", units=units, fractional=True, curves=curves, seed=seed)
         result = replace(result, fair_finish_s=shares.jobs.finish_s)
     return _with_refused(result, workload, fitted.dropped) if fitted.dropped.any() else result
 
@@ -116,6 +116,10 @@ def predicting(run: Simulation, wanted: Ints, shortcuts: bool = True) -> Callabl
         return kernel(*run.loop_arguments(), run.row, stop, copy, believing, wanted, run.predicted, way)
 
     return step
+
+
+def _keep_quiet(_: str) -> None:
+    """For callers who do not want to be told."""
 
 
 def _drawn(jobs: int, sample: int | None, seed: int) -> Ints:
@@ -151,6 +155,9 @@ def _with_refused(result: Result, workload: Workload, dropped: np.ndarray[Any, A
         fair = np.full(len(workload), np.nan)
         fair[kept] = result.fair_finish_s
     return replace(
-        result, jobs=replace(result.jobs, **columns), segments=segments, fair_finish_s=fair,
+        result,
+        jobs=replace(result.jobs, **columns),
+        segments=segments,
+        fair_finish_s=fair,
         fingerprint=workload.fingerprint(),
     )

@@ -3,7 +3,7 @@
 A user's policy file imports from here: ``from betimes.policies import priority, Parameter``.
 """
 
-from betimes.core.columns import Floats, Ints, Records, View
+from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
 from betimes.core.kernel import kernel
 from betimes.core.transitions import speed
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, allocation, greedy, priority
@@ -12,8 +12,10 @@ from betimes.policies.specification import ChosenPolicy, parse_policies, parse_p
 
 __all__ = [
     "POLICIES",
+    "Again",
     "ChosenPolicy",
     "Floats",
+    "Grant",
     "Ints",
     "Parameter",
     "Policy",

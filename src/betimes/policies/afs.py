@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from betimes.core.columns import Floats, Ints, Records, View
+from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
 from betimes.core.kernel import kernel
 from betimes.core.transitions import speed
 from betimes.policies.hooks import Policy, Prepared, Setting, Value
@@ -34,7 +34,7 @@ def pace(view: View, slot: int, units: float) -> float:
 
 
 @kernel
-def one_by_one(view: View, now: float, grants: Records, again: Records) -> int:
+def one_by_one(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Give the units out one by one."""
     active = view.groups[0].tail - view.groups[0].head
     if view.params[ONE_EACH_FIRST] > 0.0 and active >= view.pool[0].units:
@@ -43,7 +43,7 @@ def one_by_one(view: View, now: float, grants: Records, again: Records) -> int:
 
 
 @kernel
-def _one_each(view: View, grants: Records) -> int:
+def _one_each(view: View, grants: Records[Grant]) -> int:
     """With no fewer jobs than units, one unit each for those shortest on one unit, ties to the later job."""
     line, head, tail = view.order[0], view.groups[0].head, view.groups[0].tail
     count = int(view.pool[0].units)
@@ -62,7 +62,7 @@ def _one_each(view: View, grants: Records) -> int:
 
 
 @kernel
-def _scan(view: View, grants: Records, active: int) -> int:
+def _scan(view: View, grants: Records[Grant], active: int) -> int:
     line, head, left = view.order[0], view.groups[0].head, view.pool[0].units
     # In order of submission, whatever the queue's own order.
     crowd = np.empty(active, dtype=np.int64)
@@ -101,13 +101,13 @@ def _scan(view: View, grants: Records, active: int) -> int:
         receiver = candidate[active - 1]
         if receiver < 0:
             break
-        slot = crowd[receiver]
+        slot = int(crowd[receiver])
         left -= step[receiver]
         units[receiver] += step[receiver]
         here[receiver] = there[receiver]
         step[receiver] = 1.0 if units[receiver] < view.jobs[slot].max_units else 0.0
         if step[receiver] > 0.0:
-            there[receiver] = pace(view, slot, units[receiver] + 1.0)
+            there[receiver] = pace(view, slot, float(units[receiver]) + 1.0)
         start = receiver
         if left < np.max(step):  # somebody's first step has come out of reach
             start, receiver = 0, -1

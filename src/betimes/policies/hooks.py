@@ -20,12 +20,13 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from betimes.core.columns import Floats, Ints, Records, State, View, new_state
-from betimes.core.kernel import INTERPRETED, compile_for, function_type, kernel, lean_kernel
+from betimes.core.columns import Again, Floats, Grant, Ints, Records, State, View, new_state
+from betimes.core.kernel import INTERPRETED, compile_for, function_type, kernel, lean_kernel, type_of
 from betimes.errors import PolicyError
 
 # What a play-out may rely on, so that it need not ask the policy at every finish (`foresight.shortcuts`).
@@ -61,7 +62,6 @@ class Setting:
     largest_minimum: int  # of the jobs' min_units
     restart_s: float
 
-
     def check_period(self, policy: str, parameter: str, period_s: float) -> None:
         """Refuse a period in which jobs that take turns would do nothing but restart."""
         if period_s <= self.restart_s:
@@ -96,6 +96,9 @@ class Policy:
     whole_way: int = ASK  # in whole units
     fractional_way: int = ASK
     prepare: Callable[[dict[str, Value | None], Setting], Prepared] | None = None
+    unproven: Path | None = (
+        None  # the file to leave behind once a user's policy has come through a simulation
+    )
 
     def prepared(self, values: dict[str, Value | None], setting: Setting) -> Prepared:
         """The hooks' parameters for one simulation; by default the numbers in the order declared."""
@@ -114,7 +117,12 @@ class Policy:
 
 
 def priority(
-    *, summary: str, question: str = "", paper: str = "", name: str = "", parameters: tuple[Parameter, ...] = ()
+    *,
+    summary: str,
+    question: str = "",
+    paper: str = "",
+    name: str = "",
+    parameters: tuple[Parameter, ...] = (),
 ) -> Callable[[Any], Policy]:
     """Make a policy of a function ``rank(view, now, chosen, key)``: units go out in the order of its keys."""
 
@@ -127,7 +135,12 @@ def priority(
 
 
 def allocation(
-    *, summary: str, question: str = "", paper: str = "", name: str = "", parameters: tuple[Parameter, ...] = ()
+    *,
+    summary: str,
+    question: str = "",
+    paper: str = "",
+    name: str = "",
+    parameters: tuple[Parameter, ...] = (),
 ) -> Callable[[Any], Policy]:
     """Make a policy of a function ``allocate(view, now, grants, again)`` that decides who holds how many units."""
 
@@ -156,14 +169,14 @@ def empty_pool() -> State:
 def _signatures() -> tuple[Any, Any, Any]:
     if INTERPRETED:
         return None, None, None
-    from numba import float64, int64, typeof, void
+    from numba import float64, int64, void
 
-    sample = empty_pool()
-    view = typeof(View(*sample[: len(View._fields)]))
+    s = empty_pool()
+    view = type_of(View(s.jobs, s.groups, s.order, s.pool, s.speedup, s.params, s.table))
     return (
         void(view, float64, int64[::1], float64[::1]),
         int64(view, int64),
-        int64(view, float64, typeof(sample.grants), typeof(sample.again)),
+        int64(view, float64, type_of(s.grants), type_of(s.again)),
     )
 
 
@@ -189,7 +202,7 @@ def one_group(view: View, slot: int) -> int:
 
 
 @lean_kernel
-def greedy(view: View, now: float, grants: Records, again: Records) -> int:
+def greedy(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Give each job in turn as many units as it can use and as are left, or none if that is too few for it."""
     left = view.pool[0].units
     line = view.order[0]

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from betimes.core.columns import Floats, Ints, Records, View
+from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
 from betimes.core.kernel import lean_kernel
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value, greedy
 
@@ -21,7 +21,7 @@ def attained_service(view: View, now: float, chosen: Ints, key: Floats) -> None:
 
 
 @lean_kernel
-def share_in_turns(view: View, now: float, grants: Records, again: Records) -> int:
+def share_in_turns(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Hand out units by attained service, and again after a quantum while anybody wants more than it holds."""
     count = greedy(view, now, grants, again)
     held = 0.0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import Records, View
+from betimes.core.columns import Again, Grant, Records, View
 from betimes.core.kernel import lean_kernel
 from betimes.policies.hooks import EQUAL_SHARES, ONE_EACH_IN_ORDER, Policy
 
 
 @lean_kernel
-def share(view: View, now: float, grants: Records, again: Records) -> int:
+def share(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Raise everybody's share together until the units are used up, each job no further than it can use."""
     if view.pool[0].fractional == 1:
         count, left = fill(view, grants)
@@ -22,7 +22,7 @@ def share(view: View, now: float, grants: Records, again: Records) -> int:
 
 
 @lean_kernel
-def fill(view: View, grants: Records) -> tuple[int, float]:
+def fill(view: View, grants: Records[Grant]) -> tuple[int, float]:
     """Water filling: a job has all it can use, or the level that all others have too.
 
     A level below a job's minimum is nothing to it. While there is such a job the latest of them stands back and
@@ -53,7 +53,7 @@ def fill(view: View, grants: Records) -> tuple[int, float]:
 
 
 @lean_kernel
-def common_level(view: View, grants: Records, sharing: int) -> float:
+def common_level(view: View, grants: Records[Grant], sharing: int) -> float:
     """The share of those of grants[:sharing] that could use more than they get; infinity: all are satisfied."""
     jobs = view.jobs
     left, rest, level = view.pool[0].units, float(sharing), 0.0
@@ -76,7 +76,7 @@ def common_level(view: View, grants: Records, sharing: int) -> float:
 
 
 @lean_kernel
-def fill_whole(view: View, grants: Records) -> tuple[int, float]:
+def fill_whole(view: View, grants: Records[Grant]) -> tuple[int, float]:
     """The same in whole units: rounds of one more unit each in order of submission."""
     left, count = view.pool[0].units, 0
     for place in range(view.groups[0].head, view.groups[0].tail):
@@ -116,7 +116,7 @@ def fill_whole(view: View, grants: Records) -> tuple[int, float]:
 
 
 @lean_kernel
-def _offer_rest(view: View, grants: Records, served: int, left: float) -> int:
+def _offer_rest(view: View, grants: Records[Grant], served: int, left: float) -> int:
     """Units that minimum widths left over go to jobs that have none, then to any that can use more, in order."""
     at, count = 0, served
     for place in range(view.groups[0].head, view.groups[0].tail):

@@ -11,7 +11,7 @@ from typing import cast
 
 import numpy as np
 
-from betimes.core.columns import Floats, Ints, Records, View
+from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
 from betimes.core.kernel import kernel, lean_kernel
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value
 
@@ -22,7 +22,7 @@ WIDTHS = 64  # binary digits of any number of units
 
 @lean_kernel
 def unfairness_if_given(view: View, now: float, slot: int, units: float) -> float:
-    """rho = T_shared / T_ideal of a job if it runs on `units` from now on."""
+    """Rho = T_shared / T_ideal of a job if it runs on `units` from now on."""
     job, pool = view.jobs[slot], view.pool[0]
     active = (pool.contention - job.seen_sum) / (pool.events - job.seen_count)
     shared_s = (now - job.submit_s) + job.remaining_s / units
@@ -31,7 +31,7 @@ def unfairness_if_given(view: View, now: float, slot: int, units: float) -> floa
 
 
 @kernel
-def auction(view: View, now: float, grants: Records, again: Records) -> int:
+def auction(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Serve the job that fares worst with as much as it can use; again with what is left; until the lease ends."""
     line, head, left = view.order[0], view.groups[0].head, view.pool[0].units
     waiting = view.groups[0].tail - head
@@ -130,9 +130,7 @@ themis = Policy(
     summary="The job whose finish is most delayed against an equal share goes first, for one lease.",
     question="Which division of the units makes finish times fair?",
     paper="Themis (NSDI 2020), as simulated by PCS (OSDI 2024), section 6",
-    parameters=(
-        Parameter("lease", "seconds after which everything is decided again", 600.0, low=1e-3),
-    ),
+    parameters=(Parameter("lease", "seconds after which everything is decided again", 600.0, low=1e-3),),
     allocate=auction,
     prepare=_prepare,
 )

@@ -24,6 +24,4 @@ REASONS = {
 def violation(policy: str, reason: int, job: object, time_s: float) -> PolicyViolation:
     """The error for a refused decision, naming policy, job and time."""
     about = f", job {job}" if job is not None else ""
-    return PolicyViolation(
-        f"policy {policy} at {time_s:g} s{about}: {REASONS[reason]}; nothing was changed"
-    )
+    return PolicyViolation(f"policy {policy} at {time_s:g} s{about}: {REASONS[reason]}; nothing was changed")

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from itertools import pairwise
 from typing import cast
 
 import numpy as np
 
-from betimes.core.columns import Floats, Records, View
+from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
 from betimes.core.kernel import kernel
 from betimes.errors import PolicyError
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value
@@ -37,7 +38,7 @@ def size_class(view: View, slot: int) -> int:
 
 
 @kernel
-def share_by_class(view: View, now: float, grants: Records, again: Records) -> int:
+def share_by_class(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Divide the units among the classes by weight, and inside each class in order of submission."""
     share = class_shares(view)
     count, left = 0, 0.0
@@ -103,7 +104,9 @@ def _round_shares(view: View, share: Floats) -> None:
 
 
 @kernel
-def _serve_class(view: View, grants: Records, group: int, share: float, first: int) -> tuple[int, float]:
+def _serve_class(
+    view: View, grants: Records[Grant], group: int, share: float, first: int
+) -> tuple[int, float]:
     """Hand `share` units to the class, from grants[first] on; returns where the grants end and what is left."""
     line = view.order[group]
     curves = view.speedup.shape[0]
@@ -129,7 +132,7 @@ def _serve_class(view: View, grants: Records, group: int, share: float, first: i
 
 
 @kernel
-def _offer_rest(view: View, grants: Records, served: int, left: float) -> int:
+def _offer_rest(view: View, grants: Records[Grant], served: int, left: float) -> int:
     """Units that minimum widths left over: to whoever can use them, class by class in order of submission."""
     count, at = served, 0
     for group in range(len(view.groups)):
@@ -153,7 +156,9 @@ def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:
     thresholds = _thresholds(values, setting)
     weights = _weights(values, len(thresholds) + 1)
     caps = _cap_tables(
-        setting.speedup, float(cast(float, values["zeta_min"])), float(cast(float, values["delta"])),
+        setting.speedup,
+        float(cast(float, values["zeta_min"])),
+        float(cast(float, values["delta"])),
         values["cap"] == "first-violation",
     )
     relaxations = len(caps) // len(setting.speedup)
@@ -170,7 +175,7 @@ def _thresholds(values: dict[str, Value | None], setting: Setting) -> tuple[floa
         published = values["classes"] == "published"
         return thresholds_by_variation(setting.sizes, cast(float, values["T"]), published)
     ends = tuple(float(t) for t in given)
-    if any(b <= a for a, b in zip(ends, ends[1:], strict=False)):
+    if any(b <= a for a, b in pairwise(ends)):
         raise PolicyError("policy wfq, parameter thresholds: they must increase")
     return ends
 
@@ -188,25 +193,25 @@ def _weights(values: dict[str, Value | None], classes: int) -> tuple[Fraction, .
     return tuple(w / total for w in given)
 
 
-def _cap_tables(speedup: Floats, zeta_min: float, delta: float, first_violation: bool) -> np.ndarray:
+def _cap_tables(speedup: Floats, zeta_min: float, delta: float, first_violation: bool) -> Ints:
     """Caps by efficiency for zeta_min, zeta_min - delta, ... until no curve is capped any more.
 
     Returns (relaxations x curves, widest + 1); entry [k c + i, d] caps a job of curve i that can use d units.
     """
     curves, widest = speedup.shape[0], speedup.shape[1] - 1
-    units = np.arange(1, widest + 1)
-    efficiency = speedup[:, 1:] / units
-    tables: list[np.ndarray] = []
+    lowest = min(float(np.min(speedup[:, g])) / g for g in range(1, widest + 1))
+    tables: list[Ints] = []
     zeta = zeta_min
-    while np.any(efficiency < zeta):
+    while lowest < zeta:
         table = np.zeros((curves, widest + 1), dtype=np.int64)
         for curve in range(curves):
-            enough = efficiency[curve] >= zeta
-            if first_violation:
-                reach = widest if enough.all() else int(np.argmin(enough))
-                table[curve, 1:] = np.minimum(units, reach)
-            else:
-                table[curve, 1:] = np.maximum(1, np.maximum.accumulate(np.where(enough, units, 0)))
+            cap, violated = 1, False
+            for units in range(1, widest + 1):
+                enough = float(speedup[curve, units]) / units >= zeta
+                violated = violated or not enough
+                if enough and not (violated and first_violation):
+                    cap = units
+                table[curve, units] = cap
         tables.append(table)
         zeta -= delta
     return np.concatenate(tables) if tables else np.zeros((0, widest + 1), dtype=np.int64)
@@ -218,17 +223,34 @@ wfq = Policy(
     question="Which trade-off between speed, fairness and predictability do you want?",
     paper="PCS (OSDI 2024), sections 4 and 5",
     parameters=(
-        Parameter("thresholds", "largest size of each class but the last, seconds on one unit", None, low=0.0,
-                  is_list=True),
-        Parameter("T", "without thresholds: largest squared coefficient of variation in a class", 2.0, low=0.0),
-        Parameter("classes", "how T makes classes: ours, or as published (spec D8)", "exact",
-                  choices=("exact", "published")),
-        Parameter("weights", "share of each class, that of the smallest jobs first", None, low=1e-9, is_list=True),
+        Parameter(
+            "thresholds",
+            "largest size of each class but the last, seconds on one unit",
+            None,
+            low=0.0,
+            is_list=True,
+        ),
+        Parameter(
+            "T", "without thresholds: largest squared coefficient of variation in a class", 2.0, low=0.0
+        ),
+        Parameter(
+            "classes",
+            "how T makes classes: ours, or as published (spec D8)",
+            "exact",
+            choices=("exact", "published"),
+        ),
+        Parameter(
+            "weights", "share of each class, that of the smallest jobs first", None, low=1e-9, is_list=True
+        ),
         Parameter("W", "without weights: class i weighs e^(-iW)", 1.0, low=-10.0, high=10.0),
         Parameter("zeta_min", "efficiency below which a job is given no more units", 0.5, low=0.0, high=1.0),
         Parameter("delta", "step by which the efficiency asked for is relaxed", 0.1, low=1e-3, high=1.0),
-        Parameter("cap", "where efficiency is not monotone: stop at the first violation, or the largest width",
-                  "first-violation", choices=("first-violation", "largest")),
+        Parameter(
+            "cap",
+            "where efficiency is not monotone: stop at the first violation, or the largest width",
+            "first-violation",
+            choices=("first-violation", "largest"),
+        ),
     ),
     classify=size_class,
     allocate=share_by_class,

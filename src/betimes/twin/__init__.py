@@ -1,1 +1,1 @@
-
+"""The core, driven by simulated time over a trace."""

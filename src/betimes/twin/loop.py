@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from betimes.core.columns import Ints, State, blank
-from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
+from betimes.core.columns import Ints, State, as_array, blank
+from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel, type_of
 from betimes.policies.hooks import empty_pool, hook_types
 from betimes.twin.pool import (
-    ARRIVAL,
-    HISTORY,
     NEED_SEGMENTS,
     NEED_SLOTS,
-    OUTCOME,
     REACHED,
+    Arrival,
+    History,
     Hook,
+    Outcome,
     Rules,
     Trace,
     advance,
@@ -67,20 +67,19 @@ def run_out(state: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace
 
 def new_trace(jobs: int, users: int, slots: int) -> Trace:
     """A trace of records still to be filled in."""
-    outcome = blank(OUTCOME, jobs)
-    outcome.start_s = outcome.finish_s = outcome.contention = np.nan
-    return Trace(blank(ARRIVAL, jobs), outcome, blank(HISTORY, users), np.zeros(slots))
+    outcome = blank(Outcome, jobs)
+    for name in ("start_s", "finish_s", "contention"):
+        as_array(outcome)[name] = np.nan
+    return Trace(blank(Arrival, jobs), outcome, blank(History, users), np.zeros(slots))
 
 
 def argument_types() -> tuple[Any, ...]:
     """The Numba types of what every loop is given: state, rules, the three hooks, trace."""
-    from numba import typeof
-
     return (
-        typeof(empty_pool()),
-        typeof(Rules(True, True, True)),
+        type_of(empty_pool()),
+        type_of(Rules(True, True, True)),
         *hook_types(),
-        typeof(new_trace(1, 1, 1)),
+        type_of(new_trace(1, 1, 1)),
     )
 
 

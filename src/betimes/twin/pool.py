@@ -10,9 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from betimes.core.columns import Floats, Records, State, View, record
+from betimes.core.columns import Floats, Records, State, View
 from betimes.core.kernel import lean_kernel
 from betimes.core.order import enter, reach, reorder
 from betimes.core.transitions import (
@@ -41,32 +39,39 @@ REFUSED = 100
 
 IDLE_WAKEUPS = 10_000  # after so many decisions in a row to run nothing a policy is said to be stuck
 
-ARRIVAL = record(
-    submit_s="f8",
-    work="f8",  # seconds on one unit
-    min_units="i8",
-    max_units="i8",
-    curve="i8",
-    believed="f8",  # the size the scheduler is told, seconds on one unit
-    believed_per_work="f8",
-    user="i8",  # -1: unknown
-    longest_s="f8",  # the user's own limit on a belief drawn from history, seconds at full width
-)
-"""A job to come."""
 
-OUTCOME = record(
-    start_s="f8",
-    finish_s="f8",
-    units_s="f8",
-    preemptions="i8",
-    resizes="i8",
-    stalled_s="f8",
-    contention="f8",  # mean number of active jobs over the events seen
-)
-"""What came of a job."""
+class Arrival:
+    """A job to come."""
 
-HISTORY = record(count="i8", last_s="f8", before_s="f8")
-"""Run times of a user's last two finished jobs."""
+    submit_s: float
+    work: float  # seconds on one unit
+    min_units: int
+    max_units: int
+    curve: int
+    believed: float  # the size the scheduler is told, seconds on one unit
+    believed_per_work: float
+    user: int  # -1: unknown
+    longest_s: float  # the user's own limit on a belief drawn from history, seconds at full width
+
+
+class Outcome:
+    """What came of a job."""
+
+    start_s: float
+    finish_s: float
+    units_s: float
+    preemptions: int
+    resizes: int
+    stalled_s: float
+    contention: float  # mean number of active jobs over the events seen
+
+
+class History:
+    """Run times of a user's last two finished jobs."""
+
+    count: int
+    last_s: float
+    before_s: float
 
 
 class Rules(NamedTuple):
@@ -80,9 +85,9 @@ class Rules(NamedTuple):
 class Trace(NamedTuple):
     """What the loop reads of the jobs to come and writes of those that are done."""
 
-    arrivals: Records  # (jobs,) ARRIVAL, in order of submission
-    outcome: Records  # (jobs,) OUTCOME, filled when the job finishes
-    history: Records  # (users,) HISTORY
+    arrivals: Records[Arrival]  # (jobs,) in order of submission
+    outcome: Records[Outcome]  # (jobs,) filled when the job finishes
+    history: Records[History]  # (users,)
     keys: Floats  # (slots,) room for ranks
 
 
@@ -94,9 +99,7 @@ def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats)
         pool.wakeup = math.inf
         find_next(state)
         return REACHED
-    view = View(
-        state.jobs, state.groups, state.order, state.pool, state.speedup, state.params, state.table
-    )
+    view = View(state.jobs, state.groups, state.order, state.pool, state.speedup, state.params, state.table)
     if rules.reads_progress:
         refresh(state)
     if rules.ranked:
@@ -187,9 +190,7 @@ def arrive(
         _belief(state.speedup, trace, row, rules.learns),
         arrival.believed_per_work,
     )
-    view = View(
-        state.jobs, state.groups, state.order, state.pool, state.speedup, state.params, state.table
-    )
+    view = View(state.jobs, state.groups, state.order, state.pool, state.speedup, state.params, state.table)
     group = classify(view, slot)
     if group < 0 or group >= len(state.groups):
         state.pool[0].offender = slot

@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from betimes.core.columns import SEGMENT, Floats, Ints, Records, State, blank, grown, new_state
-from betimes.errors import BetimesError, ClusterError
+from betimes.core.columns import Floats, Ints, Segment, State, as_array, blank, grown, new_state
+from betimes.errors import BetimesError, ClusterError, PolicyViolation
 from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
 from betimes.policies import ChosenPolicy, Setting
 from betimes.policies.violations import violation
@@ -100,16 +101,16 @@ class Simulation:
         self.without_estimate = belief.without_estimate
         users = _user_rows(workload)
         self.trace = new_trace(len(workload), max(1, int(users.max(initial=-1)) + 1), FIRST_SLOTS)
-        arrivals = self.trace.arrivals
-        arrivals.submit_s = workload.submit_s
-        arrivals.work = workload.work_s
-        arrivals.min_units = workload.min_units
-        arrivals.max_units = workload.max_units
-        arrivals.curve = workload.curve
-        arrivals.believed = belief.size
-        arrivals.believed_per_work = belief.per_work
-        arrivals.user = users
-        arrivals.longest_s = belief.longest_s
+        arrivals = as_array(self.trace.arrivals)
+        arrivals["submit_s"] = workload.submit_s
+        arrivals["work"] = workload.work_s
+        arrivals["min_units"] = workload.min_units
+        arrivals["max_units"] = workload.max_units
+        arrivals["curve"] = workload.curve
+        arrivals["believed"] = belief.size
+        arrivals["believed_per_work"] = belief.per_work
+        arrivals["user"] = users
+        arrivals["longest_s"] = belief.longest_s
         prepared = policy.prepared(
             Setting(
                 float(units),
@@ -137,7 +138,7 @@ class Simulation:
         )
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(workload), np.nan)
-        self.chunks: list[Records] = []
+        self.chunks: list[NDArray[Any]] = []
         self.wall_s = 0.0
 
     def run(
@@ -154,13 +155,20 @@ class Simulation:
         status = NEED_SLOTS
         while status in (NEED_SLOTS, NEED_SEGMENTS) or self.row[0] < jobs:
             before, called = int(self.row[0]), time.perf_counter()
-            status = step(min(jobs, before + rows))
+            try:
+                status = step(min(jobs, before + rows))
+            except Exception as error:  # only a hook can raise, and a user's hook can raise anything
+                raise PolicyViolation(
+                    f"policy {self.policy} at {self.state.pool[0].now:g} s: {type(error).__name__}: {error}"
+                ) from error
             self._heed(status)
             pace = (int(self.row[0]) - before + 1) / (time.perf_counter() - called + 1e-6)
             rows = max(1, min(2 * rows, int(pace * SECONDS_A_CALL)))
             if progress is not None:
                 progress(int(self.row[0]))
         self._note_unfinished()
+        if self.policy.policy.unproven is not None:
+            self.policy.policy.unproven.touch()
         self.wall_s = time.perf_counter() - started
 
     def submit_rows(self, stop: int) -> int:
@@ -173,23 +181,23 @@ class Simulation:
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
         """What came of every job."""
-        w, o = self.workload, self.trace.outcome
-        finished = ~np.isnan(o.finish_s)
+        w, o = self.workload, as_array(self.trace.outcome)
+        finished = ~np.isnan(o["finish_s"])
         jobs = JobColumns(
             job_id=w.job_id,
             submit_s=w.submit_s,
-            start_s=o.start_s,
-            finish_s=o.finish_s,
+            start_s=o["start_s"],
+            finish_s=o["finish_s"],
             predicted_finish_s=self.predicted,
             work_s=w.work_s,
             run_alone_s=w.work_s / self.full_speed,
             min_units=w.min_units,
             max_units=w.max_units,
-            units_s=o.units_s,
-            preemptions=o.preemptions,
-            resizes=o.resizes,
-            restart_s=o.stalled_s,
-            contention_mean=o.contention,
+            units_s=o["units_s"],
+            preemptions=o["preemptions"],
+            resizes=o["resizes"],
+            restart_s=o["stalled_s"],
+            contention_mean=o["contention"],
             user=w.user,
             qos=w.qos,
             status=w.status,
@@ -228,10 +236,10 @@ class Simulation:
     def _take_segments(self) -> None:
         """Make room: at least twice as many segments as jobs hold units must fit."""
         pool = self.state.pool[0]
-        self.chunks.append(self.state.segments[: pool.segments].copy())
+        self.chunks.append(as_array(self.state.segments)[: pool.segments].copy())
         pool.segments = 0
         if len(self.state.segments) < 4 * pool.holders:
-            self.state = self.state._replace(segments=blank(SEGMENT, 8 * int(pool.holders)))
+            self.state = self.state._replace(segments=blank(Segment, 8 * int(pool.holders)))
 
     def _segments(self) -> SegmentColumns:
         self._take_segments()
@@ -241,7 +249,8 @@ class Simulation:
 
     def _note_unfinished(self) -> None:
         """Jobs that are still in the pool when nothing more can happen: what they had so far."""
-        for number, group in enumerate(self.state.groups):
+        for number in range(len(self.state.groups)):
+            group = self.state.groups[number]
             for slot in self.state.order[number, group.head : group.tail]:
                 progress = self.state.progress[slot]
                 outcome = self.trace.outcome[progress.row]
