@@ -1,0 +1,45 @@
+"""The verbs put together."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from betimes import __version__
+from betimes.cli import compare, policies, reproduce, simulate, trace, warm
+
+app = typer.Typer(
+    name="betimes",
+    help="A batch scheduler that looks ahead: schedules for real traces, and promised completion times.",
+    epilog="Every verb takes --json, and exits with 2 and one line on standard error where its input is wrong.",
+    rich_markup_mode=None,  # Rich would cost half of the start-up
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"betimes {__version__}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def betimes(
+    context: typer.Context,
+    version: Annotated[  # noqa: ARG001 (its callback acts)
+        bool, typer.Option("--version", help="Show the version.", callback=_version, is_eager=True)
+    ] = False,
+) -> None:
+    """A batch scheduler that looks ahead: schedules for real traces, and promised completion times."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+app.command("simulate", short_help="Run a workload under a policy.")(simulate.simulate)
+app.command("compare", short_help="Run a workload under several policies, side by side.")(compare.compare)
+app.command("policies", short_help="List the policies, or show one.")(policies.policies)
+app.command("reproduce", short_help="Run a published experiment again.")(reproduce.reproduce)
+app.command("warm", short_help="Compile the kernels ahead of their first use.")(warm.warm)
+app.add_typer(trace.verbs, name="trace")

@@ -1,0 +1,110 @@
+"""What is in a trace, as figures and as text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from betimes.workload import Workload
+
+_STATUS = {1: "completed", 0: "failed", 5: "cancelled", -1: "unknown"}
+_FEW = 6
+
+
+def contents(workload: Workload, units: int | None) -> dict[str, Any]:
+    """The figures of a trace; the offered load is on `units`, or else on the traced machine (None: unknown).
+
+    Run times and the load take linear speed-up for curves that are not formulas.
+    """
+    import numpy as np
+
+    from betimes.workload.speedup import bind
+
+    machine = units if units is not None else workload.machine_units
+    jobs, submit_s = len(workload), workload.submit_s
+    table, unknown = bind(workload.curve_names, int(workload.max_units.max(initial=1)))
+    speedup = table.at(workload.curve, workload.max_units)
+    codes, counts = np.unique(workload.status, return_counts=True)
+    curves = np.bincount(workload.curve, minlength=len(workload.curve_names))
+    return {
+        "name": workload.name,
+        "format": workload.notes.format,
+        "jobs": jobs,
+        "first_submit_s": float(submit_s[0]) if jobs else None,
+        "span_s": float(submit_s[-1] - submit_s[0]) if jobs else None,
+        "machine_units": workload.machine_units,
+        "units": machine,
+        "offered_load_frac": workload.offered_load(machine, speedup)
+        if machine is not None and jobs
+        else None,
+        "run_s": _spread(workload.work_s / speedup),
+        "max_units": _spread(workload.max_units),
+        "rigid_frac": float(np.mean(workload.min_units == workload.max_units)) if jobs else None,
+        "wider_than_units": int(np.sum(workload.min_units > machine)) if machine is not None else None,
+        "estimates_frac": float(np.mean(~np.isnan(workload.estimate_s))) if jobs else None,
+        "users": len(np.unique(workload.user[workload.user >= 0])),
+        "status": {_STATUS[int(code)]: int(n) for code, n in zip(codes, counts, strict=True)},
+        "curves": {name: int(n) for name, n in zip(workload.curve_names, curves, strict=True) if n},
+        "unknown_curves": list(unknown),
+        "skipped": dict(workload.notes.skipped),
+        "warnings": list(workload.notes.warnings),
+        "fingerprint": workload.fingerprint(),
+    }
+
+
+def show_contents(found: dict[str, Any]) -> None:
+    """Print the figures, a line each."""
+    from betimes.outcome.units import humanise_s
+
+    run_s, widths = found["run_s"], found["max_units"]
+    lines = {"Trace": found["name"], "Format": found["format"] or "-", "Jobs": f"{found['jobs']:,}"}
+    if found["jobs"]:
+        first = f", from {humanise_s(found['first_submit_s'])} on" if found["first_submit_s"] else ""
+        lines["Submitted within"] = humanise_s(found["span_s"]) + first
+        lines["Run time, full width"] = _line(run_s, humanise_s)
+        lines["Width, units"] = (
+            _line(widths, lambda value: f"{value:,.4g}") + f"; rigid {_share(found['rigid_frac'])}"
+        )
+        lines["Estimates"] = f"of {_share(found['estimates_frac'])} of the jobs"
+        lines["Users"] = f"{found['users']:,}" if found["users"] else "unknown"
+        lines["Status"] = _counts(found["status"])
+        lines["Speed-up curves"] = _counts(found["curves"])
+    if found["unknown_curves"]:
+        lines[""] = "no formulas: taken as linear here; `--curves FILE.csv` gives them to a simulation"
+    machine = found["machine_units"]
+    lines["Machine"] = f"{machine:,} units" if machine is not None else "unknown: give --units N"
+    if found["offered_load_frac"] is not None:
+        lines["Offered load"] = f"{found['offered_load_frac']:.3g} of {found['units']:,} units"
+    if found["wider_than_units"]:
+        lines["Too wide"] = f"{found['wider_than_units']:,} jobs need more than {found['units']:,} units"
+    if found["skipped"]:
+        lines["Left out, rows"] = _counts(found["skipped"])
+    for name, text in lines.items():
+        print(f"{name:<22}{text}")
+    for warning in found["warnings"]:
+        print(f"{'Note':<22}{warning}")
+
+
+def _spread(values: NDArray[Any]) -> dict[str, float] | None:
+    import numpy as np
+
+    if not len(values):
+        return None
+    low, middle, high = (float(part) for part in np.percentile(values, (0, 50, 100)))
+    return {"min": low, "p50": middle, "mean": float(np.mean(values)), "max": high}
+
+
+def _line(spread: dict[str, float], text: Any) -> str:
+    return f"{text(spread['min'])} to {text(spread['max'])}, median {text(spread['p50'])}, mean {text(spread['mean'])}"
+
+
+def _share(frac: float) -> str:
+    return "all" if frac == 1.0 else "none" if frac == 0.0 else f"{100 * frac:.3g} %"
+
+
+def _counts(counts: dict[str, int]) -> str:
+    largest = sorted(counts.items(), key=lambda pair: -pair[1])
+    more = f", {len(counts) - _FEW} more" if len(counts) > _FEW else ""
+    return ", ".join(f"{name} ({count:,})" for name, count in largest[:_FEW]) + more

@@ -1,0 +1,75 @@
+"""The entry point: runs a verb, and ends every failure with one line on standard error and an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import FrameType
+
+from typer import TyperException
+from typer.main import get_command
+
+from betimes.cli.app import app
+from betimes.errors import BetimesError
+
+FAILED, INTERRUPTED = 1, 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0, 2 for bad input, 130 for Ctrl-C, 1 for anything else."""
+    signal.signal(signal.SIGTERM, _end)
+    try:
+        code = get_command(app).main(arguments, prog_name="betimes", standalone_mode=False) or 0
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _without_reader()
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except (TyperException, BetimesError) as error:
+        message = _usage(error) if isinstance(error, TyperException) else str(error)
+        return _fail(error, message, error.exit_code)
+    except MemoryError as error:
+        return _fail(error, "there is not enough memory; take fewer jobs (--jobs N) or --processes 1", FAILED)
+    except Exception as error:
+        hint = "" if _wants_traceback() else " (BETIMES_TRACEBACK=1 shows where)"
+        return _fail(error, f"{type(error).__name__}: {error}{hint}", FAILED)
+    if code == INTERRUPTED:
+        print("betimes: interrupted", file=sys.stderr)
+    return code
+
+
+def _fail(error: BaseException, message: str, code: int) -> int:
+    if _wants_traceback():
+        import traceback
+
+        traceback.print_exception(error)
+    print("betimes:", " ".join(message.split()), file=sys.stderr)
+    return code
+
+
+def _wants_traceback() -> bool:
+    return os.environ.get("BETIMES_TRACEBACK", "") not in ("", "0")
+
+
+def _usage(error: TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    where = context.command_path if context is not None else "betimes"
+    return f"{error.format_message().rstrip('. ')}; `{where} --help` says more"
+
+
+def _without_reader() -> int:
+    """Whoever read the output has left (`betimes ... | head`): say nothing more, nor at the interpreter's end."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    return FAILED
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """End as on Ctrl-C when asked to by a signal: workers are stopped and unfinished files removed."""
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

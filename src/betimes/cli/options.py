@@ -1,0 +1,183 @@
+"""The options that several verbs share, each declared once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import typer
+
+POLICY_NAMES = ("fifo", "srsf", "srtf", "las", "themis", "afs", "max-min", "wfq")
+"""For completion in a shell, which must not wait for the policies to be loaded."""
+
+STUDY = "What is simulated"
+KNOWN = "What the scheduler knows"
+COUNTED = "What is counted and kept"
+
+
+def complete_policy(incomplete: str) -> list[str]:
+    """The policies whose name begins so, also behind the last comma."""
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in POLICY_NAMES if name.startswith(last)]
+
+
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="A trace, plain or gzipped; or a generator such as demo or workload-3:jobs=500; or sample:tiny.",
+        show_default=False,
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
+Format = Annotated[
+    str, typer.Option("--format", metavar="NAME", help="The trace's format; auto: by content.")
+]
+OnBadRows = Annotated[
+    Literal["fail", "skip"],
+    typer.Option(
+        "--on-bad-rows", help="Malformed rows: stop at the first, or leave them out and count them."
+    ),
+]
+Units = Annotated[
+    int | None,
+    typer.Option(
+        "--units",
+        metavar="N",
+        min=1,
+        help="Units of the pool. By default the traced machine's; 64 for a generator.",
+        show_default=False,
+    ),
+]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", min=0, help="Seed of everything that is drawn at random.")
+]
+Jobs = Annotated[
+    int | None,
+    typer.Option("--jobs", metavar="N", min=1, help="Keep the first N jobs only.", show_default=False),
+]
+
+Policy = Annotated[
+    str,
+    typer.Option(
+        "--policy",
+        metavar="NAME[:k=v,...]",
+        help="A policy of `betimes policies`, or your own as FILE.py:NAME.",
+        autocompletion=complete_policy,
+        show_default=False,
+    ),
+]
+Policies = Annotated[
+    str,
+    typer.Option(
+        "--policies",
+        metavar="A,B,...",
+        help="Policies, each with its parameters if any.",
+        autocompletion=complete_policy,
+        show_default=False,
+    ),
+]
+Fractional = Annotated[
+    bool, typer.Option("--fractional", help="Grant fractions of a unit, as published; else whole units.")
+]
+Load = Annotated[
+    float | None,
+    typer.Option(
+        "--load",
+        metavar="F",
+        help="Stretch the gaps between submissions so that the jobs at full width want F of the pool.",
+        show_default=False,
+    ),
+]
+Curves = Annotated[
+    str | None,
+    typer.Option(
+        "--curves", metavar="FILE.csv", help="Measured speed-up curves, by their name.", show_default=False
+    ),
+]
+RestartS = Annotated[
+    float,
+    typer.Option("--restart-s", metavar="S", help="Seconds lost whenever a running job's units change."),
+]
+OnWide = Annotated[
+    Literal["refuse", "clip", "drop"],
+    typer.Option(
+        "--on-wide", help="Jobs that need more than all units: stop, narrow them, or leave them out."
+    ),
+]
+Seeds = Annotated[
+    int | None,
+    typer.Option(
+        "--seeds",
+        metavar="N",
+        min=2,
+        help="Run N seeds from --seed on (a generator makes a workload for each): means, 95 % intervals.",
+        show_default=False,
+    ),
+]
+Predict = Annotated[
+    bool, typer.Option("--predict", help="Promise a finish at every submission, and judge it.")
+]
+PredictSample = Annotated[
+    int | None,
+    typer.Option(
+        "--predict-sample",
+        metavar="N",
+        min=1,
+        help="Promise a finish to N jobs drawn by the seed (implies --predict).",
+        show_default=False,
+    ),
+]
+Sizes = Annotated[
+    str,
+    typer.Option(
+        "--sizes",
+        metavar="true|estimate|last-two|noise:F",
+        help="Sizes the scheduler sees: true, the users' estimates, the mean of their last two jobs, or wrong "
+        "by up to a fraction F.",
+    ),
+]
+Status = Annotated[
+    Literal["all", "completed"],
+    typer.Option("--status", help="Count all jobs, or those that completed in the trace."),
+]
+Measure = Annotated[
+    str,
+    typer.Option("--measure", metavar="A%..B%", help="Count this part of the jobs, in order of submission."),
+]
+Fair = Annotated[
+    bool | None,
+    typer.Option(
+        "--fair/--no-fair",
+        help="Compare with a max-min run too (unfairness, fair run). By default where it is quick: up to 20,000 "
+        "jobs.",
+        show_default=False,
+    ),
+]
+Out = Annotated[
+    str | None,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        help="Write jobs.parquet, timeline.parquet and summary.json, a folder a policy if several.",
+        show_default=False,
+    ),
+]
+Plots = Annotated[
+    str | None,
+    typer.Option(
+        "--plots",
+        metavar="DIR",
+        help="Write pictures (SVG): distributions, and each policy over time (with --seeds, of the first).",
+        show_default=False,
+    ),
+]
+Processes = Annotated[
+    int | None,
+    typer.Option(
+        "--processes",
+        metavar="N",
+        min=1,
+        help="Processes; by default one a CPU where there is enough to do.",
+        show_default=False,
+    ),
+]

@@ -1,0 +1,131 @@
+"""From checked options to printed figures: what `simulate` and `compare` have in common."""
+
+from __future__ import annotations
+
+import math
+import sys
+from contextlib import ExitStack, redirect_stdout
+from typing import TYPE_CHECKING, Any
+
+from betimes.cli import folders
+from betimes.cli.display import Display
+from betimes.cli.outcomes import Outcomes
+from betimes.cli.study import FAIR, Run, Study, load, notes_of, wants_fair
+from betimes.cli.warming import compile_kernels
+from betimes.cli.workers import cpus, results
+from betimes.errors import InputError, PolicyError
+
+if TYPE_CHECKING:
+    from betimes.policies import ChosenPolicy
+
+MOST_JOBS_HERE = 20_000
+"""Up to so many jobs in all runs together, starting other processes takes longer than they save."""
+
+
+def chosen_policies(text: str, *, several: bool) -> list[ChosenPolicy]:
+    """The policies that an option names; raises PolicyError for unknown ones, or for one named twice."""
+    from betimes.policies import parse_policies
+
+    with redirect_stdout(sys.stderr):  # a user's file may print
+        chosen = parse_policies(text)
+    names = [str(policy) for policy in chosen]
+    if not several and len(chosen) > 1:
+        raise PolicyError(
+            f"--policy {text}: this names {len(chosen)} policies; `betimes compare` takes several"
+        )
+    for name in names:
+        if names.count(name) > 1:
+            raise PolicyError(f"--policies: {name} is named {names.count(name)} times; name it once")
+    return chosen
+
+
+def study(
+    *,
+    load: float | None,
+    curves: str | None,
+    measure: str,
+    sizes: str,
+    restart_s: float,
+    predict: bool,
+    predict_sample: int | None,
+    **plain: Any,
+) -> Study:
+    """The options as a `Study`, refused here where they can be without the trace; raises InputError."""
+    from betimes.outcome import parse_measure
+    from betimes.twin.sizes import parse_sizes
+    from betimes.workload.speedup import SpeedupTable
+
+    if load is not None and not (load > 0 and math.isfinite(load)):
+        raise InputError(f"--load {load:g}: the offered load is a number above 0, such as 0.8")
+    if not (restart_s >= 0 and math.isfinite(restart_s)):
+        raise InputError(f"--restart-s {restart_s:g}: the time of a restart is a number of seconds from 0")
+    return Study(
+        load_frac=load,
+        curves=SpeedupTable.read_csv(curves) if curves is not None else None,
+        measure=parse_measure(measure),
+        sizes=str(parse_sizes(sizes)),
+        restart_s=restart_s,
+        predict=predict or predict_sample is not None,
+        predict_sample=predict_sample,
+        **plain,
+    )
+
+
+def run(
+    wanted: Study,
+    policies: list[ChosenPolicy],
+    *,
+    out: str | None,
+    plots: str | None,
+    processes: int | None,
+    as_json: bool,
+    compared: bool,
+) -> None:
+    """Make all runs, write the files asked for and print the figures: `compared`, as one of several."""
+    from betimes.outcome import show, to_json
+
+    names = [str(policy) for policy in policies]
+    if out is not None:
+        folders.check_results(out, several=len(policies) > 1 or wanted.seeds is not None)
+    if plots is not None:
+        folders.check("--plots", plots)
+    display = Display()
+    with display.shown(), ExitStack() as stack:
+        display.expect("reading", None)
+        loaded = load(wanted, wanted.seed)
+        display.finish("reading")
+        for note in notes_of(loaded.workload):
+            display.note(note)
+        fair = wants_fair(wanted, len(loaded.workload))
+        needed = [policy.policy for policy in policies]
+        if fair:
+            from betimes.policies import POLICIES
+
+            needed.append(POLICIES[FAIR])
+        compile_kernels(needed, wanted.predict, display)
+        stages = [stack.enter_context(folders.staged(path)) if path else None for path in (out, plots)]
+        outcomes = Outcomes(wanted, names, *stages)
+        runs = [Run(FAIR, seed, fair=True) for seed in wanted.all_seeds() if fair]
+        runs += [Run(name, seed) for seed in wanted.all_seeds() for name in names]
+        bars = {run: _bar(run, names) for run in runs}
+        for each in runs:
+            display.expect(bars[each], len(loaded.workload))
+        if processes is None:
+            processes = cpus() if len(runs) * len(loaded.workload) > MOST_JOBS_HERE else 1
+        for each, result in results(
+            wanted, loaded, runs, processes, display.note, lambda run, more: display.advance(bars[run], more)
+        ):
+            outcomes.take(each, result, fair=fair)
+        outcomes.finish(display.note)
+    display.say_notes()
+    rows = outcomes.rows()
+    if as_json:
+        print(to_json(rows if compared else rows[0]))
+    else:
+        show(outcomes.shown())
+
+
+def _bar(run: Run, names: list[str]) -> str:
+    from betimes.outcome.units import short_names
+
+    return "max-min, to compare with" if run.fair else short_names(names)[names.index(run.policy)]

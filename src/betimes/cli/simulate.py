@@ -1,0 +1,62 @@
+"""`betimes simulate`: one workload under one policy."""
+
+from __future__ import annotations
+
+from betimes.cli import options
+
+
+def simulate(
+    file: options.File,
+    policy: options.Policy,
+    units: options.Units = None,
+    fractional: options.Fractional = False,
+    jobs: options.Jobs = None,
+    load: options.Load = None,
+    curves: options.Curves = None,
+    restart_s: options.RestartS = 0.0,
+    on_wide: options.OnWide = "refuse",
+    predict: options.Predict = False,
+    predict_sample: options.PredictSample = None,
+    sizes: options.Sizes = "true",
+    seed: options.Seed = 0,
+    seeds: options.Seeds = None,
+    status: options.Status = "all",
+    measure: options.Measure = "0%..100%",
+    fair: options.Fair = None,
+    out: options.Out = None,
+    plots: options.Plots = None,
+    processes: options.Processes = None,
+    form: options.Format = "auto",
+    on_bad_rows: options.OnBadRows = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Run a workload under a policy on a pool of identical units.
+
+    Says how long jobs took and waited, how busy the pool was, how fair it was to them, and with --predict how
+    well the promises made at submission held.
+    """
+    from betimes.cli.running import chosen_policies, run, study
+
+    policies = chosen_policies(policy, several=False)
+    wanted = study(
+        file=file,
+        form=form,
+        on_bad_rows=on_bad_rows,
+        units=units,
+        fractional=fractional,
+        jobs=jobs,
+        load=load,
+        curves=curves,
+        seed=seed,
+        seeds=seeds,
+        restart_s=restart_s,
+        on_wide=on_wide,
+        predict=predict,
+        predict_sample=predict_sample,
+        sizes=sizes,
+        status=status,
+        measure=measure,
+        fair=fair,
+        timeline=bool(out or plots),
+    )
+    run(wanted, policies, out=out, plots=plots, processes=processes, as_json=as_json, compared=False)

@@ -1,0 +1,69 @@
+"""FILE on the command line: a trace, a generator's specification, or a sample that ships with Betimes."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from betimes.errors import InputError
+
+if TYPE_CHECKING:
+    from betimes.workload import Workload
+
+GENERATED_UNITS = 64
+"""The pool that a generator fills when none is named: the machine of the PCS study."""
+
+SAMPLE = "sample:"
+
+
+def is_generated(text: str) -> bool:
+    """Whether `text` names a generator, so that another seed gives another workload; a file of that name wins."""
+    from betimes.workload.generators import is_spec
+
+    return is_spec(text) and not _is_file(text)
+
+
+def read(text: str, units: int | None, seed: int, form: str = "auto", on_bad_rows: str = "fail") -> Workload:
+    """The workload that `text` names; `units` and `seed` matter to generators alone.
+
+    Raises InputError, with the nearest name of a file or a generator where there is neither.
+    """
+    from betimes.workload import read_trace
+
+    if is_generated(text):
+        from betimes.workload.generators import generate
+
+        return generate(text, units=GENERATED_UNITS if units is None else units, seed=seed)
+    path = Path(text)
+    if not path.exists():
+        if not text.startswith(SAMPLE):
+            raise InputError(f"{text}: there is no such file, and no such generator{_nearest(text)}")
+        from betimes.workload import samples
+
+        path = samples.path(text.removeprefix(SAMPLE))
+    return read_trace(path, form, "skip" if on_bad_rows == "skip" else "fail")
+
+
+def _is_file(text: str) -> bool:
+    path = Path(text)
+    return path.exists() and not path.is_dir()
+
+
+def _nearest(text: str) -> str:
+    from betimes.workload.generators import GENERATORS
+    from betimes.workload.samples import SAMPLES
+
+    name, colon, parameters = text.partition(":")
+    path = Path(text)
+    if not path.parent.is_dir():
+        return f"; the folder {path.parent} does not exist either"
+    known = {generator: generator + colon + parameters for generator in GENERATORS}
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.7)
+    if near:
+        return f"; did you mean {known[near[0]]!r}?"
+    beside = {entry.name: str(path.with_name(entry.name)) for entry in path.parent.iterdir()}
+    near = difflib.get_close_matches(path.name, beside, n=1)
+    if near:
+        return f"; did you mean {beside[near[0]]!r}?"
+    return f"; generators are {', '.join(GENERATORS)}, samples {', '.join(SAMPLE + name for name in SAMPLES)}"

@@ -1,0 +1,111 @@
+"""`betimes trace`: look at a trace, convert it, generate one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from betimes.cli import options
+
+verbs = typer.Typer(help="Look at a trace, convert it, or generate one.", no_args_is_help=False)
+
+Destination = Annotated[
+    str,
+    typer.Argument(metavar="OUT", help="A name ending in .parquet, .csv or .csv.gz.", show_default=False),
+]
+
+
+@verbs.callback(invoke_without_command=True)
+def trace(context: typer.Context) -> None:
+    """Look at a trace, convert it, or generate one."""
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@verbs.command()
+def info(
+    file: options.File,
+    units: options.Units = None,
+    seed: options.Seed = 0,
+    form: options.Format = "auto",
+    on_bad_rows: options.OnBadRows = "fail",
+    as_json: options.Json = False,
+) -> None:
+    """Say what is in a trace: jobs, span, widths, run times, users, load, and what was left out."""
+    from betimes.cli.contents import contents, show_contents
+    from betimes.cli.sources import read
+    from betimes.outcome import to_json
+
+    found = contents(read(file, units, seed, form, on_bad_rows), units)
+    if as_json:
+        print(to_json(found))
+    else:
+        show_contents(found)
+
+
+@verbs.command()
+def convert(
+    file: options.File,
+    out: Destination,
+    form: options.Format = "auto",
+    on_bad_rows: options.OnBadRows = "fail",
+    jobs: options.Jobs = None,
+    as_json: options.Json = False,
+) -> None:
+    """Write a trace in Betimes's own format, which keeps everything and reads fastest."""
+    from betimes.cli.sources import read
+
+    _write(file, read(file, None, 0, form, on_bad_rows), out, jobs, as_json)
+
+
+@verbs.command()
+def generate(
+    spec: Annotated[
+        str,
+        typer.Argument(
+            metavar="SPEC",
+            help="NAME[:k=v,...] with one of demo, synthetic, workload-1, workload-2, workload-3.",
+            show_default=False,
+        ),
+    ],
+    out: Destination,
+    units: options.Units = None,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Generate a workload and write it; the same for the same seed."""
+    from betimes.cli.sources import GENERATED_UNITS
+    from betimes.workload.generators import generate as generated
+
+    units = GENERATED_UNITS if units is None else units
+    _write(spec, generated(spec, units=units, seed=seed), out, None, as_json)
+
+
+def _write(source: str, workload: object, out: str, jobs: int | None, as_json: bool) -> None:
+    import sys
+
+    from betimes.cli.study import notes_of
+    from betimes.outcome import to_json
+    from betimes.workload import Workload, write
+
+    assert isinstance(workload, Workload)
+    if jobs is not None:
+        workload = workload.head(jobs)
+    write(workload, out)
+    for note in notes_of(workload):
+        print("betimes: note:", note, file=sys.stderr)
+    if as_json:
+        print(
+            to_json(
+                {
+                    "source": source,
+                    "out": out,
+                    "jobs": len(workload),
+                    "skipped": dict(workload.notes.skipped),
+                    "fingerprint": workload.fingerprint(),
+                }
+            )
+        )
+    else:
+        print(f"{out}: {len(workload):,} jobs")
