@@ -312,13 +312,13 @@ def _settle(state: State, slot: int, now: float) -> None:
             _record_segment(state, slot, now)
             worked = working_s(state, slot, now)
             stalled = min(progress.stall, now - progress.since)
-            left = believed_left(state, slot, now)
+            left = max(0.0, believed_left(state, slot, now))
             progress.attained = attained(state, slot, now)
             progress.work_left = max(0.0, progress.work_left - progress.rate * worked)
             progress.believed_left = left
             progress.stall -= stalled
             progress.stalled_s += stalled
-            job.remaining_s = max(0.0, left)
+            job.remaining_s = left
             job.attained = progress.attained
         progress.units_before = job.units
         progress.stall_before = progress.stall
