@@ -179,6 +179,7 @@ class Cluster:
             raise ValueError("jobs that take turns would only ever restart, and never end")
         self.policy = policy
         self.fractional = fractional
+        self.sizes = sizes
         self.restart_s = number(restart_s)
         self.number = number
         self.now = number(0)
