@@ -18,7 +18,7 @@ class Published(NamedTuple):
 
 
 class Configuration(NamedTuple):
-    """One of the points that the study names, with weights to the three digits that they were rounded to."""
+    """One of the points that the study names, with weights to three digits; the files have fractions."""
 
     name: str
     policy: str
