@@ -36,7 +36,9 @@ def draw(outcomes: dict[str, list[Outcome]], path: Path) -> None:
                 axes.set_xticks(range(len(names)), names, fontsize=8)
                 axes.grid(axis="x", visible=False)
             upper.set_title(f"{trace}, {of_trace[0].jobs:,} jobs")
-        top = max(bar.get_height() for axes in panels[0] for bar in axes.patches if np.isfinite(bar.get_height()))
+        top = max(
+            bar.get_height() for axes in panels[0] for bar in axes.patches if np.isfinite(bar.get_height())
+        )
         ticks = [tick for tick in (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000) if tick < 2 * top]
         panels[0, 0].set_yticks(ticks, [str(tick) for tick in ticks])
         panels[0, 0].minorticks_off()
