@@ -13,6 +13,7 @@ even in the last bit.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_type_hints
 
 import numpy as np
@@ -36,6 +37,7 @@ def as_array(records: Records[Any]) -> NDArray[Any]:
     return cast("NDArray[Any]", records)
 
 
+@cache
 def record_type(kind: type[Any]) -> np.dtype[np.record]:
     """The NumPy type of a record: the fields that class `kind` annotates, eight bytes each."""
     fields = get_type_hints(kind)

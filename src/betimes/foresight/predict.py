@@ -7,6 +7,7 @@ as soon as the job that has just been submitted is done.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 from betimes.core.columns import Floats, Ints, State
@@ -66,6 +67,7 @@ def run_rows_predicting(
     return run_out(state, rules, rank, allocate, trace, stop)
 
 
+@cache
 def compiled_prediction() -> Any:
     """`run_rows_predicting`, compiled for hooks passed as function pointers."""
     if INTERPRETED:

@@ -43,9 +43,10 @@ def simulate(
 ) -> Result:
     """Run `workload` under `policy` on a pool of `units` identical units (default: the trace's own machine).
 
-    predict: promise a finish at every submission, or at `predict_sample` of them drawn by `seed`. fair: also
-    run max-min shares and record their finish times. restart_s: lost whenever a running job's grant changes.
-    warn is told, in one line each, what was assumed or left out; progress the number of jobs submitted so far.
+    predict: promise a finish at every submission, or at `predict_sample` of them drawn by `seed`. fair: also run
+    max-min shares in the same pool, without restarts, and record their finish times. restart_s: lost whenever a
+    running job's grant changes. warn is told, in one line each, what was assumed or left out; progress the
+    number of jobs submitted so far.
     Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad decision.
     """
     chosen = policy if isinstance(policy, ChosenPolicy) else parse_policy(policy)
@@ -90,7 +91,9 @@ def simulate(
         run.run(progress=progress)
     result = run.result(compile_s=compile_s)
     if fair:
-        shares = simulate(fitted.workload, "max-min", units=units, fractional=True, curves=curves, seed=seed)
+        shares = simulate(
+            fitted.workload, "max-min", units=units, fractional=fractional, curves=curves, seed=seed
+        )
         result = replace(result, fair_finish_s=shares.jobs.finish_s)
     return _with_refused(result, workload, fitted.dropped) if fitted.dropped.any() else result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,7 @@ def new_trace(jobs: int, users: int, slots: int) -> Trace:
     return Trace(blank(Arrival, jobs), outcome, blank(History, users), np.zeros(slots))
 
 
+@cache
 def argument_types() -> tuple[Any, ...]:
     """The Numba types of what every loop is given: state, rules, the three hooks, trace."""
     return (
@@ -83,6 +85,7 @@ def argument_types() -> tuple[Any, ...]:
     )
 
 
+@cache
 def compiled_loop() -> Any:
     """`run_rows`, compiled for hooks passed as function pointers."""
     if INTERPRETED:
