@@ -6,9 +6,14 @@ A page is a function that returns Markdown; `PAGES` lists them. Files in ``docs/
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
+import typer
+from typer.main import get_command
+
+from betimes.cli.app import app
 from betimes.policies.hooks import Parameter as PolicyParameter
 from betimes.policies.hooks import Value
 from betimes.policies.registry import POLICIES
@@ -100,7 +105,42 @@ def generators_page() -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def cli_page() -> str:
+    """Every verb of the command line, with its arguments and options."""
+    command = get_command(app)
+    context = typer.Context(command, info_name="betimes")
+    parts = [
+        "# Command line",
+        command.help or "",
+        "Every verb takes `--json`: one JSON value on standard output, and nothing else there. Progress and notes "
+        "go to standard error. The exit code is 0 on success, 2 on bad input (one line on standard error says "
+        "where and what to do), 130 after Ctrl-C, and 1 on anything else; `BETIMES_TRACEBACK=1` then shows where. "
+        "`betimes --install-completion` teaches your shell the verbs and options.",
+    ]
+    for verb in _verbs(command, context):
+        name, rows = verb.command_path, []
+        for parameter in verb.command.get_params(verb):
+            record = parameter.get_help_record(verb)
+            if record is not None and parameter.name != "help":
+                rows.append((f"`{record[0]}`", record[1]))
+        usage = " ".join(verb.command.get_usage(verb).removeprefix("Usage: ").split())
+        described = "\n\n".join(" ".join(part.split()) for part in (verb.command.help or "").split("\n\n"))
+        parts += [f"## {name}", f"```console\n$ {usage}\n```", described, _table(("option", "meaning"), rows)]
+    return "\n\n".join(parts)
+
+
+def _verbs(command: Any, context: Any) -> Iterator[Any]:
+    """The contexts of all verbs that do something, groups resolved into theirs."""
+    for name, verb in command.commands.items():
+        inner = typer.Context(verb, info_name=name, parent=context)
+        if hasattr(verb, "commands"):
+            yield from _verbs(verb, inner)
+        else:
+            yield inner
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "cli.md": cli_page,
     "policies.md": policies_page,
     "formats.md": formats_page,
     "generators.md": generators_page,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -82,9 +85,18 @@ def show_contents(found: dict[str, Any]) -> None:
     if found["skipped"]:
         lines["Left out, rows"] = _counts(found["skipped"])
     for name, text in lines.items():
-        print(f"{name:<22}{text}")
+        _print(name, text)
     for warning in found["warnings"]:
-        print(f"{'Note':<22}{warning}")
+        _print("Note", warning)
+
+
+def _print(name: str, text: str) -> None:
+    """One entry; in a terminal it breaks between words, below its beginning."""
+    line = f"{name:<22}{text}"
+    if sys.stdout.isatty():
+        width = max(60, shutil.get_terminal_size().columns)
+        line = textwrap.fill(line, width, subsequent_indent=" " * 22, break_on_hyphens=False)
+    print(line)
 
 
 def _spread(values: NDArray[Any]) -> dict[str, float] | None:

@@ -54,9 +54,12 @@ def _wants_traceback() -> bool:
 
 
 def _usage(error: TyperException) -> str:
+    """Typer's message for a mistake in the arguments, with pydantic's idioms put into words."""
     context = getattr(error, "ctx", None)
     where = context.command_path if context is not None else "betimes"
-    return f"{error.format_message().rstrip('. ')}; `{where} --help` says more"
+    message = error.format_message().rstrip(". ")
+    message = message.replace("Value error, ", "").replace("Input should be", "it should be")
+    return f"{message}{'' if message.endswith('?') else ';'} `{where} --help` says more"
 
 
 def _without_reader() -> int:

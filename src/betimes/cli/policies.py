@@ -16,7 +16,7 @@ def policies(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]",
+            metavar="NAME",
             help="One policy, with its parameters; or your own as FILE.py:NAME.",
             autocompletion=options.complete_policy,
             show_default=False,

@@ -18,7 +18,7 @@ def reproduce(
     name: Annotated[
         str | None,
         typer.Argument(
-            metavar="[NAME]",
+            metavar="NAME",
             help="One of --list; NAME:PART+PART runs a part of it where it has parts.",
             show_default=False,
         ),
@@ -100,22 +100,24 @@ def _show(name: str, rows: Sequence[Row]) -> None:
     from rich.console import Console
     from rich.table import Table
 
+    notes = list(dict.fromkeys(row.note for row in rows if row.note))
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("Case")
-    table.add_column("Metric")
-    table.add_column("Published", justify="right", no_wrap=True)
-    table.add_column("Ours", justify="right", no_wrap=True)
+    table.add_column("Case", overflow="fold")
+    table.add_column("Metric", overflow="fold")
+    for heading in ("Published", "Ours"):
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("Unit", no_wrap=True)
-    if any(row.note for row in rows):
-        table.add_column("Note", overflow="fold", ratio=1)
+    table.add_column("Note", justify="right", no_wrap=True)
     for row in rows:
-        cells = [row.case, row.metric, _number(row.published), _number(row.ours), row.unit]
-        table.add_row(*cells, *([row.note] if len(table.columns) > len(cells) else []))
-    console = Console(highlight=False)
+        mark = f"({notes.index(row.note) + 1})" if row.note else ""
+        table.add_row(row.case, row.metric, _number(row.published), _number(row.ours), row.unit, mark)
+    console = Console(highlight=False, markup=False)
     with console.capture() as capture:
-        console.print(table, markup=False)
+        console.print(table)
     print(name)
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
+    for number, note in enumerate(notes, start=1):
+        print(f"({number}) {note}")
 
 
 def _number(value: float | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from contextlib import ExitStack, redirect_stdout
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from betimes.cli import folders
@@ -16,6 +17,7 @@ from betimes.cli.workers import cpus, results
 from betimes.errors import InputError, PolicyError
 
 if TYPE_CHECKING:
+    from betimes.outcome import Result
     from betimes.policies import ChosenPolicy
 
 MOST_JOBS_HERE = 20_000
@@ -96,13 +98,18 @@ def run(
         display.finish("reading")
         for note in notes_of(loaded.workload):
             display.note(note)
+        if wanted.seeds is not None and not wanted.is_random():
+            display.note(f"every seed gives the same result: nothing is drawn at random with {wanted.file}")
         fair = wants_fair(wanted, len(loaded.workload))
         needed = [policy.policy for policy in policies]
         if fair:
             from betimes.policies import POLICIES
 
             needed.append(POLICIES[FAIR])
-        compile_kernels(needed, wanted.predict, display)
+        hooks = {FAIR: FAIR} | {
+            name: policy.policy.name for name, policy in zip(names, policies, strict=True)
+        }
+        took = compile_kernels(needed, wanted.predict, display)
         stages = [stack.enter_context(folders.staged(path)) if path else None for path in (out, plots)]
         outcomes = Outcomes(wanted, names, *stages)
         runs = [Run(FAIR, seed, fair=True) for seed in wanted.all_seeds() if fair]
@@ -115,7 +122,7 @@ def run(
         for each, result in results(
             wanted, loaded, runs, processes, display.note, lambda run, more: display.advance(bars[run], more)
         ):
-            outcomes.take(each, result, fair=fair)
+            outcomes.take(each, _with_compilation(result, took[hooks[each.policy]]), fair=fair)
         outcomes.finish(display.note)
     display.say_notes()
     rows = outcomes.rows()
@@ -123,6 +130,10 @@ def run(
         print(to_json(rows if compared else rows[0]))
     else:
         show(outcomes.shown())
+
+
+def _with_compilation(result: Result, seconds: float) -> Result:
+    return replace(result, timing=replace(result.timing, compile_s=result.timing.compile_s + seconds))
 
 
 def _bar(run: Run, names: list[str]) -> str:

@@ -34,8 +34,12 @@ def read(text: str, units: int | None, seed: int, form: str = "auto", on_bad_row
     if is_generated(text):
         from betimes.workload.generators import generate
 
+        if form != "auto":
+            raise InputError(f"--format {form}: {text} is a generator, not a file; leave --format out")
         return generate(text, units=GENERATED_UNITS if units is None else units, seed=seed)
     path = Path(text)
+    if not text:
+        raise InputError("FILE is empty; name a trace, or a generator such as demo")
     if not path.exists():
         if not text.startswith(SAMPLE):
             raise InputError(f"{text}: there is no such file, and no such generator{_nearest(text)}")

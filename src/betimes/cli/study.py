@@ -49,6 +49,11 @@ class Study:
         """The seeds to run, in order."""
         return range(self.seed, self.seed + (self.seeds or 1))
 
+    def is_random(self) -> bool:
+        """Whether another seed can give another result."""
+        noisy = self.sizes.startswith("noise")
+        return noisy or self.predict_sample is not None or is_generated(self.file)
+
 
 @dataclass(frozen=True)
 class Loaded:

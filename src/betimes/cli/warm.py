@@ -31,7 +31,7 @@ def warm(as_json: options.Json = False) -> None:
             if seconds >= NOTICED_S:
                 print(f"  {name}: {seconds:.1f} s", file=sys.stderr, flush=True)
 
-        compile_kernels(POLICIES.values(), True, display, told)
+        compile_kernels(list(POLICIES.values()), True, display, told)
     seconds = time.perf_counter() - started
     if as_json:
         from betimes.outcome import to_json

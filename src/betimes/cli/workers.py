@@ -1,7 +1,7 @@
 """Runs of a study, here or in several processes: the same results either way.
 
-Workers are spawned, so each loads the kernels from the cache, which is filled before. They ignore Ctrl-C, which
-reaches the whole group: the parent stops them. A worker whose parent is gone notices at its next report.
+Workers are spawned, so each loads the kernels from the cache, which is filled before. Ctrl-C, which reaches
+the whole group, does nothing to them: the parent stops them. A worker whose parent is gone notices at its next report.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from multiprocessing import connection, get_context
+from multiprocessing import connection, get_context, resource_tracker
 from multiprocessing.context import SpawnProcess
 from typing import TYPE_CHECKING, Any
 
@@ -121,9 +121,16 @@ class _Pool:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         worker = context.Process(target=_work, args=(theirs, self.study, self.loaded), daemon=True)
-        worker.start()
+        # Held back until the worker is there; and it inherits that, so no Ctrl-C interrupts its imports. Python's
+        # resource tracker lets signals through when it starts, so it has to start before.
+        resource_tracker.ensure_running()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+        try:
+            worker.start()
+            self.workers[ours] = worker
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
-        self.workers[ours] = worker
         return ours
 
     def _heard(self, end: Any) -> tuple[str, Any]:
@@ -139,7 +146,7 @@ class _Pool:
 
     def _stop(self) -> None:
         for end, worker in self.workers.items():
-            worker.terminate()
+            worker.kill()
             end.close()
         for worker in self.workers.values():
             worker.join()
@@ -148,7 +155,7 @@ class _Pool:
 def _work(end: Any, study: Study, loaded: Loaded) -> None:
     """A worker's life: makes the runs that come in, until the parent hangs up."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
     sys.stdout = sys.stderr  # as above
     jobs = _Jobs(study, loaded)
     with contextlib.suppress(EOFError, ConnectionError):

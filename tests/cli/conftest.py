@@ -1,0 +1,61 @@
+"""How tests call the command line: in this process, or as a program of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from betimes.cli.main import main
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a call left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    def json(self) -> Any:
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+Call = Callable[..., Said]
+
+
+@pytest.fixture
+def betimes(capsys: pytest.CaptureFixture[str]) -> Iterator[Call]:
+    """Call `betimes` here, where the kernels stay loaded."""
+    before = signal.getsignal(signal.SIGTERM)
+
+    def call(*words: str | Path) -> Said:
+        capsys.readouterr()
+        code = main([str(word) for word in words])
+        said = capsys.readouterr()
+        return Said(code, said.out, said.err)
+
+    yield call
+    signal.signal(signal.SIGTERM, before)
+
+
+def program(*words: str | Path, cwd: Path | None = None, **environment: str) -> Said:
+    """Call `betimes` as a program of its own."""
+    done = subprocess.run(
+        [sys.executable, "-m", "betimes.cli.main", *map(str, words)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=cwd,
+        env={**os.environ, **environment},
+    )
+    return Said(done.returncode, done.stdout, done.stderr)

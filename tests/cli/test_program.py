@@ -1,0 +1,146 @@
+"""The program itself: what it imports, how it ends, what a shell completes."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import betimes as package
+from betimes.cli import options
+from betimes.policies import POLICIES
+from tests.cli.conftest import Call, program
+
+HEAVY = ("numpy", "numba", "scipy", "pyarrow", "matplotlib", "rich", "multiprocessing")
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["simulate", "--help"], ["no-such-verb"]])
+def test_help_loads_nothing_heavy(words: list[str]) -> None:
+    code = (
+        "import sys; from betimes.cli.main import main; main(sys.argv[1:]); "
+        "print('LOADED', *sorted({name.partition('.')[0] for name in sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, check=True)
+    loaded = done.stdout.rpartition("LOADED")[2].split()
+    assert "typer" in loaded
+    assert [name for name in HEAVY if name in loaded] == []
+
+
+def test_help_names_every_verb(betimes: Call) -> None:
+    said = betimes("--help")
+    assert said.code == 0
+    for verb in ("simulate", "compare", "policies", "reproduce", "warm", "trace"):
+        assert f"\n  {verb} " in said.out
+    assert "..." not in said.out.partition("Commands:")[2], "a verb's summary is cut off"
+    assert betimes().out == said.out
+    assert "generate" in betimes("trace").out
+
+
+def test_version(betimes: Call) -> None:
+    assert betimes("--version").out == f"betimes {package.__version__}\n"
+
+
+def test_an_unexpected_error_is_one_line_and_a_traceback_on_request(
+    betimes: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("of\nall things")
+
+    monkeypatch.setattr("betimes.cli.running.load", broken)
+    said = betimes("simulate", "sample:tiny", "--policy", "fifo")
+    assert said.code == 1
+    assert said.err == "betimes: ZeroDivisionError: of all things (BETIMES_TRACEBACK=1 shows where)\n"
+    monkeypatch.setenv("BETIMES_TRACEBACK", "1")
+    said = betimes("simulate", "sample:tiny", "--policy", "fifo")
+    assert said.code == 1
+    assert "Traceback" in said.err
+    assert said.err.endswith("betimes: ZeroDivisionError: of all things\n")
+
+
+def test_a_reader_that_leaves_early_is_no_error_to_speak_of() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "betimes.cli.main", "trace", "info", "sample:tiny"],
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert done.returncode == 1
+    assert done.stderr == b""
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("after_s", [0.0, 1.5])
+def test_an_interruption_leaves_no_process_and_no_file(
+    tmp_path: Path, processes: str, sent: signal.Signals, code: int, after_s: float
+) -> None:
+    words = ("compare", "demo:jobs=200000,load=3", "--policies", "fifo,srsf,las", "--predict", "--no-fair")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "betimes.cli.main", *words, "--processes", processes, "--out", "out"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    while not list(tmp_path.glob(".betimes-*")):  # the runs are about to begin
+        assert child.poll() is None, child.communicate()
+        time.sleep(0.05)
+    time.sleep(after_s)  # workers are starting, or at work
+    # Ctrl-C reaches the whole group, workers included; other signals only the one process.
+    (os.killpg if sent == signal.SIGINT else os.kill)(child.pid, sent)
+    try:
+        out, err = child.communicate(timeout=60)  # pipes close when the last process that holds them is gone
+    finally:
+        child.kill()
+    assert child.returncode == code
+    assert out == ""
+    assert err == ("betimes: interrupted\n" if sent == signal.SIGINT else "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_worker_that_dies_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import multiprocessing, os, signal\n"
+        "from betimes.policies import priority\n"
+        "if multiprocessing.parent_process() is not None:\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)\n"
+        "@priority(summary='x')\n"
+        "def deadly(view, now, chosen, key):\n"
+        "    for k in range(len(chosen)):\n"
+        "        key[k] = 0.0\n"
+    )
+    words = ("compare", "sample:tiny", "--policies", "fifo,./mine.py:deadly", "--processes", "2")
+    said = program(*words, cwd=tmp_path)
+    assert said.code == 1
+    assert said.out == ""
+    assert "ended by signal 9" in said.err
+    assert said.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("betimes sim", ["simulate"]),
+        ("betimes trace con", ["convert"]),
+        ("betimes simulate demo --policy s", ["srsf", "srtf"]),
+        ("betimes compare demo --policies fifo,a", ["fifo,afs"]),
+        ("betimes simulate demo --policy fifo --on-wide c", ["clip"]),
+    ],
+)
+def test_completion_in_a_shell(line: str, expected: list[str]) -> None:
+    words = str(len(line.split()) - 1)
+    said = program(_BETIMES_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=words)
+    assert said.out.split() == expected
+
+
+def test_completion_knows_the_policies() -> None:
+    assert tuple(POLICIES) == options.POLICY_NAMES
