@@ -48,24 +48,9 @@ def wasted_units(state: State) -> float:
     return 0.0
 
 
-LOST_TO_ROUNDING = pytest.mark.xfail(
-    strict=True,
-    reason="wfq adds up what classes leave over, and 7.999999999999999 units do not serve a minimum of 8",
-)
-CASES = [
-    pytest.param(
-        policy,
-        variant,
-        marks=LOST_TO_ROUNDING
-        if policy.startswith("wfq") and variant in ("fractional, restarts, estimates", "fractional, noise")
-        else (),
-    )
-    for policy in POLICIES
-    for variant in VARIANTS
-]
+CASES = [(policy, variant) for policy in POLICIES for variant in VARIANTS]
 
 
-@LOST_TO_ROUNDING
 def test_what_two_classes_leave_over_is_whole_again() -> None:
     jobs = Workload.from_columns(
         submit_s=[0.0, 0.0], work_s=[20.0, 100.0], min_units=[8, 8], max_units=[8, 8]

@@ -72,6 +72,8 @@ CACHE_DIR = _point_numba_at_the_cache()
 numba: Any = import_module("numba")  # only now; and Any, for it tells type checkers little that is true
 numba.config.CACHE_DIR = str(CACHE_DIR)  # for a Numba that was imported before
 
+CompilationError: type[Exception] = numba.core.errors.NumbaError
+
 INTERPRETED = bool(numba.config.DISABLE_JIT)
 """Whether the kernels run as plain Python."""
 
@@ -125,3 +127,10 @@ def function_type(signature: Any) -> Any:
 def is_warm() -> bool:
     """Whether this version's kernels have been compiled on this machine before."""
     return INTERPRETED or (CACHE_DIR.is_dir() and any(CACHE_DIR.rglob("*.nbc")))
+
+
+def first_words(error: Exception) -> str:
+    """What a compilation error says, on one line, without the compiler's account of its own passes."""
+    lines = [line.strip() for line in str(error).splitlines()]
+    said = [line for line in lines if line and not line.startswith(("Failed in", "During:", "^", "<source"))]
+    return "; ".join(said[:4])

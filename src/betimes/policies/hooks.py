@@ -26,7 +26,16 @@ from typing import Any
 import numpy as np
 
 from betimes.core.columns import Again, Floats, Grant, Ints, Records, State, View, new_state
-from betimes.core.kernel import INTERPRETED, compile_for, function_type, kernel, lean_kernel, type_of
+from betimes.core.kernel import (
+    INTERPRETED,
+    CompilationError,
+    compile_for,
+    first_words,
+    function_type,
+    kernel,
+    lean_kernel,
+    type_of,
+)
 from betimes.errors import PolicyError
 
 # What a play-out may rely on, so that it need not ask the policy at every finish (`foresight.shortcuts`).
@@ -109,11 +118,18 @@ class Policy:
 
     def hooks(self) -> tuple[Any, Any, Any]:
         """The three hooks as compiled functions that the engine's loop takes as they are."""
-        return (
-            compile_for(self.rank if self.rank is not None else by_submission, RANK),
-            compile_for(self.classify if self.classify is not None else one_group, CLASSIFY),
-            compile_for(self.allocate if self.allocate is not None else greedy, ALLOCATE),
+        wanted = (
+            (self.rank, by_submission, RANK),
+            (self.classify, one_group, CLASSIFY),
+            (self.allocate, greedy, ALLOCATE),
         )
+        try:
+            rank, classify, allocate = (
+                compile_for(default if own is None else own, signature) for own, default, signature in wanted
+            )
+        except CompilationError as error:
+            raise PolicyError(f"policy {self.name} does not compile: {first_words(error)}") from error
+        return rank, classify, allocate
 
 
 def priority(

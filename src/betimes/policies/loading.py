@@ -12,6 +12,9 @@ from betimes.core.kernel import BOUNDSCHECK, cache_root, compiling_into, hash_so
 from betimes.errors import PolicyError
 from betimes.policies.hooks import Policy
 
+_BESIDE: set[str] = set()
+"""Names of modules that users' policy files have imported from their own folders."""
+
 
 def load_policy(path: str, name: str) -> Policy:
     """The policy `name` in the Python file `path`.
@@ -47,7 +50,12 @@ def _execute(path: str, file: Path, module_name: str, checked: bool, cache: Path
     module = importlib.util.module_from_spec(spec)
     # Numba finds a cached function's module by its name, also while the file is being executed.
     sys.modules[module_name] = module
-    sys.path.insert(0, str(file.parent))  # for the files beside it that it imports
+    # Files beside an earlier one, or beside this one before an edit, may have been imported under the same names.
+    for name in _BESIDE:
+        sys.modules.pop(name, None)
+    before, writing = set(sys.modules), sys.dont_write_bytecode
+    sys.path.insert(0, str(file.parent))
+    sys.dont_write_bytecode = True  # bytecode does not notice a second edit within a second
     try:
         with compiling_into(cache / ("checked" if checked else "unchecked"), checked):
             spec.loader.exec_module(module)
@@ -56,4 +64,11 @@ def _execute(path: str, file: Path, module_name: str, checked: bool, cache: Path
         raise PolicyError(f"policy file {path}: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(str(file.parent))
+        sys.dont_write_bytecode = writing
+        _BESIDE.update(name for name in set(sys.modules) - before if _lies_in(file.parent, sys.modules[name]))
     return module
+
+
+def _lies_in(folder: Path, module: ModuleType) -> bool:
+    source = getattr(module, "__file__", None)
+    return source is not None and Path(source).parent == folder

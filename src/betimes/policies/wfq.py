@@ -41,12 +41,16 @@ def size_class(view: View, slot: int) -> int:
 def share_by_class(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Divide the units among the classes by weight, and inside each class in order of submission."""
     share = class_shares(view)
-    count, left = 0, 0.0
+    count, left = 0, view.pool[0].units
     for group in range(len(share)):
         if share[group] > 0.0:
-            count, over = _serve_class(view, grants, group, share[group], count)
-            left += over
-    if left > NEARLY_NOTHING:
+            served = count
+            count = _serve_class(view, grants, group, share[group], served)
+            for at in range(served, count):
+                left -= grants[at].units
+    if abs(left - round(left)) <= NEARLY_NOTHING:  # shares are rounded, and minimum widths are whole
+        left = float(round(left))
+    if left > 0.0:
         count = _offer_rest(view, grants, count, left)
     return count
 
@@ -104,10 +108,8 @@ def _round_shares(view: View, share: Floats) -> None:
 
 
 @kernel
-def _serve_class(
-    view: View, grants: Records[Grant], group: int, share: float, first: int
-) -> tuple[int, float]:
-    """Hand `share` units to the class, from grants[first] on; returns where the grants end and what is left."""
+def _serve_class(view: View, grants: Records[Grant], group: int, share: float, first: int) -> int:
+    """Hand `share` units to the class, from grants[first] on; returns where its grants end."""
     line = view.order[group]
     curves = view.speedup.shape[0]
     relaxations = int(view.params[RELAXATIONS])
@@ -127,8 +129,8 @@ def _serve_class(
                 count += 1
                 left -= units
                 if left <= NEARLY_NOTHING:
-                    return count, 0.0
-    return count, left
+                    return count
+    return count
 
 
 @kernel

@@ -1,8 +1,8 @@
 """The pool engine's event loop, compiled.
 
 One event at a time, as the published simulator has it (spec 1.4): at one instant finishes come first, then
-estimates outrun, then the policy's own wake-up, then submissions, each followed by a decision. Jobs that
-finish at the same instant leave together, before anyone decides.
+estimates outrun, then the policy's own wake-up, then submissions, each followed by a decision. What the jobs
+themselves do at one instant, finish or outrun an estimate, they do before anyone decides.
 """
 
 from __future__ import annotations
@@ -156,11 +156,15 @@ def advance(
                 if tied == 1:
                     break
                 find_next(state)
+            if pool.next_outrun == at:
+                find_next(state)
+                _double_beliefs(state, at)
         elif at == pool.next_outrun:
             pool.now = at
-            sample_contention(state)
-            outrun(state, pool.outrunner)
+            _double_beliefs(state, at)
         elif pool.period > 0.0:
+            if until == math.inf and min(pool.next_finish, pool.next_outrun) == math.inf:
+                return STUCK
             _skip_steady_wakeups(state, until)
         else:
             pool.now = at
@@ -205,6 +209,15 @@ def arrive(
         state.jobs[slot].key = trace.keys[0]
     enter(state, slot)
     return decide(state, rules, rank, allocate, trace.keys)
+
+
+@lean_kernel
+def _double_beliefs(state: State, now: float) -> None:
+    """All jobs that outrun their estimates at this instant do so before anyone decides."""
+    while state.pool[0].next_outrun == now:
+        sample_contention(state)
+        outrun(state, state.pool[0].outrunner)
+        find_next(state)
 
 
 @lean_kernel
