@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from betimes import simulate
+from betimes.core.columns import as_array
 from betimes.foresight.simulate import predicting
 from betimes.outcome import Result
 from betimes.policies import parse_policy
@@ -105,9 +106,10 @@ def _run_with_factors(setup: Setup) -> Result:
         restart_s=float(setup.restart_s),
         timeline=True,
     )
+    arrivals = as_array(run.trace.arrivals)
     factors = [1.0 if job.factor is None else float(job.factor) for job in setup.jobs]
-    run.trace.arrivals["believed"] = factors * run.workload.work_s
-    run.trace.arrivals["believed_per_work"] = factors
+    arrivals["believed"] = factors * run.workload.work_s
+    arrivals["believed_per_work"] = factors
     run.run(predicting(run, np.ones(len(setup.jobs), dtype=np.int64)) if setup.predict else None)
     return run.result()
 

@@ -28,7 +28,7 @@ def drawn(strategy: st.SearchStrategy[Setup], count: int) -> list[Setup]:
         database=None,
         derandomize=True,
         phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
     )
     @given(strategy)
     def note(setup: Setup) -> None:

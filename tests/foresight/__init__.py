@@ -1,0 +1,1 @@
+"""Promises: predictions at every arrival."""

@@ -1,0 +1,1 @@
+"""The shipped policies, and policies in a user's own file."""
