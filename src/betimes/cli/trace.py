@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from betimes.cli import options
+
+if TYPE_CHECKING:
+    from betimes.workload import Workload
 
 verbs = typer.Typer(help="Look at a trace, convert it, or generate one.", no_args_is_help=False)
 
@@ -82,14 +86,11 @@ def generate(
     _write(spec, generated(spec, units=units, seed=seed), out, None, as_json)
 
 
-def _write(source: str, workload: object, out: str, jobs: int | None, as_json: bool) -> None:
-    import sys
-
+def _write(source: str, workload: Workload, out: str, jobs: int | None, as_json: bool) -> None:
     from betimes.cli.study import notes_of
     from betimes.outcome import to_json
-    from betimes.workload import Workload, write
+    from betimes.workload import write
 
-    assert isinstance(workload, Workload)
     if jobs is not None:
         workload = workload.head(jobs)
     write(workload, out)
