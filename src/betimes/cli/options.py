@@ -148,8 +148,8 @@ Fair = Annotated[
     bool | None,
     typer.Option(
         "--fair/--no-fair",
-        help="Compare with a max-min run too (unfairness, fair run). By default where it is quick: up to 20,000 "
-        "jobs.",
+        help="Compare with a max-min run too (unfairness, fair run). By default where it is quick: in whole units, "
+        "or up to 20,000 jobs.",
         show_default=False,
     ),
 ]

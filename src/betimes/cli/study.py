@@ -94,7 +94,7 @@ def load(study: Study, seed: int) -> Loaded:
 
 def wants_fair(study: Study, jobs: int) -> bool:
     """Whether a max-min run is made for comparison."""
-    return study.fair if study.fair is not None else jobs <= MOST_JOBS_FAIR
+    return study.fair if study.fair is not None else not study.fractional or jobs <= MOST_JOBS_FAIR
 
 
 def simulate(
@@ -114,7 +114,7 @@ def simulate(
         "on_wide": study.on_wide,
     }
     if run.fair:
-        return run_policy(loaded.workload, FAIR, fractional=True, progress=progress, **common)
+        return run_policy(loaded.workload, FAIR, fractional=study.fractional, progress=progress, **common)
     result = run_policy(
         loaded.workload,
         run.policy,

@@ -41,10 +41,10 @@ def fill(view: View, grants: Records[Grant]) -> tuple[int, float]:
             sharing -= 1
             for behind in range(at, sharing):
                 grants[behind].job = grants[behind + 1].job
-            level = common_level(view, grants, sharing)
-            at = sharing - 1
-        else:
-            at -= 1
+            level = common_level(
+                view, grants, sharing
+            )  # higher than before: those behind are content with it
+        at -= 1
     left = view.pool[0].units
     for at in range(sharing):
         grants[at].units = min(level, float(jobs[grants[at].job].max_units))
