@@ -7,11 +7,7 @@ import pytest
 
 from betimes import simulate
 from betimes.errors import InputError
-from betimes.foresight.simulate import predicting
 from betimes.outcome import Result
-from betimes.policies import parse_policy
-from betimes.twin.simulation import Simulation
-from betimes.twin.sizes import parse_sizes
 from tests.twin.crowds import EVERY_POLICY, MODES, crowd
 from tests.twin.replaying import outcome_of
 
@@ -60,29 +56,6 @@ def test_fifo_keeps_its_promises(seed: int, restart_s: float) -> None:
     """Whoever comes later takes nothing away, in whole units and with minimum widths too."""
     jobs = simulate(crowd(seed, 200), "fifo", units=12, predict=True, restart_s=restart_s).jobs
     np.testing.assert_allclose(jobs.predicted_finish_s, jobs.finish_s, rtol=1e-12)
-
-
-@EVERY_POLICY
-@MODES
-@pytest.mark.parametrize("restart_s", [0.0, 4.0])
-def test_shortcuts_promise_the_same(policy: str, fractional: bool, restart_s: float) -> None:
-    """A play-out that knows its way ends where one ends that asks the policy at every event."""
-
-    def promises(shortcuts: bool, sizes: str) -> np.ndarray:
-        jobs = crowd(5, 150, minimums=False, gap_s=2.0)
-        run = Simulation(
-            jobs,
-            parse_policy(policy),
-            units=6,
-            fractional=fractional,
-            sizes=parse_sizes(sizes),
-            restart_s=restart_s,
-        )
-        run.run(predicting(run, np.ones(len(jobs), dtype=np.int64), shortcuts))
-        return run.predicted
-
-    for sizes in ("true", "estimate"):
-        np.testing.assert_allclose(promises(True, sizes), promises(False, sizes), rtol=1e-9)
 
 
 def sampled(seed: int, sample: int | None) -> Result:
