@@ -121,15 +121,9 @@ class _Pool:
         context = get_context("spawn")
         ours, theirs = context.Pipe()
         worker = context.Process(target=_work, args=(theirs, self.study, self.loaded), daemon=True)
-        # Held back until the worker is there; and it inherits that, so no Ctrl-C interrupts its imports. Python's
-        # resource tracker lets signals through when it starts, so it has to start before.
-        resource_tracker.ensure_running()
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        try:
+        with _signals_held_back():
             worker.start()
             self.workers[ours] = worker
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         theirs.close()
         return ours
 
@@ -150,6 +144,28 @@ class _Pool:
             end.close()
         for worker in self.workers.values():
             worker.join()
+
+
+@contextlib.contextmanager
+def _signals_held_back() -> Iterator[None]:
+    """Ctrl-C and SIGTERM take effect when the block ends, and a process started in it does not hear the first.
+
+    A worker is sent much when it starts: half of it would be worse than none. Blocking reaches this thread alone
+    and what it starts; another thread may still take the signal, so the handlers are set aside as well.
+    """
+    resource_tracker.ensure_running()  # which unblocks both when it starts
+    both = (signal.SIGINT, signal.SIGTERM)
+    came: list[int] = []
+    handlers = [signal.signal(each, lambda number, _: came.append(number)) for each in both]
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, both)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for each, handler in zip(both, handlers, strict=True):
+            signal.signal(each, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
 
 
 def _work(end: Any, study: Study, loaded: Loaded) -> None:
