@@ -1,0 +1,147 @@
+"""Every command and every Python block of the pages runs, in order, and prints what the page says.
+
+A page's blocks share one folder. In a block of the shell, lines after a command are what it prints, trimmed: each
+must be printed, in this order (`...` stands for lines left out). Output that begins with
+`betimes:` is an error, with exit code 2.
+"""
+
+from __future__ import annotations
+
+import re
+import runpy
+import shlex
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from betimes.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = (
+    "README.md",
+    "docs/tutorial.md",
+    "docs/how-to/own-trace.md",
+    "docs/how-to/compare-policies.md",
+    "docs/how-to/own-policy.md",
+)
+# Files that only the reader has; what stands below a command on one of them is not compared.
+ABSENT = ("KTH-SP2-1996-2.swf.gz", "my-trace.swf.gz")
+BLOCK = re.compile(
+    r"(?:Save this as `(?P<file>[^`]+)`[^`]*)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.S | re.M
+)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """An empty folder to work in, with stand-ins for the reader's files; 100 columns wide, as the pages are."""
+    for name in ABSENT:
+        (tmp_path / name).write_text(_log(), encoding="utf-8")
+    (tmp_path / "mine.py").write_text(_saved("docs/how-to/own-policy.md", "mine.py"), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "100")
+    before = signal.getsignal(signal.SIGTERM)
+    yield tmp_path
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_page_runs_and_prints_what_it_says(
+    page: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed, ran = "", 0
+    for number, block in enumerate(BLOCK.finditer(_text(page))):
+        kind, body = block["kind"], block["body"]
+        if block["file"]:
+            (folder / block["file"]).write_text(body, encoding="utf-8")
+        if kind == "console":
+            for command, shown in _commands(body):
+                ran += _run(command, shown, capsys)
+        elif kind == "python":
+            file = folder / (block["file"] or f"block_{number}.py")
+            file.write_text(body, encoding="utf-8")
+            capsys.readouterr()
+            runpy.run_path(str(file))
+            printed = capsys.readouterr().out
+            ran += 1
+        elif kind == "text":
+            _compare("the block of Python above", body, printed)
+        else:
+            assert block["file"], f"{page}: a block of {kind} that is not saved"
+    assert ran >= 2
+
+
+def test_a_line_that_is_not_printed_is_noticed() -> None:
+    _compare("", "one\n...\nthree\n", "one\ntwo\nthree \n")
+    with pytest.raises(AssertionError, match="prints no line 'four'"):
+        _compare("", "one\nfour\n", "one\nthree\n")
+    with pytest.raises(AssertionError, match="prints no line 'one'"):
+        _compare("", "three\none\n", "one\nthree\n")
+
+
+def _run(command: str, shown: str, capsys: pytest.CaptureFixture[str]) -> bool:
+    """Run a command of Betimes, and say whether it was one."""
+    words = shlex.split(command, comments=True)
+    if words == ["make", "run"]:
+        words = [
+            "betimes",
+            "compare",
+            "demo",
+            "--policies",
+            _policies_of_make_run(),
+            "--units",
+            "64",
+            "--predict",
+        ]
+    if words[0] != "betimes":
+        assert words[0] == "make", f"unknown command: {command}"
+        return False
+    capsys.readouterr()
+    code = main(words[1:])
+    said = capsys.readouterr()
+    refused = shown.startswith("betimes: ")
+    assert code == (2 if refused else 0), f"{command}\n{said.err}"
+    if not set(words) & set(ABSENT):
+        _compare(command, shown, said.err if refused else said.out)
+    return True
+
+
+def _commands(body: str) -> list[tuple[str, str]]:
+    """Commands of a block of the shell, each with the text below it."""
+    parts = re.split(r"^\$ (.*)\n", body, flags=re.M)
+    assert not parts[0].strip(), f"a block of the shell begins with a command: {parts[0]!r}"
+    return list(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def _compare(command: str, shown: str, printed: str) -> None:
+    rest = iter([line.rstrip() for line in printed.splitlines()])
+    for line in shown.splitlines():
+        if line.strip() and line != "...":
+            assert line.rstrip() in rest, f"{command}\nprints no line {line!r} there, but\n{printed}"
+
+
+def _policies_of_make_run() -> str:
+    found = re.search(r"^else\nPOLICIES \?= (\S+)$", _text("Makefile"), re.M)
+    assert found
+    return found[1]
+
+
+def _saved(page: str, name: str) -> str:
+    """The block that a page asks to save under this name."""
+    return next(block["body"] for block in BLOCK.finditer(_text(page)) if block["file"] == name)
+
+
+def _text(name: str) -> str:
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def _log() -> str:
+    """A small log in the Standard Workload Format: rigid jobs, whose users ask for twice the run time."""
+    lines = ["; MaxProcs: 64"]
+    for job in range(60):
+        run_s, units = 60 + 700 * (job % 7), 1 << (job % 5)
+        lines.append(
+            f"{job + 1} {97 * job} 0 {run_s} {units} -1 -1 {units} {2 * run_s} -1 1 {job % 4} -1 -1 -1 -1 -1 -1"
+        )
+    return "\n".join(lines) + "\n"
