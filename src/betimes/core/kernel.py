@@ -72,8 +72,6 @@ CACHE_DIR = _point_numba_at_the_cache()
 numba: Any = import_module("numba")  # only now; and Any, for it tells type checkers little that is true
 numba.config.CACHE_DIR = str(CACHE_DIR)  # for a Numba that was imported before
 
-CompilationError: type[Exception] = numba.core.errors.NumbaError
-
 INTERPRETED = bool(numba.config.DISABLE_JIT)
 """Whether the kernels run as plain Python."""
 
@@ -131,6 +129,6 @@ def is_warm() -> bool:
 
 def first_words(error: Exception) -> str:
     """What a compilation error says, on one line, without the compiler's account of its own passes."""
-    lines = [line.strip() for line in str(error).splitlines()]
+    lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines()]
     said = [line for line in lines if line and not line.startswith(("Failed in", "During:", "^", "<source"))]
     return "; ".join(said[:4])

@@ -61,9 +61,9 @@ def simulate(
         units = workload.machine_units
     fitted = fit(workload, units, on_wide)
     if fitted.clipped:
-        told(f"{fitted.clipped} jobs wider than {units} units were clipped to it")
+        told(f"{_jobs(fitted.clipped)} wider than {units} units: clipped to that width")
     if fitted.dropped.any():
-        told(f"{int(fitted.dropped.sum())} jobs wider than {units} units were refused")
+        told(f"{_jobs(int(fitted.dropped.sum()))} wider than {units} units: refused")
     choice = sizes if isinstance(sizes, Sizes) else parse_sizes(sizes)
     started = time.perf_counter()
     compiled_loop()
@@ -84,7 +84,7 @@ def simulate(
     if run.unknown_curves:
         told(unknown_curves_warning(run.unknown_curves, curves))
     if run.without_estimate:
-        told(f"{run.without_estimate} jobs have no estimate: the median of the others' was assumed")
+        told(f"{_jobs(run.without_estimate)} without an estimate: the median of the others' was assumed")
     if predict:
         run.run(predicting(run, _drawn(len(run.workload), predict_sample, seed)), progress)
     else:
@@ -119,6 +119,10 @@ def predicting(run: Simulation, wanted: Ints, shortcuts: bool = True) -> Callabl
         return kernel(*run.loop_arguments(), run.row, stop, copy, believing, wanted, run.predicted, way)
 
     return step
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count} jobs"
 
 
 def _keep_quiet(_: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any, Self
@@ -19,7 +20,7 @@ class JobState(IntEnum):
     REFUSED = 2
 
 
-class _Columns:
+class _Columns(ABC):
     """Arrays of one length under names; subclasses are frozen dataclasses whose fields are the columns."""
 
     def __post_init__(self) -> None:
@@ -34,8 +35,9 @@ class _Columns:
             raise ValueError(f"columns differ in length: {lengths}")
 
     @classmethod
+    @abstractmethod
     def _kinds(cls) -> dict[str, type[np.generic] | None]:
-        raise NotImplementedError
+        """The type of each column, by name; None: as it comes."""
 
     def __len__(self) -> int:
         return len(getattr(self, next(iter(self._kinds()))))

@@ -21,14 +21,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 
 from betimes.core.columns import Again, Floats, Grant, Ints, Records, State, View, new_state
 from betimes.core.kernel import (
     INTERPRETED,
-    CompilationError,
     compile_for,
     first_words,
     function_type,
@@ -127,45 +126,40 @@ class Policy:
             rank, classify, allocate = (
                 compile_for(default if own is None else own, signature) for own, default, signature in wanted
             )
-        except CompilationError as error:
+        except Exception as error:  # Numba raises all sorts of things about a function that it cannot compile
             raise PolicyError(f"policy {self.name} does not compile: {first_words(error)}") from error
         return rank, classify, allocate
 
 
-def priority(
-    *,
-    summary: str,
-    question: str = "",
-    paper: str = "",
-    name: str = "",
-    parameters: tuple[Parameter, ...] = (),
-) -> Callable[[Any], Policy]:
+def priority(**declared: Unpack[Declaration]) -> Callable[[Any], Policy]:
     """Make a policy of a function ``rank(view, now, chosen, key)``: units go out in the order of its keys."""
-
-    def policy(function: Any) -> Policy:
-        return Policy(
-            name or function.__name__, summary, question, paper, tuple(parameters), rank=kernel(function)
-        )
-
-    return policy
+    return lambda function: _declared(function, declared, rank=kernel(function))
 
 
-def allocation(
-    *,
-    summary: str,
-    question: str = "",
-    paper: str = "",
-    name: str = "",
-    parameters: tuple[Parameter, ...] = (),
-) -> Callable[[Any], Policy]:
+def allocation(**declared: Unpack[Declaration]) -> Callable[[Any], Policy]:
     """Make a policy of a function ``allocate(view, now, grants, again)`` that decides who holds how many units."""
+    return lambda function: _declared(function, declared, allocate=kernel(function))
 
-    def policy(function: Any) -> Policy:
-        return Policy(
-            name or function.__name__, summary, question, paper, tuple(parameters), allocate=kernel(function)
-        )
 
-    return policy
+class Declaration(TypedDict, total=False):
+    """What `priority` and `allocation` take; `name` is the function's unless it is given."""
+
+    summary: Required[str]
+    name: str
+    question: str
+    paper: str
+    parameters: tuple[Parameter, ...]
+
+
+def _declared(function: Any, declared: Declaration, **hook: Any) -> Policy:
+    return Policy(
+        name=declared.get("name", function.__name__),
+        summary=declared["summary"],
+        question=declared.get("question", ""),
+        paper=declared.get("paper", ""),
+        parameters=tuple(declared.get("parameters", ())),
+        **hook,
+    )
 
 
 def empty_pool() -> State:
