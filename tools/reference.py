@@ -14,6 +14,7 @@ import typer
 from typer.main import get_command
 
 from betimes.cli.app import app
+from betimes.core.moves import diagram
 from betimes.policies.hooks import Parameter as PolicyParameter
 from betimes.policies.hooks import Value
 from betimes.policies.registry import POLICIES
@@ -139,7 +140,19 @@ def _verbs(command: Any, context: Any) -> Iterator[Any]:
             yield inner
 
 
+def life_of_a_job_page() -> str:
+    """The table of legal moves, drawn."""
+    return "\n\n".join(
+        (
+            "# The life of a job",
+            "What can happen to a job in each of its states. Whatever is not drawn is refused.",
+            f"```mermaid\n{diagram()}```",
+        )
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "life-of-a-job.md": life_of_a_job_page,
     "cli.md": cli_page,
     "policies.md": policies_page,
     "formats.md": formats_page,
