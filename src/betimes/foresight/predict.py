@@ -1,4 +1,4 @@
-"""A promise at every arrival: the state is copied and played forward under the same policy (spec 1.6).
+"""A promise at every arrival: the state is copied and played forward under the same policy (PCS, section 4).
 
 No further submissions happen in a play-out, and what the scheduler believes about sizes is true there. It stops
 as soon as the job that has just been submitted is done.

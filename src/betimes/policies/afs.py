@@ -1,4 +1,4 @@
-"""AFS-L: units one by one to the job for which the next one counts most (AFS, NSDI 2021, algorithm 1; spec 1.5).
+"""AFS-L: units one by one to the job for which the next one counts most (AFS, NSDI 2021, algorithm 1).
 
 The choice of the next receiver is a scan over the jobs in which the present candidate meets one job after the
 other. Meeting is not transitive, so the scan cannot be replaced by a heap. But only the receiver changes between
@@ -122,7 +122,7 @@ def _scan(view: View, grants: Records[Grant], active: int) -> int:
 
 @kernel
 def _preferred(candidate: int, other: int, here: Floats, there: Floats) -> int:
-    """Which of two jobs gets the next unit: l is the one nearer to its end, h the other (spec 1.5)."""
+    """Which of two jobs gets the next unit: l is the one nearer to its end, h the other."""
     low, high = (other, candidate) if here[other] > here[candidate] else (candidate, other)
     if here[low] == 0.0:
         return low if there[low] > there[high] else high

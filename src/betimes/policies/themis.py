@@ -1,4 +1,4 @@
-"""Finish-time fairness with leases (Themis, NSDI 2020, as the PCS study simulates it; spec 1.5).
+"""Finish-time fairness with leases (Themis, NSDI 2020, as the PCS study simulates it).
 
 One lease timer for the whole pool, set anew at every decision. A job's rho compares the time it will have taken,
 if it runs on what is offered now, with the time it would have taken with an equal share to itself; whoever fares

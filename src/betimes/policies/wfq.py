@@ -1,4 +1,4 @@
-"""Weighted fair queueing over size classes: PCS (OSDI 2024, section 4; spec 1.5 and 1.8).
+"""Weighted fair queueing over size classes: PCS (OSDI 2024, section 4).
 
 Jobs are put into classes by size. Classes share the units by weight; inside a class jobs are served in order of
 submission, each capped where its efficiency falls below zeta_min. What a class leaves over goes to the jobs of
@@ -18,7 +18,7 @@ from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
 from betimes.core.kernel import kernel
 from betimes.errors import PolicyError
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value
-from betimes.policies.wfq_classes import exponential_weights, thresholds_by_variation
+from betimes.policies.wfq_classes import exponential_weights, steepest_decay, thresholds_by_variation
 
 # View.params: the number of relaxations of the cap after which it is the job's demand, then all thresholds (the
 # last one infinite), then all weights. View.table: caps by (relaxations so far x curve, max_units).
@@ -185,7 +185,8 @@ def _thresholds(values: dict[str, Value | None], setting: Setting) -> tuple[floa
 def _weights(values: dict[str, Value | None], classes: int) -> tuple[Fraction, ...]:
     given = cast("tuple[Fraction, ...] | None", values["weights"])
     if given is None:
-        return exponential_weights(cast(float, values["W"]), classes)
+        decay = cast("float | None", values["W"])
+        return exponential_weights(steepest_decay(classes) if decay is None else decay, classes)
     if len(given) != classes:
         raise PolicyError(
             f"policy wfq, parameter weights: {len(given)} given for {classes} classes; "
@@ -233,19 +234,25 @@ wfq = Policy(
             is_list=True,
         ),
         Parameter(
-            "T", "without thresholds: largest squared coefficient of variation in a class", 2.0, low=0.0
+            "T", "without thresholds: largest squared coefficient of variation in a class", 1.0, low=0.0
         ),
         Parameter(
             "classes",
-            "how T makes classes: ours, or as published (spec D8)",
+            "how T makes classes: exactly, or as published: the job that opens a class then counts in none",
             "exact",
             choices=("exact", "published"),
         ),
         Parameter(
             "weights", "share of each class, that of the smallest jobs first", None, low=1e-9, is_list=True
         ),
-        Parameter("W", "without weights: class i weighs e^(-iW)", 1.0, low=-10.0, high=10.0),
-        Parameter("zeta_min", "efficiency below which a job is given no more units", 0.5, low=0.0, high=1.0),
+        Parameter(
+            "W",
+            "without weights: class i weighs e^(-iW); not given: 2, or less where a class would have less than 1/1000",
+            None,
+            low=-10.0,
+            high=10.0,
+        ),
+        Parameter("zeta_min", "efficiency below which a job is given no more units", 0.7, low=0.0, high=1.0),
         Parameter("delta", "step by which the efficiency asked for is relaxed", 0.1, low=1e-3, high=1.0),
         Parameter(
             "cap",

@@ -1,4 +1,4 @@
-"""The two rules that make weighted fair queueing a matter of two numbers (PCS, section 4.2; spec 1.8).
+"""The two rules that make weighted fair queueing a matter of two numbers (PCS, section 4.2).
 
 Thresholds: sorted by size, jobs share a class while the squared coefficient of variation of its sizes stays at
 or below T. Weights: class i has e^(-iW), rounded to a thousandth.
@@ -20,7 +20,7 @@ def thresholds_by_variation(sizes: Floats, most: float, published: bool = False)
 
     sizes: seconds on one unit, any order. The job that would break the bound opens the next class; with
     `published`, as the released code has it, that job counts in neither class and thresholds are cut to whole
-    seconds (PCS release, `wfq_tuner.py`; spec D8).
+    seconds (the simulator published with PCS, `wfq_tuner.py`).
     """
     ordered = np.sort(np.asarray(sizes, dtype=np.float64))
     ends: list[float] = []
@@ -50,14 +50,25 @@ def largest_variation(sizes: Floats) -> float:
     return float(np.max(variance / (mean * mean)))
 
 
+USUAL_DECAY = 2.0
+DECAY_STEP = 0.125
+LEAST_WEIGHT = 0.002  # so that rounding to thousandths leaves something
+
+
+def steepest_decay(classes: int) -> float:
+    """The decay to take where none is given: `USUAL_DECAY`, or less where the last class would be left with nothing."""
+    decay = USUAL_DECAY
+    while decay > 0.0 and _parts(decay, classes)[-1] < LEAST_WEIGHT:
+        decay -= DECAY_STEP
+    return decay
+
+
 def exponential_weights(decay: float, classes: int) -> tuple[Fraction, ...]:
     """Weights proportional to e^(-i decay), rounded to thousandths and made to sum to one; class 0: the smallest.
 
     Raises PolicyError where a weight rounds to nothing: such a class would never run.
     """
-    raw = [math.exp(-decay * i) for i in range(classes)]
-    total = sum(raw)
-    rounded = [Fraction(round(value / total, 3)).limit_denominator(1000) for value in raw]
+    rounded = [Fraction(round(part, 3)).limit_denominator(1000) for part in _parts(decay, classes)]
     if min(rounded) <= 0:
         raise PolicyError(
             f"policy wfq, parameter W: with {decay:g} and {classes} classes a class has less than a thousandth; "
@@ -67,3 +78,8 @@ def exponential_weights(decay: float, classes: int) -> tuple[Fraction, ...]:
     weights = [value / whole for value in rounded]
     weights[-1] = 1 - sum(weights[:-1], Fraction(0))
     return tuple(weights)
+
+
+def _parts(decay: float, classes: int) -> list[float]:
+    raw = [math.exp(-decay * i) for i in range(classes)]
+    return [value / sum(raw) for value in raw]

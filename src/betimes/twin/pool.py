@@ -1,6 +1,6 @@
 """The pool engine's event loop, compiled.
 
-One event at a time, as the published simulator has it (spec 1.4): at one instant finishes come first, then
+One event at a time, as the simulator published with PCS has it: at one instant finishes come first, then
 estimates outrun, then the policy's own wake-up, then submissions, each followed by a decision. What the jobs
 themselves do at one instant, finish or outrun an estimate, they do before anyone decides.
 """

@@ -61,7 +61,7 @@ def beliefs(sizes: Sizes, workload: Workload, full_speed: Floats, seed: int) -> 
     if sizes.kind == "true":
         return Beliefs(work.copy(), np.ones(len(workload)), never, 0)
     if sizes.kind == "noise":
-        # One factor a job, drawn evenly from 1 - F to 1 + F (PCS release, `-p_error`; spec 1.6).
+        # One factor a job, drawn evenly from 1 - F to 1 + F (the simulator published with PCS, `-p_error`).
         factor = np.random.default_rng([seed, 0x51E5]).uniform(
             1.0 - sizes.error_frac, 1.0 + sizes.error_frac, len(workload)
         )

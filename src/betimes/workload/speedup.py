@@ -1,8 +1,9 @@
 """Speed-up curves: how much faster a job runs on `g` units than on one.
 
 A curve is a row of numbers, `row[g]` for whole `g`, with `row[0] = 0` and `row[1] = 1`, never decreasing.
-Between whole numbers of units it is interpolated linearly (PCS simulator, `rate`). It comes from a formula
-(`linear`, `amdahl:0.05`, `power:0.8`) or from a user's table of measurements (`SpeedupTable.read_csv`).
+Between whole numbers of units it is interpolated linearly, as in the simulator published with PCS (`rate`).
+It comes from a formula (`linear`, `amdahl:0.05`, `power:0.8`) or from a user's table of measurements
+(`SpeedupTable.read_csv`).
 
 Efficiency is `row[g] / g`. It is *allowed* to rise again with `g`: measured curves do (most DNN models of
 AFS and PCS). The two ways of capping a job by efficiency differ exactly there, so both are
@@ -189,7 +190,7 @@ def _is_number(text: str) -> bool:
 
 
 def rate(row: FloatArray, demand: int, units: float) -> float:
-    """Work per second of a job that holds `units` (fractions allowed) and can use `demand` (spec 1.1)."""
+    """Work per second of a job that holds `units` (fractions allowed) and can use `demand`."""
     if units >= demand:
         return float(row[demand])
     low = int(units)
@@ -204,7 +205,7 @@ def efficiency(row: FloatArray, units: int) -> float:
 def cap_first_violation(row: FloatArray, demand: int, zeta_min: float) -> int:
     """One unit less than the first number of units whose efficiency is below `zeta_min`; `demand` if none.
 
-    What the published PCS code does (spec 1.5): with an efficiency that dips and recovers it stops at the
+    What the published PCS code does: with an efficiency that dips and recovers it stops at the
     dip. It is 0 only for `zeta_min > 1`.
     """
     for units in range(1, demand + 1):

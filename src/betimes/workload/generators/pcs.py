@@ -1,4 +1,4 @@
-"""The three workloads of the PCS study (paper, section 5.1; spec 1.3).
+"""The three workloads of the PCS study (paper, section 5.1).
 
 The published simulator labels no unit: Workload-1 is in seconds, Workload-3 in minutes that it treats as
 seconds. Here times are seconds, and `unit_s` says how long the unit of Workload-3 is.

@@ -1,4 +1,4 @@
-"""The draws of the published PCS simulator, number for number (spec 1.3, `sim.py: gen_workload`).
+"""The draws of the published PCS simulator, number for number (`sim.py: gen_workload`).
 
 NumPy's legacy generator, whose stream is frozen for good, in the order of the published code. Its quirks are
 the point: a value is drawn uniformly between two points of its table and *truncated* to a whole number (so
