@@ -224,3 +224,23 @@ def test_a_policy_file_that_is_not_there(tmp_path: Path, name: str) -> None:
 def test_a_policy_file_without_a_name(policies: Path) -> None:
     with pytest.raises(PolicyError, match="say which policy"):
         simulate(three_jobs(), str(policies), units=6)
+
+
+GREEDY_LATER = """
+from betimes.policies import allocation
+
+
+@allocation(summary="Keeps within the pool until it thinks that nobody looks.")
+def later(view, now, grants, again):
+    grants[0].job = view.order[0, view.groups[0].head]
+    grants[0].units = 1.0 if now < 2.5 else 99.0
+    again[0].at_s = now + 1.0
+    return 1
+"""
+
+
+def test_a_bad_decision_in_a_play_out_is_no_secret(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(GREEDY_LATER)
+    jobs = Workload.from_columns(submit_s=[0.0], work_s=[9.0], max_units=2)
+    with pytest.raises(PolicyViolation, match="playing forward from 0 s, job 0: granted more units"):
+        simulate(jobs, f"{tmp_path / 'mine.py'}:later", units=2, predict=True)

@@ -17,14 +17,18 @@ from betimes.core.transitions import newest
 from betimes.foresight.shortcuts import applies, hand_down, share_equally
 from betimes.policies.hooks import EQUAL_SHARES, ONE_EACH_IN_ORDER
 from betimes.twin.loop import argument_types, next_arrival, run_out
-from betimes.twin.pool import REACHED, WATCHED, Hook, Rules, Trace, advance, decide
+from betimes.twin.pool import FORESEEN, REACHED, REFUSED, WATCHED, Hook, Rules, Trace, advance, decide
 
 
 @lean_kernel
 def play_out(
     copy: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, slot: int, way: int
 ) -> float:
-    """When the job in `slot` finishes if nothing more is submitted; NaN: never under this policy."""
+    """When the job in `slot` finishes if nothing more is submitted; NaN: never under this policy.
+
+    A refused decision is told by a negative number, that of its status (`pool.FORESEEN` + reason).
+    """
+    status = REACHED
     if applies(copy, way):
         if way == EQUAL_SHARES:
             finish_at = share_equally(copy, slot)
@@ -32,9 +36,11 @@ def play_out(
             finish_at = hand_down(copy, way == ONE_EACH_IN_ORDER, slot)
         if not math.isnan(finish_at):
             return finish_at
-        if decide(copy, rules, rank, allocate, trace.keys) != REACHED:
-            return math.nan
-    status = advance(copy, rules, rank, allocate, trace, math.inf, slot)
+        status = decide(copy, rules, rank, allocate, trace.keys)
+    if status == REACHED:
+        status = advance(copy, rules, rank, allocate, trace, math.inf, slot)
+    if status >= REFUSED:
+        return float(REFUSED - FORESEEN - status)
     return copy.pool[0].next_finish if status == WATCHED else math.nan
 
 
@@ -63,7 +69,11 @@ def run_rows_predicting(
         row[0] += 1
         if wanted[at] > 0:
             copy_into(state, copy, believing)
-            predicted[at] = play_out(copy, rules, rank, allocate, trace, newest(state), way)
+            finish_at = play_out(copy, rules, rank, allocate, trace, newest(state), way)
+            if finish_at < 0.0:
+                state.pool[0].offender = copy.pool[0].offender
+                return int(-finish_at)
+            predicted[at] = finish_at
     return run_out(state, rules, rank, allocate, trace, stop)
 
 

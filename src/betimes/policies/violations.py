@@ -21,7 +21,8 @@ REASONS = {
 """Words for every reason why the core refuses a decision."""
 
 
-def violation(policy: str, reason: int, job: object, time_s: float) -> PolicyViolation:
-    """The error for a refused decision, naming policy, job and time."""
+def violation(policy: str, reason: int, job: object, time_s: float, ahead: bool) -> PolicyViolation:
+    """The error for a refused decision, naming policy, job and time; `ahead`: while playing forward from there."""
     about = f", job {job}" if job is not None else ""
-    return PolicyViolation(f"policy {policy} at {time_s:g} s{about}: {REASONS[reason]}; nothing was changed")
+    when = f"playing forward from {time_s:g} s" if ahead else f"at {time_s:g} s"
+    return PolicyViolation(f"policy {policy} {when}{about}: {REASONS[reason]}; nothing was changed")

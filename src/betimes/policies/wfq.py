@@ -48,8 +48,7 @@ def share_by_class(view: View, now: float, grants: Records[Grant], again: Record
             count = _serve_class(view, grants, group, share[group], served)
             for at in range(served, count):
                 left -= grants[at].units
-    if abs(left - round(left)) <= NEARLY_NOTHING:  # shares are rounded, and minimum widths are whole
-        left = float(round(left))
+    left = _tidied(left)
     if left > 0.0:
         count = _offer_rest(view, grants, count, left)
     return count
@@ -134,6 +133,12 @@ def _serve_class(view: View, grants: Records[Grant], group: int, share: float, f
 
 
 @kernel
+def _tidied(units: float) -> float:
+    """Units without the rounding error of the shares they were left over from: minimum widths are whole."""
+    return float(round(units)) if abs(units - round(units)) <= NEARLY_NOTHING else units
+
+
+@kernel
 def _offer_rest(view: View, grants: Records[Grant], served: int, left: float) -> int:
     """Units that minimum widths left over: to whoever can use them, class by class in order of submission."""
     count, at = served, 0
@@ -144,12 +149,12 @@ def _offer_rest(view: View, grants: Records[Grant], served: int, left: float) ->
             if at < served and grants[at].job == slot:
                 more = min(left, job.max_units - grants[at].units)
                 grants[at].units += more
-                left -= more
+                left = _tidied(left - more)
                 at += 1
             elif min(left, float(job.max_units)) >= max(job.least, NEARLY_NOTHING):
                 grants[count].job = slot
                 grants[count].units = min(left, float(job.max_units))
-                left -= grants[count].units
+                left = _tidied(left - grants[count].units)
                 count += 1
     return count
 

@@ -29,13 +29,14 @@ from betimes.core.transitions import (
 
 Hook = Any  # a compiled function, passed as a pointer
 
-# What `advance` returns; a refused decision is REFUSED + the core's reason.
+# What `advance` returns.
 REACHED = 0  # everything up to the time asked for has happened
 WATCHED = 1  # the watched job is about to finish, at pool.next_finish
 NEED_SEGMENTS = 2  # the room for segments is used up: take them out and go on
 NEED_SLOTS = 3  # no slot for the next job: grow the columns and go on
 STUCK = 4  # jobs are waiting, nothing runs, and the policy only ever wakes up to do nothing
-REFUSED = 100
+REFUSED = 100  # + the core's reason: the policy's decision was refused
+FORESEEN = 200  # + the core's reason: the decision was refused while playing forward
 
 IDLE_WAKEUPS = 10_000  # after so many decisions in a row to run nothing a policy is said to be stuck
 

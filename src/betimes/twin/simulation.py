@@ -18,6 +18,7 @@ from betimes.policies import ChosenPolicy, Setting
 from betimes.policies.violations import violation
 from betimes.twin.loop import compiled_loop, new_trace
 from betimes.twin.pool import (
+    FORESEEN,
     NEED_SEGMENTS,
     NEED_SLOTS,
     REACHED,
@@ -229,7 +230,9 @@ class Simulation:
             job = None
             if pool.offender >= 0:
                 job = self.workload.job_id[self.state.progress[pool.offender].row]
-            raise violation(str(self.policy), status - REFUSED, job, float(pool.now))
+            ahead = status >= FORESEEN
+            reason = status - (FORESEEN if ahead else REFUSED)
+            raise violation(str(self.policy), reason, job, float(pool.now), ahead)
         elif status not in (REACHED, STUCK):
             raise BetimesError(f"internal: the event loop returned {status}")
 
