@@ -70,7 +70,7 @@ def test_policies_are_listed_with_question_paper_and_parameters(betimes: Call) -
     for name in POLICIES:
         assert f"\n {name} " in table
     assert "zeta_min" in one
-    assert "default 0.5" in one
+    assert "default 0.7" in one
 
 
 def test_reproduce_prints_published_next_to_ours(betimes: Call, tmp_path: Path) -> None:

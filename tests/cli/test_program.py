@@ -107,6 +107,25 @@ def test_an_interruption_leaves_no_process_and_no_file(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("raised", "code"), [("KeyboardInterrupt", 130), ("SystemExit(143)", 143)])
+def test_an_interruption_inside_a_finaliser_is_not_lost(raised: str, code: int) -> None:
+    program = (
+        "import sys, time, betimes.cli.main as m\n"
+        "class Dying:\n"
+        f"    def __del__(self): raise {raised}\n"
+        "def run(*_, **__):\n"
+        "    Dying()\n"
+        "    time.sleep(30)\n"
+        "m.get_command = lambda _: type('Command', (), {'main': run})\n"
+        "sys.exit(m.main([]))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=20
+    )
+    assert done.returncode == code
+    assert done.stderr in ("betimes: interrupted\n", "")
+
+
 def test_a_worker_that_dies_is_reported(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import multiprocessing, os, signal\n"

@@ -20,6 +20,7 @@ FAILED, INTERRUPTED = 1, 130
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, 2 for bad input, 130 for Ctrl-C, 1 for anything else."""
     signal.signal(signal.SIGTERM, _end)
+    sys.unraisablehook = _again_if_lost
     try:
         code = get_command(app).main(arguments, prog_name="betimes", standalone_mode=False) or 0
         sys.stdout.flush()
@@ -72,6 +73,20 @@ def _without_reader() -> int:
 def _end(number: int, _: FrameType | None) -> None:
     """End as on Ctrl-C when asked to by a signal: workers are stopped and unfinished files removed."""
     sys.exit(128 + number)
+
+
+def _again_if_lost(lost: sys.UnraisableHookArgs) -> None:
+    """A signal that arrives inside a finaliser raises where Python can only ignore it: raise again a moment later."""
+    error = lost.exc_value
+    if not isinstance(error, KeyboardInterrupt | SystemExit):
+        sys.__unraisablehook__(lost)
+        return
+
+    def once_more(_: int, __: FrameType | None) -> None:
+        raise error
+
+    signal.signal(signal.SIGALRM, once_more)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
 
 
 if __name__ == "__main__":
