@@ -163,3 +163,12 @@ def test_a_file_wins_over_a_generator_of_its_name(
     assert betimes("trace", "info", "demo", "--json").json()["jobs"] == 40
     (tmp_path / "demo").unlink()
     assert betimes("trace", "info", "demo", "--json").json()["jobs"] == 2000
+
+
+def test_a_trace_is_not_converted_onto_itself(folder: Path, betimes: Call) -> None:
+    trace = folder / "own.csv"
+    trace.write_text("submit_s,run_s,max_units\n0,5,1\n", encoding="utf-8")
+    said = betimes("trace", "convert", trace, trace)
+    assert said.code == 2
+    assert "the trace itself" in said.err
+    assert trace.read_text(encoding="utf-8").startswith("submit_s,run_s")

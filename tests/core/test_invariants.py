@@ -107,7 +107,11 @@ def head_and_next(state: State) -> tuple[int, int]:
 
 
 def overfill(state: State) -> None:
-    state.pool[0].units = 1.0
+    state.pool[0].units -= 1.0
+    for number in range(len(state.groups)):  # what each can use of the pool has changed with it
+        line = state.order[number, state.groups[number].head : state.groups[number].tail]
+        widths = [min(float(state.jobs[int(slot)].max_units), state.pool[0].units) for slot in line]
+        state.groups[number].demand = sum(widths)
 
 
 def lose_half_a_unit(state: State) -> None:
@@ -202,8 +206,8 @@ def miscount_units(state: State) -> None:
     state.pool[0].used -= 1.0
 
 
-def miscount_wide_jobs(state: State) -> None:
-    state.pool[0].wide += 1
+def miscount_jobs_with_a_minimum(state: State) -> None:
+    state.pool[0].with_minimum += 1
 
 
 def share_a_number(state: State) -> None:
@@ -247,7 +251,7 @@ BREAKS: list[tuple[Callable[[State], None], str]] = [
     (start_without_units, "start"),
     (share_a_number, "submission"),
     (miscount_units, "used"),
-    (miscount_wide_jobs, "wide"),
+    (miscount_jobs_with_a_minimum, "wide"),
     (see_nobody, "contention"),
     (run_past_the_finish, "missed event"),
     (be_marked_by_the_future, "marks"),

@@ -41,7 +41,8 @@ class Model:
         slot = next(s for s in range(SLOTS) if all(s not in line for line in self.lines))
         job = self.state.jobs[slot]
         job.key, job.seq, job.group, job.max_units, job.units = key, self.submitted, group, most, 0.0
-        self.ranks[slot], self.demand[slot] = (key, self.submitted), most
+        self.ranks[slot] = (key, self.submitted)
+        self.demand[slot] = min(most, int(self.state.pool[0].units))
         self.submitted += 1
         self.lines[group] = sorted([*self.lines[group], slot], key=self.ranks.__getitem__)
         enter(self.state, slot)

@@ -77,4 +77,4 @@ def test_units_that_go_down_the_queue(
 @pytest.mark.parametrize("policy", ["srsf", "srtf", "las", "afs", "themis", "wfq"])
 def test_other_policies_are_always_asked(policy: str) -> None:
     declared = parse_policy(policy).policy
-    assert (declared.whole_way, declared.fractional_way) == (0, 0)
+    assert (declared.playout_whole, declared.playout_fractional) == (0, 0)

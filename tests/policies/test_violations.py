@@ -244,3 +244,78 @@ def test_a_bad_decision_in_a_play_out_is_no_secret(tmp_path: Path) -> None:
     jobs = Workload.from_columns(submit_s=[0.0], work_s=[9.0], max_units=2)
     with pytest.raises(PolicyViolation, match="playing forward from 0 s, job 0: granted more units"):
         simulate(jobs, f"{tmp_path / 'mine.py'}:later", units=2, predict=True)
+
+
+def test_ranks_are_asked_of_active_jobs_alone(tmp_path: Path) -> None:
+    """A policy that cannot bear to be asked about more jobs than there are."""
+    (tmp_path / "mine.py").write_text(
+        "from betimes.policies import priority\n"
+        "@priority(summary='')\n"
+        "def strict(view, now, chosen, key):\n"
+        "    for k in range(len(chosen)):\n"
+        "        if view.jobs[chosen[k]].submit_s > now or len(chosen) > view.pool[0].active:\n"
+        "            raise ValueError('not an active job')\n"
+        "        key[k] = view.jobs[chosen[k]].remaining_s\n"
+    )
+    jobs = Workload.from_columns(submit_s=[0.0, 1.0, 2.0, 30.0], work_s=[5.0, 3.0, 4.0, 1.0])
+    result = simulate(jobs, f"{tmp_path / 'mine.py'}:strict", units=1, predict=True)
+    assert result.jobs.finish_s.tolist() == [8.0, 4.0, 12.0, 31.0]
+
+
+def test_a_policy_that_wakes_up_without_end_can_be_interrupted(tmp_path: Path) -> None:
+    """Events are handed out in portions, so that a signal is seen between two of them."""
+    (tmp_path / "mine.py").write_text(
+        "from betimes.policies import allocation, greedy\n"
+        "@allocation(summary='')\n"
+        "def restless(view, now, grants, again):\n"
+        "    again[0].at_s = now + 1e-9\n"
+        "    return greedy(view, now, grants, again)\n"
+    )
+    jobs = Workload.from_columns(submit_s=[0.0], work_s=[30.0])
+    seen: list[int] = []
+
+    def look(done: int) -> None:
+        seen.append(done)
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        simulate(jobs, f"{tmp_path / 'mine.py'}:restless", units=1, progress=look)
+
+
+def test_a_parameter_that_must_be_given(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from betimes.policies import Parameter, priority\n"
+        "@priority(summary='', parameters=(Parameter('width', 'without default'),))\n"
+        "def needs(view, now, chosen, key):\n"
+        "    for k in range(len(chosen)):\n"
+        "        key[k] = view.params[0]\n"
+    )
+    with pytest.raises(PolicyError, match="parameter width: needs a number"):
+        simulate(three_jobs(), f"{tmp_path / 'mine.py'}:needs", units=6)
+
+
+@pytest.mark.parametrize("number", ["1e400", "1e999999999", "nan", "1/0", "1/1e400"])
+def test_numbers_beyond_reason(number: str) -> None:
+    with pytest.raises(PolicyError, match="lease"):
+        simulate(three_jobs(), f"themis:lease={number}", units=6)
+
+
+def test_an_edit_below_the_folder_is_seen(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    helper = tmp_path / "sub" / "signs.py"
+    helper.write_text("from betimes.policies import kernel\n@kernel\ndef sign():\n    return 1.0\n")
+    (tmp_path / "mine.py").write_text(
+        "from betimes.policies import priority\n"
+        "from sub.signs import sign\n"
+        "@priority(summary='')\n"
+        "def signed(view, now, chosen, key):\n"
+        "    for k in range(len(chosen)):\n"
+        "        key[k] = sign() * view.jobs[chosen[k]].size_s\n"
+    )
+    jobs = Workload.from_columns(submit_s=[0.0, 0.0], work_s=[4.0, 8.0])
+    finishes = []
+    for sign in ("1.0", "-1.0"):
+        helper.write_text(helper.read_text().replace("return 1.0", f"return {sign}"))
+        finishes.append(simulate(jobs, f"{tmp_path / 'mine.py'}:signed", units=1).jobs.finish_s.tolist())
+    assert finishes == [[4.0, 12.0], [12.0, 8.0]]

@@ -16,6 +16,6 @@ class Las(Policy):
         return serve_in_order(by_service, cluster.units)
 
     def wake_after(self, cluster):
-        if any(job.grant < job.max_units for job in cluster.active):
+        if any(job.grant < min(job.max_units, cluster.units) for job in cluster.active):
             return self.period
         return None

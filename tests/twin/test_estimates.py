@@ -53,10 +53,15 @@ def test_jobs_without_an_estimate_have_the_median() -> None:
     assert "estimate" in told[0]
 
 
-@pytest.mark.parametrize("sizes", ["estimate", "last-two"])
-def test_no_job_has_an_estimate(sizes: str) -> None:
+def test_no_job_has_an_estimate() -> None:
     with pytest.raises(InputError, match=r"no job of .* has an estimate"):
-        believed_s(one_after_the_other([1] * 5, [math.nan] * 5), sizes)
+        believed_s(one_after_the_other([1] * 5, [math.nan] * 5), "estimate")
+
+
+def test_history_needs_no_estimates() -> None:
+    """An hour is believed of a user's first job, and then what the last two have shown."""
+    jobs = one_after_the_other([1] * 5, [math.nan] * 5)
+    assert believed_s(jobs, "last-two") == [3600.0, 4.0, 6.0, 7.0, 6.0]
 
 
 @pytest.mark.parametrize(

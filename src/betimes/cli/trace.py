@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from betimes.cli import options
+from betimes.errors import InputError
 
 if TYPE_CHECKING:
     from betimes.workload import Workload
@@ -60,6 +62,8 @@ def convert(
     """Write a trace in Betimes's own format, which keeps everything and reads fastest."""
     from betimes.cli.sources import read
 
+    if Path(file).is_file() and Path(out).is_file() and Path(file).samefile(out):
+        raise InputError(f"{out}: that is the trace itself; name another file for the copy")
     _write(file, read(file, None, 0, form, on_bad_rows), out, jobs, as_json)
 
 

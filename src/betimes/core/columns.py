@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+UNLIMITED = 1 << 62  # events
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 R = TypeVar("R")
@@ -99,7 +100,7 @@ class Group:
 
     head: int  # the group's jobs are order[g, head:tail]
     tail: int
-    demand: float  # sum of their max_units
+    demand: float  # sum of what each can use of the pool
 
 
 class Pool:
@@ -120,7 +121,8 @@ class Pool:
     outrunner: int  # slot of the job that outruns its estimate then, -1: none
     active: int  # jobs submitted and not finished
     holders: int  # length of `State.holders`
-    wide: int  # active jobs that need more than one unit
+    with_minimum: int  # active jobs that need more than one unit
+    budget: int  # events that may still happen before the loop lets its caller look at the keyboard
     used: float  # units held by all
     submitted: int  # jobs so far; the next job's `seq`
     free: int  # length of the stack `State.free`
@@ -207,6 +209,7 @@ def new_state(
     pool.wakeup = pool.next_finish = pool.next_outrun = math.inf
     pool.finisher = pool.outrunner = pool.offender = -1
     pool.free = slots
+    pool.budget = UNLIMITED
     return State(
         jobs=blank(Job, slots),
         groups=blank(Group, groups),

@@ -115,7 +115,10 @@ def _check_order(seen: _Seen) -> None:
             if not before < (job.key, job.seq):
                 raise seen.broken("order", slot, f"ranks {(job.key, job.seq)}, behind {before}")
             placed.add(slot)
-            demand, before = demand + job.max_units, (job.key, job.seq)
+            demand, before = (
+                demand + min(float(job.max_units), float(state.pool[0].units)),
+                (job.key, job.seq),
+            )
         if demand != group.demand:
             raise _broken("demand", f"group {number} wants {demand} units and notes {group.demand:g}")
     for slot in seen.jobs:
@@ -236,8 +239,8 @@ def _check_counts(seen: _Seen) -> None:
         raise _broken("submission", "two jobs have the same number")
     if not pool.active <= pool.submitted <= pool.events:
         raise _broken("counts", f"{pool.active} active, {pool.submitted} submitted, {pool.events} events")
-    if pool.wide != sum(job.min_units > 1 for job in jobs.values()):
-        raise _broken("wide", f"{pool.wide} jobs are said to need more than one unit")
+    if pool.with_minimum != sum(job.min_units > 1 for job in jobs.values()):
+        raise _broken("wide", f"{pool.with_minimum} jobs are said to need more than one unit")
     if not 0 <= pool.segments <= len(seen.state.segments):
         raise _broken("segments", f"{pool.segments} in room for {len(seen.state.segments)}")
     for slot, job in jobs.items():

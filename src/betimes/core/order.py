@@ -57,7 +57,7 @@ def enter(state: State, job: int) -> None:
     line[place] = job
     group.head = head
     group.tail = tail
-    group.demand += jobs[job].max_units
+    group.demand += min(float(jobs[job].max_units), state.pool[0].units)
 
 
 @lean_kernel
@@ -77,7 +77,7 @@ def leave(state: State, job: int) -> None:
         for other in range(place, tail - 1):
             line[other] = line[other + 1]
         group.tail = tail - 1
-    group.demand -= state.jobs[job].max_units
+    group.demand -= min(float(state.jobs[job].max_units), state.pool[0].units)
 
 
 @lean_kernel

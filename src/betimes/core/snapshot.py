@@ -37,7 +37,7 @@ def copy_into(state: State, copy: State, believing: bool) -> None:
 def _take_belief_for_truth(state: State, copy: State, slot: int) -> None:
     now = state.pool[0].now
     job, progress = copy.jobs[slot], copy.progress[slot]
-    left = max(believed_left(state, slot, now), SMALLEST_BELIEF_S)
+    left = max(believed_left(state, slot, now), min(SMALLEST_BELIEF_S, state.jobs[slot].size_s))
     progress.work_left = left
     progress.believed_left = left
     progress.believed_per_work = 1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import Floats, State
+from betimes.core.columns import Floats, State, View
 from betimes.core.estimates import doubled
 from betimes.core.kernel import lean_kernel
 from betimes.core.order import leave
@@ -16,7 +16,7 @@ from betimes.core.order import leave
 # Why a decision is refused; `policies.violations` has the words.
 ACCEPTED = 0
 TOO_MANY_UNITS = 1
-NOT_A_NUMBER = 2
+NOT_POSITIVE = 2
 BELOW_MINIMUM = 3
 ABOVE_MAXIMUM = 4
 NOT_WHOLE = 5
@@ -28,6 +28,12 @@ BAD_KEY = 10
 BAD_COUNT = 11
 
 SLACK_FRAC = 1e-9  # of the pool: sums of fractional grants are rounded
+
+
+@lean_kernel
+def view_of(state: State) -> View:
+    """What a policy may read of the state."""
+    return View(state.jobs, state.groups, state.order, state.pool, state.speedup, state.params, state.table)
 
 
 @lean_kernel
@@ -58,7 +64,7 @@ def submit(
     sample_contention(state)
     pool.active += 1
     if min_units > 1:
-        pool.wide += 1
+        pool.with_minimum += 1
     job.seq = pool.submitted
     pool.submitted += 1
     job.min_units = min_units
@@ -199,7 +205,7 @@ def finish(state: State, slot: int, now: float) -> None:
     leave(state, slot)
     pool.active -= 1
     if job.min_units > 1:
-        pool.wide -= 1
+        pool.with_minimum -= 1
     state.free[pool.free] = slot
     pool.free += 1
     for at in range(pool.holders):
@@ -211,7 +217,10 @@ def finish(state: State, slot: int, now: float) -> None:
 
 @lean_kernel
 def check_grants(state: State, count: int) -> int:
-    """Whether grants[:count] may be applied: ACCEPTED, or why not, with the job in `offender`."""
+    """Whether grants[:count] may be applied: ACCEPTED, or why not, with the job in `offender`.
+
+    Writes marks and sums that mean something only to the decision at hand.
+    """
     pool = state.pool[0]
     stamp = pool.stamp + 1
     total, kept = 0.0, 0
@@ -230,7 +239,7 @@ def check_grants(state: State, count: int) -> int:
             return NAMED_TWICE
         progress.mark = stamp
         if not units > 0.0:
-            return NOT_A_NUMBER
+            return NOT_POSITIVE
         if units < job.least:
             return BELOW_MINIMUM
         if units > job.max_units:

@@ -19,6 +19,8 @@ from betimes.policies.hooks import EQUAL_SHARES, ONE_EACH_IN_ORDER
 from betimes.twin.loop import argument_types, next_arrival, run_out
 from betimes.twin.pool import FORESEEN, REACHED, REFUSED, WATCHED, Hook, Rules, Trace, advance, decide
 
+MOST_EVENTS = 50_000_000  # of a play-out: a policy that decides so often and does not finish a job never will
+
 
 @lean_kernel
 def play_out(
@@ -38,6 +40,7 @@ def play_out(
             return finish_at
         status = decide(copy, rules, rank, allocate, trace.keys)
     if status == REACHED:
+        copy.pool[0].budget = MOST_EVENTS
         status = advance(copy, rules, rank, allocate, trace, math.inf, slot)
     if status >= REFUSED:
         return float(REFUSED - FORESEEN - status)

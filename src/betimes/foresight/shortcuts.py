@@ -20,11 +20,16 @@ def applies(copy: State, way: int) -> bool:
     """Whether the play-out can go `way` from here: jobs without minimum widths, and an overload where needed."""
     pool = copy.pool[0]
     if way == IN_ORDER:
-        return pool.wide == 0
+        return pool.with_minimum == 0
     if way == ONE_EACH_IN_ORDER:
-        return pool.wide == 0 and pool.fractional == 0 and pool.active >= pool.units
+        return pool.with_minimum == 0 and pool.fractional == 0 and pool.active >= pool.units
     if way == EQUAL_SHARES:
-        return pool.wide == 0 and pool.fractional == 1 and pool.active > pool.units and pool.restart_s == 0.0
+        return (
+            pool.with_minimum == 0
+            and pool.fractional == 1
+            and pool.active > pool.units
+            and pool.restart_s == 0.0
+        )
     return False
 
 
@@ -150,7 +155,7 @@ def _leave_behind(copy: State, slot: int) -> float:
     job.units = 0.0
     copy.progress[slot].mark = -1
     pool.active -= 1
-    copy.groups[0].demand -= job.max_units
+    copy.groups[0].demand -= min(float(job.max_units), pool.units)
     return units
 
 
@@ -198,7 +203,7 @@ def _sink(progress: Records[Progress], heap: Ints, size: int, slot: int) -> None
 
 @lean_kernel
 def _sort_by_work(progress: Records[Progress], line: Ints, head: int, tail: int) -> None:
-    """Heap sort of line[head:tail] by work left, ties to the earlier place's submission, smallest first."""
+    """Heap sort of line[head:tail] by work left, smallest first."""
     size = tail - head
     for start in range(size // 2 - 1, -1, -1):
         _sift(progress, line, head, start, size)

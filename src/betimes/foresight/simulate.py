@@ -59,11 +59,17 @@ def simulate(
                 f"{workload.name}: the trace does not say how large its machine is; give --units N"
             )
         units = workload.machine_units
-    fitted = fit(workload, units, on_wide)
+    if units != int(units):
+        raise InputError(f"--units {units}: a whole number")
+    fitted = fit(workload, int(units), on_wide)
     if fitted.clipped:
-        told(f"{_jobs(fitted.clipped)} wider than {units} units: clipped to that width")
+        told(f"{_jobs(fitted.clipped)} with a minimum of more than {units} units: clipped to them")
     if fitted.dropped.any():
-        told(f"{_jobs(int(fitted.dropped.sum()))} wider than {units} units: refused")
+        told(
+            f"{_jobs(int(fitted.dropped.sum()))} with a minimum of more than {units} units: left out (refused)"
+        )
+    if seed < 0:
+        raise InputError(f"--seed {seed}: a whole number of 0 or more")
     choice = sizes if isinstance(sizes, Sizes) else parse_sizes(sizes)
     started = time.perf_counter()
     compiled_loop()
@@ -84,7 +90,7 @@ def simulate(
     if run.unknown_curves:
         told(unknown_curves_warning(run.unknown_curves, curves))
     if run.without_estimate:
-        told(f"{_jobs(run.without_estimate)} without an estimate: the median of the others' was assumed")
+        told(f"{_jobs(run.without_estimate)} without an estimate: {run.assumed_s:g} s was assumed")
     if predict:
         run.run(predicting(run, _drawn(len(run.workload), predict_sample, seed)), progress)
     else:
@@ -106,7 +112,7 @@ def predicting(run: Simulation, wanted: Ints, shortcuts: bool = True) -> Callabl
     kernel = compiled_prediction()
     believing = run.sizes.kind != "true"
     policy = run.policy.policy
-    way = policy.fractional_way if run.fractional else policy.whole_way
+    way = policy.playout_fractional if run.fractional else policy.playout_whole
     if not shortcuts:
         way = ASK
     copy = room_to_play(run.state)
@@ -152,7 +158,6 @@ def _with_refused(result: Result, workload: Workload, dropped: np.ndarray[Any, A
             columns[name][kept] = values
     columns["units_s"][dropped] = 0.0
     columns["restart_s"][dropped] = 0.0
-    columns["run_alone_s"][dropped] = workload.work_s[dropped] / workload.max_units[dropped]
     columns["state"][dropped] = JobState.REFUSED
     segments = result.segments
     if segments is not None:

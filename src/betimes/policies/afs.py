@@ -16,7 +16,7 @@ from betimes.core.transitions import speed
 from betimes.policies.hooks import Policy, Prepared, Setting, Value
 
 SMALL_S = 1e-7  # the published code's guard against a division by zero
-ONE_EACH_FIRST = 0  # cell of params: whether everybody gets one unit before anybody gets a second
+NEVER_DOUBLES = 0  # cell of params: whether no further unit more than doubles any job's pace
 
 
 @kernel
@@ -37,9 +37,15 @@ def pace(view: View, slot: int, units: float) -> float:
 def one_by_one(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Give the units out one by one."""
     active = view.groups[0].tail - view.groups[0].head
-    if view.params[ONE_EACH_FIRST] > 0.0 and active >= view.pool[0].units:
+    if _one_each_first(view) and active >= view.pool[0].units:
         return _one_each(view, grants)
     return _scan(view, grants, active)
+
+
+@kernel
+def _one_each_first(view: View) -> bool:
+    """Whether everybody gets one unit before anybody gets a second."""
+    return view.params[NEVER_DOUBLES] > 0.0 and view.pool[0].with_minimum == 0
 
 
 @kernel
@@ -64,15 +70,13 @@ def _one_each(view: View, grants: Records[Grant]) -> int:
 @kernel
 def _scan(view: View, grants: Records[Grant], active: int) -> int:
     line, head, left = view.order[0], view.groups[0].head, view.pool[0].units
-    # In order of submission, whatever the queue's own order.
-    crowd = np.empty(active, dtype=np.int64)
+    seq = np.empty(active, dtype=np.int64)
     for at in range(active):
-        slot = line[head + at]
-        other = at
-        while other > 0 and view.jobs[crowd[other - 1]].seq > view.jobs[slot].seq:
-            crowd[other] = crowd[other - 1]
-            other -= 1
-        crowd[other] = slot
+        seq[at] = view.jobs[line[head + at]].seq
+    crowd = line[head : head + active][
+        np.argsort(seq)
+    ]  # in order of submission, whatever the queue's own order
+    one_each = _one_each_first(view)
     units = np.zeros(active)
     here = np.zeros(active)  # pace on what the job has
     there = np.zeros(active)  # pace after its next step
@@ -81,7 +85,7 @@ def _scan(view: View, grants: Records[Grant], active: int) -> int:
         slot = crowd[at]
         step[at] = view.jobs[slot].min_units
         there[at] = pace(view, slot, step[at])
-        if view.params[ONE_EACH_FIRST] > 0.0:
+        if one_each:
             units[at] = 1.0
             left -= 1.0
             here[at] = there[at]
@@ -134,7 +138,7 @@ def _preferred(candidate: int, other: int, here: Floats, there: Floats) -> int:
 def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:
     """Where no further unit more than doubles a job's pace, a job without units beats any job that has some."""
     never_doubles = bool(np.all(setting.speedup[:, 2:] <= 2.0 * setting.speedup[:, 1:-1]))
-    return Prepared(np.array([float(never_doubles and setting.largest_minimum <= 1)]))
+    return Prepared(np.array([float(never_doubles)]))
 
 
 afs = Policy(

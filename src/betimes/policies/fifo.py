@@ -6,10 +6,10 @@ from betimes.policies.hooks import IN_ORDER, Policy
 
 fifo = Policy(
     name="fifo",
-    summary="In order of submission, each job as wide as it can be.",
+    summary="In order of submission, each job as wide as it can be; those behind fill gaps until it can be wider.",
     question="Which order is perfectly predictable?",
     paper="PCS (OSDI 2024), section 2.1",
     reads_progress=False,
-    whole_way=IN_ORDER,
-    fractional_way=IN_ORDER,
+    playout_whole=IN_ORDER,
+    playout_fractional=IN_ORDER,
 )

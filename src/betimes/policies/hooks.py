@@ -2,7 +2,7 @@
 
 ``rank(view, now, chosen, key)``
     writes into key[k] the rank of the job in slot chosen[k]; the smaller goes first. The rank of a job that
-    holds nothing must not change while it waits: the engine asks again only about jobs that hold units.
+    holds nothing must not change while it waits: the engine does not ask again about jobs behind the last holder.
     Without this hook jobs rank by submission.
 ``classify(view, slot)``
     returns the group (0, 1, ...) of the job that has just been submitted. Without it there is one group.
@@ -35,6 +35,7 @@ from betimes.core.kernel import (
     lean_kernel,
     type_of,
 )
+from betimes.core.transitions import view_of
 from betimes.errors import PolicyError
 
 # What a play-out may rely on, so that it need not ask the policy at every finish (`foresight.shortcuts`).
@@ -66,8 +67,7 @@ class Setting:
     units: float
     fractional: bool
     speedup: Floats  # (curves, widest + 1)
-    sizes: Floats  # seconds on one unit, one a job of the workload
-    largest_minimum: int  # of the jobs' min_units
+    sizes: Floats  # as believed, seconds on one unit, one a job of the workload
     restart_s: float
 
     def check_period(self, policy: str, parameter: str, period_s: float) -> None:
@@ -101,8 +101,8 @@ class Policy:
     classify: Any = None
     allocate: Any = None
     reads_progress: bool = True
-    whole_way: int = ASK  # in whole units
-    fractional_way: int = ASK
+    playout_whole: int = ASK  # in whole units
+    playout_fractional: int = ASK
     prepare: Callable[[dict[str, Value | None], Setting], Prepared] | None = None
     unproven: Path | None = (
         None  # the file to leave behind once a user's policy has come through a simulation
@@ -112,7 +112,14 @@ class Policy:
         """The hooks' parameters for one simulation; by default the numbers in the order declared."""
         if self.prepare is not None:
             return self.prepare(values, setting)
-        numbers = [float(values[p.name]) for p in self.parameters]  # type: ignore[arg-type]
+        numbers: list[float] = []
+        for parameter in self.parameters:
+            value = values[parameter.name]
+            if not isinstance(value, float):
+                raise PolicyError(
+                    f"policy {self.name}, parameter {parameter.name}: needs a number, as in {parameter.name}=1"
+                )
+            numbers.append(value)
         return Prepared(np.array(numbers or [0.0], dtype=np.float64))
 
     def hooks(self) -> tuple[Any, Any, Any]:
@@ -182,7 +189,7 @@ def _signatures() -> tuple[Any, Any, Any]:
     from numba import float64, int64, void
 
     s = empty_pool()
-    view = type_of(View(s.jobs, s.groups, s.order, s.pool, s.speedup, s.params, s.table))
+    view = type_of(view_of(s))
     return (
         void(view, float64, int64[::1], float64[::1]),
         int64(view, int64),

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
-from betimes.core.kernel import BOUNDSCHECK, cache_root, compiling_into, hash_sources, kernel_sources
+from betimes.core.kernel import (
+    BOUNDSCHECK,
+    INTERPRETED,
+    cache_root,
+    compiling_into,
+    hash_sources,
+    kernel_sources,
+)
 from betimes.errors import PolicyError
 from betimes.policies.hooks import Policy
 
@@ -19,17 +29,17 @@ _BESIDE: set[str] = set()
 def load_policy(path: str, name: str) -> Policy:
     """The policy `name` in the Python file `path`.
 
-    Its compiled code is kept apart, under a hash of all Python files beside it, so that an edit anywhere there
-    is seen. Until it has come through one simulation, its indices are checked: a mistake is then an error that
-    names the policy, and not a crash. Raises PolicyError: no such file, no such name, or whatever the file
-    itself raises.
+    Its compiled code is kept apart, under a hash of the Python files beside it and of those that it imports from
+    below, so that an edit of any is seen. Until it has come through one simulation, its indices are checked: a
+    mistake is then an error that names the policy, and not a crash. Raises PolicyError: no such file, no such
+    name, or whatever the file itself raises.
     """
     file = Path(path).expanduser().resolve()
     if not file.is_file():
         raise PolicyError(f"policy file {path}: there is no such file")
     if not name:
         raise PolicyError(f"policy file {path}: say which policy, as in {path}:shortest_first")
-    code = hash_sources([*kernel_sources(), *sorted(file.parent.glob("*.py"))], str(file))
+    code = hash_sources([*kernel_sources(), *_sources_of(file)], str(file))
     proven = cache_root() / f"user-{code}" / f"{name}.proven"
     checked = BOUNDSCHECK or not proven.exists()
     module = _execute(path, file, f"betimes_user_{code}_{int(checked)}", checked, proven.parent)
@@ -39,6 +49,49 @@ def load_policy(path: str, name: str) -> Policy:
         has = f"it has {', '.join(found)}" if found else "decorate a function with @priority or @allocation"
         raise PolicyError(f"policy file {path}: {name!r} is not a policy; {has}")
     return replace(policy, unproven=proven) if checked else policy
+
+
+def mark_proven(policy: Policy) -> None:
+    """A user's policy has come through a simulation with its indices checked: from now on they need not be."""
+    if policy.unproven is None or INTERPRETED:
+        return
+    with suppress(OSError):  # a cache that cannot be written costs time, and nothing else
+        policy.unproven.parent.mkdir(parents=True, exist_ok=True)
+        policy.unproven.touch()
+
+
+def _sources_of(file: Path) -> list[Path]:
+    """The Python files beside `file`, and those below its folder that it imports, directly or not."""
+    folder = file.parent
+    found, new = set(folder.glob("*.py")), [file]
+    while new:
+        source = new.pop()
+        for name, base in _imports(source, folder):
+            for path in (base.joinpath(*name).with_suffix(".py"), base.joinpath(*name, "__init__.py")):
+                if path.is_file() and path not in found:
+                    found.add(path)
+                    new.append(path)
+    return sorted(found)
+
+
+def _imports(source: Path, folder: Path) -> Iterator[tuple[list[str], Path]]:
+    """Dotted names that a file may import, each with the folder from which to look for it."""
+    try:
+        tree = ast.parse(source.read_bytes())
+    except (SyntaxError, ValueError):
+        return  # executing it will say what is wrong
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names, base = [alias.name for alias in node.names], folder
+        elif isinstance(node, ast.ImportFrom):
+            base = source.parents[node.level - 1] if node.level else folder
+            start = [node.module] if node.module else []
+            names = [".".join([*start, *rest]) for rest in ([], *([alias.name] for alias in node.names))]
+        else:
+            continue
+        for name in filter(None, names):
+            parts = name.split(".")
+            yield from ((parts[:count], base) for count in range(1, len(parts) + 1))
 
 
 def _execute(path: str, file: Path, module_name: str, checked: bool, cache: Path) -> ModuleType:
@@ -71,4 +124,4 @@ def _execute(path: str, file: Path, module_name: str, checked: bool, cache: Path
 
 def _lies_in(folder: Path, module: ModuleType) -> bool:
     source = getattr(module, "__file__", None)
-    return source is not None and Path(source).parent == folder
+    return source is not None and Path(source).is_relative_to(folder)

@@ -12,13 +12,10 @@ from betimes.policies.hooks import EQUAL_SHARES, ONE_EACH_IN_ORDER, Policy
 @lean_kernel
 def share(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Raise everybody's share together until the units are used up, each job no further than it can use."""
-    if view.pool[0].fractional == 1:
-        count, left = fill(view, grants)
-    else:
-        count, left = fill_whole(view, grants)
-    if left > 0.0:
-        count = _offer_rest(view, grants, count, left)
-    return count
+    if view.pool[0].fractional == 0:
+        return fill_whole(view, grants)
+    count, left = fill(view, grants)
+    return _offer_rest(view, grants, count, left) if left > 0.0 else count
 
 
 @lean_kernel
@@ -76,7 +73,7 @@ def common_level(view: View, grants: Records[Grant], sharing: int) -> float:
 
 
 @lean_kernel
-def fill_whole(view: View, grants: Records[Grant]) -> tuple[int, float]:
+def fill_whole(view: View, grants: Records[Grant]) -> int:
     """The same in whole units: rounds of one more unit each in order of submission."""
     left, count = view.pool[0].units, 0
     for place in range(view.groups[0].head, view.groups[0].tail):
@@ -112,7 +109,7 @@ def fill_whole(view: View, grants: Records[Grant]) -> tuple[int, float]:
                 rise = 1.0 if one_by_one else step
                 grants[at].units += rise
                 left -= rise
-    return count, left
+    return count
 
 
 @lean_kernel
@@ -145,6 +142,6 @@ max_min = Policy(
     paper="PCS (OSDI 2024), section 2.1 (fair share)",
     allocate=share,
     reads_progress=False,
-    whole_way=ONE_EACH_IN_ORDER,
-    fractional_way=EQUAL_SHARES,
+    playout_whole=ONE_EACH_IN_ORDER,
+    playout_fractional=EQUAL_SHARES,
 )

@@ -16,6 +16,8 @@ from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value
 from betimes.policies.loading import load_policy
 from betimes.policies.registry import POLICIES
 
+LARGEST = 1e18  # of any number in a specification
+
 
 @dataclass(frozen=True)
 class ChosenPolicy:
@@ -25,6 +27,11 @@ class ChosenPolicy:
     values: dict[str, Value | None]
     given: tuple[str, ...]
     source: str  # the name as given: a published policy's, or FILE.py:NAME
+
+    @property
+    def is_users(self) -> bool:
+        """Whether the policy comes from a user's file."""
+        return self.source != self.policy.name or self.policy.name not in POLICIES
 
     def __str__(self) -> str:
         """The specification again, with the parameters that were given, in the order declared."""
@@ -103,9 +110,11 @@ def _value(source: str, parameter: Parameter, text: str) -> Value:
 
 def _number(where: str, text: str) -> Fraction:
     try:
+        if not all(abs(float(part)) < LARGEST for part in text.split("/")):
+            raise ValueError
         number = Fraction(text.strip())
     except (ValueError, ZeroDivisionError):
-        raise PolicyError(f"{where}: {text!r} is not a number or a fraction") from None
+        raise PolicyError(f"{where}: {text!r} is not a number or a fraction of numbers below 1e18") from None
     return number
 
 

@@ -39,7 +39,7 @@ def auction(view: View, now: float, grants: Records[Grant], again: Records[Again
     if view.groups[0].demand <= left:
         for at in range(waiting):
             grants[at].job = line[head + at]
-            grants[at].units = view.jobs[line[head + at]].max_units
+            grants[at].units = min(left, float(view.jobs[line[head + at]].max_units))
         again[0].period_s = view.params[LEASE_S]  # nothing can change until a job is submitted or finishes
         return waiting
     # By number in order of submission: what each job's rho is with all it can use, the worst on top of a heap;

@@ -7,7 +7,7 @@ from betimes.errors import PolicyViolation
 
 REASONS = {
     transitions.TOO_MANY_UNITS: "granted more units than the pool has",
-    transitions.NOT_A_NUMBER: "granted a number of units that is not positive",
+    transitions.NOT_POSITIVE: "granted a number of units that is not positive",
     transitions.BELOW_MINIMUM: "granted fewer units than the job's minimum",
     transitions.ABOVE_MAXIMUM: "granted more units than the job can use",
     transitions.NOT_WHOLE: "granted a fraction of a unit in a pool of whole units",

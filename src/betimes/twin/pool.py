@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from betimes.core.columns import Floats, Records, State, View
+from betimes.core.columns import Floats, Records, State
 from betimes.core.kernel import lean_kernel
 from betimes.core.order import enter, reach, reorder
 from betimes.core.transitions import (
@@ -25,6 +25,7 @@ from betimes.core.transitions import (
     refresh,
     sample_contention,
     submit,
+    view_of,
 )
 
 Hook = Any  # a compiled function, passed as a pointer
@@ -34,6 +35,7 @@ REACHED = 0  # everything up to the time asked for has happened
 WATCHED = 1  # the watched job is about to finish, at pool.next_finish
 NEED_SEGMENTS = 2  # the room for segments is used up: take them out and go on
 NEED_SLOTS = 3  # no slot for the next job: grow the columns and go on
+PAUSED = 5  # the budget of events is used up: go on
 STUCK = 4  # jobs are waiting, nothing runs, and the policy only ever wakes up to do nothing
 REFUSED = 100  # + the core's reason: the policy's decision was refused
 FORESEEN = 200  # + the core's reason: the decision was refused while playing forward
@@ -100,7 +102,7 @@ def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats)
         pool.wakeup = math.inf
         find_next(state)
         return REACHED
-    view = View(state.jobs, state.groups, state.order, state.pool, state.speedup, state.params, state.table)
+    view = view_of(state)
     if rules.reads_progress:
         refresh(state)
     if rules.ranked:
@@ -143,6 +145,9 @@ def advance(
         at = min(pool.next_finish, pool.next_outrun, pool.wakeup)
         if at > until or at == math.inf:
             return REACHED
+        if pool.budget <= 0:
+            return PAUSED
+        pool.budget -= 1
         if len(state.segments) > 0 and pool.segments + 2 * pool.holders > len(state.segments):
             return NEED_SEGMENTS
         if at == pool.next_finish:
@@ -195,15 +200,16 @@ def arrive(
         _belief(state.speedup, trace, row, rules.learns),
         arrival.believed_per_work,
     )
-    view = View(state.jobs, state.groups, state.order, state.pool, state.speedup, state.params, state.table)
+    view = view_of(state)
     group = classify(view, slot)
     if group < 0 or group >= len(state.groups):
         state.pool[0].offender = slot
         return REFUSED + BAD_GROUP
     state.jobs[slot].group = group
     if rules.ranked:
-        state.holders[state.pool[0].holders] = slot  # a place that nobody looks at, for a list of one
-        rank(view, arrival.submit_s, state.holders[state.pool[0].holders :], trace.keys)
+        place = state.pool[0].holders
+        state.holders[place] = slot  # where nobody looks: a list of one
+        rank(view, arrival.submit_s, state.holders[place : place + 1], trace.keys)
         if math.isnan(trace.keys[0]):
             state.pool[0].offender = slot
             return REFUSED + BAD_KEY

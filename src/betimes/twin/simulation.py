@@ -15,12 +15,14 @@ from betimes.core.columns import Floats, Ints, Segment, State, as_array, blank, 
 from betimes.errors import BetimesError, ClusterError, PolicyViolation
 from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
 from betimes.policies import ChosenPolicy, Setting
+from betimes.policies.loading import mark_proven
 from betimes.policies.violations import violation
 from betimes.twin.loop import compiled_loop, new_trace
 from betimes.twin.pool import (
     FORESEEN,
     NEED_SEGMENTS,
     NEED_SLOTS,
+    PAUSED,
     REACHED,
     REFUSED,
     STUCK,
@@ -34,6 +36,7 @@ FIRST_SLOTS = 256
 SEGMENT_ROWS = 1 << 16
 FIRST_ROWS = 1024
 SECONDS_A_CALL = 0.25  # between two looks at the keyboard and the progress bar
+EVENTS_A_CALL = 1_000_000  # and no more than that
 
 ON_WIDE = ("refuse", "clip", "drop")
 
@@ -55,6 +58,8 @@ def fit(workload: Workload, units: int, on_wide: str = "refuse") -> Fitted:
     if units < 1:
         raise ClusterError(f"--units {units}: a pool has at least one unit")
     wide = workload.min_units > units
+    if on_wide not in ON_WIDE:
+        raise ClusterError(f"--on-wide {on_wide}: choose {', '.join(ON_WIDE)}")
     none = np.zeros(len(workload), dtype=bool)
     if not wide.any():
         return Fitted(workload, 0, none)
@@ -62,7 +67,7 @@ def fit(workload: Workload, units: int, on_wide: str = "refuse") -> Fitted:
         first = int(np.argmax(wide))
         raise ClusterError(
             f"{workload.name}: job {workload.job_id[first]} needs {workload.min_units[first]} units and the pool has "
-            f"{units} ({int(wide.sum())} such jobs); give more --units, or --on-wide clip or drop"
+            f"{units} (such jobs: {int(wide.sum())}); give more --units, or --on-wide clip or drop"
         )
     if on_wide == "drop":
         return Fitted(workload[~wide], 0, wide)
@@ -98,8 +103,9 @@ class Simulation:
         widest = int(workload.max_units.max(initial=1))
         table, self.unknown_curves = bind(workload.curve_names, widest, curves)
         self.full_speed = table.at(workload.curve, workload.max_units)
+        self.alone_speed = table.at(workload.curve, np.minimum(workload.max_units, units))
         belief = beliefs(self.sizes, workload, self.full_speed, seed)
-        self.without_estimate = belief.without_estimate
+        self.without_estimate, self.assumed_s = belief.without_estimate, belief.assumed_s
         users = _user_rows(workload)
         self.trace = new_trace(len(workload), max(1, int(users.max(initial=-1)) + 1), FIRST_SLOTS)
         arrivals = as_array(self.trace.arrivals)
@@ -117,8 +123,7 @@ class Simulation:
                 float(units),
                 fractional,
                 table.speedup,
-                _floats(workload.work_s),
-                int(workload.min_units.max(initial=1)),
+                _floats(belief.size),
                 float(restart_s),
             )
         )
@@ -154,11 +159,14 @@ class Simulation:
         started = time.perf_counter()
         jobs, rows = len(self.workload), FIRST_ROWS
         status = NEED_SLOTS
-        while status in (NEED_SLOTS, NEED_SEGMENTS) or self.row[0] < jobs:
+        while status in (NEED_SLOTS, NEED_SEGMENTS, PAUSED) or self.row[0] < jobs:
             before, called = int(self.row[0]), time.perf_counter()
+            self.state.pool[0].budget = EVENTS_A_CALL
             try:
                 status = step(min(jobs, before + rows))
-            except Exception as error:  # only a hook can raise, and a user's hook can raise anything
+            except Exception as error:  # a user's hook can raise anything
+                if not self.policy.is_users:
+                    raise
                 raise PolicyViolation(
                     f"policy {self.policy} at {self.state.pool[0].now:g} s: {type(error).__name__}: {error}"
                 ) from error
@@ -168,8 +176,7 @@ class Simulation:
             if progress is not None:
                 progress(int(self.row[0]))
         self._note_unfinished()
-        if self.policy.policy.unproven is not None:
-            self.policy.policy.unproven.touch()
+        mark_proven(self.policy.policy)
         self.wall_s = time.perf_counter() - started
 
     def submit_rows(self, stop: int) -> int:
@@ -191,7 +198,7 @@ class Simulation:
             finish_s=o["finish_s"],
             predicted_finish_s=self.predicted,
             work_s=w.work_s,
-            run_alone_s=w.work_s / self.full_speed,
+            run_alone_s=w.work_s / self.alone_speed,
             min_units=w.min_units,
             max_units=w.max_units,
             units_s=o["units_s"],
@@ -233,7 +240,7 @@ class Simulation:
             ahead = status >= FORESEEN
             reason = status - (FORESEEN if ahead else REFUSED)
             raise violation(str(self.policy), reason, job, float(pool.now), ahead)
-        elif status not in (REACHED, STUCK):
+        elif status not in (REACHED, STUCK, PAUSED):
             raise BetimesError(f"internal: the event loop returned {status}")
 
     def _take_segments(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from betimes.errors import InputError
 from betimes.workload import Workload
 
 SMALLEST_ESTIMATE_S = 1.0
+USUAL_S = 3600.0  # believed of a user's first job where no job has an estimate
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Beliefs:
     size: Floats
     per_work: Floats
     longest_s: Floats
-    without_estimate: int
+    without_estimate: int = 0
+    assumed_s: float = math.nan  # of jobs without an estimate
 
 
 def parse_sizes(text: str) -> Sizes:
@@ -54,24 +57,29 @@ def beliefs(sizes: Sizes, workload: Workload, full_speed: Floats, seed: int) -> 
     """What the scheduler is told of each job when it is submitted.
 
     full_speed: (jobs,) speed-up at max_units. A job without an estimate is believed to take as long as the
-    median job that has one. Raises InputError where no job has any.
+    median job that has one; where no job has any, `last-two` believes an hour until it knows better, and
+    `estimate` raises InputError.
     """
     work = workload.work_s
     never = np.full(len(workload), np.inf)
     if sizes.kind == "true":
-        return Beliefs(work.copy(), np.ones(len(workload)), never, 0)
+        return Beliefs(work.copy(), np.ones(len(workload)), never)
     if sizes.kind == "noise":
         # One factor a job, drawn evenly from 1 - F to 1 + F (the simulator published with PCS, `-p_error`).
         factor = np.random.default_rng([seed, 0x51E5]).uniform(
             1.0 - sizes.error_frac, 1.0 + sizes.error_frac, len(workload)
         )
-        return Beliefs(work * factor, factor, never, 0)
+        return Beliefs(work * factor, factor, never)
     known = ~np.isnan(workload.estimate_s)
+    if sizes.kind == "last-two" and not known.any():
+        usual_s = np.full(len(workload), USUAL_S)
+        return Beliefs(usual_s * full_speed, np.ones(len(workload)), never, len(workload), USUAL_S)
     if not known.any():
         raise InputError(
             f"--sizes {sizes}: no job of {workload.name} has an estimate; choose true or noise:F"
         )
-    estimate_s = np.where(known, workload.estimate_s, np.median(workload.estimate_s[known]))
+    median_s = float(np.median(workload.estimate_s[known]))
+    estimate_s = np.where(known, workload.estimate_s, median_s)
     estimate_s = np.maximum(estimate_s, SMALLEST_ESTIMATE_S)
     longest_s = np.where(known, estimate_s, np.inf)
-    return Beliefs(estimate_s * full_speed, np.ones(len(workload)), longest_s, int(np.sum(~known)))
+    return Beliefs(estimate_s * full_speed, np.ones(len(workload)), longest_s, int(np.sum(~known)), median_s)
