@@ -319,3 +319,15 @@ def test_an_edit_below_the_folder_is_seen(tmp_path: Path) -> None:
         helper.write_text(helper.read_text().replace("return 1.0", f"return {sign}"))
         finishes.append(simulate(jobs, f"{tmp_path / 'mine.py'}:signed", units=1).jobs.finish_s.tolist())
     assert finishes == [[4.0, 12.0], [12.0, 8.0]]
+
+
+def test_a_default_may_be_a_whole_number(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from betimes.policies import Parameter, priority\n"
+        "@priority(summary='', parameters=(Parameter('sign', '1: short jobs first', -1),))\n"
+        "def signed(view, now, chosen, key):\n"
+        "    for k in range(len(chosen)):\n"
+        "        key[k] = view.params[0] * view.jobs[chosen[k]].size_s\n"
+    )
+    jobs = Workload.from_columns(submit_s=[0.0, 0.0], work_s=[4.0, 8.0])
+    assert simulate(jobs, f"{tmp_path / 'mine.py'}:signed", units=1).jobs.finish_s.tolist() == [12.0, 8.0]

@@ -104,9 +104,7 @@ class Policy:
     playout_whole: int = ASK  # in whole units
     playout_fractional: int = ASK
     prepare: Callable[[dict[str, Value | None], Setting], Prepared] | None = None
-    unproven: Path | None = (
-        None  # the file to leave behind once a user's policy has come through a simulation
-    )
+    unproven: Path | None = None  # what `loading.mark_proven` leaves behind
 
     def prepared(self, values: dict[str, Value | None], setting: Setting) -> Prepared:
         """The hooks' parameters for one simulation; by default the numbers in the order declared."""
@@ -115,11 +113,11 @@ class Policy:
         numbers: list[float] = []
         for parameter in self.parameters:
             value = values[parameter.name]
-            if not isinstance(value, float):
+            if not isinstance(value, int | float):
                 raise PolicyError(
                     f"policy {self.name}, parameter {parameter.name}: needs a number, as in {parameter.name}=1"
                 )
-            numbers.append(value)
+            numbers.append(float(value))
         return Prepared(np.array(numbers or [0.0], dtype=np.float64))
 
     def hooks(self) -> tuple[Any, Any, Any]:

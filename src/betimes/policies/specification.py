@@ -31,7 +31,7 @@ class ChosenPolicy:
     @property
     def is_users(self) -> bool:
         """Whether the policy comes from a user's file."""
-        return self.source != self.policy.name or self.policy.name not in POLICIES
+        return ":" in self.source
 
     def __str__(self) -> str:
         """The specification again, with the parameters that were given, in the order declared."""
