@@ -1,0 +1,24 @@
+"""Where jobs run: `Cluster`, its groups of equal nodes, and the reader of cluster files.
+
+The names below are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from betimes.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from betimes.cluster.cluster import Cluster, NodeGroup
+    from betimes.cluster.reading import read_cluster
+
+__all__ = ["Cluster", "NodeGroup", "read_cluster"]
+
+_HOME = {
+    "Cluster": "betimes.cluster.cluster",
+    "NodeGroup": "betimes.cluster.cluster",
+    "read_cluster": "betimes.cluster.reading",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

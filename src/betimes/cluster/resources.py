@@ -1,0 +1,36 @@
+"""The resources that nodes have and tasks need, and the whole numbers in which they are counted.
+
+Sums of fractions drift; whole numbers do not. So what a node gives and a task takes is counted in thousandths
+of a GPU, thousandths of a core and MiB: capacities rounded down, demands rounded up.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+RESOURCES = ("gpu", "cpu", "memory_gib")  # the order of every capacity and demand vector
+UNITS = ("GPUs", "cores", "GiB")
+PER_UNIT = (1000, 1000, 1024)  # thousandths of a GPU, thousandths of a core, MiB
+
+# The most that a node may have, in GPUs, cores or GiB. Demands end at twice that, which no node has: a million
+# times such a demand is still an int64.
+MOST = 1e9
+
+# 1.001 GPUs are 1000.9999999999999 thousandths in floating point, and mean 1001.
+_RELATIVE, _ABSOLUTE = 1e-12, 1e-9
+
+
+def whole_capacity(natural: ArrayLike) -> NDArray[np.int64]:
+    """GPUs, cores and GiB (..., 3) of at most `MOST` each as whole numbers, rounded down."""
+    scaled = np.asarray(natural, np.float64) * PER_UNIT
+    return np.floor(scaled * (1.0 + _RELATIVE) + _ABSOLUTE).astype(np.int64)
+
+
+def whole_demand(natural: ArrayLike) -> NDArray[np.int64]:
+    """GPUs, cores and GiB (..., 3) as whole numbers, rounded up: above 0 where something is needed at all.
+    Demands beyond every node are cut to one that still is.
+    """
+    scaled = np.minimum(np.asarray(natural, np.float64), 2.0 * MOST) * PER_UNIT
+    rounded = np.ceil(scaled * (1.0 - _RELATIVE) - _ABSOLUTE)
+    return np.maximum(rounded, scaled > 0).astype(np.int64)

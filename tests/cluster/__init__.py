@@ -1,0 +1,1 @@
+"""Clusters and the reader of cluster files."""
