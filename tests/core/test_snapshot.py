@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from betimes import simulate
+from betimes.core.account import attained, believed_left
 from betimes.core.columns import State, as_array, room_to_play
 from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.snapshot import copy_into
-from betimes.core.transitions import attained, believed_left
 from tests.core.stepping import POLICIES, after_every_event, simulation, workload
 
 SHARED = {"speedup", "params", "table"}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.account import attained, believed_left
 from betimes.core.columns import State
 from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.kernel import lean_kernel
-from betimes.core.transitions import attained, believed_left, find_next
+from betimes.core.transitions import find_next
 
 
 @lean_kernel

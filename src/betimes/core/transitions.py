@@ -8,8 +8,16 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.account import (
+    attained,
+    believed_left,
+    bring_up_to_date,
+    close_account,
+    open_account,
+    rest,
+    set_to_work,
+)
 from betimes.core.columns import Floats, State, View
-from betimes.core.estimates import doubled
 from betimes.core.kernel import lean_kernel
 from betimes.core.order import leave
 
@@ -59,7 +67,7 @@ def submit(
     pool = state.pool[0]
     pool.free -= 1
     slot = state.free[pool.free]
-    job, progress = state.jobs[slot], state.progress[slot]
+    job = state.jobs[slot]
 
     sample_contention(state)
     pool.active += 1
@@ -72,33 +80,10 @@ def submit(
     job.least = 0.0 if pool.fractional == 1 and min_units <= 1 else float(min_units)
     job.curve = curve
     job.full_speed = state.speedup[curve, max_units]
-    job.submit_s = pool.now
     job.group = 0
     job.seen_sum = pool.contention - pool.active
     job.seen_count = pool.events - 1
-    job.size_s = believed
-    job.remaining_s = believed
-    job.attained = 0.0
-    job.units = 0.0
-    job.key = 0.0
-
-    progress.row = row
-    progress.since = pool.now
-    progress.work_left = work
-    progress.believed_left = believed
-    progress.believed_per_work = believed_per_work
-    progress.rate = 0.0
-    progress.stall = 0.0
-    progress.attained = 0.0
-    progress.finish_at = math.inf
-    progress.outrun_at = math.inf
-    progress.units_before = 0.0
-    progress.stall_before = 0.0
-    progress.started_s = math.nan
-    progress.stalled_s = 0.0
-    progress.preemptions = 0
-    progress.resizes = 0
-    progress.mark = 0
+    open_account(state, slot, row, work, believed, believed_per_work)
     return slot
 
 
@@ -106,27 +91,6 @@ def submit(
 def newest(state: State) -> int:
     """The slot of the job submitted last, as long as nothing has finished since."""
     return state.free[state.pool[0].free]
-
-
-@lean_kernel
-def working_s(state: State, slot: int, now: float) -> float:
-    """Seconds of progress under the present grant, up to `now`."""
-    progress = state.progress[slot]
-    return max(0.0, now - progress.since - progress.stall)
-
-
-@lean_kernel
-def believed_left(state: State, slot: int, now: float) -> float:
-    """Remaining work as believed at `now`, seconds on one unit."""
-    progress = state.progress[slot]
-    return progress.believed_left - progress.rate * working_s(state, slot, now) * progress.believed_per_work
-
-
-@lean_kernel
-def attained(state: State, slot: int, now: float) -> float:
-    """Unit-seconds held up to `now`."""
-    progress = state.progress[slot]
-    return progress.attained + state.jobs[slot].units * (now - progress.since)
 
 
 @lean_kernel
@@ -166,42 +130,22 @@ def regrant(state: State, slot: int, units: float, now: float) -> None:
             progress.stall = state.pool[0].restart_s
         else:
             progress.stall = 0.0
-        progress.rate = speed(state.speedup, job.curve, units)
-        progress.finish_at = now + progress.stall + progress.work_left / progress.rate
-        _foresee_outrun(state, slot)
+        set_to_work(state, slot, speed(state.speedup, job.curve, units), now)
     else:
         if progress.attained == 0.0:
             progress.started_s = math.nan  # it was granted units and lost them within one instant
-        progress.stall = 0.0
-        progress.rate = 0.0
-        progress.finish_at = math.inf
-        progress.outrun_at = math.inf
-
-
-@lean_kernel
-def outrun(state: State, slot: int) -> None:
-    """The work done has reached the believed size: believe in twice as much."""
-    job, progress = state.jobs[slot], state.progress[slot]
-    size = job.size_s
-    job.size_s = doubled(size, size)
-    progress.believed_left += job.size_s - size  # at `since`, so at every instant after it
-    _foresee_outrun(state, slot)
+        rest(state, slot)
 
 
 @lean_kernel
 def finish(state: State, slot: int, now: float) -> None:
     """The job is done at `now`: it leaves the queue and its slot is free."""
-    pool, progress = state.pool[0], state.progress[slot]
+    pool, job = state.pool[0], state.jobs[slot]
     sample_contention(state)
     _record_segment(state, slot, now)
-    progress.attained = attained(state, slot, now)
-    progress.stalled_s += min(progress.stall, now - progress.since)
-    job = state.jobs[slot]
+    close_account(state, slot, now)
     pool.used -= job.units
     job.units = 0.0
-    progress.finish_at = math.inf
-    progress.outrun_at = math.inf
-    progress.mark = -1
     leave(state, slot)
     pool.active -= 1
     if job.min_units > 1:
@@ -319,16 +263,7 @@ def _settle(state: State, slot: int, now: float) -> None:
     if now > progress.since:
         if job.units > 0.0:
             _record_segment(state, slot, now)
-            worked = working_s(state, slot, now)
-            stalled = min(progress.stall, now - progress.since)
-            left = max(0.0, believed_left(state, slot, now))
-            progress.attained = attained(state, slot, now)
-            progress.work_left = max(0.0, progress.work_left - progress.rate * worked)
-            progress.believed_left = left
-            progress.stall -= stalled
-            progress.stalled_s += stalled
-            job.remaining_s = left
-            job.attained = progress.attained
+            bring_up_to_date(state, slot, now)
         progress.units_before = job.units
         progress.stall_before = progress.stall
         progress.since = now
@@ -349,15 +284,6 @@ def _record_segment(state: State, slot: int, now: float) -> None:
     segment.end_s = now
     segment.units = job.units
     state.pool[0].segments += 1
-
-
-@lean_kernel
-def _foresee_outrun(state: State, slot: int) -> None:
-    progress = state.progress[slot]
-    progress.outrun_at = math.inf
-    # With beliefs that shrink at their own pace (an error in proportion) belief and work run out together.
-    if progress.believed_per_work == 1.0 and progress.believed_left < progress.work_left:
-        progress.outrun_at = progress.since + progress.stall + progress.believed_left / progress.rate
 
 
 @lean_kernel

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
+from betimes.core.account import outrun
 from betimes.core.columns import Floats, Records, State
 from betimes.core.kernel import lean_kernel
 from betimes.core.order import enter, reach, reorder
@@ -21,7 +22,6 @@ from betimes.core.transitions import (
     apply_grants,
     find_next,
     finish,
-    outrun,
     refresh,
     sample_contention,
     submit,

@@ -1,0 +1,150 @@
+"""How far a job has come: the account of its work, the same in both engines.
+
+A job that holds resources works at a rate, after a stall if it has been restarted. Its account is true at
+`since`; everything later follows from it, so nothing needs an update while nothing changes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from betimes.core.columns import Job, Pool, Progress, Records
+from betimes.core.estimates import doubled
+from betimes.core.kernel import lean_kernel
+
+
+class Accounts(Protocol):
+    """Whatever holds live jobs and their accounts: the state or the view of either engine."""
+
+    @property
+    def jobs(self) -> Records[Job]:
+        """What a policy may read of each job."""
+        ...
+
+    @property
+    def progress(self) -> Records[Progress]:
+        """The account of each job."""
+        ...
+
+    @property
+    def pool(self) -> Records[Pool]:
+        """The scalars."""
+        ...
+
+
+@lean_kernel
+def open_account(
+    state: Accounts, slot: int, row: int, work: float, believed: float, believed_per_work: float
+) -> None:
+    """Begin the account of a job that has just been submitted and holds nothing."""
+    job, progress, now = state.jobs[slot], state.progress[slot], state.pool[0].now
+    job.submit_s = now
+    job.size_s = believed
+    job.remaining_s = believed
+    job.attained = 0.0
+    job.units = 0.0
+    job.key = 0.0
+    progress.row = row
+    progress.since = now
+    progress.work_left = work
+    progress.believed_left = believed
+    progress.believed_per_work = believed_per_work
+    progress.rate = 0.0
+    progress.stall = 0.0
+    progress.attained = 0.0
+    progress.finish_at = math.inf
+    progress.outrun_at = math.inf
+    progress.units_before = 0.0
+    progress.stall_before = 0.0
+    progress.started_s = math.nan
+    progress.stalled_s = 0.0
+    progress.preemptions = 0
+    progress.resizes = 0
+    progress.mark = 0
+
+
+@lean_kernel
+def working_s(state: Accounts, slot: int, now: float) -> float:
+    """Seconds of progress under the present grant, up to `now`."""
+    progress = state.progress[slot]
+    return max(0.0, now - progress.since - progress.stall)
+
+
+@lean_kernel
+def believed_left(state: Accounts, slot: int, now: float) -> float:
+    """Remaining work as believed at `now`, seconds on one unit."""
+    progress = state.progress[slot]
+    return progress.believed_left - progress.rate * working_s(state, slot, now) * progress.believed_per_work
+
+
+@lean_kernel
+def attained(state: Accounts, slot: int, now: float) -> float:
+    """Unit-seconds held up to `now`."""
+    progress = state.progress[slot]
+    return progress.attained + state.jobs[slot].units * (now - progress.since)
+
+
+@lean_kernel
+def bring_up_to_date(state: Accounts, slot: int, now: float) -> None:
+    """Let the account of a job that holds units be true at `now`, later than it was; moves no `since`."""
+    job, progress = state.jobs[slot], state.progress[slot]
+    worked = working_s(state, slot, now)
+    stalled = min(progress.stall, now - progress.since)
+    left = max(0.0, believed_left(state, slot, now))
+    progress.attained = attained(state, slot, now)
+    progress.work_left = max(0.0, progress.work_left - progress.rate * worked)
+    progress.believed_left = left
+    progress.stall -= stalled
+    progress.stalled_s += stalled
+    job.remaining_s = left
+    job.attained = progress.attained
+
+
+@lean_kernel
+def set_to_work(state: Accounts, slot: int, rate: float, now: float) -> None:
+    """The job works at `rate` from `now` on, once its stall has passed: foresee its finish and its outrun."""
+    progress = state.progress[slot]
+    progress.rate = rate
+    progress.finish_at = now + progress.stall + progress.work_left / rate
+    _foresee_outrun(state, slot)
+
+
+@lean_kernel
+def rest(state: Accounts, slot: int) -> None:
+    """The job makes no progress from now on."""
+    progress = state.progress[slot]
+    progress.stall = 0.0
+    progress.rate = 0.0
+    progress.finish_at = math.inf
+    progress.outrun_at = math.inf
+
+
+@lean_kernel
+def outrun(state: Accounts, slot: int) -> None:
+    """The work done has reached the believed size: believe in twice as much."""
+    job, progress = state.jobs[slot], state.progress[slot]
+    before = job.size_s
+    job.size_s = doubled(before, before)
+    progress.believed_left += job.size_s - before  # at `since`, so at every instant after it
+    _foresee_outrun(state, slot)
+
+
+@lean_kernel
+def close_account(state: Accounts, slot: int, now: float) -> None:
+    """The job is done at `now`: what it has had in all."""
+    progress = state.progress[slot]
+    progress.attained = attained(state, slot, now)
+    progress.stalled_s += min(progress.stall, now - progress.since)
+    progress.finish_at = math.inf
+    progress.outrun_at = math.inf
+    progress.mark = -1
+
+
+@lean_kernel
+def _foresee_outrun(state: Accounts, slot: int) -> None:
+    progress = state.progress[slot]
+    progress.outrun_at = math.inf
+    # With beliefs that shrink at their own pace (an error in proportion) belief and work run out together.
+    if progress.believed_per_work == 1.0 and progress.believed_left < progress.work_left:
+        progress.outrun_at = progress.since + progress.stall + progress.believed_left / progress.rate
