@@ -42,9 +42,18 @@ def test_defaults() -> None:
     assert (w.curve_names, w.user_names, w.machine_units, w.extra) == (("linear",), (), None, {})
     assert np.isnan([w.estimate_s, w.cpu, w.memory_gib, w.gpu]).all()
     assert w.user.tolist() == w.status.tolist() == [-1, -1]
-    assert w.qos.tolist() == [0, 0]
-    kinds = [str(getattr(w, name).dtype) for name in ("job_id", "submit_s", "curve", "user", "status", "qos")]
-    assert kinds == ["int64", "float64", "int32", "int64", "int8", "int8"]
+    assert w.qos.tolist() == w.priority.tolist() == w.grace_s.tolist() == [0, 0]
+    kinds = {
+        "job_id": "int64",
+        "submit_s": "float64",
+        "curve": "int32",
+        "user": "int64",
+        "status": "int8",
+        "qos": "int8",
+        "priority": "int64",
+        "grace_s": "float64",
+    }
+    assert {name: str(getattr(w, name).dtype) for name in kinds} == kinds
 
 
 def test_one_job() -> None:
@@ -151,11 +160,14 @@ def test_fingerprint_ignores_codes_names_and_extra_but_no_job() -> None:
     assert other != w
     assert w[1:].fingerprint() != w.fingerprint()
     assert w.shift().fingerprint() != w.fingerprint()
+    plain = {"submit_s": [0, 1], "work_s": 1.0}
+    marked = [plain, {**plain, "grace_s": [0, 5]}, {**plain, "priority": [0, 5]}, {**plain, "qos": [0, 1]}]
+    assert len({Workload.from_columns(**columns).fingerprint() for columns in marked}) == 4
 
 
 def test_fingerprint_is_pinned() -> None:
     # The same on every machine and in every version that keeps the columns: results refer to it.
-    assert small().fingerprint() == "dc31ff232ec6d25123b557232f2edd7e71188ea2fca08006122cf1fbc99ac9b5"
+    assert small().fingerprint() == "5586014404ced7e751e7bf567e3a71d0e0f7493c9bcf76b83d826ce23dd1cae1"
 
 
 def test_equality() -> None:
@@ -246,6 +258,20 @@ WRONG = [
     ({"estimate_s": [1, 0]}, r"job 1, field estimate_s"),
     ({"cpu": -1}, r"job 0, field cpu"),
     ({"gpu": np.inf}, r"job 0, field gpu"),
+    (
+        {"gpu": [np.nan, 0]},
+        r"job 1, field gpu: expected some demand of gpu, cpu or memory_gib above 0 .* found 0",
+    ),
+    ({"cpu": [1, 0], "memory_gib": [0, 0]}, r"job 1, field cpu: expected some demand"),
+    ({"gpu": 0, "cpu": [0, 1], "memory_gib": 0}, r"job 0, field gpu: expected some demand"),
+    (
+        {"grace_s": [0, -1]},
+        r"job 1, field grace_s: expected a finite number of seconds of 0 or more, found -1",
+    ),
+    ({"grace_s": np.nan}, r"job 0, field grace_s: .* found nan"),
+    ({"grace_s": 1e16}, r"job 0, field grace_s: expected at most 1e\+15 s"),
+    ({"priority": [1, 0.5]}, r"row 1, field priority: expected a whole number \(int64\), found 0.5"),
+    ({"priority": 2.0**63}, r"field priority"),
     ({"job_id": [5, 5]}, r"job 5, field job_id: used by more than one job"),
     ({"job_id": ["a", "b c "]}, r"field job_id: expected a printable name without blanks around it"),
     ({"work_s": [1, 2, 3]}, r"field work_s: expected one value or 2, found an array of shape \(3,\)"),

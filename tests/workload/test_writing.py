@@ -31,6 +31,9 @@ def workloads(draw: st.DrawFn) -> Workload:
 
     ids = st.lists(NAMES, min_size=n, max_size=n, unique=True) | st.just(list(range(5, 5 + n)))
     units = column(st.integers(1, 10**6))
+    demands = column(
+        st.tuples(AMOUNTS, AMOUNTS, AMOUNTS).filter(lambda each: 0 not in each or any(a > 0 for a in each))
+    )
     return Workload.from_columns(
         job_id=draw(ids),
         submit_s=column(st.floats(0, 1e12)),
@@ -44,9 +47,11 @@ def workloads(draw: st.DrawFn) -> Workload:
         ),
         status=column(st.integers(-128, 127)),
         qos=column(st.integers(0, 1)),
-        cpu=column(AMOUNTS),
-        memory_gib=column(AMOUNTS),
-        gpu=column(AMOUNTS),
+        priority=column(st.integers(-(2**63), 2**63 - 1)),
+        grace_s=column(st.floats(0, 1e15)),
+        cpu=[each[0] for each in demands],
+        memory_gib=[each[1] for each in demands],
+        gpu=[each[2] for each in demands],
         name=draw(NAMES),
         machine_units=draw(st.none() | st.integers(1, 10**9)),
         extra={
@@ -94,14 +99,22 @@ def test_the_same_workload_gives_the_same_bytes(suffix: str, tmp_path: Path) -> 
 
 
 def test_csv_is_plain_to_read(tmp_path: Path) -> None:
-    w = Workload.from_columns(submit_s=[0, 2.5], work_s=[1, 3], user=["ada", "bob"], name="w", extra={"k": 1})
+    w = Workload.from_columns(
+        submit_s=[0, 2.5],
+        work_s=[1, 3],
+        user=["ada", "bob"],
+        priority=[0, -2],
+        grace_s=[30, 0],
+        name="w",
+        extra={"k": 1},
+    )
     w.to_csv(tmp_path / "w.csv.gz")
     assert gzip.decompress((tmp_path / "w.csv.gz").read_bytes()).decode().splitlines() == [
         '# betimes-workload {"extra": {"k": "int64"}, "header": {}, "machine_units": null, "name": "w"}',
-        '"job_id","submit_s","work_s","min_units","max_units","curve","estimate_s","user_name","status","qos","cpu",'
-        '"memory_gib","gpu","k"',
-        '0,0,1,1,1,"linear",,"ada",-1,0,,,,1',
-        '1,2.5,3,1,1,"linear",,"bob",-1,0,,,,1',
+        '"job_id","submit_s","work_s","min_units","max_units","curve","estimate_s","user_name","status","qos",'
+        '"priority","grace_s","cpu","memory_gib","gpu","k"',
+        '0,0,1,1,1,"linear",,"ada",-1,0,0,30,,,,1',
+        '1,2.5,3,1,1,"linear",,"bob",-1,0,-2,0,,,,1',
     ]
 
 

@@ -50,6 +50,8 @@ CANONICAL: tuple[Column, ...] = (
     Column("user", "int64", "", -1, "who submitted it; -1: unknown"),
     Column("status", "int8", "", UNKNOWN, "how it ended: 1 completed, 0 failed, 5 cancelled, -1 unknown"),
     Column("qos", "int8", "", BEST_EFFORT, "0 best-effort, 1 trial"),
+    Column("priority", "int64", "", 0, "how important it is, higher first"),
+    Column("grace_s", "float64", "s", 0.0, "time it needs to leave when it is preempted; 0 or more"),
     Column("cpu", "float64", "cores/unit", float("nan"), "cores each unit needs; NaN: unknown"),
     Column("memory_gib", "float64", "GiB/unit", float("nan"), "memory each unit needs; NaN: unknown"),
     Column("gpu", "float64", "GPUs/unit", float("nan"), "GPUs each unit needs; NaN: unknown"),

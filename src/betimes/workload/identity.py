@@ -17,7 +17,7 @@ def fingerprint(workload: Workload) -> str:
     """SHA-256 (hexadecimal) over the canonical columns: little-endian, names instead of codes, one NaN, one
     zero.
     """
-    digest = hashlib.sha256(b"betimes workload 1\n")
+    digest = hashlib.sha256(b"betimes workload 2\n")
     for name in CANONICAL_NAMES:
         values, names = _resolved(workload, name)
         digest.update(f"{name} {values.dtype.kind} {len(values)}\n".encode())

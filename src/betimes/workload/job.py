@@ -19,6 +19,8 @@ class Job:
     user: int | str
     status: int
     qos: int
+    priority: int
+    grace_s: float
     cpu: float
     memory_gib: float
     gpu: float

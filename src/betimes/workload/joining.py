@@ -21,6 +21,8 @@ _PLAIN = (
     "estimate_s",
     "status",
     "qos",
+    "priority",
+    "grace_s",
     "cpu",
     "memory_gib",
     "gpu",

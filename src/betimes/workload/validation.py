@@ -16,10 +16,14 @@ from betimes.workload.columns import (
     RESERVED_NAMES,
     UNKNOWN,
     AnyColumn,
+    Floats,
 )
 
 if TYPE_CHECKING:
     from betimes.workload.workload import Workload
+
+DEMANDS = ("gpu", "cpu", "memory_gib")
+SOME_DEMAND = "some demand of gpu, cpu or memory_gib above 0 where any is known"
 
 
 def validate(workload: Workload) -> None:
@@ -49,9 +53,14 @@ def validate(workload: Workload) -> None:
     highest_user = len(w.user_names) - 1 if w.user_names else np.iinfo(np.int64).max
     demand("user", (w.user >= -1) & (w.user <= highest_user), "-1 or a user")
     demand("qos", (w.qos == 0) | (w.qos == 1), "0 (best-effort) or 1 (trial)")
-    for field in ("cpu", "memory_gib", "gpu"):
+    demand("grace_s", (w.grace_s >= 0) & np.isfinite(w.grace_s), "a finite number of seconds of 0 or more")
+    demand("grace_s", w.grace_s <= MOST_S, f"at most {MOST_S:g} s")
+    for field in DEMANDS:
         values = getattr(w, field)
         demand(field, np.isnan(values) | ((values >= 0) & np.isfinite(values)), "NaN or at least 0")
+    nothing = needs_nothing(w.gpu, w.cpu, w.memory_gib)
+    for field in DEMANDS:
+        demand(field, ~nothing | np.isnan(getattr(w, field)), SOME_DEMAND)
     if len(w) > 1:
         demand("submit_s", np.concatenate(([True], np.diff(w.submit_s) >= 0)), "the order of submission")
     twice = repeated(w.job_id)
@@ -59,6 +68,12 @@ def validate(workload: Workload) -> None:
         raise InputError(f"job {w.job_id[twice]}, field job_id: used by more than one job")
     if w.machine_units is not None and w.machine_units < 1:
         raise InputError(f"field machine_units: expected at least 1, found {w.machine_units}")
+
+
+def needs_nothing(gpu: Floats, cpu: Floats, memory_gib: Floats) -> NDArray[np.bool_]:
+    """The rows of which some demand is known (not NaN), and all that is known is 0."""
+    together = np.stack((gpu, cpu, memory_gib))
+    return ((together == 0) | np.isnan(together)).all(axis=0) & (together == 0).any(axis=0)
 
 
 def repeated(ids: AnyColumn) -> int | None:

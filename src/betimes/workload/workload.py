@@ -51,6 +51,8 @@ class Workload:
     user: Integers
     status: NDArray[np.int8]
     qos: NDArray[np.int8]
+    priority: Integers
+    grace_s: Floats
     cpu: Floats
     memory_gib: Floats
     gpu: Floats
@@ -81,6 +83,8 @@ class Workload:
         user_names: Sequence[str] = (),
         status: ArrayLike = UNKNOWN,
         qos: ArrayLike = BEST_EFFORT,
+        priority: ArrayLike = 0,
+        grace_s: ArrayLike = 0.0,
         cpu: ArrayLike = np.nan,
         memory_gib: ArrayLike = np.nan,
         gpu: ArrayLike = np.nan,
@@ -114,6 +118,8 @@ class Workload:
             user=user_codes,
             status=column("status", status, np.int8),
             qos=column("qos", qos, np.int8),
+            priority=column("priority", priority, np.int64),
+            grace_s=column("grace_s", grace_s, np.float64),
             cpu=column("cpu", cpu, np.float64),
             memory_gib=column("memory_gib", memory_gib, np.float64),
             gpu=column("gpu", gpu, np.float64),
@@ -281,6 +287,8 @@ class Workload:
             user=self.user_names[user] if self.user_names and user >= 0 else user,
             status=int(self.status[row]),
             qos=int(self.qos[row]),
+            priority=int(self.priority[row]),
+            grace_s=float(self.grace_s[row]),
             cpu=float(self.cpu[row]),
             memory_gib=float(self.memory_gib[row]),
             gpu=float(self.gpu[row]),

@@ -54,9 +54,9 @@ SACCT = b"""JobIDRaw|JobID|User|Submit|Start|ElapsedRaw|TimelimitRaw|AllocCPUS|R
 103|103|bob|2024-03-01T09:41:00|Unknown|0|10|0|4||PENDING|cpu
 """
 
-CSV = b"""job_id,submit_s,run_s,max_units,min_units,curve,user,estimate_s,colour,mark
-a,5,10.5,2,,amdahl:0.05,ada,,red,1
-b,0,4,1,1,,,60,blue,2.5
+CSV = b"""job_id,submit_s,run_s,max_units,min_units,curve,user,estimate_s,gpu,grace_s,priority,colour,mark
+a,5,10.5,2,,amdahl:0.05,ada,,1,30,,red,1
+b,0,4,1,1,,,60,,,-2,blue,2.5
 """
 
 TEXTS: dict[str, bytes] = {

@@ -160,6 +160,8 @@ def test_csv(put: Put) -> None:
     same(w.estimate_s, [60, NAN])
     assert w.extra["colour"].tolist() == ["blue", "red"]
     same(w.extra["mark"], [2.5, 1])
+    assert columns(w, "grace_s", "priority") == [[0, 30], [-2, 0]]
+    same(w.gpu, [NAN, 1])
     assert w.notes.warnings == ("the rows are not in order of submission; sorted",)
     assert w.name == "sample"
 

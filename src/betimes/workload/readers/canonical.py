@@ -21,6 +21,7 @@ from betimes.workload.columns import (
 )
 from betimes.workload.readers.format import FieldRule
 from betimes.workload.readers.rows import EMPTY, Rows
+from betimes.workload.validation import DEMANDS, SOME_DEMAND, needs_nothing
 
 RULES: tuple[FieldRule, ...] = (
     *(
@@ -68,13 +69,23 @@ def take(rows: Rows, first_row: int, extra: Mapping[str, str]) -> tuple[dict[str
         rows.refuse(faulty, "curve", "expected a printable name")
     if "estimate_s" in names:
         made["estimate_s"] = rows.number("estimate_s", above=0, missing=EMPTY)
-    for name in ("cpu", "memory_gib", "gpu"):
+    for name in DEMANDS:
         if name in names:
             made[name] = rows.number(name, least=0, missing=EMPTY)
+    unknown = np.full(len(rows), np.nan)
+    nothing = needs_nothing(*(made.get(name, unknown) for name in DEMANDS))
+    for name in DEMANDS:
+        if name in names:
+            rows.refuse(nothing & (made[name] == 0), name, f"expected {SOME_DEMAND}")
     if "status" in names:
         made["status"] = rows.whole("status", least=-128, most=127, missing=EMPTY)
     if "qos" in names:
         made["qos"] = rows.whole("qos", least=0, most=1, missing=EMPTY, instead=0)
+    if "priority" in names:
+        made["priority"] = rows.whole("priority", missing=EMPTY, instead=0)
+    if "grace_s" in names:
+        grace_s = rows.number("grace_s", least=0, most=MOST_S, missing=EMPTY)
+        made["grace_s"] = np.where(np.isnan(grace_s), 0.0, grace_s)
     if "user_name" in names:
         made["user"] = _user_names(rows, "user_name")
     elif "user" in names:

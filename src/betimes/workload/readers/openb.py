@@ -51,7 +51,7 @@ def _take(rows: Rows, assembly: Assembly) -> None:
     scheduled_s = rows.number("scheduled_time", least=0, most=MOST_S, missing=EMPTY)
     deleted_s = rows.number("deletion_time", least=0, most=MOST_S, missing=EMPTY)
     rows.refuse(
-        (cpu_milli == 0) & (memory_mib == 0) & (gpus == 0),
+        (cpu_milli == 0) & (memory_mib == 0) & ((gpus == 0) | (gpu_milli == 0)),
         "cpu_milli",
         "expected some demand, of CPU, memory or GPU",
     )
