@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.cluster import Cluster, NodeGroup
-from betimes.cluster.resources import MOST, whole_capacity, whole_demand
+from betimes.cluster.resources import MOST, multiples_within, whole_capacity, whole_demand
 from betimes.errors import ClusterError
 
 
@@ -104,7 +104,31 @@ def test_whole_numbers() -> None:
     assert (whole_capacity([MOST] * 3) < whole_demand([1e300] * 3)).all()
 
 
+def test_multiples() -> None:
+    capacity = whole_capacity([8, 0, 1])
+    demands = [
+        [1, 0, 0],
+        [0, 0, 1 / 3],
+        [1 / 3, 0, 1e-9],
+        [0, 1e-9, 0],
+        [9, 0, 0],
+        [1e308, 0, 0],
+        [0.001, 0, 0],
+    ]
+    assert multiples_within(demands, capacity, 10_000).tolist() == [8, 3, 24, 0, 0, 0, 8000]
+    assert multiples_within(demands, capacity, [5] * 7).tolist() == [5, 3, 5, 0, 0, 0, 5]
+
+
 AMOUNTS = st.floats(0, 1e6)
+
+
+@given(unit=AMOUNTS, room=st.floats(0.001, 1e6))
+def test_one_multiple_more_does_not_fit(unit: float, room: float) -> None:
+    capacity = whole_capacity([room, room, room])
+    demand = np.array([[unit, 0.0, 0.0]])
+    times = int(multiples_within(demand, capacity, 1000)[0])
+    assert whole_demand(demand * times)[0, 0] <= capacity[0]
+    assert times == 1000 or whole_demand(demand * (times + 1))[0, 0] > capacity[0]
 
 
 @given(unit=AMOUNTS, times=st.integers(1, 64))

@@ -34,3 +34,17 @@ def whole_demand(natural: ArrayLike) -> NDArray[np.int64]:
     scaled = np.minimum(np.asarray(natural, np.float64), 2.0 * MOST) * PER_UNIT
     rounded = np.ceil(scaled * (1.0 - _RELATIVE) - _ABSOLUTE)
     return np.maximum(rounded, scaled > 0).astype(np.int64)
+
+
+def multiples_within(natural: ArrayLike, capacity: NDArray[np.int64], most: ArrayLike) -> NDArray[np.int64]:
+    """How many times each demand, (n, 3) in GPUs, cores and GiB, fits into one capacity (3,), up to `most`.
+
+    The multiple is taken before it is rounded up: eight eighths of a GPU fit into one.
+    """
+    needed = np.asarray(natural, np.float64)
+    with np.errstate(divide="ignore", over="ignore"):
+        room = (capacity + _ABSOLUTE) / (needed * PER_UNIT * (1.0 - _RELATIVE))
+    # Nothing is left of a resource that the node lacks; one that is not needed sets no limit.
+    room = np.where(needed > 0, np.where(capacity > 0, room, 0.0), np.inf)
+    fits = np.minimum(np.floor(room.min(axis=1)), most).astype(np.int64)
+    return fits - (whole_demand(needed * fits[:, None]) > capacity).any(axis=1)

@@ -1,0 +1,149 @@
+"""From the jobs of a workload to tasks that nodes can hold."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.cluster.cluster import Cluster
+from betimes.cluster.resources import PER_UNIT, RESOURCES, UNITS, multiples_within, whole_demand
+from betimes.workload.workload import Workload
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Tasks:
+    """What each job of a workload becomes on a cluster: `count` equal tasks that start and end together.
+
+    `count` (n,) and `demand` (n, 3), what one task needs, in the whole numbers of `cluster.resources`;
+    `refused` (n,) marks the jobs that the empty cluster cannot run. `reasons` has one line for each kind of
+    refusal, which names the first such job.
+    """
+
+    count: Integers
+    demand: Integers
+    refused: Bools
+    reasons: tuple[str, ...]
+
+
+def tasks_of(workload: Workload, cluster: Cluster) -> Tasks:
+    """Split every job, at full width, into as few tasks as the empty cluster's nodes allow.
+
+    Units that fit on one node together are one task; where a job needs several, its units are spread evenly
+    and every task needs what the fullest does. A resource that the workload does not know counts as none;
+    where it knows none of the three a unit needs one GPU, or one core on a cluster without GPUs. On a pool a
+    unit is one core, whatever it needs elsewhere.
+    """
+    unit = _unit_demand(workload, cluster)
+    units = workload.max_units
+    together = np.zeros(len(workload), np.int64)
+    for capacity in _undominated(cluster.group_capacity):
+        together = np.maximum(together, multiples_within(unit, capacity, units))
+    count = _divided_up(units, np.maximum(together, 1))
+    each = _divided_up(units, count)
+    demand = whole_demand(unit * each[:, None])
+    large = together == 0
+    several = np.flatnonzero((count > 1) & ~large)
+    held = _held(demand[several], cluster)
+    crowded = several[count[several] > held]
+    impatient = np.flatnonzero(workload.grace_s > cluster.grace_limit_s)
+
+    refused = large.copy()
+    refused[crowded] = True
+    refused[impatient] = True
+    reasons = _too_large(workload, unit, large, cluster)
+    if len(crowded):
+        row = int(crowded[0])
+        most = int(held[np.searchsorted(several, row)])
+        reasons.append(_too_wide(workload, row, count, each, most, cluster) + _such(len(crowded)))
+    if len(impatient):
+        row = int(impatient[0])
+        limit, found = _plain(cluster.grace_limit_s), _plain(workload.grace_s[row])
+        expected = f"expected at most {limit} s, the cluster's longest grace period, found {found}"
+        reasons.append(f"job {workload.job_id[row]}, field grace_s: {expected}{_such(len(impatient))}")
+    return Tasks(count, demand, refused, tuple(reasons))
+
+
+def _unit_demand(workload: Workload, cluster: Cluster) -> Floats:
+    """What one unit of each job needs, (n, 3): GPUs, cores, GiB."""
+    if cluster.is_pool:
+        return np.tile([0.0, 1.0, 0.0], (len(workload), 1))
+    unit: Floats = np.stack([getattr(workload, name) for name in RESOURCES], axis=1)
+    nothing_known = np.isnan(workload.gpu) & np.isnan(workload.cpu) & np.isnan(workload.memory_gib)
+    unit[np.isnan(unit)] = 0.0
+    unit[nothing_known] = [1.0, 0.0, 0.0] if cluster.total[0] > 0 else [0.0, 1.0, 0.0]
+    return unit
+
+
+def _undominated(capacities: Integers) -> list[Integers]:
+    """The capacities of which no other has as much of everything."""
+    kept: list[Integers] = []
+    for capacity in np.unique(capacities, axis=0)[::-1]:
+        if not any(bool((other >= capacity).all()) for other in kept):
+            kept.append(capacity)
+    return kept
+
+
+def _held(demand: Integers, cluster: Cluster) -> Integers:
+    """How many tasks of each demand (n, 3) the empty cluster holds."""
+    capacities, group = np.unique(cluster.group_capacity, axis=0, return_inverse=True)
+    nodes = np.bincount(group, [each.count for each in cluster.groups], len(capacities)).astype(np.int64)
+    held = np.zeros(len(demand), np.int64)
+    for capacity, count in zip(capacities, nodes, strict=True):
+        fits = np.where(demand > 0, capacity // np.maximum(demand, 1), np.iinfo(np.int64).max)
+        held += fits.min(axis=1) * count
+    return held
+
+
+def _divided_up(a: Integers, b: Integers) -> Integers:
+    return -(-a // b)
+
+
+def _too_large(workload: Workload, unit: Floats, large: Bools, cluster: Cluster) -> list[str]:
+    """One line for each resource of which a unit needs more than any node has, one for what remains."""
+    reasons: list[str] = []
+    left = large.copy()
+    for at, (field, name) in enumerate(zip(RESOURCES, UNITS, strict=True)):
+        rows = np.flatnonzero(left & (whole_demand(unit)[:, at] > cluster.largest[at]))
+        left[rows] = False
+        if len(rows):
+            row, limit = int(rows[0]), _plain(cluster.largest[at] / PER_UNIT[at])
+            expected = f"expected at most {limit} {name} a unit, as on the largest node"
+            found = f"found {_plain(unit[row, at])}{_such(len(rows))}"
+            reasons.append(f"job {workload.job_id[row]}, field {field}: {expected}, {found}")
+    rows = np.flatnonzero(left)
+    if len(rows):
+        row = int(rows[0])
+        found = ", ".join(f"{_plain(unit[row, at])} {name}" for at, name in enumerate(UNITS))
+        reasons.append(
+            f"job {workload.job_id[row]}, fields {', '.join(RESOURCES)}: expected a unit that fits some node as a "
+            f"whole, found {found}{_such(len(rows))}"
+        )
+    return reasons
+
+
+def _too_wide(
+    workload: Workload, row: int, count: Integers, each: Integers, held: int, cluster: Cluster
+) -> str:
+    where, units = f"job {workload.job_id[row]}, field max_units", workload.max_units[row]
+    if cluster.is_pool:
+        return (
+            f"{where}: expected at most {_plain(cluster.groups[0].cpu)} units, as the pool has, found {units}"
+        )
+    return (
+        f"{where}: expected at most {held} tasks of {each[row]} units, as the empty cluster holds, found "
+        f"{count[row]} ({units} units)"
+    )
+
+
+def _such(jobs: int) -> str:
+    return f"; {jobs} such {'job is' if jobs == 1 else 'jobs are'} refused"
+
+
+def _plain(number: float) -> str:
+    return f"{number:.10g}"
