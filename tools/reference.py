@@ -92,7 +92,12 @@ def generators_page() -> str:
         ),
     ]
     for made in GENERATORS.values():
-        parts += [f"## {made.name}", made.description, f"Source: {made.source}." if made.source else ""]
+        parts += [
+            f"## {made.name}",
+            made.description,
+            made.details,
+            f"Source: {made.source}." if made.source else "",
+        ]
         rows = (
             (
                 f"`{p.name}`",

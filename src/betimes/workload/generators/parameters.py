@@ -65,13 +65,14 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Generator:
-    """A named way to make a workload; `source` is where it is described."""
+    """A named way to make a workload; `source` is where it is described, `details` what a user must know."""
 
     name: str
     description: str
     source: str
     parameters: tuple[Parameter, ...]
     function: Callable[..., Workload]
+    details: str = ""
 
     def read(self, given: dict[str, str]) -> dict[str, Value]:
         """Every parameter's value from the given texts and the defaults; raises InputError."""

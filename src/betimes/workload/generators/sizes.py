@@ -13,11 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from betimes.errors import InputError
+from betimes.workload.generators.truncated import LEAST_ACCEPTANCE, acceptance, truncated_normal
 
 FloatArray = NDArray[np.float64]
-
-_LEAST_ACCEPTANCE = 1e-3
-_DRAWS_AT_ONCE = 2**20
 
 
 class Sizes(Protocol):
@@ -163,9 +161,9 @@ class TruncatedNormal:
         _interval(self.min_s, self.max_s)
         if not math.isfinite(self.centre_s):
             raise InputError(f"sizes, mean_s: expected a finite number, got {self.centre_s}")
-        if self._kept < _LEAST_ACCEPTANCE:
+        if self._kept < LEAST_ACCEPTANCE:
             raise InputError(
-                f"sizes: under {_LEAST_ACCEPTANCE:.1%} of a normal with mean {self.centre_s:g} and standard "
+                f"sizes: under {LEAST_ACCEPTANCE:.1%} of a normal with mean {self.centre_s:g} and standard "
                 f"deviation {self.std_s:g} lies in {self.min_s:g}..{self.max_s:g}; move min_s or max_s"
             )
 
@@ -175,8 +173,7 @@ class TruncatedNormal:
 
     @property
     def _kept(self) -> float:
-        low, high = self._ends
-        return 0.5 * (math.erf(high / math.sqrt(2)) - math.erf(low / math.sqrt(2)))
+        return acceptance(self.centre_s, self.std_s, self.min_s, self.max_s)
 
     @property
     def mean_s(self) -> float:
@@ -187,14 +184,7 @@ class TruncatedNormal:
 
     def sample(self, rng: np.random.Generator, n: int) -> FloatArray:
         """`n` independent sizes, by rejection (at least one draw in a thousand is kept)."""
-        parts: list[FloatArray] = [np.empty(0)]
-        missing = n
-        while missing > 0:
-            draws = min(int(missing / self._kept * 1.1) + 16, _DRAWS_AT_ONCE)
-            drawn = rng.normal(self.centre_s, self.std_s, draws)
-            parts.append(drawn[(drawn >= self.min_s) & (drawn <= self.max_s)][:missing])
-            missing -= len(parts[-1])
-        return np.concatenate(parts)
+        return truncated_normal(rng, n, self.centre_s, self.std_s, self.min_s, self.max_s)
 
     def cdf(self, x: ArrayLike) -> FloatArray:
         """The normal's, renormalised to the interval."""
