@@ -13,16 +13,30 @@ if TYPE_CHECKING:
     from betimes.workload.job import Job
     from betimes.workload.notes import Notes
     from betimes.workload.readers.registry import FORMATS, read_trace
+    from betimes.workload.trial import draw_grace, mark_trials
     from betimes.workload.workload import Workload
     from betimes.workload.writing import to_csv, to_parquet, write
 
-__all__ = ["FORMATS", "Job", "Notes", "Workload", "read_trace", "to_csv", "to_parquet", "write"]
+__all__ = [
+    "FORMATS",
+    "Job",
+    "Notes",
+    "Workload",
+    "draw_grace",
+    "mark_trials",
+    "read_trace",
+    "to_csv",
+    "to_parquet",
+    "write",
+]
 
 _HOME = {
     "FORMATS": "betimes.workload.readers.registry",
     "Job": "betimes.workload.job",
     "Notes": "betimes.workload.notes",
     "Workload": "betimes.workload.workload",
+    "draw_grace": "betimes.workload.trial",
+    "mark_trials": "betimes.workload.trial",
     "read_trace": "betimes.workload.readers.registry",
     "to_csv": "betimes.workload.writing",
     "to_parquet": "betimes.workload.writing",
