@@ -52,6 +52,12 @@ def test_easy_fills_time_before_and_room_beside_the_head(backfilling, expected):
     assert first_starts(outcome) == expected
 
 
+def test_the_room_beside_the_head_is_given_once():
+    """4 cores are free until the head starts at 10, then 2: one of the two long jobs may have them."""
+    jobs = [job(0, 10, 6), job(0, 5, 8), job(0, 20, 2), job(0, 20, 2)]
+    assert first_starts(run(jobs, machine(10), Policy(backfilling="easy"))) == [0, 10, 0, 15]
+
+
 def test_the_reservation_is_noted():
     outcome = run(TO_SPARE, machine(10), Policy(backfilling="easy"))
     # Of the five jobs, first the wide one and then the last have to wait.

@@ -256,6 +256,19 @@ def test_c2_orders(order, expected):
     assert order_of_starts == [0, *expected]
 
 
+def test_unicef_counts_one_processor_as_two():
+    jobs = [Job(0, 10, (0, 1000, 0), units=units) for units in (4, 2, 1)]
+    cluster = Cluster(jobs, [Node((0, 4000, 0))], Policy(order="unicef"))
+    assert [job.seq for job in ranked(cluster.jobs, cluster.policy, 5, cluster.largest)] == [1, 2, 0]
+
+
+def test_dynamic_orders_count_a_second_at_least():
+    """Half a second counts as one, so that the first two tie."""
+    jobs = [Job(0, 2, (0, 1000, 0), size=size) for size in (1, 0.5, 2)]
+    cluster = Cluster(jobs, [Node((0, 4000, 0))], Policy(order="slowdown"))
+    assert [job.seq for job in ranked(cluster.jobs, cluster.policy, 5, cluster.largest)] == [0, 1, 2]
+
+
 def test_widest_first_counts_whole_jobs_and_only_resources_that_there_are():
     cluster = Cluster(
         [
