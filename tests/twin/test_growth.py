@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from betimes import simulate
-from betimes.twin import simulation
+from betimes.twin import driving, simulation
 from tests.twin.crowds import EVERY_POLICY, MODES, crowd
 from tests.twin.replaying import Outcome, outcome_of
 
@@ -23,6 +23,6 @@ def test_room_does_not_matter(policy: str, fractional: bool, monkeypatch: pytest
     ample = outcome(policy, fractional)
     monkeypatch.setattr(simulation, "FIRST_SLOTS", 1)
     monkeypatch.setattr(simulation, "SEGMENT_ROWS", 3)
-    monkeypatch.setattr(simulation, "FIRST_ROWS", 1)
-    monkeypatch.setattr(simulation, "SECONDS_A_CALL", 0.0)
+    monkeypatch.setattr(driving, "FIRST_ROWS", 1)
+    monkeypatch.setattr(driving, "SECONDS_A_CALL", 0.0)
     assert outcome(policy, fractional) == ample

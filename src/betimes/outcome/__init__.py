@@ -2,15 +2,25 @@
 
 from betimes.outcome.intervals import Interval, interval, over_seeds
 from betimes.outcome.plots import plot_allocations, plot_cdf, plot_timeline
-from betimes.outcome.result import JobColumns, JobState, Result, SegmentColumns, Timing
+from betimes.outcome.result import (
+    AbsenceColumns,
+    JobColumns,
+    JobState,
+    ResourceUse,
+    Result,
+    SegmentColumns,
+    Timing,
+)
 from betimes.outcome.store import load, save
 from betimes.outcome.summary import job_metric, parse_measure, selected, summarise, to_json
 from betimes.outcome.tables import comparison_list, comparison_table, result_table, show
 
 __all__ = [
+    "AbsenceColumns",
     "Interval",
     "JobColumns",
     "JobState",
+    "ResourceUse",
     "Result",
     "SegmentColumns",
     "Timing",

@@ -18,6 +18,7 @@ class JobState(IntEnum):
     FINISHED = 0
     UNFINISHED = 1
     REFUSED = 2
+    KILLED = 3  # ended at its time limit
 
 
 class _Columns(ABC):
@@ -103,8 +104,9 @@ class JobColumns(_Columns):
             object.__setattr__(self, "job_id", self.job_id.astype(np.str_))
         if np.any(np.diff(self.submit_s) < 0):
             raise ValueError("jobs are not in submit order")
-        if np.any(np.isnan(self.finish_s) == self.finished):
-            raise ValueError("a job has a finish time if, and only if, its state is finished")
+        ended = self.finished | (self.state == JobState.KILLED)
+        if np.any(np.isnan(self.finish_s) == ended):
+            raise ValueError("a job has a finish time if, and only if, it has finished or was killed")
 
     @property
     def finished(self) -> Array:
@@ -142,6 +144,31 @@ class SegmentColumns(_Columns):
             raise ValueError("allocation segments are not ordered by start and row")
 
 
+@dataclass(frozen=True, eq=False)
+class AbsenceColumns(_Columns):
+    """One row a preemption after which the job ran again: `row` is an index into the jobs, which was told to
+    leave at `told_s`, had left at `left_s` (its grace period was over) and ran again at `resumed_s`.
+    """
+
+    row: Array
+    told_s: Array
+    left_s: Array
+    resumed_s: Array
+
+    @classmethod
+    def _kinds(cls) -> dict[str, type[np.generic] | None]:
+        return {"row": np.int64, "told_s": np.float64, "left_s": np.float64, "resumed_s": np.float64}
+
+
+@dataclass(frozen=True)
+class ResourceUse:
+    """One resource of a cluster of nodes: how much there is in all, and amount-seconds held by jobs."""
+
+    name: str
+    total: float
+    held_s: float
+
+
 @dataclass(frozen=True)
 class Timing:
     """How long the run took: seconds to load the workload, to compile, and in the warm event loop."""
@@ -158,7 +185,8 @@ class Result:
 
     `policy` is the full specification, `sizes` what sizes the scheduler saw, `fingerprint` that of the
     workload, `segments` the allocations where they were recorded, `fair_finish_s` the finish times (NaN:
-    not finished) of a max-min run of the same workload where one was made.
+    not finished) of a max-min run of the same workload where one was made. On nodes, `resources` are those
+    that the cluster has, `absences` the preemptions, and `units` counts the first of its resources.
 
     Two results are equal when everything but their timing is. Raises ValueError where lengths disagree.
     """
@@ -174,6 +202,8 @@ class Result:
     segments: SegmentColumns | None
     timing: Timing
     fair_finish_s: Array | None = None
+    absences: AbsenceColumns | None = None
+    resources: tuple[ResourceUse, ...] = ()
 
     def __post_init__(self) -> None:
         if self.segments is not None and len(self.segments):

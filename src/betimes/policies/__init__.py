@@ -7,10 +7,18 @@ from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
 from betimes.core.kernel import kernel
 from betimes.core.transitions import speed
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, allocation, greedy, priority
+from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
-from betimes.policies.specification import ChosenPolicy, parse_policies, parse_policy
+from betimes.policies.specification import (
+    ChosenPolicy,
+    parse_nodes_policy,
+    parse_policies,
+    parse_policy,
+    split_policies,
+)
 
 __all__ = [
+    "NODES_POLICIES",
     "POLICIES",
     "Again",
     "ChosenPolicy",
@@ -26,8 +34,10 @@ __all__ = [
     "allocation",
     "greedy",
     "kernel",
+    "parse_nodes_policy",
     "parse_policies",
     "parse_policy",
     "priority",
     "speed",
+    "split_policies",
 ]

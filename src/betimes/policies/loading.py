@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
+from typing import TypeVar
 
 from betimes.core.kernel import (
     BOUNDSCHECK,
@@ -21,13 +22,16 @@ from betimes.core.kernel import (
 )
 from betimes.errors import PolicyError
 from betimes.policies.hooks import Policy
+from betimes.policies.nodes.hooks import NodesPolicy
+
+AnyPolicy = TypeVar("AnyPolicy", bound=Policy | NodesPolicy)
 
 _BESIDE: set[str] = set()
 """Names of modules that users' policy files have imported from their own folders."""
 
 
-def load_policy(path: str, name: str) -> Policy:
-    """The policy `name` in the Python file `path`.
+def load_policy(path: str, name: str, kind: type[AnyPolicy]) -> AnyPolicy:
+    """The policy `name` in the Python file `path`, which must be of the `kind` that the engine takes.
 
     Its compiled code is kept apart, under a hash of the Python files beside it and of those that it imports from
     below, so that an edit of any is seen. Until it has come through one simulation, its indices are checked: a
@@ -44,14 +48,18 @@ def load_policy(path: str, name: str) -> Policy:
     checked = BOUNDSCHECK or not proven.exists()
     module = _execute(path, file, f"betimes_user_{code}_{int(checked)}", checked, proven.parent)
     policy = getattr(module, name, None)
-    if not isinstance(policy, Policy):
-        found = [key for key, value in vars(module).items() if isinstance(value, Policy)]
-        has = f"it has {', '.join(found)}" if found else "decorate a function with @priority or @allocation"
+    if isinstance(policy, Policy | NodesPolicy) and not isinstance(policy, kind):
+        is_for, asked = ("nodes", "pool") if kind is Policy else ("a pool", "nodes")
+        raise PolicyError(f"policy {path}:{name} is for {is_for}; it cannot run with --engine {asked}")
+    if not isinstance(policy, kind):
+        found = [key for key, value in vars(module).items() if isinstance(value, kind)]
+        decorators = "@priority or @allocation" if kind is Policy else "@ordering, @placement or @eviction"
+        has = f"it has {', '.join(found)}" if found else f"decorate a function with {decorators}"
         raise PolicyError(f"policy file {path}: {name!r} is not a policy; {has}")
     return replace(policy, unproven=proven) if checked else policy
 
 
-def mark_proven(policy: Policy) -> None:
+def mark_proven(policy: Policy | NodesPolicy) -> None:
     """A user's policy has come through a simulation with its indices checked: from now on they need not be."""
     if policy.unproven is None or INTERPRETED:
         return

@@ -10,20 +10,26 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Generic, TypeVar
 
 from betimes.errors import PolicyError
-from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value
+from betimes.policies.hooks import Parameter, Policy, Value
 from betimes.policies.loading import load_policy
+from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
 
 LARGEST = 1e18  # of any number in a specification
 
 
+AnyPolicy = TypeVar("AnyPolicy", bound=Policy | NodesPolicy)
+
+
 @dataclass(frozen=True)
-class ChosenPolicy:
+class ChosenPolicy(Generic[AnyPolicy]):
     """A policy and the values of its parameters (None: not given and without default)."""
 
-    policy: Policy
+    policy: AnyPolicy
     values: dict[str, Value | None]
     given: tuple[str, ...]
     source: str  # the name as given: a published policy's, or FILE.py:NAME
@@ -38,21 +44,26 @@ class ChosenPolicy:
         parts = [f"{name}={_text(self.values[name])}" for name in self.values if name in self.given]
         return self.source + (":" + ",".join(parts) if parts else "")
 
-    def prepared(self, setting: Setting) -> Prepared:
-        """What the policy's hooks need for one simulation."""
-        return self.policy.prepared(self.values, setting)
+
+def parse_policy(text: str) -> ChosenPolicy[Policy]:
+    """The policy for a pool that `text` names; raises PolicyError naming the policy or parameter at fault."""
+    return _parsed(text, POLICIES, Policy)
 
 
-def parse_policy(text: str) -> ChosenPolicy:
-    """The policy that `text` names; raises PolicyError naming the policy or parameter at fault."""
+def parse_nodes_policy(text: str) -> ChosenPolicy[NodesPolicy]:
+    """The policy for nodes that `text` names; raises PolicyError naming the policy or parameter at fault."""
+    return _parsed(text, NODES_POLICIES, NodesPolicy)
+
+
+def _parsed(text: str, known: dict[str, AnyPolicy], kind: type[AnyPolicy]) -> ChosenPolicy[AnyPolicy]:
     name, _, rest = text.strip().partition(":")
     if name.endswith(".py"):
         function, _, rest = rest.partition(":")
-        policy, source = load_policy(name, function), f"{name}:{function}"
-    elif name in POLICIES:
-        policy, source = POLICIES[name], name
+        policy, source = load_policy(name, function, kind), f"{name}:{function}"
+    elif name in known:
+        policy, source = known[name], name
     else:
-        raise PolicyError(f"unknown policy {name!r}{nearest(name, POLICIES)}; `betimes policies` lists all")
+        raise PolicyError(f"unknown policy {name!r}{nearest(name, known)}; `betimes policies` lists all")
     declared = {p.name: p for p in policy.parameters}
     given: dict[str, Value] = {}
     for part in filter(None, rest.split(",")):
@@ -69,7 +80,7 @@ def parse_policy(text: str) -> ChosenPolicy:
     return ChosenPolicy(policy, values, tuple(given), source)
 
 
-def parse_policies(text: str) -> list[ChosenPolicy]:
+def split_policies(text: str) -> list[str]:
     """Several policies separated by commas; a part that looks like ``key=value`` belongs to the one before it."""
     texts: list[str] = []
     for part in text.split(","):
@@ -81,7 +92,12 @@ def parse_policies(text: str) -> list[ChosenPolicy]:
             texts.append(part.strip())
     if not texts:
         raise PolicyError("no policy given; name some, separated by commas, as in fifo,srsf")
-    return [parse_policy(one) for one in texts]
+    return texts
+
+
+def parse_policies(text: str) -> list[ChosenPolicy[Policy]]:
+    """Several policies for a pool (`split_policies`)."""
+    return [parse_policy(one) for one in split_policies(text)]
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from betimes.core import transitions
+from betimes.core.nodes import schedule
 from betimes.errors import PolicyViolation
 
 REASONS = {
@@ -19,6 +20,19 @@ REASONS = {
     transitions.BAD_KEY: "ranked a job with a key that is not a number",
 }
 """Words for every reason why the core refuses a decision."""
+
+
+NODES_REASONS = {
+    schedule.BAD_KEY: "ranked a waiting job with a key that is not a number",
+    schedule.BAD_PLACE: "gave a node a score that is not a number, for this job",
+    schedule.BAD_VICTIM: "gave a running job, as one that might make room, a score that is not a number",
+}
+"""Words for every reason why the answer of a policy for nodes cannot be used."""
+
+
+def nodes_violation(policy: str, reason: int, job: object, time_s: float) -> PolicyViolation:
+    """The error for an answer of a policy for nodes that cannot be used, naming policy, job and time."""
+    return PolicyViolation(f"policy {policy} at {time_s:g} s, job {job}: {NODES_REASONS[reason]}")
 
 
 def violation(policy: str, reason: int, job: object, time_s: float, ahead: bool) -> PolicyViolation:

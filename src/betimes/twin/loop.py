@@ -11,12 +11,12 @@ import numpy as np
 from betimes.core.columns import Ints, State, as_array, blank
 from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel, type_of
 from betimes.policies.hooks import empty_pool, hook_types
+from betimes.twin.history import History
 from betimes.twin.pool import (
     NEED_SEGMENTS,
     NEED_SLOTS,
     REACHED,
     Arrival,
-    History,
     Hook,
     Outcome,
     Rules,

@@ -27,6 +27,7 @@ from betimes.core.transitions import (
     submit,
     view_of,
 )
+from betimes.twin.history import History, knows, last_two_s, remember
 
 Hook = Any  # a compiled function, passed as a pointer
 
@@ -67,14 +68,6 @@ class Outcome:
     resizes: int
     stalled_s: float
     contention: float  # mean number of active jobs over the events seen
-
-
-class History:
-    """Run times of a user's last two finished jobs."""
-
-    count: int
-    last_s: float
-    before_s: float
 
 
 class Rules(NamedTuple):
@@ -247,12 +240,9 @@ def _skip_steady_wakeups(state: State, until: float) -> None:
 def _belief(speedup: Floats, trace: Trace, row: int, learns: bool) -> float:
     """The size the scheduler believes at submission: told, or the mean of the user's last two run times."""
     arrival = trace.arrivals[row]
-    if not learns or arrival.user < 0 or trace.history[arrival.user].count == 0:
+    if not learns or not knows(trace.history, arrival.user):
         return arrival.believed
-    history = trace.history[arrival.user]
-    run_s = history.last_s
-    if history.count > 1:
-        run_s = (history.last_s + history.before_s) / 2.0
+    run_s = last_two_s(trace.history, arrival.user)
     return min(run_s, arrival.longest_s) * speedup[arrival.curve, arrival.max_units]
 
 
@@ -269,8 +259,5 @@ def _note(state: State, slot: int, trace: Trace, learns: bool) -> None:
     outcome.stalled_s = progress.stalled_s
     outcome.contention = (pool.contention - job.seen_sum) / (pool.events - job.seen_count)
     arrival = trace.arrivals[progress.row]
-    if learns and arrival.user >= 0:
-        history = trace.history[arrival.user]
-        history.before_s = history.last_s
-        history.last_s = arrival.work / job.full_speed
-        history.count += 1
+    if learns:
+        remember(trace.history, arrival.user, arrival.work / job.full_speed)

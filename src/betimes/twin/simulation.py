@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,9 +13,10 @@ from numpy.typing import NDArray
 from betimes.core.columns import Floats, Ints, Segment, State, as_array, blank, grown, new_state
 from betimes.errors import BetimesError, ClusterError, PolicyViolation
 from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
-from betimes.policies import ChosenPolicy, Setting
+from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.loading import mark_proven
 from betimes.policies.violations import violation
+from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.loop import compiled_loop, new_trace
 from betimes.twin.pool import (
     FORESEEN,
@@ -29,14 +29,12 @@ from betimes.twin.pool import (
     Rules,
 )
 from betimes.twin.sizes import Sizes, beliefs
+from betimes.twin.users import user_rows
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind
 
 FIRST_SLOTS = 256
 SEGMENT_ROWS = 1 << 16
-FIRST_ROWS = 1024
-SECONDS_A_CALL = 0.25  # between two looks at the keyboard and the progress bar
-EVENTS_A_CALL = 1_000_000  # and no more than that
 
 ON_WIDE = ("refuse", "clip", "drop")
 
@@ -85,7 +83,7 @@ class Simulation:
     def __init__(
         self,
         workload: Workload,
-        policy: ChosenPolicy,
+        policy: ChosenPolicy[Policy],
         *,
         units: int,
         fractional: bool = False,
@@ -106,7 +104,7 @@ class Simulation:
         self.alone_speed = table.at(workload.curve, np.minimum(workload.max_units, units))
         belief = beliefs(self.sizes, workload, self.full_speed, seed)
         self.without_estimate, self.assumed_s = belief.without_estimate, belief.assumed_s
-        users = _user_rows(workload)
+        users = user_rows(workload)
         self.trace = new_trace(len(workload), max(1, int(users.max(initial=-1)) + 1), FIRST_SLOTS)
         arrivals = as_array(self.trace.arrivals)
         arrivals["submit_s"] = workload.submit_s
@@ -118,14 +116,15 @@ class Simulation:
         arrivals["believed_per_work"] = belief.per_work
         arrivals["user"] = users
         arrivals["longest_s"] = belief.longest_s
-        prepared = policy.prepared(
+        prepared = policy.policy.prepared(
+            policy.values,
             Setting(
                 float(units),
                 fractional,
                 table.speedup,
                 _floats(belief.size),
                 float(restart_s),
-            )
+            ),
         )
         self.rules = Rules(
             policy.policy.rank is not None, policy.policy.reads_progress, self.sizes.kind == "last-two"
@@ -155,15 +154,12 @@ class Simulation:
         step: submits the jobs up to a row and returns a status, by default the plain loop; progress is told
         the rows done. Raises PolicyViolation when the policy decides something the core refuses.
         """
-        step = step or self.submit_rows
-        started = time.perf_counter()
-        jobs, rows = len(self.workload), FIRST_ROWS
-        status = NEED_SLOTS
-        while status in (NEED_SLOTS, NEED_SEGMENTS, PAUSED) or self.row[0] < jobs:
-            before, called = int(self.row[0]), time.perf_counter()
+        go_on = step or self.submit_rows
+
+        def call(stop: int) -> bool:
             self.state.pool[0].budget = EVENTS_A_CALL
             try:
-                status = step(min(jobs, before + rows))
+                status = go_on(stop)
             except Exception as error:  # a user's hook can raise anything
                 if not self.policy.is_users:
                     raise
@@ -171,13 +167,11 @@ class Simulation:
                     f"policy {self.policy} at {self.state.pool[0].now:g} s: {type(error).__name__}: {error}"
                 ) from error
             self._heed(status)
-            pace = (int(self.row[0]) - before + 1) / (time.perf_counter() - called + 1e-6)
-            rows = max(1, min(2 * rows, int(pace * SECONDS_A_CALL)))
-            if progress is not None:
-                progress(int(self.row[0]))
+            return status in (NEED_SLOTS, NEED_SEGMENTS, PAUSED)
+
+        self.wall_s = drive(self.row, len(self.workload), call, progress)
         self._note_unfinished()
         mark_proven(self.policy.policy)
-        self.wall_s = time.perf_counter() - started
 
     def submit_rows(self, stop: int) -> int:
         """The plain step: submit the jobs up to row `stop`; returns the loop's status."""
@@ -269,13 +263,6 @@ class Simulation:
                 outcome.preemptions = progress.preemptions
                 outcome.resizes = progress.resizes
                 outcome.stalled_s = progress.stalled_s
-
-
-def _user_rows(workload: Workload) -> Ints:
-    """Users as 0, 1, ... whatever numbers the trace gives them; -1 stays unknown."""
-    known, codes = np.unique(workload.user, return_inverse=True)
-    offset = 1 if len(known) and known[0] < 0 else 0
-    return codes.astype(np.int64) - offset
 
 
 def _floats(values: Any) -> Floats:

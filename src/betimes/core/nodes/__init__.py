@@ -1,0 +1,1 @@
+"""The second engine's state: jobs as tasks with demand vectors, placed on nodes."""

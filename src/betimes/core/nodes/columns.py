@@ -1,0 +1,344 @@
+"""The state of a cluster of nodes: the pool engine's columns, and where everything is.
+
+`jobs`, `progress` and `pool` are the records of `core.columns`: a job holds all its units or none. Beside them
+stand what a job needs (`needs`), the nodes, the placements that tie one to the other, the queue of those that
+wait (`core.nodes.queue`) and the heap of what is due (`core.nodes.dues`).
+
+Resources are whole numbers - thousandths of a GPU, thousandths of a core, MiB - so that what is taken and given
+back a million times never drifts.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.core.columns import (
+    UNLIMITED,
+    Floats,
+    Ints,
+    Job,
+    Pool,
+    Progress,
+    Records,
+    Segment,
+    as_array,
+    blank,
+)
+
+BLOCK = 64
+"""Entries in a block of the queue: a change moves at most half as many."""
+
+LARGEST_PRIORITY = 10**9
+
+
+class Need:
+    """What a job needs, and what it has to do with nodes."""
+
+    gpu: int  # of each task: thousandths
+    cpu: int  # thousandths of a core
+    memory: int  # MiB
+    tasks: int  # start together, end together
+    level: int  # jobs of a higher level may preempt those of a lower one
+    trial: int  # 1: trial and error, 0: best effort
+    priority: int
+    grace_s: float  # from being told to leave until it has left
+    share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
+    placed: int  # its first placement, -1: none
+    owed: int  # placements that are still owed something by victims; > 0: nominated
+    vacate_at: float  # infinity: it has not been told to leave
+    told_s: float  # when it was
+    preemptor: int  # slot of the job that it makes room for, -1: none
+    left_s: float  # when it last vacated; NaN: it has not been preempted, or runs again
+    holder: int  # its place in `State.holders`, -1: holds nothing
+    due: int  # its place in `State.dues`, -1: nothing is due
+    seen: int  # length of the log of freed nodes when it last did not fit, -1: not tried yet
+
+
+class Node:
+    """A machine."""
+
+    free_gpu: int
+    free_cpu: int
+    free_memory: int
+    gpu: int  # capacity
+    cpu: int
+    memory: int
+    up: int  # 1: takes new tasks
+    kind: int  # its group in the cluster
+
+
+class Placement:
+    """Tasks of one job on one node."""
+
+    node: int
+    tasks: int
+    follows: int  # the next placement of the same job, -1: none; on the free list likewise
+    owed_gpu: int  # what victims must still give up before the tasks can start
+    owed_cpu: int
+    owed_memory: int
+
+
+class Due:
+    """Something that will happen to a job at a time that is known."""
+
+    at_s: float
+    rank: int  # kind, then order of submission (`dues.rank_of`)
+    slot: int
+
+
+class Entry:
+    """A waiting job in the queue."""
+
+    key: float
+    seq: int
+    slot: int
+
+
+class Block:
+    """A stretch of the queue."""
+
+    head: int  # its entries are queue[block * BLOCK + head : block * BLOCK + tail]
+    tail: int
+    key: float  # no entry ranks before (key, seq), and every entry of earlier blocks does
+    seq: int
+    gpu: int  # no task of any entry needs less than this
+    cpu: int
+    memory: int
+
+
+class Choice:
+    """So many tasks on this node."""
+
+    node: int
+    tasks: int
+
+
+class Absence:
+    """A preemption: when the job was told to leave, when it had left, and when it ran again."""
+
+    row: int
+    told_s: float
+    left_s: float
+    resumed_s: float
+
+
+class Cluster:
+    """The scalars that only this engine has; an array of one record."""
+
+    per_gpu: float  # one over the largest capacity of any node; 0 where no node has any
+    per_cpu: float
+    per_memory: float
+    waiting: int  # jobs in the queue
+    blocks: int  # blocks of the queue in use: directory[:blocks]
+    dues: int  # length of the heap
+    nominated: int  # jobs bound to nodes that their victims have not left yet
+    spare: int  # head of the list of unused placements, -1: none
+    unused: int  # their number
+    freed: int  # nodes that have had something freed, counted since the beginning
+    pending: int  # 1: a scheduling pass is due at this instant
+    changed: int  # grows whenever something starts, stops, or is expected to stop at another time
+    passed: int  # `changed` at the end of the last complete pass, -1: none
+    arrived: int  # jobs that have entered the queue since then: newcomers[:arrived]
+    seed: int  # of whatever is decided by lot
+    draws: int  # decisions on victims taken so far
+    absences: int  # length of `State.absences`
+    rows: int  # instants of the plan of reservations
+    shadow_s: float  # when the job with the reservation can start
+    reserved: int  # its slot, -1: nobody has one
+
+
+class NodesView(NamedTuple):
+    """What a policy's hooks are given to read."""
+
+    jobs: Records[Job]  # (slots,)
+    needs: Records[Need]  # (slots,)
+    progress: Records[Progress]  # (slots,)
+    nodes: Records[Node]  # (nodes,)
+    placements: Records[Placement]
+    cluster: Records[Cluster]  # (1,)
+    pool: Records[Pool]  # (1,)
+    params: Floats  # the policy's parameters, in the order it declares them
+
+
+class NodesState(NamedTuple):
+    """Everything the engine knows about a cluster at one instant, and room to think."""
+
+    jobs: Records[Job]
+    needs: Records[Need]
+    progress: Records[Progress]
+    nodes: Records[Node]
+    placements: Records[Placement]
+    cluster: Records[Cluster]
+    pool: Records[Pool]
+    params: Floats
+    holders: Ints  # (slots,) those that run or are vacating, in no order
+    free: Ints  # (slots,) stack of unused slots
+    dues: Records[Due]  # (slots,) heap
+    queue: Records[Entry]  # (BLOCK * blocks,)
+    blocks: Records[Block]
+    directory: Ints  # (blocks,) those in use in order, then the others
+    log: Ints  # (nodes,) the last nodes that had something freed, a ring
+    newcomers: Ints  # (slots,)
+    segments: Records[Segment]  # of length 0 where none are recorded
+    absences: Records[Absence]
+    # Room to think, of no meaning between two passes:
+    sketch: Records[Node]  # (nodes,) the nodes as they would be
+    beside: Records[Node]  # (nodes,) what a job may take that outlasts the reservation
+    plan: Records[Choice]  # (nodes,)
+    fitting: Ints  # (nodes,)
+    chosen: Ints  # (slots,)
+    score: Floats  # (slots or nodes, whichever is more)
+    ends: Records[Due]  # (slots,)
+    profile: Records[Node]  # (rows * nodes,) the nodes at each instant of the plan of reservations
+    instants: Floats  # (rows,) when each begins
+    rows: Ints  # (rows,) where in the profile it stands
+
+
+def new_nodes_state(
+    capacity: NDArray[np.int64],
+    kinds: NDArray[np.int64],
+    *,
+    units: float,
+    restart_s: float,
+    seed: int,
+    params: Floats,
+    slots: int,
+    placements: int,
+    segments: int = 0,
+    absences: int = 0,
+    rows: int = 1,
+) -> NodesState:
+    """An empty cluster: capacity (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB; kinds (nodes,).
+
+    There is room for `slots` live jobs, `placements` of them on nodes, recorded segments and absences, and `rows`
+    instants of a plan of reservations.
+    """
+    count, room = len(capacity), _blocks_for(slots)
+    nodes = blank(Node, count)
+    columns = as_array(nodes)
+    for at, name in enumerate(("gpu", "cpu", "memory")):
+        columns[name] = columns[f"free_{name}"] = capacity[:, at]
+    columns["up"] = 1
+    columns["kind"] = kinds
+    pools, clusters = blank(Pool, 1), blank(Cluster, 1)
+    pool, cluster = pools[0], clusters[0]
+    pool.units, pool.restart_s, pool.free, pool.budget = units, restart_s, slots, UNLIMITED
+    pool.wakeup = math.inf
+    pool.offender = -1
+    largest = capacity.max(axis=0, initial=0).tolist()
+    cluster.per_gpu, cluster.per_cpu, cluster.per_memory = (1.0 / most if most else 0.0 for most in largest)
+    cluster.seed = seed
+    cluster.passed = cluster.reserved = -1
+    cluster.unused = placements
+    spare = blank(Placement, placements)
+    as_array(spare)["follows"] = np.append(np.arange(1, placements), -1)
+    progress = blank(Progress, slots)
+    as_array(progress)["mark"] = -1
+    return NodesState(
+        jobs=blank(Job, slots),
+        needs=blank(Need, slots),
+        progress=progress,
+        nodes=nodes,
+        placements=spare,
+        cluster=clusters,
+        pool=pools,
+        params=np.ascontiguousarray(params, dtype=np.float64),
+        holders=_whole(slots),
+        free=np.arange(slots, dtype=np.int64)[::-1].copy(),
+        dues=blank(Due, slots),
+        queue=blank(Entry, BLOCK * room),
+        blocks=blank(Block, room),
+        directory=np.arange(room, dtype=np.int64),
+        log=_whole(count),
+        newcomers=_whole(slots),
+        segments=blank(Segment, segments),
+        absences=blank(Absence, absences),
+        sketch=blank(Node, count),
+        beside=blank(Node, count),
+        plan=blank(Choice, count),
+        fitting=_whole(count),
+        chosen=_whole(slots),
+        score=np.zeros(max(slots, count)),
+        ends=blank(Due, slots),
+        profile=blank(Node, rows * count),
+        instants=np.zeros(rows),
+        rows=np.arange(rows, dtype=np.int64),
+    )
+
+
+def with_more_slots(state: NodesState) -> NodesState:
+    """The same cluster with room for twice the live jobs; the old state must not be used any more."""
+    old = len(state.free)
+    bigger = _resized(state, 2 * old, len(state.placements))
+    unused = int(state.pool[0].free)
+    bigger.free[:old] = np.arange(old, 2 * old)[::-1]
+    bigger.free[old : old + unused] = state.free[:unused]
+    bigger.pool[0].free = old + unused
+    return bigger
+
+
+def with_more_placements(state: NodesState) -> NodesState:
+    """The same cluster with room for twice the placements; the old state must not be used any more."""
+    old = len(state.placements)
+    bigger = _resized(state, len(state.free), 2 * old)
+    cluster = bigger.cluster[0]
+    as_array(bigger.placements)["follows"][2 * old - 1] = cluster.spare
+    cluster.spare = old
+    cluster.unused += old
+    return bigger
+
+
+def with_more_rows(state: NodesState) -> NodesState:
+    """The same cluster with room for a plan of twice as many instants."""
+    rows = 2 * len(state.rows)
+    return state._replace(
+        profile=blank(Node, rows * len(state.nodes)),
+        instants=np.zeros(rows),
+        rows=np.arange(rows, dtype=np.int64),
+    )
+
+
+def room_to_play(state: NodesState) -> NodesState:
+    """A second state of the same shape for `snapshot.copy_into`."""
+    return _resized(state, len(state.free), len(state.placements))._replace(segments=blank(Segment, 0))
+
+
+def _resized(state: NodesState, slots: int, placements: int) -> NodesState:
+    """A copy with at least as much room; slots and placements that are new are not yet on their lists."""
+    nodes = as_array(state.nodes)
+    fresh = new_nodes_state(
+        np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1),
+        nodes["kind"],
+        units=0.0,
+        restart_s=0.0,
+        seed=0,
+        params=state.params,
+        slots=slots,
+        placements=placements,
+        rows=len(state.rows),
+    )
+    follows = np.append(np.arange(1, placements), -1)
+    for name, mine in state._asdict().items():
+        theirs = getattr(fresh, name)
+        if len(mine) == len(theirs):
+            np.asarray(theirs)[...] = np.asarray(mine)
+        elif name not in ("segments", "absences", "directory"):
+            np.asarray(theirs)[: len(mine)] = np.asarray(mine)
+    as_array(fresh.placements)["follows"][len(state.placements) :] = follows[len(state.placements) :]
+    blocks = len(state.directory)
+    fresh.directory[:blocks] = state.directory
+    fresh.directory[blocks:] = np.arange(blocks, len(fresh.directory))
+    return fresh._replace(segments=state.segments, absences=state.absences)
+
+
+def _blocks_for(slots: int) -> int:
+    """Blocks for a queue of `slots` jobs: twice as many as they fill three quarters (`queue.insert`)."""
+    return 2 * (slots // (3 * BLOCK // 4) + 2)
+
+
+def _whole(length: int) -> Ints:
+    return np.zeros(length, dtype=np.int64)

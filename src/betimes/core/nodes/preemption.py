@@ -1,0 +1,225 @@
+"""Who makes room: a plan of which jobs leave so that one can start, worked out on a sketch of the nodes.
+
+The policy only says in which order jobs would be taken; how many it takes, which of them are not needed after
+all, and where the preemptor goes, is the same for every policy. Nothing changes unless the plan suffices.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from betimes.core.kernel import lean_kernel
+from betimes.core.nodes.columns import NodesState, NodesView
+from betimes.core.nodes.room import BAD_SCORE, PlaceHook, find_room, has_room, tasks_that_fit, view_of
+from betimes.core.nodes.transitions import give, give_all, nominate, tell_to_leave
+
+EvictHook = Any  # a compiled function, passed as a pointer
+
+NO_PLAN = 0
+PLANNED = 1
+BAD_VICTIM_SCORE = -2
+
+MOST_TRIED = 12  # victims on the bound nodes of which every subset is tried
+
+
+@lean_kernel
+def preempt(
+    state: NodesState, slot: int, evict: EvictHook, place: PlaceHook, spreads: bool, most: int, trims: bool
+) -> int:
+    """Let jobs of a lower level make room for `slot`; PLANNED, NO_PLAN, or what is wrong with the policy's scores.
+
+    most: preemptions that protect a job from further ones. trims: only those go who are needed.
+    """
+    cluster, score = state.cluster[0], state.score
+    below = _those_below(state, slot)
+    if below == 0 or not _could_suffice(state, slot, below, most):
+        return NO_PLAN
+    now, draw = state.pool[0].now, cluster.draws
+    cluster.draws += 1
+    evict(view_of(state), now, slot, draw, state.chosen[:below], score)
+    for k in range(below):
+        if math.isnan(score[k]):
+            state.pool[0].offender = state.chosen[k]
+            return BAD_VICTIM_SCORE
+        if state.progress[state.chosen[k]].preemptions >= most:
+            score[k] = math.inf
+    victims = _take_in_order(state, slot, below)
+    if victims == 0:
+        return NO_PLAN
+    count = find_room(state, state.sketch, slot, place, spreads, -1)
+    if count <= 0:
+        return BAD_SCORE
+    if trims and victims > 1:
+        victims = _trim(state, slot, victims, count)
+    for k in range(victims):
+        tell_to_leave(state, state.chosen[k], slot)
+    nominate(state, slot, count)
+    return PLANNED
+
+
+@lean_kernel
+def makes_room(view: NodesView, victim: int, slot: int) -> bool:
+    """Whether all tasks of the job in `slot` fit into what is free and what `victim` alone would give up."""
+    need, missing = view.needs[slot], view.needs[slot].tasks
+    if need.tasks > 1:
+        for number in range(len(view.nodes)):
+            missing -= tasks_that_fit(view.nodes[number], need)
+    at = view.needs[victim].placed
+    while at >= 0:
+        placement = view.placements[at]
+        node = view.nodes[placement.node]
+        before = tasks_that_fit(node, need)
+        held = view.needs[victim]
+        give(node, held, placement.tasks)
+        gained = tasks_that_fit(node, need)
+        give(node, held, -placement.tasks)  # as it was: whole numbers come back exactly
+        missing -= gained - before if need.tasks > 1 else gained
+        at = placement.follows
+    return missing <= 0
+
+
+@lean_kernel
+def _those_below(state: NodesState, slot: int) -> int:
+    """Write the jobs that run and are of a lower level to state.chosen; returns their number."""
+    level, count = state.needs[slot].level, 0
+    for at in range(state.pool[0].holders):
+        other = state.holders[at]
+        need = state.needs[other]
+        if need.level < level and need.vacate_at == math.inf:
+            state.chosen[count] = other
+            count += 1
+    return count
+
+
+@lean_kernel
+def _reset_sketch(state: NodesState) -> None:
+    for number in range(len(state.nodes)):
+        state.sketch[number] = state.nodes[number]
+
+
+@lean_kernel
+def _could_suffice(state: NodesState, slot: int, below: int, most: int) -> bool:
+    """Whether the job would fit if all who may be preempted left."""
+    _reset_sketch(state)
+    for k in range(below):
+        if state.progress[state.chosen[k]].preemptions < most:
+            give_all(state, state.sketch, state.chosen[k])
+    return has_room(state.sketch, state.needs[slot])
+
+
+@lean_kernel
+def _take_in_order(state: NodesState, slot: int, below: int) -> int:
+    """Take victims by score until the job fits: state.chosen[:count], in that order; 0: it never does."""
+    chosen, score = state.chosen, state.score
+    _reset_sketch(state)
+    for taken in range(below):
+        best = taken
+        for k in range(taken + 1, below):
+            if score[k] < score[best] or (
+                score[k] == score[best] and state.jobs[chosen[k]].seq < state.jobs[chosen[best]].seq
+            ):
+                best = k
+        if score[best] == math.inf:
+            return 0
+        chosen[taken], chosen[best] = chosen[best], chosen[taken]
+        score[taken], score[best] = score[best], score[taken]
+        give_all(state, state.sketch, chosen[taken])
+        if _fits_now(state, slot, chosen[taken]):
+            return taken + 1
+    return 0
+
+
+@lean_kernel
+def _fits_now(state: NodesState, slot: int, last: int) -> bool:
+    """Whether the job fits on the sketch, to which the victim `last` has just been added."""
+    need = state.needs[slot]
+    if need.tasks > 1:
+        return has_room(state.sketch, need)
+    at = state.needs[last].placed
+    while at >= 0:
+        placement = state.placements[at]
+        if tasks_that_fit(state.sketch[placement.node], need) > 0:
+            return True
+        at = placement.follows
+    return False
+
+
+@lean_kernel
+def _trim(state: NodesState, slot: int, victims: int, count: int) -> int:
+    """Keep the fewest victims without whom the job would not fit on the nodes of state.plan[:count].
+
+    Among as few, those that the policy took first. Leaves the sketch with what they give; returns their number.
+    """
+    chosen, stays, kept = state.chosen, state.score, 0
+    for k in range(victims):
+        if _gives_on(state, chosen[k], count):
+            chosen[kept], chosen[k] = chosen[k], chosen[kept]
+            kept += 1
+    if kept <= MOST_TRIED:
+        _try_all(state, slot, kept, count)
+    else:
+        for k in range(kept):
+            stays[k] = 1.0
+        for k in range(kept - 1, -1, -1):
+            stays[k] = 0.0
+            if not _suffices(state, slot, kept, count):
+                stays[k] = 1.0
+    _suffices(state, slot, kept, count)
+    needed = 0
+    for k in range(kept):
+        if stays[k] > 0.0:
+            chosen[needed] = chosen[k]
+            needed += 1
+    return needed
+
+
+@lean_kernel
+def _try_all(state: NodesState, slot: int, kept: int, count: int) -> None:
+    """Mark in state.score the smallest set of the `kept` victims that suffices, ties to those taken earlier."""
+    # The earliest victim is the highest bit: among sets of one size, the largest number has the earliest victims.
+    everybody = (1 << kept) - 1
+    best, fewest = everybody, kept
+    for members in range(everybody, 0, -1):
+        number = 0
+        for k in range(kept):
+            number += (members >> k) & 1
+        if number < fewest:
+            _mark(state, members, kept)
+            if _suffices(state, slot, kept, count):
+                best, fewest = members, number
+    _mark(state, best, kept)
+
+
+@lean_kernel
+def _mark(state: NodesState, members: int, kept: int) -> None:
+    for k in range(kept):
+        state.score[k] = float((members >> (kept - 1 - k)) & 1)
+
+
+@lean_kernel
+def _suffices(state: NodesState, slot: int, kept: int, count: int) -> bool:
+    """Whether the plan holds if only the marked victims leave; sketches the nodes so."""
+    _reset_sketch(state)
+    for k in range(kept):
+        if state.score[k] > 0.0:
+            give_all(state, state.sketch, state.chosen[k])
+    need = state.needs[slot]
+    for k in range(count):
+        choice = state.plan[k]
+        if tasks_that_fit(state.sketch[choice.node], need) < choice.tasks:
+            return False
+    return True
+
+
+@lean_kernel
+def _gives_on(state: NodesState, victim: int, count: int) -> bool:
+    """Whether a victim holds anything on the nodes of state.plan[:count]."""
+    at = state.needs[victim].placed
+    while at >= 0:
+        placement = state.placements[at]
+        for k in range(count):
+            if state.plan[k].node == placement.node:
+                return True
+        at = placement.follows
+    return False

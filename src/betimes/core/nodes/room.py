@@ -1,0 +1,210 @@
+"""Where a job's tasks find room: on the nodes as they are, or on a sketch of them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from betimes.core.columns import Floats, Ints, Records
+from betimes.core.kernel import lean_kernel
+from betimes.core.nodes.columns import Need, Node, NodesState, NodesView
+
+PlaceHook = Any  # a compiled function, passed as a pointer
+
+NO_ROOM = 0
+BAD_SCORE = -1
+
+
+@lean_kernel
+def view_of(state: NodesState) -> NodesView:
+    """What a policy may read of the state."""
+    return NodesView(
+        state.jobs,
+        state.needs,
+        state.progress,
+        state.nodes,
+        state.placements,
+        state.cluster,
+        state.pool,
+        state.params,
+    )
+
+
+@lean_kernel
+def fits(node: Node, need: Need) -> bool:
+    """Whether one task fits into what the node has free."""
+    return (
+        need.cpu <= node.free_cpu
+        and need.gpu <= node.free_gpu
+        and need.memory <= node.free_memory
+        and node.up == 1
+    )
+
+
+@lean_kernel
+def tasks_that_fit(node: Node, need: Need) -> int:
+    """How many of the job's tasks fit into what the node has free."""
+    if node.up == 0:
+        return 0
+    count = need.tasks
+    if need.gpu > 0:
+        count = min(count, node.free_gpu // need.gpu)
+    if need.cpu > 0:
+        count = min(count, node.free_cpu // need.cpu)
+    if need.memory > 0:
+        count = min(count, node.free_memory // need.memory)
+    return max(0, count)
+
+
+@lean_kernel
+def has_room(nodes: Records[Node], need: Need) -> bool:
+    """Whether all tasks of the job find room at once."""
+    missing = need.tasks
+    for number in range(len(nodes)):
+        if fits(nodes[number], need):
+            missing -= 1 if need.tasks == 1 else tasks_that_fit(nodes[number], need)
+            if missing <= 0:
+                return True
+    return False
+
+
+@lean_kernel
+def find_room(
+    state: NodesState, nodes: Records[Node], slot: int, place: PlaceHook, spreads: bool, seen: int
+) -> int:
+    """Choose nodes for all tasks of a job: state.plan[:count]; NO_ROOM, or BAD_SCORE where the rule gives NaN.
+
+    Nodes are taken by score, the smallest first, ties to the lower number. A rule that `spreads` puts one task
+    on each in turn, round after round; else a node gets as many as fit before the next one. seen: how many
+    nodes had been freed when the job last found no room on these nodes, -1: it has not been tried.
+    """
+    need = state.needs[slot]
+    single = need.tasks == 1
+    count, room = 0, 0
+    log, cluster = state.log, state.cluster[0]
+    if seen == cluster.freed:
+        return NO_ROOM
+    if single and seen >= 0 and cluster.freed - seen < len(log):
+        # It can fit only where something has been freed since.
+        for at in range(seen, cluster.freed):
+            number = log[at % len(log)]
+            if fits(nodes[number], need) and not _listed(state.fitting, count, number):
+                state.fitting[count] = number
+                count += 1
+        room = count
+    else:
+        for number in range(len(nodes)):
+            if fits(nodes[number], need):
+                state.fitting[count] = number
+                count += 1
+                room += 1 if single else tasks_that_fit(nodes[number], need)
+    if room < need.tasks:
+        return NO_ROOM
+    if count == 1:
+        _choose(state, 0, state.fitting[0], need.tasks)
+        return 1
+    place(view_of(state), nodes, slot, state.fitting[:count], state.score)
+    if single:
+        return _best(state, count)
+    return _spread_out(state, nodes, need, count) if spreads else _fill_up(state, nodes, need, count)
+
+
+@lean_kernel
+def _listed(fitting: Ints, count: int, number: int) -> bool:
+    for k in range(count):
+        if fitting[k] == number:
+            return True
+    return False
+
+
+@lean_kernel
+def _choose(state: NodesState, at: int, number: int, tasks: int) -> None:
+    choice = state.plan[at]
+    choice.node = number
+    choice.tasks = tasks
+
+
+@lean_kernel
+def _best(state: NodesState, count: int) -> int:
+    best, lowest = -1, math.inf
+    for k in range(count):
+        score, number = state.score[k], state.fitting[k]
+        if math.isnan(score):
+            return BAD_SCORE
+        if best < 0 or score < lowest or (score == lowest and number < best):
+            best, lowest = number, score
+    _choose(state, 0, best, 1)
+    return 1
+
+
+@lean_kernel
+def _fill_up(state: NodesState, nodes: Records[Node], need: Need, count: int) -> int:
+    fitting, score = state.fitting, state.score
+    if not _sort_by_score(fitting, score, count):
+        return BAD_SCORE
+    missing, used = need.tasks, 0
+    while missing > 0:
+        tasks = min(missing, tasks_that_fit(nodes[fitting[used]], need))
+        _choose(state, used, fitting[used], tasks)
+        missing -= tasks
+        used += 1
+    return used
+
+
+@lean_kernel
+def _spread_out(state: NodesState, nodes: Records[Node], need: Need, count: int) -> int:
+    fitting, score = state.fitting, state.score
+    if not _sort_by_score(fitting, score, count):
+        return BAD_SCORE
+    used = min(count, need.tasks)
+    for k in range(used):
+        _choose(state, k, fitting[k], 1)
+    missing = need.tasks - used
+    while missing > 0:
+        for k in range(used):
+            choice = state.plan[k]
+            if missing > 0 and choice.tasks < tasks_that_fit(nodes[choice.node], need):
+                choice.tasks += 1
+                missing -= 1
+    return used
+
+
+@lean_kernel
+def _sort_by_score(fitting: Ints, score: Floats, count: int) -> bool:
+    """Heap sort of fitting[:count] by score, ties to the lower node; False where a score is NaN."""
+    in_order = True
+    for k in range(count):
+        if math.isnan(score[k]):
+            return False
+        if k > 0 and not (
+            score[k - 1] < score[k] or (score[k - 1] == score[k] and fitting[k - 1] < fitting[k])
+        ):
+            in_order = False
+    if in_order:
+        return True
+    for start in range(count // 2 - 1, -1, -1):
+        _sift(fitting, score, start, count)
+    for last in range(count - 1, 0, -1):
+        fitting[0], fitting[last] = fitting[last], fitting[0]
+        score[0], score[last] = score[last], score[0]
+        _sift(fitting, score, 0, last)
+    return True
+
+
+@lean_kernel
+def _sift(fitting: Ints, score: Floats, at: int, length: int) -> None:
+    number, worth = fitting[at], score[at]
+    while True:
+        child = 2 * at + 1
+        if child >= length:
+            break
+        if child + 1 < length and (
+            score[child + 1] > score[child]
+            or (score[child + 1] == score[child] and fitting[child + 1] > fitting[child])
+        ):
+            child += 1
+        if score[child] < worth or (score[child] == worth and fitting[child] < number):
+            break
+        fitting[at], score[at] = fitting[child], score[child]
+        at = child
+    fitting[at], score[at] = number, worth

@@ -1,0 +1,209 @@
+"""A scheduling pass: who of those that wait starts now, a function of the state and the policy's hooks alone."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+from betimes.core.kernel import lean_kernel
+from betimes.core.nodes import reservations
+from betimes.core.nodes.backfilling import note_start, reserve
+from betimes.core.nodes.columns import BLOCK, NodesState
+from betimes.core.nodes.preemption import BAD_VICTIM_SCORE, PLANNED, EvictHook, preempt
+from betimes.core.nodes.queue import all_waiting, first, rebuild, remove, remove_at
+from betimes.core.nodes.reservations import start_as_reserved
+from betimes.core.nodes.room import BAD_SCORE, PlaceHook, find_room, view_of
+from betimes.core.nodes.transitions import start, would_end
+from betimes.core.order import goes_before
+
+RankHook = Any  # a compiled function, passed as a pointer
+
+DONE = 0
+NEED_PLACEMENTS = 1  # no room to note where the next job goes: make some and go on
+REFUSED = 100  # + why a hook's answer cannot be used
+BAD_KEY = 1
+BAD_PLACE = 2
+BAD_VICTIM = 3
+
+NEED_ROWS = 5  # no room for the plan of reservations: make some and go on
+
+SKIP, EASY, CONSERVATIVE = 0, 1, 2
+FEW = 8  # newcomers that are tried by themselves
+
+
+class Rules(NamedTuple):
+    """What a policy and its parameters ask of a pass."""
+
+    dynamic: bool  # keys change while jobs wait
+    backfill: int  # SKIP: whoever fits goes ahead; EASY: who does not delay the first that does not fit
+    window: int  # jobs passed over before a pass gives up; 1: strictly in order; 0: no limit
+    spreads: bool  # a gang takes one node after another in turn
+    preempts: bool
+    most_preemptions: int  # protect a job from further ones
+    trims: bool
+    learns: bool  # beliefs come from the user's last two jobs
+    by_priority: bool  # levels are priorities; else trial jobs are above the others
+
+
+@lean_kernel
+def schedule(state: NodesState, rules: Rules, rank: RankHook, place: PlaceHook, evict: EvictHook) -> int:
+    """Start whoever can start now, and make room for those who may ask for it.
+
+    Returns DONE, REFUSED + why, or NEED_PLACEMENTS: what has been decided stands, and the pass is to be called again.
+    """
+    cluster = state.cluster[0]
+    if cluster.waiting == 0:
+        return _complete(state)
+    if cluster.passed == cluster.changed and not rules.dynamic:
+        if cluster.arrived == 0:
+            return DONE
+        if rules.window == 1 and state.needs[first(state)].seen >= 0:
+            return _complete(state)  # the newcomers rank behind the one that did not fit
+        if rules.window == 0 and cluster.arrived <= FEW:
+            if rules.backfill == SKIP or (cluster.reserved >= 0 and cluster.reserved == first(state)):
+                return _try_newcomers(state, rules, place)
+    if rules.dynamic:
+        verdict = _rank_again(state, rank)
+        if verdict != DONE:
+            return verdict
+    if rules.backfill == CONSERVATIVE:
+        verdict = start_as_reserved(state, place, rules.spreads, rules.window)
+        if verdict == reservations.NEED_ROWS:
+            return NEED_ROWS
+        if verdict == reservations.NEED_PLACEMENTS:
+            return NEED_PLACEMENTS
+        return _complete(state) if verdict == reservations.DONE else REFUSED + BAD_PLACE
+    return _walk(state, rules, place, evict)
+
+
+@lean_kernel
+def _complete(state: NodesState) -> int:
+    state.cluster[0].passed = state.cluster[0].changed
+    state.cluster[0].arrived = 0
+    return DONE
+
+
+@lean_kernel
+def _refuse(state: NodesState, slot: int, why: int) -> int:
+    state.pool[0].offender = slot
+    return REFUSED + why
+
+
+@lean_kernel
+def _rank_again(state: NodesState, rank: RankHook) -> int:
+    """Ask for the keys of all waiting jobs, and sort them by it."""
+    count, now = all_waiting(state, state.chosen), state.pool[0].now
+    rank(view_of(state), now, state.chosen[:count], state.score)
+    for k in range(count):
+        if math.isnan(state.score[k]):
+            return _refuse(state, state.chosen[k], BAD_KEY)
+    rebuild(state, state.chosen, count, state.score)
+    return DONE
+
+
+@lean_kernel
+def _try_newcomers(state: NodesState, rules: Rules, place: PlaceHook) -> int:
+    """Nothing has changed since everybody else was tried: try those who have come since, in their order."""
+    cluster, newcomers = state.cluster[0], state.newcomers
+    for k in range(1, cluster.arrived):
+        slot, other = newcomers[k], k
+        while other > 0 and goes_before(state.jobs, slot, newcomers[other - 1]):
+            newcomers[other] = newcomers[other - 1]
+            other -= 1
+        newcomers[other] = slot
+    for k in range(cluster.arrived):
+        slot = newcomers[k]
+        if state.needs[slot].holder >= 0:
+            continue  # it started before room for placements ran out
+        if cluster.unused < len(state.nodes):
+            return NEED_PLACEMENTS
+        count = _room_for(state, slot, place, rules.spreads)
+        if count < 0:
+            return _refuse(state, slot, BAD_PLACE)
+        if count > 0:
+            remove(state, slot)
+            _start_here(state, slot, count)
+    return _complete(state)
+
+
+@lean_kernel
+def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -> int:
+    """Go through the queue in order: start who fits, and pass over the others, up to the window."""
+    cluster = state.cluster[0]
+    cluster.reserved = -1
+    most_gpu, most_cpu, most_memory = 0, 0, 0
+    passed, at, spot = 0, 0, state.blocks[state.directory[0]].head
+    while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
+        number = state.directory[at]
+        block = state.blocks[number]
+        if spot >= block.tail:
+            at += 1
+            if at < cluster.blocks:
+                block = state.blocks[state.directory[at]]
+                spot = block.head
+                if block.gpu > most_gpu or block.cpu > most_cpu or block.memory > most_memory:
+                    passed += block.tail - spot
+                    spot = block.tail
+            continue
+        if cluster.unused < len(state.nodes):
+            return NEED_PLACEMENTS
+        slot = state.queue[number * BLOCK + spot].slot
+        need = state.needs[slot]
+        if passed > 0 and (need.gpu > most_gpu or need.cpu > most_cpu or need.memory > most_memory):
+            count = 0
+        else:
+            count = _room_for(state, slot, place, rules.spreads)
+        if count < 0:
+            return _refuse(state, slot, BAD_PLACE)
+        if count > 0:
+            spot = remove_at(state, at, spot)
+            _start_here(state, slot, count)
+            continue
+        if rules.preempts and (rules.by_priority or need.level > 0):
+            verdict = preempt(state, slot, evict, place, rules.spreads, rules.most_preemptions, rules.trims)
+            if verdict == BAD_VICTIM_SCORE:
+                return REFUSED + BAD_VICTIM
+            if verdict == BAD_SCORE:
+                return _refuse(state, slot, BAD_PLACE)
+            if verdict == PLANNED:
+                spot = remove_at(state, at, spot)
+                continue
+        if passed == 0 and rules.window != 1:
+            most_gpu, most_cpu, most_memory = _most_free(state)
+            if rules.backfill == EASY and reserve(state, slot, place, rules.spreads) < 0:
+                return _refuse(state, slot, BAD_PLACE)
+        passed += 1
+        spot += 1
+    return _complete(state)
+
+
+@lean_kernel
+def _room_for(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> int:
+    """Nodes for a job that may start now, beside the reservation if somebody has one (`room.find_room`)."""
+    cluster, need = state.cluster[0], state.needs[slot]
+    if cluster.reserved >= 0 and would_end(state, slot) > cluster.shadow_s:
+        return find_room(state, state.beside, slot, place, spreads, need.seen)
+    count = find_room(state, state.nodes, slot, place, spreads, need.seen)
+    if count == 0:
+        need.seen = cluster.freed
+    return count
+
+
+@lean_kernel
+def _start_here(state: NodesState, slot: int, count: int) -> None:
+    start(state, slot, count)
+    if state.cluster[0].reserved >= 0:
+        note_start(state, slot, count)
+
+
+@lean_kernel
+def _most_free(state: NodesState) -> tuple[int, int, int]:
+    """Of each resource, the most that any node has free."""
+    gpu, cpu, memory = 0, 0, 0
+    for number in range(len(state.nodes)):
+        node = state.nodes[number]
+        if node.up == 1:
+            gpu = max(gpu, node.free_gpu)
+            cpu = max(cpu, node.free_cpu)
+            memory = max(memory, node.free_memory)
+    return gpu, cpu, memory

@@ -1,0 +1,325 @@
+"""What can happen to a cluster of nodes, and nothing else changes it.
+
+Each transition leaves the columns consistent (`invariants`). Who starts where, and who has to go, is decided
+elsewhere (`schedule`, `preemption`) by reading alone; here it is carried out.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.account import (
+    attained,
+    believed_left,
+    bring_up_to_date,
+    close_account,
+    open_account,
+    rest,
+    set_to_work,
+)
+from betimes.core.columns import Records
+from betimes.core.kernel import lean_kernel
+from betimes.core.nodes.columns import Choice, Need, Node, NodesState
+from betimes.core.nodes.dues import drop_due, settle_due
+from betimes.core.nodes.queue import insert
+
+
+@lean_kernel
+def submit(
+    state: NodesState, row: int, units: int, work: float, believed: float, believed_per_work: float
+) -> int:
+    """Give a job a slot and its account; returns the slot. What it needs and its place in the queue come next."""
+    pool = state.pool[0]
+    pool.free -= 1
+    slot = state.free[pool.free]
+    job, need = state.jobs[slot], state.needs[slot]
+    pool.events += 1
+    pool.active += 1
+    job.seq = pool.submitted
+    pool.submitted += 1
+    job.min_units = units
+    job.max_units = units
+    open_account(state, slot, row, work, believed, believed_per_work)
+    need.placed = -1
+    need.owed = 0
+    need.vacate_at = math.inf
+    need.told_s = math.nan
+    need.left_s = math.nan
+    need.preemptor = -1
+    need.holder = -1
+    need.due = -1
+    need.seen = -1
+    return slot
+
+
+@lean_kernel
+def enqueue(state: NodesState, slot: int) -> None:
+    """The job waits, with the key that it has."""
+    cluster = state.cluster[0]
+    insert(state, slot)
+    state.newcomers[cluster.arrived % len(state.newcomers)] = slot
+    cluster.arrived += 1
+
+
+@lean_kernel
+def take(node: Node, need: Need, tasks: int) -> None:
+    """Take what so many tasks need from what the node has free."""
+    node.free_gpu -= tasks * need.gpu
+    node.free_cpu -= tasks * need.cpu
+    node.free_memory -= tasks * need.memory
+
+
+@lean_kernel
+def give(node: Node, need: Need, tasks: int) -> None:
+    """Add what so many tasks hold to what the node has free."""
+    node.free_gpu += tasks * need.gpu
+    node.free_cpu += tasks * need.cpu
+    node.free_memory += tasks * need.memory
+
+
+@lean_kernel
+def start(state: NodesState, slot: int, count: int) -> None:
+    """A job that is not in the queue any more starts on the nodes of state.plan[:count]."""
+    need = state.needs[slot]
+    for at in range(count):
+        choice = state.plan[at]
+        take(state.nodes[choice.node], need, choice.tasks)
+        _put(state, slot, choice)
+    _begin(state, slot)
+
+
+@lean_kernel
+def finish(state: NodesState, slot: int) -> None:
+    """The job is done: its resources and its slot are free."""
+    pool, need = state.pool[0], state.needs[slot]
+    pool.events += 1
+    _record_segments(state, slot)
+    close_account(state, slot, pool.now)
+    _leave_nodes(state, slot)
+    need.vacate_at = math.inf
+    pool.active -= 1
+    state.free[pool.free] = slot
+    pool.free += 1
+
+
+@lean_kernel
+def tell_to_leave(state: NodesState, slot: int, preemptor: int) -> None:
+    """The job stops working, and has left its nodes when its grace period is over."""
+    now, need, progress = state.pool[0].now, state.needs[slot], state.progress[slot]
+    if now > progress.since:
+        _record_segments(state, slot)
+        bring_up_to_date(state, slot, now)
+        progress.since = now
+    rest(state, slot)
+    progress.preemptions += 1
+    need.told_s = now
+    need.vacate_at = now + need.grace_s
+    need.preemptor = preemptor
+    settle_due(state, slot)
+    state.cluster[0].changed += 1
+
+
+@lean_kernel
+def vacate(state: NodesState, slot: int) -> int:
+    """The job has left its nodes: it waits again. Returns the job that starts in its place at once, -1: none."""
+    pool, need, progress = state.pool[0], state.needs[slot], state.progress[slot]
+    pool.events += 1
+    _record_segments(state, slot)
+    progress.attained = attained(state, slot, pool.now)
+    progress.since = pool.now
+    job = state.jobs[slot]
+    job.attained = progress.attained
+    job.units = 0.0
+    if progress.attained == 0.0:
+        progress.started_s = math.nan  # it was given its resources and lost them within one instant
+    preemptor = need.preemptor
+    _leave_nodes(state, slot)
+    need.vacate_at = math.inf
+    need.preemptor = -1
+    need.left_s = pool.now
+    need.seen = -1
+    if preemptor >= 0 and state.needs[preemptor].owed == 0 and state.needs[preemptor].holder < 0:
+        state.cluster[0].nominated -= 1
+        _begin(state, preemptor)
+        for at in range(pool.holders):  # those whose room it does not need after all make room for nobody
+            if state.needs[state.holders[at]].preemptor == preemptor:
+                state.needs[state.holders[at]].preemptor = -1
+        return preemptor
+    return -1
+
+
+@lean_kernel
+def nominate(state: NodesState, slot: int, count: int) -> None:
+    """Bind a job to the nodes of state.plan[:count], where state.sketch says how much of it is to come from victims.
+
+    What victims will give up there is owed; the rest is taken at once, so that nobody else can have it.
+    """
+    need = state.needs[slot]
+    for at in range(count):
+        choice = state.plan[at]
+        node, sketch = state.nodes[choice.node], state.sketch[choice.node]
+        number = _put(state, slot, choice)
+        placement = state.placements[number]
+        # The sketch has what is free and what the victims give: the difference is theirs.
+        placement.owed_gpu = min(choice.tasks * need.gpu, sketch.free_gpu - node.free_gpu)
+        placement.owed_cpu = min(choice.tasks * need.cpu, sketch.free_cpu - node.free_cpu)
+        placement.owed_memory = min(choice.tasks * need.memory, sketch.free_memory - node.free_memory)
+        node.free_gpu -= choice.tasks * need.gpu - placement.owed_gpu
+        node.free_cpu -= choice.tasks * need.cpu - placement.owed_cpu
+        node.free_memory -= choice.tasks * need.memory - placement.owed_memory
+        if placement.owed_gpu > 0 or placement.owed_cpu > 0 or placement.owed_memory > 0:
+            need.owed += 1
+    state.cluster[0].nominated += 1
+    state.cluster[0].changed += 1
+
+
+@lean_kernel
+def give_all(state: NodesState, nodes: Records[Node], slot: int) -> None:
+    """Add what the job holds to a sketch of the nodes."""
+    at = state.needs[slot].placed
+    while at >= 0:
+        placement = state.placements[at]
+        give(nodes[placement.node], state.needs[slot], placement.tasks)
+        at = placement.follows
+
+
+@lean_kernel
+def believed_end(state: NodesState, slot: int) -> float:
+    """When a job that holds resources is expected to give them up, s."""
+    need, progress = state.needs[slot], state.progress[slot]
+    if need.vacate_at < math.inf:
+        return need.vacate_at
+    return progress.since + progress.stall + progress.believed_left / progress.rate
+
+
+@lean_kernel
+def would_end(state: NodesState, slot: int) -> float:
+    """When a waiting job would be done if it started now, as believed, s."""
+    now = state.pool[0].now
+    return now + restart_s(state, slot) + believed_left(state, slot, now)
+
+
+@lean_kernel
+def restart_s(state: NodesState, slot: int) -> float:
+    """Seconds that a waiting job loses when it starts: none the first time."""
+    return state.pool[0].restart_s if state.progress[slot].attained > 0.0 else 0.0
+
+
+@lean_kernel
+def _put(state: NodesState, slot: int, choice: Choice) -> int:
+    cluster, need = state.cluster[0], state.needs[slot]
+    number = cluster.spare
+    placement = state.placements[number]
+    cluster.spare = placement.follows
+    cluster.unused -= 1
+    placement.node = choice.node
+    placement.tasks = choice.tasks
+    placement.owed_gpu = 0
+    placement.owed_cpu = 0
+    placement.owed_memory = 0
+    placement.follows = need.placed
+    need.placed = number
+    return number
+
+
+@lean_kernel
+def _begin(state: NodesState, slot: int) -> None:
+    """A job that has its placements starts to work."""
+    pool, progress, need, job = state.pool[0], state.progress[slot], state.needs[slot], state.jobs[slot]
+    now = pool.now
+    if math.isnan(progress.started_s):
+        progress.started_s = now
+    progress.stall = restart_s(state, slot)
+    progress.since = now
+    job.units = float(job.max_units)
+    need.holder = pool.holders
+    state.holders[pool.holders] = slot
+    pool.holders += 1
+    if not math.isnan(need.left_s):
+        _record_absence(state, slot)
+    set_to_work(state, slot, 1.0, now)
+    settle_due(state, slot)
+    state.cluster[0].changed += 1
+
+
+@lean_kernel
+def _leave_nodes(state: NodesState, slot: int) -> None:
+    """Give back what the job holds: first what its preemptor is owed, the rest to all."""
+    pool, cluster, need = state.pool[0], state.cluster[0], state.needs[slot]
+    at = need.placed
+    while at >= 0:
+        placement = state.placements[at]
+        node = state.nodes[placement.node]
+        give(node, need, placement.tasks)
+        if need.preemptor >= 0:
+            _pay(state, need.preemptor, placement.node, need, placement.tasks)
+        state.log[cluster.freed % len(state.log)] = placement.node
+        cluster.freed += 1
+        following = placement.follows
+        placement.follows = cluster.spare
+        cluster.spare = at
+        cluster.unused += 1
+        at = following
+    need.placed = -1
+    pool.holders -= 1
+    last = state.holders[pool.holders]
+    state.holders[need.holder] = last
+    state.needs[last].holder = need.holder
+    need.holder = -1
+    state.jobs[slot].units = 0.0
+    drop_due(state, slot)
+    cluster.changed += 1
+
+
+@lean_kernel
+def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: int) -> None:
+    """Hand what a victim gives up on a node, which is free now, to its preemptor, as far as it is owed."""
+    node, at = state.nodes[number], state.needs[preemptor].placed
+    while at >= 0:
+        placement = state.placements[at]
+        if placement.node == number:
+            gpu = min(placement.owed_gpu, tasks * victim.gpu)
+            cpu = min(placement.owed_cpu, tasks * victim.cpu)
+            memory = min(placement.owed_memory, tasks * victim.memory)
+            was_owed = placement.owed_gpu > 0 or placement.owed_cpu > 0 or placement.owed_memory > 0
+            placement.owed_gpu -= gpu
+            placement.owed_cpu -= cpu
+            placement.owed_memory -= memory
+            node.free_gpu -= gpu
+            node.free_cpu -= cpu
+            node.free_memory -= memory
+            if was_owed and placement.owed_gpu + placement.owed_cpu + placement.owed_memory == 0:
+                state.needs[preemptor].owed -= 1
+        at = placement.follows
+
+
+@lean_kernel
+def _record_segments(state: NodesState, slot: int) -> None:
+    """Note that the job's present stay ends now, if segments are recorded and it lasted."""
+    pool, progress, need = state.pool[0], state.progress[slot], state.needs[slot]
+    if len(state.segments) == 0 or pool.now <= progress.since:
+        return
+    at = need.placed
+    while at >= 0:
+        placement = state.placements[at]
+        segment = state.segments[pool.segments]
+        segment.row = progress.row
+        segment.start_s = progress.since
+        segment.end_s = pool.now
+        segment.units = state.jobs[slot].units * placement.tasks / need.tasks
+        pool.segments += 1
+        at = placement.follows
+
+
+@lean_kernel
+def _record_absence(state: NodesState, slot: int) -> None:
+    """Note how long a job that was preempted has been away, if absences are recorded."""
+    need, cluster = state.needs[slot], state.cluster[0]
+    if len(state.absences) > 0:
+        absence = state.absences[cluster.absences]
+        absence.row = state.progress[slot].row
+        absence.told_s = need.told_s
+        absence.left_s = need.left_s
+        absence.resumed_s = state.pool[0].now
+        cluster.absences += 1
+    need.left_s = math.nan

@@ -1,0 +1,1 @@
+"""Policies for nodes: who goes first, where to, who makes room."""

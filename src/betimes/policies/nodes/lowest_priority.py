@@ -1,0 +1,30 @@
+"""Lowest priority first: jobs rank by priority, and a higher one takes the room of lower ones."""
+
+from __future__ import annotations
+
+from betimes.core.columns import Floats, Ints
+from betimes.core.kernel import lean_kernel
+from betimes.core.nodes.columns import NodesView
+from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
+from betimes.policies.nodes.orders import highest_level
+from betimes.policies.nodes.youngest import latest_start
+
+
+@lean_kernel
+def least_urgent(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
+    """By level, the lowest first; among equals the latest start first."""
+    latest_start(view, now, slot, draw, chosen, score)
+    for k in range(len(chosen)):
+        score[k] += float(view.needs[chosen[k]].level) * (len(chosen) + 1)
+
+
+lowest_priority = NodesPolicy(
+    name="lowest-priority",
+    summary="Jobs go by priority; one that finds no room preempts those of the lowest, the youngest first.",
+    question="What if urgency is all that counts?",
+    paper="the usual practice of operators",
+    parameters=(MOST_PREEMPTIONS, TRIM, PLACEMENT),
+    rank=highest_level,
+    evict=least_urgent,
+    by_priority=True,
+)

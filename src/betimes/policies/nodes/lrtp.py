@@ -1,0 +1,28 @@
+"""Longest remaining time preemption (Big-C, ATC 2017, as compared in FitGpp, section 4)."""
+
+from __future__ import annotations
+
+from betimes.core.account import believed_left
+from betimes.core.columns import Floats, Ints
+from betimes.core.kernel import lean_kernel
+from betimes.core.nodes.columns import NodesView
+from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
+from betimes.policies.nodes.orders import highest_level
+
+
+@lean_kernel
+def longest_remaining(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
+    """By the run time that is left, as believed, the longest first."""
+    for k in range(len(chosen)):
+        score[k] = -believed_left(view, chosen[k], now)
+
+
+lrtp = NodesPolicy(
+    name="lrtp",
+    summary="A trial job that finds no room preempts the best-effort jobs that have longest to go, as believed.",
+    question="Who is hurt least by a pause, in proportion?",
+    paper="Big-C (ATC 2017), as compared in FitGpp (OpML 2019), section 4",
+    parameters=(MOST_PREEMPTIONS, TRIM, PLACEMENT),
+    rank=highest_level,
+    evict=longest_remaining,
+)

@@ -1,0 +1,108 @@
+"""Which of the waiting jobs goes first.
+
+Static keys are asked for once, when a job begins to wait; dynamic ones at every pass. Sources: WFP3 and UNICEF
+are those of Tang et al. (CLUSTER 2009) and of the portfolio study, whose "LXF" is `slowdown` here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from betimes.core.account import believed_left
+from betimes.core.columns import Floats, Ints
+from betimes.core.kernel import lean_kernel
+from betimes.core.nodes.columns import NodesView
+
+LEAST_RUN_S = 1.0  # a job believed to be shorter counts as this long where one divides by it
+
+
+@dataclass(frozen=True)
+class Order:
+    """A named rank: `rank` is the compiled hook, `dynamic` whether it changes while a job waits."""
+
+    name: str
+    summary: str
+    rank: Any
+    dynamic: bool = False
+
+
+@lean_kernel
+def first_come(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
+    """By submission."""
+    for k in range(len(chosen)):
+        key[k] = 0.0
+
+
+@lean_kernel
+def highest_level(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
+    """Those of a higher level first, then by submission."""
+    for k in range(len(chosen)):
+        key[k] = -float(view.needs[chosen[k]].level)
+
+
+@lean_kernel
+def shortest(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
+    """By the run time that is left, as believed."""
+    for k in range(len(chosen)):
+        key[k] = believed_left(view, chosen[k], now)
+
+
+@lean_kernel
+def longest(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
+    """By the run time that is left, as believed, the longest first."""
+    for k in range(len(chosen)):
+        key[k] = -believed_left(view, chosen[k], now)
+
+
+@lean_kernel
+def widest(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
+    """By the norm of the whole job's demand, the largest first."""
+    for k in range(len(chosen)):
+        key[k] = -view.needs[chosen[k]].share
+
+
+@lean_kernel
+def expansion(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
+    """By the slowdown that the job has if it starts now, (wait + run) / run, the largest first."""
+    for k in range(len(chosen)):
+        run_s = max(believed_left(view, chosen[k], now), LEAST_RUN_S)
+        key[k] = -(now - view.jobs[chosen[k]].submit_s + run_s) / run_s
+
+
+@lean_kernel
+def wfp3(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
+    """By (wait / run)^3 x units, the largest first."""
+    for k in range(len(chosen)):
+        job = view.jobs[chosen[k]]
+        waited = (now - job.submit_s) / max(believed_left(view, chosen[k], now), LEAST_RUN_S)
+        key[k] = -(waited * waited * waited * job.max_units)
+
+
+@lean_kernel
+def unicef(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
+    """By wait / (log2(units) x run), the largest first; a job of one unit counts as one of two."""
+    for k in range(len(chosen)):
+        job = view.jobs[chosen[k]]
+        run_s = max(believed_left(view, chosen[k], now), LEAST_RUN_S)
+        key[k] = -(now - job.submit_s) / (math.log2(max(job.max_units, 2)) * run_s)
+
+
+ORDERS: dict[str, Order] = {
+    order.name: order
+    for order in (
+        Order("fifo", "by submission", first_come),
+        Order(
+            "level",
+            "trial jobs first, or by priority where a policy goes by it; then by submission",
+            highest_level,
+        ),
+        Order("sjf", "the shortest first, as believed", shortest),
+        Order("ljf", "the longest first, as believed", longest),
+        Order("widest", "the largest demand first", widest),
+        Order("slowdown", "the largest slowdown first, if it started now", expansion, dynamic=True),
+        Order("wfp3", "the largest (wait / run)^3 x units first", wfp3, dynamic=True),
+        Order("unicef", "the largest wait / (log2(units) x run) first", unicef, dynamic=True),
+    )
+}

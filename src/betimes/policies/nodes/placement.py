@@ -1,0 +1,66 @@
+"""Which of the nodes with room a task goes to; demand vectors are compared resource by resource.
+
+The scalar is the squared Euclidean norm of what a node would have left, each resource over the largest node's
+capacity (FitGpp's specification, B.2), so that nodes of different sizes compare by what they have, not by how
+full they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from betimes.core.columns import Floats, Ints, Records
+from betimes.core.kernel import lean_kernel
+from betimes.core.nodes.columns import Node, NodesView
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A named rule of placement: `place` is the compiled hook, `spreads` whether a gang takes nodes in turn."""
+
+    name: str
+    summary: str
+    place: Any
+    spreads: bool = False
+
+
+@lean_kernel
+def left_over(view: NodesView, node: Node, slot: int) -> float:
+    """Squared norm of what the node has left once one task of the job runs there."""
+    need, cluster = view.needs[slot], view.cluster[0]
+    gpu = (node.free_gpu - need.gpu) * cluster.per_gpu
+    cpu = (node.free_cpu - need.cpu) * cluster.per_cpu
+    memory = (node.free_memory - need.memory) * cluster.per_memory
+    return gpu * gpu + cpu * cpu + memory * memory
+
+
+@lean_kernel
+def first_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
+    """The node with the lowest number."""
+    for k in range(len(fitting)):
+        score[k] = float(fitting[k])
+
+
+@lean_kernel
+def best_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
+    """The node that has least left."""
+    for k in range(len(fitting)):
+        score[k] = left_over(view, nodes[fitting[k]], slot)
+
+
+@lean_kernel
+def worst_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
+    """The node that has most left."""
+    for k in range(len(fitting)):
+        score[k] = -left_over(view, nodes[fitting[k]], slot)
+
+
+RULES: dict[str, Rule] = {
+    rule.name: rule
+    for rule in (
+        Rule("first", "the node with the lowest number", first_fit),
+        Rule("best", "the node that has least left", best_fit),
+        Rule("worst", "the node that has most left", worst_fit, spreads=True),
+    )
+}

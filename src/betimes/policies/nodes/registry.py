@@ -1,0 +1,27 @@
+"""Every policy for nodes that ships with Betimes, by name."""
+
+from __future__ import annotations
+
+from betimes.policies.nodes.fitgpp import fitgpp
+from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.nodes.lowest_priority import lowest_priority
+from betimes.policies.nodes.lrtp import lrtp
+from betimes.policies.nodes.queues import BY_ORDER, conservative, easy, fifo, skip_over
+from betimes.policies.nodes.rand import rand
+from betimes.policies.nodes.youngest import youngest
+
+NODES_POLICIES: dict[str, NodesPolicy] = {
+    policy.name: policy
+    for policy in (
+        fifo,
+        skip_over,
+        easy,
+        conservative,
+        *BY_ORDER,
+        fitgpp,
+        lrtp,
+        rand,
+        youngest,
+        lowest_priority,
+    )
+}

@@ -1,0 +1,33 @@
+"""Youngest first: who has started last loses least work where nothing is saved; what many operators do."""
+
+from __future__ import annotations
+
+from betimes.core.columns import Floats, Ints
+from betimes.core.kernel import lean_kernel
+from betimes.core.nodes.columns import NodesView
+from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
+from betimes.policies.nodes.orders import highest_level
+
+
+@lean_kernel
+def latest_start(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
+    """By the start of the present run, the latest first; of those that started together, the last submitted."""
+    for k in range(len(chosen)):
+        later = 0
+        mine, number = view.progress[chosen[k]].since, view.jobs[chosen[k]].seq
+        for other in range(len(chosen)):
+            since = view.progress[chosen[other]].since
+            if since > mine or (since == mine and view.jobs[chosen[other]].seq > number):
+                later += 1
+        score[k] = float(later)
+
+
+youngest = NodesPolicy(
+    name="youngest",
+    summary="A trial job that finds no room preempts the best-effort jobs that have started last.",
+    question="Whose pause loses the least work?",
+    paper="the usual practice of operators",
+    parameters=(MOST_PREEMPTIONS, TRIM, PLACEMENT),
+    rank=highest_level,
+    evict=latest_start,
+)

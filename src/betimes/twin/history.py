@@ -1,0 +1,39 @@
+"""What is remembered of a user's finished jobs: the run times of the last two."""
+
+from __future__ import annotations
+
+from betimes.core.columns import Records
+from betimes.core.kernel import lean_kernel
+
+
+class History:
+    """Run times of a user's last two finished jobs."""
+
+    count: int
+    last_s: float
+    before_s: float
+
+
+@lean_kernel
+def knows(history: Records[History], user: int) -> bool:
+    """Whether a job of this user (-1: unknown) has finished."""
+    return user >= 0 and history[user].count > 0
+
+
+@lean_kernel
+def last_two_s(history: Records[History], user: int) -> float:
+    """Mean run time of the user's last two finished jobs; that of the last if there is no other."""
+    known = history[user]
+    if known.count == 1:
+        return known.last_s
+    return (known.last_s + known.before_s) / 2.0
+
+
+@lean_kernel
+def remember(history: Records[History], user: int, run_s: float) -> None:
+    """Note the run time of a job that has finished."""
+    if user >= 0:
+        known = history[user]
+        known.before_s = known.last_s
+        known.last_s = run_s
+        known.count += 1

@@ -1,0 +1,203 @@
+"""The nodes engine's event loop, compiled.
+
+One instant at a time: jobs finish, beliefs are outrun, victims vacate, jobs arrive, and then one scheduling
+pass decides for all of them (FitGpp's specification, B.2).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from betimes.core.account import outrun
+from betimes.core.columns import Ints, Records
+from betimes.core.kernel import lean_kernel
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.dues import FINISH, OUTRUN, kind_of, settle_due
+from betimes.core.nodes.preemption import EvictHook
+from betimes.core.nodes.room import PlaceHook, view_of
+from betimes.core.nodes.schedule import BAD_KEY, DONE, REFUSED, RankHook, Rules, schedule
+from betimes.core.nodes.transitions import enqueue, finish, submit, vacate
+from betimes.twin.history import History, knows, last_two_s, remember
+from betimes.twin.pool import Outcome
+
+# What the loop returns, besides what `schedule` does.
+REACHED = 0  # everything up to the time asked for has happened
+NEED_SLOTS = 2  # no slot for the next job: grow the columns and go on
+NEED_SEGMENTS = 3  # the room for segments or absences is used up: take them out and go on
+PAUSED = 4  # the budget of instants is used up: go on
+
+
+class Arrival:
+    """A job to come."""
+
+    submit_s: float
+    run_s: float  # what it really takes
+    units: int
+    tasks: int
+    gpu: int  # of each task, thousandths
+    cpu: int
+    memory: int  # MiB
+    share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
+    trial: int
+    priority: int
+    grace_s: float
+    believed_s: float
+    believed_per_work: float
+    user: int  # -1: unknown
+    longest_s: float  # the user's own limit on a belief drawn from history
+
+
+class Trace(NamedTuple):
+    """What the loop reads of the jobs to come and writes of those that are done."""
+
+    arrivals: Records[Arrival]  # (jobs,) in order of submission
+    outcome: Records[Outcome]  # (jobs,) filled when the job finishes
+    history: Records[History]  # (users,)
+
+
+@lean_kernel
+def advance(
+    state: NodesState,
+    rules: Rules,
+    rank: RankHook,
+    place: PlaceHook,
+    evict: EvictHook,
+    trace: Trace,
+    row: Ints,
+    stop: int,
+    until: float,
+) -> int:
+    """Let everything happen up to and including `until`, with the submissions of rows from row[0] up to `stop`.
+
+    All submissions of one instant are entered before the pass, also those from `stop` on. Returns a status;
+    row[0] is then the next row. After any status but REACHED the same call goes on.
+    """
+    pool, cluster = state.pool[0], state.cluster[0]
+    while True:
+        if cluster.pending == 0:
+            at = state.dues[0].at_s if cluster.dues > 0 else math.inf
+            if row[0] < stop:
+                at = min(at, trace.arrivals[row[0]].submit_s)
+            elif row[0] < len(trace.arrivals):
+                return REACHED
+            if at > until or at == math.inf:
+                return REACHED
+            if pool.budget <= 0:
+                return PAUSED
+            pool.budget -= 1
+            pool.now = at
+            cluster.pending = 1
+        status = instant(state, rules, rank, place, evict, trace, row)
+        if status != DONE:
+            return status
+        cluster.pending = 0
+
+
+@lean_kernel
+def instant(
+    state: NodesState,
+    rules: Rules,
+    rank: RankHook,
+    place: PlaceHook,
+    evict: EvictHook,
+    trace: Trace,
+    row: Ints,
+) -> int:
+    """Everything that happens at pool.now, and the pass that follows."""
+    pool, now = state.pool[0], state.pool[0].now
+    if _is_short_of_room(state):
+        return NEED_SEGMENTS
+    status = happen(state, rules, rank, trace)
+    if status != DONE:
+        return status
+    while row[0] < len(trace.arrivals) and trace.arrivals[row[0]].submit_s == now:
+        if pool.free == 0:
+            return NEED_SLOTS
+        status = arrive(state, rules, rank, trace, row[0])
+        if status != DONE:
+            return status
+        row[0] += 1
+    return schedule(state, rules, rank, place, evict)
+
+
+@lean_kernel
+def happen(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> int:
+    """What is due at pool.now: completions, then beliefs outrun, then victims that have left."""
+    now, cluster = state.pool[0].now, state.cluster[0]
+    while cluster.dues > 0 and state.dues[0].at_s == now:
+        slot, kind = state.dues[0].slot, kind_of(state.dues[0])
+        if kind == FINISH:
+            finish(state, slot)
+            _note(state, slot, trace, rules.learns)
+        elif kind == OUTRUN:
+            outrun(state, slot)
+            settle_due(state, slot)
+            cluster.changed += 1
+        else:
+            vacate(state, slot)
+            status = wait(state, rules, rank, slot)
+            if status != DONE:
+                return status
+    return DONE
+
+
+@lean_kernel
+def arrive(state: NodesState, rules: Rules, rank: RankHook, trace: Trace, row: int) -> int:
+    """Submit the job of `row` at its time; DONE, or why its key cannot be used."""
+    arrival = trace.arrivals[row]
+    believed_s = arrival.believed_s
+    if rules.learns and knows(trace.history, arrival.user):
+        believed_s = min(last_two_s(trace.history, arrival.user), arrival.longest_s)
+    slot = submit(state, row, arrival.units, arrival.run_s, believed_s, arrival.believed_per_work)
+    need = state.needs[slot]
+    need.gpu = arrival.gpu
+    need.cpu = arrival.cpu
+    need.memory = arrival.memory
+    need.tasks = arrival.tasks
+    need.trial = arrival.trial
+    need.priority = arrival.priority
+    need.level = 2 * arrival.priority + arrival.trial if rules.by_priority else arrival.trial
+    need.grace_s = arrival.grace_s
+    need.share = arrival.share
+    return wait(state, rules, rank, slot)
+
+
+@lean_kernel
+def wait(state: NodesState, rules: Rules, rank: RankHook, slot: int) -> int:
+    """The job enters the queue at the place that the policy's key gives it; DONE, or why the key cannot be used."""
+    if not rules.dynamic:
+        state.chosen[0] = slot
+        rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score)
+        if math.isnan(state.score[0]):
+            state.pool[0].offender = slot
+            return REFUSED + BAD_KEY
+        state.jobs[slot].key = state.score[0]
+    enqueue(state, slot)
+    return DONE
+
+
+@lean_kernel
+def _is_short_of_room(state: NodesState) -> bool:
+    """Whether what may be recorded at this instant has no room: a stay for each placement, an absence for each job."""
+    pool, cluster = state.pool[0], state.cluster[0]
+    if len(state.segments) > 0 and pool.segments + len(state.placements) - cluster.unused > len(
+        state.segments
+    ):
+        return True
+    return len(state.absences) > 0 and cluster.absences + pool.active > len(state.absences)
+
+
+@lean_kernel
+def _note(state: NodesState, slot: int, trace: Trace, learns: bool) -> None:
+    """Write down what came of a job that has just finished."""
+    progress = state.progress[slot]
+    outcome = trace.outcome[progress.row]
+    outcome.start_s = progress.started_s
+    outcome.finish_s = state.pool[0].now
+    outcome.units_s = progress.attained
+    outcome.preemptions = progress.preemptions
+    outcome.stalled_s = progress.stalled_s
+    if learns:
+        arrival = trace.arrivals[progress.row]
+        remember(trace.history, arrival.user, arrival.run_s)

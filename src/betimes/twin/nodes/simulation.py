@@ -1,0 +1,315 @@
+"""One workload under one policy on nodes: sets the columns up, drives the loop, collects the outcome."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.cluster import Cluster
+from betimes.cluster.resources import PER_UNIT, RESOURCES
+from betimes.core.columns import Floats, Ints, Segment, as_array, blank
+from betimes.core.nodes import schedule
+from betimes.core.nodes.columns import (
+    LARGEST_PRIORITY,
+    Absence,
+    NodesState,
+    new_nodes_state,
+    with_more_placements,
+    with_more_rows,
+    with_more_slots,
+)
+from betimes.errors import BetimesError, ClusterError, InputError, PolicyError, PolicyViolation
+from betimes.outcome import AbsenceColumns, JobColumns, JobState, ResourceUse, Result, SegmentColumns, Timing
+from betimes.policies import ChosenPolicy
+from betimes.policies.loading import mark_proven
+from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.violations import nodes_violation
+from betimes.twin.driving import EVENTS_A_CALL, drive
+from betimes.twin.nodes import events
+from betimes.twin.nodes.loop import compiled_loop, new_trace
+from betimes.twin.nodes.tasks import Tasks, tasks_of
+from betimes.twin.sizes import Sizes, beliefs
+from betimes.twin.users import user_rows
+from betimes.workload import Workload
+from betimes.workload.speedup import SpeedupTable, bind
+
+FIRST_SLOTS = 256
+FIRST_PLACEMENTS = 1024
+RECORDS = 1 << 14
+FIRST_PLAN = 64  # instants of a plan of reservations
+LARGEST_PLAN = 1 << 23  # nodes x instants of a plan: half a gigabyte
+
+OVERRUN = ("extend", "kill")
+
+AGAIN = (
+    events.NEED_SLOTS,
+    events.NEED_SEGMENTS,
+    events.PAUSED,
+    schedule.NEED_PLACEMENTS,
+    schedule.NEED_ROWS,
+)
+
+
+class NodesSimulation:
+    """The twin of a cluster of nodes: `run` takes it through a workload; `result` says what came of it.
+
+    Jobs that the empty cluster cannot hold are refused: `tasks.reasons` says which and why.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        policy: ChosenPolicy[NodesPolicy],
+        cluster: Cluster,
+        *,
+        curves: SpeedupTable | None = None,
+        sizes: Sizes | None = None,
+        overrun: str = "extend",
+        seed: int = 0,
+        restart_s: float = 0.0,
+        timeline: bool = False,
+    ) -> None:
+        if restart_s < 0 or not math.isfinite(restart_s):
+            raise ClusterError(f"--restart-s {restart_s}: must be a number of seconds, 0 or more")
+        if overrun not in OVERRUN:
+            raise InputError(f"--overrun {overrun}: choose {' or '.join(OVERRUN)}")
+        self.workload, self.policy, self.cluster, self.seed = workload, policy, cluster, seed
+        self.timeline, self.sizes = timeline, sizes or Sizes("true")
+        self.tasks: Tasks = tasks_of(workload, cluster)
+        self.kept = np.flatnonzero(~self.tasks.refused)
+        jobs = workload if len(self.kept) == len(workload) else workload[self.kept]
+        table, self.unknown_curves = bind(jobs.curve_names, int(jobs.max_units.max(initial=1)), curves)
+        speed = table.at(jobs.curve, jobs.max_units)
+        self.killed = np.zeros(len(jobs), dtype=bool)
+        if overrun == "kill":
+            limit = jobs.estimate_s * speed
+            self.killed = jobs.work_s > limit
+            jobs = replace(jobs, work_s=np.where(self.killed, limit, jobs.work_s))
+        self.jobs, self.run_s = jobs, jobs.work_s / speed
+        self.rules = policy.policy.rules(policy.values, learns=self.sizes.kind == "last-two")
+        self.rank, self.place, self.evict = policy.policy.hooks(policy.values)
+        self.trace = self._trace(speed)
+        self.state: NodesState = new_nodes_state(
+            cluster.capacity,
+            cluster.types,
+            units=float(_units(cluster)),
+            restart_s=float(restart_s),
+            seed=seed,
+            params=policy.policy.params(policy.values),
+            slots=FIRST_SLOTS,
+            placements=max(FIRST_PLACEMENTS, 4 * len(cluster)),
+            segments=RECORDS if timeline else 0,
+            absences=RECORDS if self.rules.preempts else 0,
+            rows=FIRST_PLAN if self.rules.backfill == schedule.CONSERVATIVE else 1,
+        )
+        self.row: Ints = np.zeros(1, dtype=np.int64)
+        self.predicted: Floats = np.full(len(jobs), np.nan)
+        self.segment_chunks: list[NDArray[Any]] = []
+        self.absence_chunks: list[NDArray[Any]] = []
+        self.wall_s = 0.0
+
+    def run(
+        self, step: Callable[[int], int] | None = None, progress: Callable[[int], object] | None = None
+    ) -> None:
+        """Take the cluster through the whole workload.
+
+        step: submits the jobs up to a row and returns a status, by default the plain loop; progress is told
+        the rows done. Raises PolicyViolation when a hook answers something that cannot be used.
+        """
+        go_on = step or self.submit_rows
+
+        def call(stop: int) -> bool:
+            self.state.pool[0].budget = EVENTS_A_CALL
+            try:
+                status = go_on(stop)
+            except Exception as error:  # a user's hook can raise anything
+                if not self.policy.is_users:
+                    raise
+                raise PolicyViolation(
+                    f"policy {self.policy} at {self.state.pool[0].now:g} s: {type(error).__name__}: {error}"
+                ) from error
+            self._heed(status)
+            return status in AGAIN
+
+        self.wall_s = drive(self.row, len(self.jobs), call, progress)
+        self._note_unfinished()
+        mark_proven(self.policy.policy)
+
+    def submit_rows(self, stop: int) -> int:
+        """The plain step: submit the jobs up to row `stop`; returns the loop's status."""
+        return compiled_loop()(*self.loop_arguments(), self.row, stop)
+
+    def loop_arguments(self) -> tuple[Any, ...]:
+        """The arguments that all loops over submissions share."""
+        return (self.state, self.rules, self.rank, self.place, self.evict, self.trace)
+
+    def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
+        """What came of every job, in the workload's order."""
+        w, o = self.workload, as_array(self.trace.outcome)
+        state = np.full(len(w), JobState.REFUSED)
+        finished = ~np.isnan(o["finish_s"])
+        state[self.kept] = np.where(
+            finished, np.where(self.killed, JobState.KILLED, JobState.FINISHED), JobState.UNFINISHED
+        )
+
+        def column(values: NDArray[Any], otherwise: float) -> NDArray[Any]:
+            whole = np.full(len(w), otherwise, dtype=values.dtype)
+            whole[self.kept] = values
+            return whole
+
+        jobs = JobColumns(
+            job_id=w.job_id,
+            submit_s=w.submit_s,
+            start_s=column(o["start_s"], math.nan),
+            finish_s=column(o["finish_s"], math.nan),
+            predicted_finish_s=column(self.predicted, math.nan),
+            work_s=w.work_s,
+            run_alone_s=column(self.run_s, math.nan),
+            min_units=w.max_units,
+            max_units=w.max_units,
+            units_s=column(o["units_s"], 0.0),
+            preemptions=column(o["preemptions"], 0),
+            resizes=np.zeros(len(w), dtype=np.int64),
+            restart_s=column(o["stalled_s"], 0.0),
+            contention_mean=np.full(len(w), np.nan),
+            user=w.user,
+            qos=w.qos,
+            status=w.status,
+            state=state,
+            cost_usd=np.full(len(w), np.nan),
+        )
+        return Result(
+            policy=str(self.policy),
+            units=_units(self.cluster),
+            seed=self.seed,
+            fractional=False,
+            sizes=str(self.sizes),
+            workload_name=w.name,
+            fingerprint=w.fingerprint(),
+            jobs=jobs,
+            segments=self._segments() if self.timeline else None,
+            timing=Timing(load_s, compile_s, self.wall_s, int(self.state.pool[0].events)),
+            absences=self._absences() if self.rules.preempts else None,
+            resources=self._resources(o["units_s"]),
+        )
+
+    def _trace(self, speed: Floats) -> events.Trace:
+        jobs = self.jobs
+        if np.any(np.abs(jobs.priority) > LARGEST_PRIORITY):
+            row = int(np.argmax(np.abs(jobs.priority)))
+            raise InputError(
+                f"job {jobs.job_id[row]}, field priority: expected at most {LARGEST_PRIORITY} either way, "
+                f"found {jobs.priority[row]}"
+            )
+        belief = beliefs(self.sizes, jobs, speed, self.seed)
+        self.without_estimate, self.assumed_s = belief.without_estimate, belief.assumed_s
+        users = user_rows(jobs)
+        trace = new_trace(len(jobs), max(1, int(users.max(initial=-1)) + 1))
+        count, demand = self.tasks.count[self.kept], self.tasks.demand[self.kept]
+        largest = np.maximum(self.cluster.largest, 1)
+        whole = count[:, None] * demand / largest * (self.cluster.largest > 0)
+        columns = {
+            "submit_s": jobs.submit_s,
+            "run_s": self.run_s,
+            "units": jobs.max_units,
+            "tasks": count,
+            "gpu": demand[:, 0],
+            "cpu": demand[:, 1],
+            "memory": demand[:, 2],
+            "share": np.sqrt((whole * whole).sum(axis=1)),
+            "trial": jobs.qos,
+            "priority": jobs.priority,
+            "grace_s": jobs.grace_s,
+            "believed_s": belief.size / speed,
+            "believed_per_work": belief.per_work,
+            "user": users,
+            "longest_s": belief.longest_s,
+        }
+        arrivals = as_array(trace.arrivals)
+        for name, values in columns.items():
+            arrivals[name] = values
+        return trace
+
+    def _heed(self, status: int) -> None:
+        if status == events.NEED_SLOTS:
+            self.state = with_more_slots(self.state)
+        elif status == schedule.NEED_PLACEMENTS:
+            self.state = with_more_placements(self.state)
+        elif status == schedule.NEED_ROWS:
+            if 2 * len(self.state.rows) * len(self.cluster) > LARGEST_PLAN:
+                raise PolicyError(
+                    f"policy {self.policy}: {self.state.cluster[0].waiting} jobs wait for {len(self.cluster)} nodes, "
+                    "too many to plan for; limit them, as in window=100"
+                )
+            self.state = with_more_rows(self.state)
+        elif status == events.NEED_SEGMENTS:
+            self._take_records()
+        elif status > schedule.REFUSED:
+            pool = self.state.pool[0]
+            job = self.jobs.job_id[self.state.progress[pool.offender].row]
+            raise nodes_violation(str(self.policy), status - schedule.REFUSED, job, float(pool.now))
+        elif status not in (events.REACHED, events.PAUSED):
+            raise BetimesError(f"internal: the event loop returned {status}")
+
+    def _take_records(self) -> None:
+        """Make room for what may be recorded at one instant (`events._is_short_of_room`)."""
+        pool, cluster = self.state.pool[0], self.state.cluster[0]
+        self.segment_chunks.append(as_array(self.state.segments)[: pool.segments].copy())
+        self.absence_chunks.append(as_array(self.state.absences)[: cluster.absences].copy())
+        pool.segments = cluster.absences = 0
+        if self.timeline and len(self.state.segments) < 2 * len(self.state.placements):
+            self.state = self.state._replace(segments=blank(Segment, 4 * len(self.state.placements)))
+        if self.rules.preempts and len(self.state.absences) < 2 * len(self.state.free):
+            self.state = self.state._replace(absences=blank(Absence, 4 * len(self.state.free)))
+
+    def _segments(self) -> SegmentColumns:
+        self._take_records()
+        rows = np.concatenate(self.segment_chunks)
+        rows = rows[np.lexsort((rows["row"], rows["start_s"]))]
+        return SegmentColumns(
+            self.kept[rows["row"]], *(rows[name].copy() for name in ("start_s", "end_s", "units"))
+        )
+
+    def _absences(self) -> AbsenceColumns:
+        self._take_records()
+        rows = np.concatenate(self.absence_chunks)
+        return AbsenceColumns(
+            self.kept[rows["row"]], *(rows[name].copy() for name in ("told_s", "left_s", "resumed_s"))
+        )
+
+    def _resources(self, units_s: Floats) -> tuple[ResourceUse, ...]:
+        """What of each resource that the cluster has was held for how long."""
+        stays_s = units_s / self.jobs.max_units
+        amounts = self.tasks.count[self.kept][:, None] * self.tasks.demand[self.kept]
+        return tuple(
+            ResourceUse(
+                name,
+                float(self.cluster.total[at]) / PER_UNIT[at],
+                math.fsum((stays_s * amounts[:, at]).tolist()) / PER_UNIT[at],
+            )
+            for at, name in enumerate(RESOURCES)
+            if self.cluster.total[at] > 0
+        )
+
+    def _note_unfinished(self) -> None:
+        """Jobs that are still there when nothing more can happen: what they had so far."""
+        free = set(self.state.free[: self.state.pool[0].free].tolist())
+        for slot in range(len(self.state.free)):
+            if slot not in free:
+                progress = self.state.progress[slot]
+                outcome = self.trace.outcome[progress.row]
+                outcome.start_s = progress.started_s
+                outcome.units_s = progress.attained
+                outcome.preemptions = progress.preemptions
+                outcome.stalled_s = progress.stalled_s
+
+
+def _units(cluster: Cluster) -> int:
+    """What one counts a cluster by: its GPUs, else its cores, else its nodes."""
+    gpus, cores = float(cluster.total[0]) / PER_UNIT[0], float(cluster.total[1]) / PER_UNIT[1]
+    return max(1, int(gpus or cores or len(cluster)))
