@@ -129,9 +129,9 @@ class Absence:
 class Cluster:
     """The scalars that only this engine has; an array of one record."""
 
-    per_gpu: float  # one over the largest capacity of any node; 0 where no node has any
-    per_cpu: float
-    per_memory: float
+    most_gpu: float  # the largest capacity of any node; 1 where no node has any
+    most_cpu: float
+    most_memory: float
     waiting: int  # jobs in the queue
     blocks: int  # blocks of the queue in use: directory[:blocks]
     dues: int  # length of the heap
@@ -229,8 +229,8 @@ def new_nodes_state(
     pool.units, pool.restart_s, pool.free, pool.budget = units, restart_s, slots, UNLIMITED
     pool.wakeup = math.inf
     pool.offender = -1
-    largest = capacity.max(axis=0, initial=0).tolist()
-    cluster.per_gpu, cluster.per_cpu, cluster.per_memory = (1.0 / most if most else 0.0 for most in largest)
+    largest: list[float] = capacity.max(axis=0, initial=1).tolist()
+    cluster.most_gpu, cluster.most_cpu, cluster.most_memory = largest
     cluster.seed = seed
     cluster.passed = cluster.reserved = -1
     cluster.unused = placements

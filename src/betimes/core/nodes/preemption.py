@@ -35,9 +35,7 @@ def preempt(
     below = _those_below(state, slot)
     if below == 0 or not _could_suffice(state, slot, below, most):
         return NO_PLAN
-    now, draw = state.pool[0].now, cluster.draws
-    cluster.draws += 1
-    evict(view_of(state), now, slot, draw, state.chosen[:below], score)
+    evict(view_of(state), state.pool[0].now, slot, cluster.draws, state.chosen[:below], score)
     for k in range(below):
         if math.isnan(score[k]):
             state.pool[0].offender = state.chosen[k]
@@ -55,6 +53,7 @@ def preempt(
     for k in range(victims):
         tell_to_leave(state, state.chosen[k], slot)
     nominate(state, slot, count)
+    cluster.draws += 1
     return PLANNED
 
 

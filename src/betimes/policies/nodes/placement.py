@@ -29,9 +29,9 @@ class Rule:
 def left_over(view: NodesView, node: Node, slot: int) -> float:
     """Squared norm of what the node has left once one task of the job runs there."""
     need, cluster = view.needs[slot], view.cluster[0]
-    gpu = (node.free_gpu - need.gpu) * cluster.per_gpu
-    cpu = (node.free_cpu - need.cpu) * cluster.per_cpu
-    memory = (node.free_memory - need.memory) * cluster.per_memory
+    gpu = (node.free_gpu - need.gpu) / cluster.most_gpu
+    cpu = (node.free_cpu - need.cpu) / cluster.most_cpu
+    memory = (node.free_memory - need.memory) / cluster.most_memory
     return gpu * gpu + cpu * cpu + memory * memory
 
 

@@ -1,0 +1,109 @@
+"""Submission times that keep a cluster loaded: the next job comes as soon as there is less in it than wanted.
+
+An open stream that offers twice what a cluster can do has no steady state, so that "a load of 2.0" is read as a
+closed loop under FIFO, whose submission times every other policy is then given (FitGpp's specification, B.5).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.cluster import Cluster
+from betimes.core.columns import Ints, as_array
+from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.preemption import EvictHook
+from betimes.core.nodes.room import PlaceHook
+from betimes.core.nodes.schedule import DONE, RankHook, Rules, schedule
+from betimes.core.nodes.transitions import finish
+from betimes.errors import InputError
+from betimes.policies import parse_nodes_policy
+from betimes.twin.nodes.events import NEED_SLOTS, REACHED, Trace, arrive
+from betimes.twin.nodes.loop import argument_types
+from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.workload import Workload
+
+Whole = NDArray[np.int64]
+
+LARGEST_LOAD = 1000.0
+
+
+def keep_loaded(workload: Workload, cluster: Cluster, load: float) -> Workload:
+    """The same jobs, each submitted once the jobs in the cluster under FIFO demand less than `load` of it.
+
+    The load is that of the resource most in demand: what all jobs that are not done need, over what all nodes
+    have. Raises InputError for a load that cannot be kept, naming the first job that no node can run.
+    """
+    if not 0.0 < load <= LARGEST_LOAD:
+        raise InputError(f"load {load:g}: expected a number above 0, and at most {LARGEST_LOAD:g}")
+    run = NodesSimulation(
+        replace(workload, submit_s=np.zeros(len(workload))), parse_nodes_policy("fifo"), cluster
+    )
+    if run.tasks.reasons:
+        raise InputError(f"{workload.name}: {run.tasks.reasons[0]}")
+    demand = np.ascontiguousarray(run.tasks.count[:, None] * run.tasks.demand)
+    # Whole numbers: below `load` of every resource there is, and of one that there is not, below one.
+    limit = np.where(cluster.total > 0, np.ceil(load * cluster.total), 1).astype(np.int64)
+    held = np.zeros(3, dtype=np.int64)
+    run.run(lambda stop: _compiled()(*run.loop_arguments(), run.row, stop, demand, limit, held))
+    return replace(workload, submit_s=as_array(run.trace.arrivals)["submit_s"].copy())
+
+
+@lean_kernel
+def run_loaded(
+    state: NodesState,
+    rules: Rules,
+    rank: RankHook,
+    place: PlaceHook,
+    evict: EvictHook,
+    trace: Trace,
+    row: Ints,
+    stop: int,
+    demand: Whole,
+    limit: Ints,
+    held: Ints,
+) -> int:
+    """Submit the jobs from row[0] up to `stop`, each as soon as `held` (3,) is below `limit` (3,), noting when.
+
+    demand: (jobs, 3). Returns as `loop.run_rows` does.
+    """
+    pool = state.pool[0]
+    while True:
+        while row[0] < stop and held[0] < limit[0] and held[1] < limit[1] and held[2] < limit[2]:
+            if pool.free == 0:
+                return NEED_SLOTS
+            at = row[0]
+            trace.arrivals[at].submit_s = pool.now
+            status = arrive(state, rules, rank, trace, at)
+            if status != DONE:
+                return status
+            for resource in range(3):
+                held[resource] += demand[at, resource]
+            row[0] += 1
+        if row[0] == stop and stop < len(trace.arrivals):
+            return REACHED
+        status = schedule(state, rules, rank, place, evict)
+        if status != DONE or row[0] == stop:
+            return status
+        pool.now = state.dues[0].at_s
+        while state.cluster[0].dues > 0 and state.dues[0].at_s == pool.now:
+            slot = state.dues[0].slot
+            for resource in range(3):
+                held[resource] -= demand[state.progress[slot].row, resource]
+            finish(state, slot)
+
+
+@cache
+def _compiled() -> Any:
+    if INTERPRETED:
+        return run_loaded
+    from numba import int64
+
+    return compile_for(
+        run_loaded, int64(*argument_types(), int64[::1], int64, int64[:, ::1], int64[::1], int64[::1])
+    )
