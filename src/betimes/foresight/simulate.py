@@ -13,8 +13,9 @@ import numpy as np
 from betimes.core.columns import Floats, Ints, room_to_play
 from betimes.errors import InputError
 from betimes.foresight.predict import compiled_prediction
+from betimes.foresight.sampling import drawn
 from betimes.outcome import JobState, Result
-from betimes.policies import ChosenPolicy, parse_policy
+from betimes.policies import ChosenPolicy, Policy, parse_policy
 from betimes.policies.hooks import ASK
 from betimes.twin.loop import compiled_loop
 from betimes.twin.simulation import Simulation, fit
@@ -25,7 +26,7 @@ from betimes.workload.speedup import SpeedupTable, unknown_curves_warning
 
 def simulate(
     workload: Workload,
-    policy: str | ChosenPolicy,
+    policy: str | ChosenPolicy[Policy],
     *,
     units: int | None = None,
     fractional: bool = False,
@@ -92,7 +93,7 @@ def simulate(
     if run.without_estimate:
         told(f"{_jobs(run.without_estimate)} without an estimate: {run.assumed_s:g} s was assumed")
     if predict:
-        run.run(predicting(run, _drawn(len(run.workload), predict_sample, seed)), progress)
+        run.run(predicting(run, drawn(len(run.workload), predict_sample, seed)), progress)
     else:
         run.run(progress=progress)
     result = run.result(compile_s=compile_s)
@@ -133,16 +134,6 @@ def _jobs(count: int) -> str:
 
 def _keep_quiet(_: str) -> None:
     """For callers who do not want to be told."""
-
-
-def _drawn(jobs: int, sample: int | None, seed: int) -> Ints:
-    wanted: Ints = np.ones(jobs, dtype=np.int64)
-    if sample is not None and sample < jobs:
-        if sample < 1:
-            raise InputError(f"--predict-sample {sample}: at least one job")
-        wanted[:] = 0
-        wanted[np.random.default_rng([seed, 0xD4A]).choice(jobs, sample, replace=False)] = 1
-    return wanted
 
 
 def _with_refused(result: Result, workload: Workload, dropped: np.ndarray[Any, Any]) -> Result:

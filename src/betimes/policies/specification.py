@@ -69,8 +69,8 @@ def _parsed(text: str, known: dict[str, AnyPolicy], kind: type[AnyPolicy]) -> Ch
     for part in filter(None, rest.split(",")):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if key not in declared:
-            known = f"it takes {', '.join(declared)}" if declared else "it takes none"
-            raise PolicyError(f"policy {source} has no parameter {key!r}{nearest(key, declared)}; {known}")
+            takes = f"it takes {', '.join(declared)}" if declared else "it takes none"
+            raise PolicyError(f"policy {source} has no parameter {key!r}{nearest(key, declared)}; {takes}")
         if not equals or not value:
             raise PolicyError(f"policy {source}, parameter {key}: write {key}=VALUE")
         if key in given:

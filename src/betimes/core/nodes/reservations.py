@@ -89,7 +89,7 @@ def _begin_plan(state: NodesState) -> bool:
             state.instants[row] = at_s
             for number in range(count):
                 state.profile[row * count + number] = state.profile[(row - 1) * count + number]
-        give_all(state, state.profile[row * count : (row + 1) * count], leaver)
+        give_all(state, state.profile, leaver, row * count)
     return True
 
 

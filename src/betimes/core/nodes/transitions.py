@@ -174,12 +174,12 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
 
 
 @lean_kernel
-def give_all(state: NodesState, nodes: Records[Node], slot: int) -> None:
-    """Add what the job holds to a sketch of the nodes."""
+def give_all(state: NodesState, nodes: Records[Node], slot: int, first: int = 0) -> None:
+    """Add what the job holds to a sketch of the nodes, which begins at `first`."""
     at = state.needs[slot].placed
     while at >= 0:
         placement = state.placements[at]
-        give(nodes[placement.node], state.needs[slot], placement.tasks)
+        give(nodes[first + placement.node], state.needs[slot], placement.tasks)
         at = placement.follows
 
 

@@ -1,0 +1,77 @@
+"""Copies of a cluster's state, to be played forward."""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.account import attained, believed_left
+from betimes.core.estimates import SMALLEST_BELIEF_S
+from betimes.core.kernel import lean_kernel
+from betimes.core.nodes.columns import BLOCK, NodesState
+from betimes.core.nodes.dues import settle_due
+
+
+@lean_kernel
+def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
+    """Make `copy` (from `columns.room_to_play`) the same as `state` between two instants.
+
+    With `believing`, the copy takes what is believed about each job for the truth, so that playing it forward
+    gives what the scheduler can promise; else the two are the same to the last bit.
+    """
+    copy.pool[0] = state.pool[0]
+    copy.cluster[0] = state.cluster[0]
+    cluster = state.cluster[0]
+    for number in range(len(state.nodes)):
+        copy.nodes[number] = state.nodes[number]
+        copy.log[number] = state.log[number]
+    for number in range(len(state.placements)):
+        copy.placements[number] = state.placements[number]
+    for at in range(len(state.directory)):
+        copy.directory[at] = state.directory[at]
+    for at in range(cluster.blocks):
+        number = state.directory[at]
+        block = state.blocks[number]
+        copy.blocks[number] = block
+        for place in range(number * BLOCK + block.head, number * BLOCK + block.tail):
+            copy.queue[place] = state.queue[place]
+    for at in range(cluster.dues):
+        copy.dues[at] = state.dues[at]
+    for at in range(state.pool[0].holders):
+        copy.holders[at] = state.holders[at]
+    for slot in range(len(state.progress)):
+        copy.progress[slot].mark = state.progress[slot].mark
+        if state.progress[slot].mark >= 0:
+            copy.jobs[slot] = state.jobs[slot]
+            copy.needs[slot] = state.needs[slot]
+            copy.progress[slot] = state.progress[slot]
+    for at in range(state.pool[0].free):
+        copy.free[at] = state.free[at]
+    if cluster.reserved >= 0:  # what the last pass worked out still holds, and the next may rely on it
+        for number in range(len(state.nodes)):
+            copy.sketch[number] = state.sketch[number]
+            copy.beside[number] = state.beside[number]
+    for at in range(min(cluster.arrived, len(state.newcomers))):
+        copy.newcomers[at] = state.newcomers[at]
+    if believing:
+        for slot in range(len(state.progress)):
+            if state.progress[slot].mark >= 0:
+                _take_belief_for_truth(state, copy, slot)
+
+
+@lean_kernel
+def _take_belief_for_truth(state: NodesState, copy: NodesState, slot: int) -> None:
+    now = state.pool[0].now
+    job, progress, need = copy.jobs[slot], copy.progress[slot], copy.needs[slot]
+    left = max(believed_left(state, slot, now), min(SMALLEST_BELIEF_S, state.jobs[slot].size_s))
+    progress.work_left = left
+    progress.believed_left = left
+    progress.believed_per_work = 1.0
+    progress.outrun_at = math.inf
+    job.remaining_s = left
+    if need.holder >= 0:
+        progress.attained = attained(state, slot, now)
+        progress.stall -= min(progress.stall, now - progress.since)
+        progress.since = now
+        if need.vacate_at == math.inf:
+            progress.finish_at = now + progress.stall + left / progress.rate
+        settle_due(copy, slot)

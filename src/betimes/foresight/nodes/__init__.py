@@ -1,0 +1,1 @@
+"""Copies of a cluster of nodes, driven forward from now."""

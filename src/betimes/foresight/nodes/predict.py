@@ -1,0 +1,161 @@
+"""When the jobs on nodes will start and finish: the state is copied and played forward under the same policy.
+
+No further submissions happen in a play-out, and what the scheduler believes about sizes is true there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from betimes.core.columns import Floats, Ints, blank
+from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
+from betimes.core.nodes.columns import NodesState, room_to_play
+from betimes.core.nodes.preemption import EvictHook
+from betimes.core.nodes.room import PlaceHook
+from betimes.core.nodes.schedule import RankHook, Rules
+from betimes.core.nodes.snapshot import copy_into
+from betimes.twin.nodes.events import PAUSED, REACHED, Trace, advance
+from betimes.twin.nodes.loop import argument_types
+from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.pool import Outcome
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What a play-out says of the jobs that are waiting or running: rows of the workload, and times, s."""
+
+    row: Ints
+    start_s: Floats
+    finish_s: Floats
+
+
+@lean_kernel
+def play_out(
+    copy: NodesState,
+    rules: Rules,
+    rank: RankHook,
+    place: PlaceHook,
+    evict: EvictHook,
+    aside: Trace,
+    nothing: Ints,
+    first: int,
+    last: int,
+) -> int:
+    """Play the copy forward until the finishes of rows `first` up to `last` are known: aside.outcome.
+
+    nothing: the next row to submit, past the last. Returns REACHED, or why the loop cannot go on.
+    """
+    for row in range(first, last):
+        aside.outcome[row].finish_s = math.nan
+    row = first
+    while True:
+        while row < last and _is_known(copy, rules, aside, row):
+            row += 1
+        if row == last:
+            return REACHED
+        copy.pool[0].budget = 1
+        status = advance(copy, rules, rank, place, evict, aside, nothing, nothing[0], math.inf)
+        if status != PAUSED:
+            return status
+
+
+@lean_kernel
+def _is_known(copy: NodesState, rules: Rules, aside: Trace, row: int) -> bool:
+    """Whether the finish of `row` is known; notes it if the job runs, and nobody can make it stop."""
+    outcome = aside.outcome[row]
+    if not math.isnan(outcome.finish_s):
+        return True
+    if rules.preempts:
+        return False
+    for at in range(copy.pool[0].holders - 1, -1, -1):
+        progress = copy.progress[copy.holders[at]]
+        if progress.row == row:
+            outcome.start_s = progress.started_s
+            outcome.finish_s = progress.finish_at
+            return True
+    return False
+
+
+@lean_kernel
+def run_rows_predicting(
+    state: NodesState,
+    rules: Rules,
+    rank: RankHook,
+    place: PlaceHook,
+    evict: EvictHook,
+    trace: Trace,
+    row: Ints,
+    stop: int,
+    copy: NodesState,
+    ahead: Rules,
+    aside: Trace,
+    nothing: Ints,
+    believing: bool,
+    wanted: Ints,
+    predicted: Floats,
+    done: Ints,
+) -> int:
+    """As `loop.run_rows`, and predicted[r] is the promised finish of row r, for the rows with wanted[r] > 0.
+
+    Rows submitted at one instant are promised together, after the pass that decides on all of them. done[0] is the
+    next row to promise.
+    """
+    while True:
+        while done[0] < row[0] and wanted[done[0]] == 0:
+            done[0] += 1
+        if done[0] < row[0]:
+            copy_into(state, copy, believing)
+            status = play_out(copy, ahead, rank, place, evict, aside, nothing, done[0], row[0])
+            if status != REACHED:
+                return status
+            while done[0] < row[0]:
+                if wanted[done[0]] > 0:
+                    predicted[done[0]] = aside.outcome[done[0]].finish_s
+                done[0] += 1
+        if row[0] >= stop:
+            return advance(state, rules, rank, place, evict, trace, row, stop, math.inf)
+        status = advance(state, rules, rank, place, evict, trace, row, stop, trace.arrivals[row[0]].submit_s)
+        if status != REACHED:
+            return status
+
+
+@cache
+def compiled_prediction() -> Any:
+    """`run_rows_predicting`, compiled for hooks passed as function pointers."""
+    if INTERPRETED:
+        return run_rows_predicting
+    from numba import boolean, float64, int64
+
+    state, rules, *hooks, trace = argument_types()
+    signature = int64(
+        *(state, rules, *hooks, trace, int64[::1], int64),
+        *(state, rules, trace, int64[::1], boolean, int64[::1], float64[::1], int64[::1]),
+    )
+    return compile_for(run_rows_predicting, signature)
+
+
+def predicting(run: NodesSimulation, wanted: Ints) -> Callable[[int], int]:
+    """A step for `NodesSimulation.run` that also promises a finish to the rows with wanted[row] > 0."""
+    kernel, believing = compiled_prediction(), run.sizes.kind != "true"
+    ahead = run.rules._replace(learns=False)
+    aside = run.trace._replace(outcome=blank(Outcome, len(run.jobs)))
+    copy, source = room_to_play(run.state), run.state
+    nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
+    done: Ints = np.zeros(1, dtype=np.int64)
+
+    def step(stop: int) -> int:
+        nonlocal copy, source
+        if source is not run.state:  # the columns have grown
+            copy, source = room_to_play(run.state), run.state
+        return kernel(
+            *(*run.loop_arguments(), run.row, stop),
+            *(copy, ahead, aside, nothing, believing, wanted, run.predicted, done),
+        )
+
+    return step

@@ -1,0 +1,89 @@
+"""One workload under one policy on nodes, with promises where they are asked for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import numpy as np
+
+from betimes.cluster import Cluster
+from betimes.errors import ClusterError, InputError
+from betimes.foresight.nodes.predict import compiled_prediction, predicting
+from betimes.foresight.sampling import drawn
+from betimes.outcome import Result
+from betimes.policies import ChosenPolicy, parse_nodes_policy
+from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.twin.nodes.loop import compiled_loop
+from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.sizes import Sizes, parse_sizes
+from betimes.workload import Workload
+from betimes.workload.speedup import SpeedupTable, unknown_curves_warning
+
+
+def simulate_nodes(
+    workload: Workload,
+    policy: str | ChosenPolicy[NodesPolicy],
+    *,
+    cluster: Cluster,
+    curves: SpeedupTable | None = None,
+    predict: bool = False,
+    predict_sample: int | None = None,
+    sizes: str | Sizes | None = None,
+    overrun: str = "extend",
+    seed: int = 0,
+    restart_s: float = 0.0,
+    timeline: bool = False,
+    warn: Callable[[str], object] | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Result:
+    """Run `workload` under `policy` on the nodes of `cluster`; jobs run at full width, and are never resized.
+
+    sizes: what the scheduler believes, by default the users' estimates where the trace has any, else the truth.
+    overrun: jobs that outrun their estimate are believed to take twice as long (`extend`), or are ended (`kill`).
+    restart_s: lost by a preempted job when it resumes. predict: promise a finish at every submission, or at
+    `predict_sample` of them drawn by `seed`. warn is told, in one line each, what was assumed and who was refused;
+    progress the number of jobs submitted so far.
+    Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad answer.
+    """
+    chosen = policy if isinstance(policy, ChosenPolicy) else parse_nodes_policy(policy)
+    told = warn or _keep_quiet
+    if len(workload) == 0:
+        raise InputError(f"{workload.name}: there is no job to simulate")
+    if seed < 0:
+        raise InputError(f"--seed {seed}: a whole number of 0 or more")
+    if sizes is None:
+        sizes = "true" if np.isnan(workload.estimate_s).all() else "estimate"
+    choice = sizes if isinstance(sizes, Sizes) else parse_sizes(sizes)
+    started = time.perf_counter()
+    compiled_loop()
+    if predict:
+        compiled_prediction()
+    run = NodesSimulation(
+        workload,
+        chosen,
+        cluster,
+        curves=curves,
+        sizes=choice,
+        overrun=overrun,
+        seed=seed,
+        restart_s=restart_s,
+        timeline=timeline,
+    )
+    compile_s = time.perf_counter() - started
+    for reason in run.tasks.reasons:
+        told(f"{workload.name}: {reason}")
+    if not len(run.jobs):
+        raise ClusterError(f"{workload.name}: no job fits the cluster {cluster.name}; {run.tasks.reasons[0]}")
+    if run.unknown_curves:
+        told(unknown_curves_warning(run.unknown_curves, curves))
+    if run.without_estimate:
+        jobs = "1 job" if run.without_estimate == 1 else f"{run.without_estimate} jobs"
+        told(f"{jobs} without an estimate: {run.assumed_s:g} s was assumed")
+    step = predicting(run, drawn(len(run.jobs), predict_sample, seed)) if predict else None
+    run.run(step, progress)
+    return run.result(compile_s=compile_s)
+
+
+def _keep_quiet(_: str) -> None:
+    """For callers who do not want to be told."""
