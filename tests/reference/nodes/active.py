@@ -44,8 +44,9 @@ class ActiveJob:
         return self.believed_size - self.done_at(now)
 
     def overhead(self, restart_s: Number) -> Number:
-        """What passes between its next start and its work."""
-        return restart_s if self.starts else 0
+        """What passes between its next start and its work; a run that lasted no time does not count."""
+        has_run = any(start.time < left for start, left in zip(self.starts, self.vacates, strict=False))
+        return restart_s if has_run else 0
 
     @property
     def end(self) -> Number:

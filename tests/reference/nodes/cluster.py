@@ -35,7 +35,7 @@ class Cluster:
         self.largest = largest_of(self.capacities)
         self.jobs = [ActiveJob(seq, job) for seq, job in enumerate(jobs)]
         self.now: Number = 0
-        self.random_plans = 0  # preemptions that followed a random order so far
+        self.plans = 0  # preemptions so far
         self.events: list[Event] = []
         self.reservations: list[Reservation] = []
 

@@ -21,6 +21,13 @@ class Plan(NamedTuple):
 
 def plan_for(cluster: Cluster, head: ActiveJob) -> Plan | None:
     """The preemption that makes room for a job that does not fit; None: it waits."""
+    plan = _worked_out(cluster, head)
+    if plan is not None:
+        cluster.plans += 1
+    return plan
+
+
+def _worked_out(cluster: Cluster, head: ActiveJob) -> Plan | None:
     policy = cluster.policy
     if policy.preemption == "none":
         return None
@@ -34,10 +41,7 @@ def plan_for(cluster: Cluster, head: ActiveJob) -> Plan | None:
         if policy.fallback == "none":
             return None
     if policy.preemption in {"fitgpp", "rand"}:
-        plan = _plan(cluster, head, _random_order(cluster, eligible))
-        if plan is not None:
-            cluster.random_plans += 1
-        return plan
+        return _plan(cluster, head, _random_order(cluster, eligible))
     return _plan(cluster, head, _fixed_order(cluster, eligible))
 
 
@@ -71,7 +75,7 @@ def _random_order(cluster: Cluster, eligible: list[ActiveJob]) -> list[ActiveJob
     draw = cluster.policy.draw
     if draw is None:
         raise RuntimeError("a random order needs a draw")
-    return sorted(eligible, key=lambda job: (draw(cluster.random_plans, job.seq), job.seq))
+    return sorted(eligible, key=lambda job: (draw(cluster.plans, job.seq), job.seq))
 
 
 def _fixed_order(cluster: Cluster, eligible: list[ActiveJob]) -> list[ActiveJob]:

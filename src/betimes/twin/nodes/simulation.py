@@ -58,7 +58,8 @@ AGAIN = (
 class NodesSimulation:
     """The twin of a cluster of nodes: `run` takes it through a workload; `result` says what came of it.
 
-    Jobs that the empty cluster cannot hold are refused: `tasks.reasons` says which and why.
+    tasks: what jobs become on the nodes, by default as `tasks_of` has it. Jobs that the empty cluster cannot hold
+    are refused: `tasks.reasons` says which and why.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class NodesSimulation:
         seed: int = 0,
         restart_s: float = 0.0,
         timeline: bool = False,
+        tasks: Tasks | None = None,
     ) -> None:
         if restart_s < 0 or not math.isfinite(restart_s):
             raise ClusterError(f"--restart-s {restart_s}: must be a number of seconds, 0 or more")
@@ -80,7 +82,7 @@ class NodesSimulation:
             raise InputError(f"--overrun {overrun}: choose {' or '.join(OVERRUN)}")
         self.workload, self.policy, self.cluster, self.seed = workload, policy, cluster, seed
         self.timeline, self.sizes = timeline, sizes or Sizes("true")
-        self.tasks: Tasks = tasks_of(workload, cluster)
+        self.tasks: Tasks = tasks or tasks_of(workload, cluster)
         self.kept = np.flatnonzero(~self.tasks.refused)
         jobs = workload if len(self.kept) == len(workload) else workload[self.kept]
         table, self.unknown_curves = bind(jobs.curve_names, int(jobs.max_units.max(initial=1)), curves)

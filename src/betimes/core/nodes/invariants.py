@@ -1,0 +1,182 @@
+"""What is true of a cluster's state between two instants, whatever the policy.
+
+Tests check it after every instant. It is plain Python over the columns and never part of a run; it computes what
+it compares by itself, so that a mistake in a transition shows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+
+import numpy as np
+
+from betimes.core.columns import as_array
+from betimes.core.invariants import BrokenInvariant
+from betimes.core.nodes.columns import BLOCK, Need, NodesState
+from betimes.core.nodes.dues import FINISH, KIND, OUTRUN, VACATE
+
+Amount = tuple[int, int, int]
+
+
+def check(state: NodesState) -> None:
+    """Raise BrokenInvariant if anything in `state` contradicts the rest."""
+    live = _check_slots(state)
+    waiting = _check_queue(state)
+    holding = _check_holders(state)
+    held = {slot: _held(state, slot) for slot in live}
+    for slot in live:
+        _check_job(state, slot, slot in waiting, slot in holding, held[slot])
+    _check_nodes(state, held)
+    _check_placements(state, held)
+    _check_dues(state, holding)
+    nominated = [slot for slot in live if slot not in waiting and slot not in holding]
+    if state.cluster[0].nominated != len(nominated):
+        raise _broken("nominated", f"{len(nominated)} are bound, {state.cluster[0].nominated} are counted")
+
+
+def _broken(invariant: str, what: str) -> BrokenInvariant:
+    return BrokenInvariant(f"invariant '{invariant}': {what}")
+
+
+def _check_slots(state: NodesState) -> list[int]:
+    """Every slot is either on the free stack or holds a live job; returns the latter."""
+    pool, slots = state.pool[0], len(state.free)
+    free = {int(slot) for slot in state.free[: pool.free]}
+    marks: list[int] = as_array(state.progress)["mark"].tolist()
+    live = [slot for slot in range(slots) if marks[slot] >= 0]
+    if len(free) != pool.free or free != set(range(slots)) - set(live):
+        raise _broken("free stack", f"{pool.free} slots are on it, and {slots - len(live)} are unused")
+    if len(live) != pool.active:
+        raise _broken("active jobs", f"{len(live)} slots are in use, {pool.active} are counted")
+    return live
+
+
+def _check_queue(state: NodesState) -> set[int]:
+    """The queue is sorted, in blocks that know their bounds; returns the slots in it."""
+    cluster, found, before = state.cluster[0], list[int](), (-math.inf, -1)
+    if sorted(state.directory.tolist()) != list(range(len(state.directory))):
+        raise _broken("directory", "it does not name every block once")
+    for number in state.directory[: cluster.blocks].tolist():
+        block = state.blocks[number]
+        if not 0 <= block.head < block.tail <= BLOCK:
+            raise _broken("block", f"{number} lies from {block.head} to {block.tail}")
+        if not before < (block.key, block.seq) and found:
+            raise _broken("block", f"{number} may begin at {(block.key, block.seq)}, behind {before}")
+        for place in range(number * BLOCK + block.head, number * BLOCK + block.tail):
+            entry = state.queue[place]
+            job, need = state.jobs[entry.slot], state.needs[entry.slot]
+            if (entry.key, entry.seq) != (job.key, job.seq):
+                raise _broken("queue", f"slot {entry.slot} ranks otherwise than its job")
+            if not before < (entry.key, entry.seq) or (entry.key, entry.seq) < (block.key, block.seq):
+                raise _broken("queue", f"slot {entry.slot} ranks {(entry.key, entry.seq)}, behind {before}")
+            if need.gpu < block.gpu or need.cpu < block.cpu or need.memory < block.memory:
+                raise _broken("block", f"{number} denies the small demand of slot {entry.slot}")
+            before = (float(entry.key), int(entry.seq))
+            found.append(int(entry.slot))
+    if len(found) != cluster.waiting:
+        raise _broken("queue", f"{len(found)} jobs stand in it, {cluster.waiting} are counted")
+    return set(found)
+
+
+def _check_holders(state: NodesState) -> set[int]:
+    """Those that run or vacate are listed once, each where it says; returns their slots."""
+    listed = [int(slot) for slot in state.holders[: state.pool[0].holders]]
+    for at, slot in enumerate(listed):
+        if state.needs[slot].holder != at:
+            raise _broken("holders", f"slot {slot} is listed at {at}, and says {state.needs[slot].holder}")
+    return set(listed)
+
+
+def _held(state: NodesState, slot: int) -> dict[int, tuple[int, Amount]]:
+    """Tasks of the job by node, with what is still owed there."""
+    found: dict[int, tuple[int, Amount]] = {}
+    at = state.needs[slot].placed
+    while at >= 0:
+        placement = state.placements[at]
+        if placement.node in found:
+            raise _broken("placements", f"slot {slot} has two on node {placement.node}")
+        owed = (int(placement.owed_gpu), int(placement.owed_cpu), int(placement.owed_memory))
+        found[int(placement.node)] = (int(placement.tasks), owed)
+        at = placement.follows
+    return found
+
+
+def _check_job(
+    state: NodesState, slot: int, waits: bool, holds: bool, held: dict[int, tuple[int, Amount]]
+) -> None:
+    job, need, progress = state.jobs[slot], state.needs[slot], state.progress[slot]
+    name = f"job of row {progress.row} (slot {slot})"
+    now = state.pool[0].now
+    if waits and (holds or held):
+        raise _broken("place", f"{name} waits and has a place")
+    if (need.holder >= 0) != holds:
+        raise _broken("holders", f"{name} thinks otherwise of whether it holds resources")
+    tasks = sum(count for count, _ in held.values())
+    if not waits and tasks != need.tasks:
+        raise _broken("gang", f"{name} has {tasks} of {need.tasks} tasks placed")
+    owed = sum(any(amount) for _, amount in held.values())
+    if owed != need.owed or (holds and owed):
+        raise _broken("owed", f"{name} is owed something on {owed} nodes, and counts {need.owed}")
+    if not waits and not holds and owed == 0:
+        raise _broken("owed", f"{name} is bound, is owed nothing and does not run")
+    if job.units != (job.max_units if holds else 0.0):
+        raise _broken("units", f"{name} holds {job.units} units")
+    if holds and need.vacate_at < math.inf and (progress.rate != 0.0 or progress.finish_at < math.inf):
+        raise _broken("vacating", f"{name} has been told to leave and works")
+    if holds and need.vacate_at == math.inf and progress.finish_at < now:
+        raise _broken("missed event", f"{name} was due at {progress.finish_at} s, before {now} s")
+    if not waits and progress.work_left < 0.0:
+        raise _broken("work left", f"{name} has {progress.work_left} s")
+
+
+def _amount(need: Need, tasks: int) -> Amount:
+    return int(need.gpu) * tasks, int(need.cpu) * tasks, int(need.memory) * tasks
+
+
+def _check_nodes(state: NodesState, held: dict[int, dict[int, tuple[int, Amount]]]) -> None:
+    """Free and taken add up to what each node has, and neither is negative."""
+    taken: dict[int, Amount] = defaultdict(lambda: (0, 0, 0))
+    for slot, places in held.items():
+        for node, (tasks, owed) in places.items():
+            amount = _amount(state.needs[slot], tasks)
+            taken[node] = tuple(  # type: ignore[assignment]
+                before + mine - missing
+                for before, mine, missing in zip(taken[node], amount, owed, strict=True)
+            )
+    for number in range(len(state.nodes)):
+        node = state.nodes[number]
+        free = (int(node.free_gpu), int(node.free_cpu), int(node.free_memory))
+        capacity = (int(node.gpu), int(node.cpu), int(node.memory))
+        if min(free) < 0 or any(f + t != c for f, t, c in zip(free, taken[number], capacity, strict=True)):
+            raise _broken("capacity", f"node {number} has {capacity}: {free} free and {taken[number]} taken")
+
+
+def _check_placements(state: NodesState, held: dict[int, dict[int, tuple[int, Amount]]]) -> None:
+    cluster, spare, at = state.cluster[0], 0, state.cluster[0].spare
+    while at >= 0:
+        spare, at = spare + 1, state.placements[at].follows
+    used = sum(len(places) for places in held.values())
+    if spare != cluster.unused or spare + used != len(state.placements):
+        raise _broken("placements", f"{used} are used and {spare} spare, of {len(state.placements)}")
+
+
+def _check_dues(state: NodesState, holding: set[int]) -> None:
+    """Exactly those that hold resources have something due, the right thing, and the heap is one."""
+    cluster, dues = state.cluster[0], state.dues
+    if sorted(int(dues[at].slot) for at in range(cluster.dues)) != sorted(holding):
+        raise _broken("dues", "they are not those of the jobs that hold resources")
+    for at in range(cluster.dues):
+        due = dues[at]
+        need, progress = state.needs[due.slot], state.progress[due.slot]
+        when = {FINISH: progress.finish_at, OUTRUN: progress.outrun_at, VACATE: need.vacate_at}
+        kind, seq = divmod(int(due.rank), KIND)
+        if need.due != at or seq != state.jobs[due.slot].seq or due.at_s != when[kind]:
+            raise _broken("dues", f"entry {at} is not what its job (slot {due.slot}) has to expect")
+        if due.at_s > min(when.values()):
+            raise _broken("dues", f"something else happens to slot {due.slot} before {due.at_s} s")
+        above = dues[(at - 1) // 2]
+        if at > 0 and (above.at_s, above.rank) > (due.at_s, due.rank):
+            raise _broken("dues", f"entry {at} is earlier than the one above it")
+    if cluster.dues and not np.isfinite(dues[0].at_s):
+        raise _broken("dues", "something that holds resources never ends")

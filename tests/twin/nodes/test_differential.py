@@ -1,0 +1,90 @@
+"""The engine against the slow object model of tests/reference/nodes: the same starts, nodes, finishes, preemptions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import assume, given, settings
+
+from betimes.outcome import JobState
+from tests.reference.nodes import Outcome, State
+from tests.reference.nodes import run as run_model
+from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused
+from tests.twin.nodes.driving import Stepped, draw, simulation_of, step_through
+
+STATES = {
+    State.FINISHED: JobState.FINISHED,
+    State.KILLED: JobState.KILLED,
+    State.REFUSED: JobState.REFUSED,
+}
+
+
+def differences(stepped: Stepped, expected: Outcome) -> list[str]:
+    """One line for everything in which the two differ."""
+    result = stepped.run.result()
+    kept = stepped.run.kept.tolist()
+    found: list[str] = []
+    for index, job in enumerate(expected.jobs):
+        ours = (
+            JobState(result.jobs.state[index]),
+            float(result.jobs.finish_s[index]),
+            int(result.jobs.preemptions[index]),
+        )
+        theirs = (
+            STATES[job.state],
+            float("nan") if job.finish is None else float(job.finish),
+            job.preemptions,
+        )
+        if repr(ours) != repr(theirs):  # also where neither has a finish
+            found.append(f"job {index}: {ours} instead of {theirs}")
+        if index in kept:
+            starts = stepped.starts[kept.index(index)]
+            # Each start but the last is ended by a preemption; what is told at once to leave is not seen.
+            ends = [absence.signal for absence in expected.absences if absence.job == index]
+            lasting = [
+                (float(start.time), start.nodes)
+                for at, start in enumerate(job.starts)
+                if at >= len(ends) or ends[at] > start.time
+            ]
+            if starts != lasting:
+                found.append(f"job {index} starts: {starts} instead of {lasting}")
+    absences = result.absences
+    ours = sorted(zip(*(c.tolist() for c in absences.columns().values()), strict=True)) if absences else []
+    theirs = sorted((a.job, float(a.signal), float(a.vacate), float(a.resume)) for a in expected.absences)
+    if ours != theirs:
+        found.append(f"absences: {ours} instead of {theirs}")
+    return found
+
+
+def check_case(case: Case) -> None:
+    assume(not all(is_refused(job, case.nodes, case.policy) for job in case.jobs))
+    case = replace(case, policy=replace(case.policy, draw=draw))
+    expected = run_model(case.jobs, case.nodes, case.policy)
+    assert differences(step_through(simulation_of(case)), expected) == []
+
+
+@settings(max_examples=300, deadline=None)
+@given(cases(too_wide=True))
+def test_same_as_the_model(case: Case):
+    check_case(case)
+
+
+@settings(max_examples=300, deadline=None)
+@given(crowded_cases())
+def test_same_as_the_model_where_many_are_preempted(case: Case):
+    check_case(case)
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000, deadline=None)
+@given(cases(too_wide=True))
+def test_same_as_the_model_often(case: Case):
+    check_case(case)
+
+
+@pytest.mark.slow
+@settings(max_examples=10_000, deadline=None)
+@given(crowded_cases())
+def test_same_as_the_model_often_where_many_are_preempted(case: Case):
+    check_case(case)
