@@ -6,12 +6,19 @@ import difflib
 from pathlib import Path
 
 from betimes.errors import InputError
-from betimes.reproduce import pcs_fig1, pcs_fig7
+from betimes.reproduce import fitgpp_fig1, fitgpp_intervals, fitgpp_sweeps, pcs_fig1, pcs_fig7
 from betimes.reproduce.data import check, data_directory
 from betimes.reproduce.experiment import Experiment, Progress, Row
 
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (pcs_fig1.EXPERIMENT, pcs_fig7.EXPERIMENT)
+    experiment.name: experiment
+    for experiment in (
+        pcs_fig1.EXPERIMENT,
+        pcs_fig7.EXPERIMENT,
+        fitgpp_fig1.EXPERIMENT,
+        fitgpp_intervals.EXPERIMENT,
+        *fitgpp_sweeps.EXPERIMENTS,
+    )
 }
 
 
