@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from betimes import Result, Workload
 from betimes.cluster import Cluster
 from betimes.core.columns import as_array
+from betimes.core.nodes.columns import NodesState
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.tasks import Tasks
@@ -51,14 +52,14 @@ def watch(
     workload: Workload,
     policy: str,
     cluster: Cluster,
-    look: Callable[[Seen], object],
+    look: Callable[[Seen], object] | None = None,
     *,
     tasks: Tasks | None = None,
     sizes: str = "true",
     restart_s: float = 0.0,
     seed: int = 0,
 ) -> Result:
-    """Simulate, and show `look` what there is after every instant."""
+    """Simulate, and show `look` what there is after every instant; without it, at full speed."""
     run = NodesSimulation(
         workload,
         parse_nodes_policy(policy),
@@ -71,7 +72,9 @@ def watch(
     )
 
     def step(stop: int) -> int:
-        run.state.pool[0].budget = 1
+        if look is None:
+            return run.submit_rows(stop)
+        run.state.pool[0].budget = 1 - run.state.cluster[0].pending  # an instant half done is one, too
         status = run.submit_rows(stop)
         if run.state.cluster[0].pending == 0:
             look(_seen(run))
@@ -84,7 +87,8 @@ def watch(
 def _seen(run: NodesSimulation) -> Seen:
     state, pool, cluster = run.state, run.state.pool[0], run.state.cluster[0]
     nodes = as_array(state.nodes)
-    unused = set(state.free[: pool.free].tolist())
+    used = np.ones(len(state.free), dtype=bool)
+    used[state.free[: pool.free]] = False
     seen = Seen(
         float(pool.now),
         list(zip(*(nodes[f"free_{name}"].tolist() for name in ("gpu", "cpu", "memory")), strict=True)),
@@ -95,25 +99,30 @@ def _seen(run: NodesSimulation) -> Seen:
         {},
         float(cluster.shadow_s) if cluster.reserved >= 0 else math.nan,
     )
-    for slot in range(len(state.free)):
-        if slot in unused:
-            continue
-        need, progress = state.needs[slot], state.progress[slot]
-        row, on, at = int(progress.row), dict[int, int](), int(need.placed)
-        seen.preemptions[row] = int(progress.preemptions)
-        while at >= 0:
-            placement = state.placements[at]
-            on[int(placement.node)] = int(placement.tasks)
-            at = int(placement.follows)
-        stay = Stay(row, on, float(progress.since), float(need.vacate_at))
-        if not on:
+    slots = np.flatnonzero(used)
+    progress, needs = as_array(state.progress)[slots], as_array(state.needs)[slots]
+    live = (progress[name].tolist() for name in ("row", "since", "preemptions"))
+    need = (needs[name].tolist() for name in ("vacate_at", "holder", "placed"))
+    for row, since, preemptions, leaves, holder, at in zip(*live, *need, strict=True):
+        seen.preemptions[row] = preemptions
+        if at < 0:
             seen.waiting.append(row)
-        elif need.holder < 0:
+            continue
+        stay = Stay(row, _nodes_from(state, at), since, leaves)
+        if holder < 0:
             seen.nominated.append(stay)
         else:
-            (seen.running if stay.leaves == math.inf else seen.vacating).append(stay)
+            (seen.running if leaves == math.inf else seen.vacating).append(stay)
     seen.waiting.sort()
     return seen
+
+
+def _nodes_from(state: NodesState, at: int) -> dict[int, int]:
+    on: dict[int, int] = {}
+    while at >= 0:
+        node, tasks, at = as_array(state.placements)[["node", "tasks", "follows"]][at].tolist()
+        on[node] = tasks
+    return on
 
 
 def plus(a: Vector, b: Vector, times: int = 1) -> Vector:
@@ -136,7 +145,7 @@ def demands_of(tasks: Tasks) -> list[Vector]:
     return [(gpu, cpu, memory) for gpu, cpu, memory in tasks.demand.tolist()]
 
 
-def given_back(free: Sequence[Vector], stays: Sequence[Stay], demands: Sequence[Vector]) -> list[Vector]:
+def given_back(free: Sequence[Vector], stays: Iterable[Stay], demands: Sequence[Vector]) -> list[Vector]:
     """What would be free without these stays."""
     nodes = list(free)
     for stay in stays:
