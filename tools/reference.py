@@ -1,11 +1,12 @@
 """Write the reference pages from what the code declares: ``python tools/reference.py`` (``make docs``).
 
-A page is a function that returns Markdown; `PAGES` lists them. Files in ``docs/reference/`` are never edited.
+A page is a function that returns Markdown; `PAGES` lists them. Files that begin with `NOTICE` are never edited.
 """
 
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,23 @@ import typer
 from typer.main import get_command
 
 from betimes.cli.app import app
+from betimes.cluster import toml
+from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, MOST_GRACE_S, MOST_NODES
+from betimes.cluster.resources import MOST
 from betimes.core.moves import diagram
 from betimes.policies.hooks import Parameter as PolicyParameter
-from betimes.policies.hooks import Value
+from betimes.policies.hooks import Policy, Value
+from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.nodes.orders import ORDERS
+from betimes.policies.nodes.placement import RULES
+from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
 from betimes.workload.generators.registry import GENERATORS
 from betimes.workload.readers.registry import FAMILIES, FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
+EXAMPLE = textwrap.dedent((toml.__doc__ or "").partition("::")[2]).strip()
 NOTICE = "<!-- Written by `make docs` from the code; a change made here is lost. -->"
 
 
@@ -42,23 +51,100 @@ def pages() -> dict[str, str]:
 
 
 def policies_page() -> str:
-    """Every policy that ships with Betimes, with its parameters."""
+    """Every policy for a pool, with its parameters."""
+    return "\n\n".join(
+        (
+            "# Policies for a pool",
+            "These share out a pool of identical units; [others](nodes-policies.md) run jobs on nodes. A policy is "
+            "named with its parameters after a colon: `wfq:zeta_min=0.85,delta=0.04`. Lists are joined by `+`, and "
+            "fractions are allowed: `weights=19/20+1/20`.",
+            *_sections(POLICIES.values()),
+        )
+    )
+
+
+def nodes_policies_page() -> str:
+    """Every policy for nodes, with its parameters, and the orders and rules that these may name."""
+    orders = ((f"`{each.name}`", each.summary) for each in ORDERS.values())
+    rules = ((f"`{each.name}`", each.summary) for each in RULES.values())
+    return "\n\n".join(
+        (
+            "# Policies for nodes",
+            "These order a queue, choose nodes, and say who makes room; [how](nodes-engine.md) the engine goes about "
+            "it is the same for all. [Others](policies.md) share out a pool of identical units. A policy is named with "
+            "its parameters after a colon: `easy:order=sjf,placement=first`.",
+            *_sections(NODES_POLICIES.values()),
+            "## Orders",
+            "Values of the parameter `order`:",
+            _table(("order", "who goes first"), orders),
+            "## Placement",
+            "Values of the parameter `placement`. What a node would have left is taken resource by resource, over the "
+            "capacity of the largest node; the scalar is the Euclidean norm of that. Equals: the node with the lower "
+            "number.",
+            _table(("placement", "which of the nodes with room"), rules),
+        )
+    )
+
+
+def _sections(policies: Iterable[Policy | NodesPolicy]) -> list[str]:
+    """A table of all, and a section for each."""
+    policies = list(policies)
     parts = [
-        "# Policies",
-        "A policy is named with its parameters after a colon: `wfq:zeta_min=0.85,delta=0.04`. Lists are "
-        "joined by `+`, and fractions are allowed: `weights=19/20+1/20`.",
-        _table(
-            ("policy", "what it does"), ((f"[`{p.name}`](#{p.name})", p.summary) for p in POLICIES.values())
-        ),
+        _table(("policy", "what it does"), ((f"[`{p.name}`](#{p.name})", p.summary) for p in policies)),
     ]
-    for policy in POLICIES.values():
+    for policy in policies:
         parts += [f"## {policy.name}", policy.summary, f"{policy.question} Source: {policy.paper}."]
         if policy.parameters:
             rows = ((f"`{p.name}`", _value(p.default), p.help, _policy_range(p)) for p in policy.parameters)
             parts.append(_table(("parameter", "default", "meaning", "values"), rows))
         else:
             parts.append("It has no parameters.")
-    return "\n\n".join(parts)
+    return parts
+
+
+def clusters_page() -> str:
+    """The files from which a cluster is read."""
+    fields = (
+        ("`name`", "text", "the file's name", "what the cluster is called"),
+        (
+            "`grace_limit_s`",
+            f"from 0 to {MOST_GRACE_S:g}",
+            f"{DEFAULT_GRACE_LIMIT_S:g}",
+            "the longest grace period that a job may ask for; those with a longer one are refused",
+        ),
+        ("`[[nodes]]`", "one table or more", "must be given", "a group of equal nodes"),
+        ("`type`", "text", "must be given", "what these nodes are called"),
+        ("`count`", f"a whole number from 1 to {MOST_NODES:,}", "1", "how many there are"),
+        ("`gpu`", f"from 0 to {MOST:g}", "0", "GPUs of each"),
+        ("`cpu`", f"above 0, to {MOST:g}", "must be given", "cores of each"),
+        ("`memory_gib`", f"above 0, to {MOST:g}", "must be given", "memory of each, GiB"),
+    )
+    return "\n\n".join(
+        (
+            "# Cluster files",
+            "`--cluster FILE` and `betimes.read_cluster` read either of these, plain or gzipped, told by content. "
+            "Nodes are numbered from 0 in the order of the file. A wrong value is refused with file, table or line, and "
+            "field.",
+            "## Betimes's own (TOML)",
+            f"```toml\n{EXAMPLE}\n```",
+            _table(("field", "values", "default", "meaning"), fields),
+            "Fractions are allowed where a node can have them (`cpu = 7.5`). Inside, resources are whole numbers of "
+            "thousandths of a GPU, thousandths of a core and MiB: capacities are rounded down, demands up.",
+            "## openb node lists (CSV)",
+            "The node lists of Alibaba's openb traces, as published (cluster-trace-gpu-v2023). Nodes of equal capacity "
+            "and model make a group.",
+            _table(
+                ("column", "meaning"),
+                (
+                    ("`sn`", "the node's name, unique"),
+                    ("`cpu_milli`", "thousandths of a core"),
+                    ("`memory_mib`", "MiB"),
+                    ("`gpu`", "GPUs, a whole number"),
+                    ("`model`", "the GPUs' model, which becomes the type; empty without GPUs"),
+                ),
+            ),
+        )
+    )
 
 
 def formats_page() -> str:
@@ -160,6 +246,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "life-of-a-job.md": life_of_a_job_page,
     "cli.md": cli_page,
     "policies.md": policies_page,
+    "nodes-policies.md": nodes_policies_page,
+    "cluster-files.md": clusters_page,
     "formats.md": formats_page,
     "generators.md": generators_page,
 }

@@ -10,23 +10,28 @@ from typing import TYPE_CHECKING
 from betimes.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from betimes.cluster import Cluster, read_cluster
     from betimes.foresight.simulate import simulate
     from betimes.outcome import Result, load, save, summarise
-    from betimes.policies import POLICIES
-    from betimes.workload import Job, Workload, read_trace
-    from betimes.workload.generators import generate
+    from betimes.policies import NODES_POLICIES, POLICIES
+    from betimes.twin.generate import generate
+    from betimes.workload import Job, Workload, mark_trials, read_trace
     from betimes.workload.speedup import SpeedupTable
 
 __version__ = "0.1.0"
 
 _HOME = {
+    "NODES_POLICIES": "betimes.policies",
     "POLICIES": "betimes.policies",
+    "Cluster": "betimes.cluster",
     "Job": "betimes.workload",
     "Result": "betimes.outcome",
     "SpeedupTable": "betimes.workload.speedup",
     "Workload": "betimes.workload",
-    "generate": "betimes.workload.generators",
+    "generate": "betimes.twin.generate",
     "load": "betimes.outcome",
+    "mark_trials": "betimes.workload",
+    "read_cluster": "betimes.cluster",
     "read_trace": "betimes.workload",
     "save": "betimes.outcome",
     "simulate": "betimes.foresight.simulate",
@@ -34,13 +39,17 @@ _HOME = {
 }
 
 __all__ = [
+    "NODES_POLICIES",
     "POLICIES",
+    "Cluster",
     "Job",
     "Result",
     "SpeedupTable",
     "Workload",
     "generate",
     "load",
+    "mark_trials",
+    "read_cluster",
     "read_trace",
     "save",
     "simulate",

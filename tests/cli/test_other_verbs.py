@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from betimes.policies import POLICIES
+from betimes.policies import NODES_POLICIES, POLICIES
+from betimes.policies.nodes.placement import RULES
 from betimes.reproduce import EXPERIMENTS
 from betimes.workload import read_trace
 from betimes.workload.generators import GENERATORS, generate
@@ -61,16 +62,32 @@ def test_trace_generate_writes_what_python_generates(betimes: Call, tmp_path: Pa
 
 def test_policies_are_listed_with_question_paper_and_parameters(betimes: Call) -> None:
     listed = betimes("policies", "--json").json()
-    assert [each["name"] for each in listed] == [*POLICIES]
-    assert all(tuple(each) == ("name", "summary", "question", "paper", "parameters") for each in listed)
+    assert [each["name"] for each in listed] == [*POLICIES, *NODES_POLICIES]
+    assert [each["engine"] for each in listed] == ["pool"] * len(POLICIES) + ["nodes"] * len(NODES_POLICIES)
+    keys = ("name", "engine", "summary", "question", "paper", "parameters")
+    assert all(tuple(each) == keys for each in listed)
     wfq = betimes("policies", "wfq", "--json").json()
     assert wfq == listed[[*POLICIES].index("wfq")]
     assert [each["name"] for each in wfq["parameters"]] == [each.name for each in POLICIES["wfq"].parameters]
     table, one = betimes("policies").out, betimes("policies", "wfq").out
-    for name in POLICIES:
+    for name in (*POLICIES, *NODES_POLICIES):
         assert f"\n {name} " in table
     assert "zeta_min" in one
     assert "default 0.7" in one
+
+
+def test_policies_of_one_engine_and_of_both(betimes: Call) -> None:
+    on_nodes = betimes("policies", "--engine", "nodes", "--json").json()
+    assert [each["name"] for each in on_nodes] == [*NODES_POLICIES]
+    assert betimes("policies", "fifo", "--json").json()["engine"] == "pool"
+    assert betimes("policies", "fifo", "--engine", "nodes", "--json").json() == on_nodes[0]
+    both = betimes("policies", "fifo").out
+    assert "fifo (on a pool): " in both
+    assert "fifo (on nodes): " in both
+    assert "fallback" in betimes("policies", "fitgpp").out
+    said = betimes("policies", "fitgpp", "--engine", "pool")
+    assert said.code == 2
+    assert "policy fitgpp is for nodes" in said.err
 
 
 def test_reproduce_prints_published_next_to_ours(betimes: Call, tmp_path: Path) -> None:
@@ -97,9 +114,14 @@ def test_reproduce_needs_its_data(betimes: Call, tmp_path: Path) -> None:
 
 def test_warm_compiles_once_and_then_says_little(betimes: Call) -> None:
     said = betimes("warm", "--json").json()
-    assert {"the event loop", "the predictions", *(f"policy {name}" for name in POLICIES)} == set(
-        said["parts"]
-    )
+    shared = {"the event loop", "the predictions"}
+    assert set(said["parts"]) == {
+        *shared,
+        *(f"{name} on nodes" for name in (*shared, "the closed loop")),
+        *(f"policy {name}" for name in POLICIES),
+        *(f"policy {name} on nodes" for name in NODES_POLICIES),
+        *(f"policy fifo:placement={rule} on nodes" for rule in RULES),
+    }
     again = betimes("warm")
     assert (again.code, again.err) == (0, "")
     assert again.out.startswith("The kernels are compiled")

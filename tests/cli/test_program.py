@@ -13,7 +13,7 @@ import pytest
 
 import betimes as package
 from betimes.cli import options
-from betimes.policies import POLICIES
+from betimes.policies import NODES_POLICIES, POLICIES
 from tests.cli.conftest import Call, program
 
 HEAVY = ("numpy", "numba", "scipy", "pyarrow", "matplotlib", "rich", "multiprocessing")
@@ -150,9 +150,11 @@ def test_a_worker_that_dies_is_reported(tmp_path: Path) -> None:
     [
         ("betimes sim", ["simulate"]),
         ("betimes trace con", ["convert"]),
-        ("betimes simulate demo --policy s", ["srsf", "srtf"]),
+        ("betimes simulate demo --policy sr", ["srsf", "srtf"]),
+        ("betimes simulate demo --policy sj", ["sjf"]),
         ("betimes compare demo --policies fifo,a", ["fifo,afs"]),
         ("betimes simulate demo --policy fifo --on-wide c", ["clip"]),
+        ("betimes simulate demo --policy fifo --engine n", ["nodes"]),
     ],
 )
 def test_completion_in_a_shell(line: str, expected: list[str]) -> None:
@@ -162,4 +164,4 @@ def test_completion_in_a_shell(line: str, expected: list[str]) -> None:
 
 
 def test_completion_knows_the_policies() -> None:
-    assert tuple(POLICIES) == options.POLICY_NAMES
+    assert tuple(dict.fromkeys([*POLICIES, *NODES_POLICIES])) == options.POLICY_NAMES

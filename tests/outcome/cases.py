@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
+from betimes.outcome import AbsenceColumns, JobColumns, JobState, ResourceUse, Result, SegmentColumns, Timing
 
 FAIR_FINISH_S = (24.5, 20.5, 4.0, 27.0)
 # Per policy: starts, ends, first predictions, contention as (sum, samples).
@@ -98,17 +98,51 @@ def four_jobs(policy: str) -> Result:
     )
 
 
+def on_nodes(**given: Any) -> Result:
+    """One node of 8 GPUs and 32 cores: a best-effort job of 60 s leaves after 3 s of grace for two trials of 5 s.
+
+    Jobs one after the other: job 1 runs 0..10, is told to leave at 10 and at 20; job 4 is killed, job 5 refused.
+    """
+    jobs = columns(
+        5,
+        submit_s=[0.0, 10.0, 20.0, 30.0, 31.0],
+        start_s=[0.0, 13.0, 23.0, 76.0, np.nan],
+        finish_s=[76.0, 18.0, 28.0, 80.0, np.nan],
+        work_s=[60.0, 5.0, 5.0, 9.0, 9.0],
+        run_alone_s=[60.0, 5.0, 5.0, 9.0, np.nan],
+        units_s=[66.0, 5.0, 5.0, 4.0, 0.0],
+        preemptions=[2, 0, 0, 0, 0],
+        qos=[0, 1, 1, 0, 0],
+        state=[0, 0, 0, 3, 2],
+    )
+    plain: dict[str, Any] = {
+        "policy": "fitgpp:P=2",
+        "units": 8,
+        "segments": SegmentColumns(
+            np.array([0, 1, 0, 2, 0, 3]),
+            np.array([0.0, 13.0, 18.0, 23.0, 28.0, 76.0]),
+            np.array([13.0, 18.0, 23.0, 28.0, 76.0, 80.0]),
+            np.ones(6),
+        ),
+        "absences": AbsenceColumns(
+            np.array([0, 0]), np.array([10.0, 20.0]), np.array([13.0, 23.0]), np.array([18.0, 28.0])
+        ),
+        "resources": (ResourceUse("gpu", 8.0, 592.0), ResourceUse("memory_gib", 100.0, 800.0)),
+    }
+    return result(jobs, **(plain | given))
+
+
 @st.composite
 def random_results(draw: st.DrawFn) -> Result:
-    """Consistent results of 1 to 30 rigid jobs: some refused, some unfinished, some unpredicted."""
+    """Consistent results of 1 to 30 rigid jobs: some refused, killed, unfinished or unpredicted; on a pool or nodes."""
     n = draw(st.integers(1, 30))
     random = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     submit_s = np.cumsum(random.exponential(5.0, n))
     width = random.integers(1, 5, n)
     run_s = random.lognormal(2.0, 1.0, n)
     start_s = submit_s + random.exponential(10.0, n) * random.integers(0, 2, n)
-    state = random.choice([JobState.FINISHED, JobState.UNFINISHED, JobState.REFUSED], n, p=[0.8, 0.1, 0.1])
-    started = state == JobState.FINISHED
+    state = random.choice([*JobState], n, p=[0.7, 0.1, 0.1, 0.1])
+    started = (state == JobState.FINISHED) | (state == JobState.KILLED)
     finish_s = np.where(started, start_s + run_s, np.nan)
     predicted_s = np.where(random.random(n) < 0.7, submit_s + run_s * random.uniform(0.5, 2.0, n), np.nan)
     jobs = columns(
@@ -132,4 +166,9 @@ def random_results(draw: st.DrawFn) -> Result:
     rows = np.flatnonzero(started)
     rows = rows[np.argsort(start_s[rows], kind="stable")]
     segments = SegmentColumns(rows, start_s[rows], finish_s[rows], width[rows])
-    return result(jobs, units=8, segments=segments if draw(st.booleans()) else None)
+    nodes: dict[str, Any] = {}
+    if draw(st.booleans()):
+        nodes["resources"] = (ResourceUse("cpu", 8.0, float(jobs.units_s.sum())),)
+        if draw(st.booleans()):
+            nodes["absences"] = AbsenceColumns(rows, start_s[rows], start_s[rows] + 1.0, start_s[rows] + 2.5)
+    return result(jobs, units=8, segments=segments if draw(st.booleans()) else None, **nodes)

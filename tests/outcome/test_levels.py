@@ -40,7 +40,7 @@ def test_counts_agree_with_asking_every_job(case: Result) -> None:
     if case.segments is None or not len(case.segments):
         return
     jobs, held = case.jobs, case.segments
-    done = jobs.take(jobs.finished)
+    done = jobs.take(~np.isnan(jobs.finish_s))
     in_use = units_in_use(held.start_s, held.end_s, held.units)
     waiting = jobs_waiting(done.submit_s, done.finish_s, held.start_s, held.end_s, held.units)
     for time_s in np.linspace(0.0, float(held.end_s.max()) + 1.0, 37).tolist():

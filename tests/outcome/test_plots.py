@@ -13,17 +13,26 @@ import pytest
 from hypothesis import given, settings
 
 from betimes.errors import InputError
-from betimes.outcome import JobState, Result, SegmentColumns, plot_allocations, plot_cdf, plot_timeline
+from betimes.outcome import (
+    JobState,
+    ResourceUse,
+    Result,
+    SegmentColumns,
+    plot_allocations,
+    plot_cdf,
+    plot_timeline,
+)
 from betimes.outcome.figure import drawing
 from betimes.outcome.plots import METRICS
 from betimes.outcome.summary import JOB_METRICS
-from tests.outcome.cases import columns, four_jobs, random_results, result
+from tests.outcome.cases import columns, four_jobs, on_nodes, random_results, result
 
 Draw = Callable[[Path], None]
 PICTURES: dict[str, Draw] = {
     "cdf": lambda path: plot_cdf([four_jobs(p) for p in ("fifo", "srsf", "themis")], "jct_s", path),
     "timeline": lambda path: plot_timeline(four_jobs("themis"), path),
     "allocations": lambda path: plot_allocations(four_jobs("themis"), path),
+    "timeline on nodes": lambda path: plot_timeline(on_nodes(), path),
 }
 
 
@@ -144,3 +153,34 @@ def test_jobs_that_never_run_wait_to_the_end(tmp_path: Path) -> None:
     plot_allocations(case, tmp_path / "allocations.svg")
     plot_timeline(case, tmp_path / "timeline.svg")
     assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_units_are_only_held_against_the_machine_where_they_are_its_own(tmp_path: Path) -> None:
+    def words(case: Result) -> str:
+        plot_timeline(case, tmp_path / "timeline.svg")
+        return (tmp_path / "timeline.svg").read_text(encoding="utf-8")
+
+    held_s = float(on_nodes().jobs.units_s.sum())
+    texts = [words(on_nodes()), words(on_nodes(resources=(ResourceUse("cpu", 8.0, held_s),)))]
+    assert ["<!-- Units of running jobs -->" in text for text in texts] == [True, False]
+    assert ["<!-- Units in use (of 8) -->" in text for text in texts] == [False, True]
+    assert ["5 jobs, 8 GPUs -->" in text for text in texts] == [True, False]
+
+
+def test_a_killed_job_leaves_when_it_is_killed(tmp_path: Path) -> None:
+    from betimes.outcome import plots
+
+    drawn: list[np.ndarray] = []
+    real = plots.jobs_waiting
+
+    def waiting(
+        submit_s: np.ndarray, leave_s: np.ndarray, *held: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        drawn.append(leave_s)
+        return real(submit_s, leave_s, *held)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(plots, "jobs_waiting", waiting)
+        plot_timeline(on_nodes(), tmp_path / "timeline.svg")
+    assert drawn[0].tolist() == [76.0, 18.0, 28.0, 80.0]
+    plot_allocations(on_nodes(), tmp_path / "allocations.svg")

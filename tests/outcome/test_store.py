@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 
 from betimes.errors import InputError
-from betimes.outcome import Result, Timing, load, save, store, summarise
-from tests.outcome.cases import columns, four_jobs, random_results, result
+from betimes.outcome import ResourceUse, Result, Timing, load, save, store, summarise
+from tests.outcome.cases import columns, four_jobs, on_nodes, random_results, result
 
 FILES = ["jobs.parquet", "summary.json", "timeline.parquet"]
 
@@ -102,6 +102,27 @@ def test_a_result_replaces_an_earlier_one_and_spares_other_files(tmp_path: Path)
     assert sorted(contents(out)) == ["jobs.parquet", "notes.txt", "summary.json"]  # no stale timeline
 
 
+def test_a_result_on_nodes_keeps_its_absences_and_resources(tmp_path: Path) -> None:
+    save(on_nodes(), tmp_path / "out")
+    assert load(tmp_path / "out") == on_nodes()
+    assert load(tmp_path / "out") != on_nodes(resources=(ResourceUse("gpu", 8.0, 1.0),))
+    assert load(tmp_path / "out") != on_nodes(absences=None)
+    table = pq.read_table(tmp_path / "out" / "absences.parquet").to_pydict()
+    assert list(table) == ["job_id", "row", "told_s", "left_s", "resumed_s"]
+    assert (table["job_id"], table["resumed_s"]) == ([1, 1], [18.0, 28.0])
+    save(four_jobs("fifo"), tmp_path / "out")
+    assert sorted(contents(tmp_path / "out")) == FILES  # no stale absences
+
+
+def test_a_result_of_before_there_were_nodes_is_read(tmp_path: Path) -> None:
+    save(four_jobs("fifo"), tmp_path / "out")
+    path = tmp_path / "out" / "summary.json"
+    summary = json.loads(path.read_text())
+    del summary["run"]["resources"]
+    path.write_text(json.dumps(summary))
+    assert load(tmp_path / "out") == four_jobs("fifo")
+
+
 def test_an_empty_directory_will_do(tmp_path: Path) -> None:
     save(four_jobs("fifo"), tmp_path)
     assert load(tmp_path) == four_jobs("fifo")
@@ -142,6 +163,13 @@ def test_a_failure_leaves_what_was_there(
         save(four_jobs("themis"), out)
     assert [path.name for path in tmp_path.iterdir()] == (["out"] if there else [])
     assert before is None or contents(out) == before
+
+
+def test_absences_of_another_run_are_noticed(tmp_path: Path) -> None:
+    save(on_nodes(), tmp_path / "out")
+    (tmp_path / "out" / "absences.parquet").unlink()
+    with pytest.raises(InputError, match=r"absences.parquet: missing, or not the file"):
+        load(tmp_path / "out")
 
 
 @pytest.mark.parametrize("name", ["jobs.parquet", "timeline.parquet"])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from betimes.errors import InputError
 from betimes.outcome import JobState, Result, Timing, job_metric, parse_measure, selected, summarise, to_json
-from tests.outcome.cases import columns, four_jobs, random_results, result
+from tests.outcome.cases import columns, four_jobs, on_nodes, random_results, result
 
 ALWAYS = [
     "policy", "jobs", "unfinished", "refused", "predicted", "makespan_s", "jct_mean_s", "jct_p50_s",
@@ -29,6 +29,26 @@ def test_the_keys_are_the_contract() -> None:
     full = summarise(four_jobs("fifo"))
     assert list(full) == [*ALWAYS, *PREDICTION, *UNFAIRNESS, "unfairness_fair_run_max_frac"]
     assert list(full["timing"]) == ["load_s", "compile_s", "wall_s", "jobs_per_s", "events"]
+
+
+def test_the_figures_of_nodes() -> None:
+    summary = summarise(on_nodes())
+    assert list(summary)[: len(ALWAYS) + 8] == [
+        *ALWAYS, "killed", "utilisation_gpu_frac", "utilisation_memory_frac", "preempted_jobs",
+        "reschedule_p50_s", "reschedule_p95_s", "vacated_to_resumed_p50_s", "vacated_to_resumed_p95_s",
+    ]  # fmt: skip
+    assert (summary["jobs"], summary["killed"], summary["refused"]) == (5, 1, 1)
+    assert summary["makespan_s"] == 80.0
+    assert (summary["utilisation_gpu_frac"], summary["utilisation_memory_frac"]) == (0.925, 0.1)
+    assert summary["utilisation_frac"] == 0.925  # the busiest resource's
+    assert (summary["preemptions"], summary["preempted_jobs"]) == (2, 1)
+    assert (summary["reschedule_p50_s"], summary["vacated_to_resumed_p50_s"]) == (8.0, 5.0)
+    assert (summary["slowdown_p50_trial"], summary["slowdown_p50_best_effort"]) == (1.6, 76 / 60)
+    assert summary["jct_mean_s"] == (76 + 8 + 8) / 3  # of those that finished
+    later = summarise(on_nodes(), (0.2, 1.0))
+    assert (later["preempted_jobs"], later["reschedule_p50_s"], later["killed"]) == (0, None, 1)
+    unforced = summarise(on_nodes(absences=None))
+    assert not [key for key in unforced if key.startswith(("reschedule", "vacated", "preempted"))]
 
 
 @pytest.mark.parametrize(
@@ -225,8 +245,15 @@ def test_a_summary_is_valid_json_in_plain_types(case: Result) -> None:
 def test_ratios_do_not_depend_on_the_unit_of_time(case: Result, factor: float) -> None:
     names = ("submit_s", "start_s", "finish_s", "predicted_finish_s", "work_s", "run_alone_s", "units_s")
     scaled = dataclasses.replace(case.jobs, **{name: getattr(case.jobs, name) * factor for name in names})
+    resources = tuple(dataclasses.replace(each, held_s=each.held_s * factor) for each in case.resources)
+    absences = case.absences
+    if absences is not None:
+        times = {name: getattr(absences, name) * factor for name in ("told_s", "left_s", "resumed_s")}
+        absences = dataclasses.replace(absences, **times)
     before = summarise(dataclasses.replace(case, segments=None))
-    after = summarise(dataclasses.replace(case, segments=None, jobs=scaled))
+    after = summarise(
+        dataclasses.replace(case, segments=None, jobs=scaled, resources=resources, absences=absences)
+    )
     for key, value in before.items():
         if isinstance(value, float):
             times = factor if key.endswith("_s") or "_s_" in key else 1.0

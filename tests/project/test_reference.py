@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from betimes.cluster import read_cluster
+from betimes.policies import NODES_POLICIES, Policy
+from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.registry import POLICIES
 from betimes.workload.readers.registry import FORMATS
 from tools import reference
@@ -21,12 +24,28 @@ def test_page_is_up_to_date(name: str) -> None:
 def test_every_policy_and_format_has_its_section() -> None:
     pages = reference.pages()
     assert [line[3:] for line in pages["policies.md"].splitlines() if line.startswith("## ")] == [*POLICIES]
+    nodes = [line[3:] for line in pages["nodes-policies.md"].splitlines() if line.startswith("## ")]
+    assert nodes == [*NODES_POLICIES, "Orders", "Placement"]
     assert [line[3:] for line in pages["formats.md"].splitlines() if line.startswith("## ")] == [*FORMATS]
 
 
-def test_parameters_are_listed_with_default_and_range() -> None:
-    page = reference.policies_page()
-    for policy in POLICIES.values():
+@pytest.mark.parametrize("engine", ["pool", "nodes"])
+def test_parameters_are_listed_with_default_and_range(engine: str) -> None:
+    page = reference.policies_page() if engine == "pool" else reference.nodes_policies_page()
+    policies: list[Policy | NodesPolicy] = (
+        [*POLICIES.values()] if engine == "pool" else [*NODES_POLICIES.values()]
+    )
+    for policy in policies:
         section = page.partition(f"## {policy.name}\n")[2].partition("\n## ")[0]
         for parameter in policy.parameters:
             assert f"| `{parameter.name}` |" in section
+
+
+def test_the_example_of_a_cluster_file_is_one(tmp_path: Path) -> None:
+    page = reference.clusters_page()
+    example = page.partition("```toml\n")[2].partition("```")[0]
+    (tmp_path / "example.toml").write_text(example, encoding="utf-8")
+    cluster = read_cluster(tmp_path / "example.toml")
+    assert (cluster.name, len(cluster), cluster.grace_limit_s) == ("two racks", 4, 1200)
+    for field in ("name", "grace_limit_s", "type", "count", "gpu", "cpu", "memory_gib"):
+        assert f"| `{field}` |" in page

@@ -9,15 +9,20 @@ def compare(
     file: options.File,
     policies: options.Policies,
     units: options.Units = None,
+    cluster: options.Cluster = None,
+    engine: options.Engine = "auto",
     fractional: options.Fractional = False,
     jobs: options.Jobs = None,
     load: options.Load = None,
     curves: options.Curves = None,
+    trial: options.Trial = None,
+    grace: options.Grace = None,
     restart_s: options.RestartS = 0.0,
-    on_wide: options.OnWide = "refuse",
+    on_wide: options.OnWide = None,
+    overrun: options.Overrun = None,
     predict: options.Predict = False,
     predict_sample: options.PredictSample = None,
-    sizes: options.Sizes = "true",
+    sizes: options.Sizes = None,
     seed: options.Seed = 0,
     seeds: options.Seeds = None,
     status: options.Status = "all",
@@ -34,22 +39,28 @@ def compare(
 
     The figures are those of `betimes simulate`, which takes the same options.
     """
-    from betimes.cli.running import chosen_policies, run, study
+    from betimes.cli.running import run, study
 
-    chosen = chosen_policies(policies, several=True)
-    wanted = study(
+    wanted, chosen = study(
+        policies=policies,
+        several=True,
         file=file,
         form=form,
         on_bad_rows=on_bad_rows,
         units=units,
+        cluster=cluster,
+        engine=engine,
         fractional=fractional,
         jobs=jobs,
         load=load,
         curves=curves,
         seed=seed,
         seeds=seeds,
+        trial=trial,
+        grace=grace,
         restart_s=restart_s,
         on_wide=on_wide,
+        overrun=overrun,
         predict=predict,
         predict_sample=predict_sample,
         sizes=sizes,

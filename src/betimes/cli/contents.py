@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from betimes.cluster import Cluster
     from betimes.workload import Workload
 
 _STATUS = {1: "completed", 0: "failed", 5: "cancelled", -1: "unknown"}
 _FEW = 6
 
 
-def contents(workload: Workload, units: int | None) -> dict[str, Any]:
-    """The figures of a trace; the offered load is on `units`, or else on the traced machine (None: unknown).
+def contents(workload: Workload, units: int | None, cluster: Cluster | None) -> dict[str, Any]:
+    """The figures of a trace; the offered load is on `cluster`, on `units`, or on the traced machine (None: unknown).
 
     Run times and the load take linear speed-up for curves that are not formulas.
     """
     import numpy as np
 
+    from betimes.twin.generate import noted_cluster
     from betimes.workload.speedup import bind
 
-    machine = units if units is not None else workload.machine_units
+    nodes = cluster or (noted_cluster(workload) if units is None else None)
+    machine = units or (nodes.units if nodes is not None else workload.machine_units)
     jobs, submit_s = len(workload), workload.submit_s
     table, unknown = bind(workload.curve_names, int(workload.max_units.max(initial=1)))
     speedup = table.at(workload.curve, workload.max_units)
@@ -39,13 +42,12 @@ def contents(workload: Workload, units: int | None) -> dict[str, Any]:
         "span_s": float(submit_s[-1] - submit_s[0]) if jobs else None,
         "machine_units": workload.machine_units,
         "units": machine,
-        "offered_load_frac": workload.offered_load(machine, speedup)
-        if machine is not None and jobs
-        else None,
+        "offered_load_frac": _offered(workload, machine, nodes, speedup) if jobs else None,
+        "nodes": len(nodes) if nodes is not None else None,
         "run_s": _spread(workload.work_s / speedup),
         "max_units": _spread(workload.max_units),
         "rigid_frac": float(np.mean(workload.min_units == workload.max_units)) if jobs else None,
-        "wider_than_units": int(np.sum(workload.min_units > machine)) if machine is not None else None,
+        "wider_than_units": _too_wide(workload, machine, nodes),
         "estimates_frac": float(np.mean(~np.isnan(workload.estimate_s))) if jobs else None,
         "users": len(np.unique(workload.user[workload.user >= 0])),
         "status": {_STATUS[int(code)]: int(n) for code, n in zip(codes, counts, strict=True)},
@@ -78,16 +80,38 @@ def show_contents(found: dict[str, Any]) -> None:
         lines[""] = "no formulas: taken as linear here; `--curves FILE.csv` gives them to a simulation"
     machine = found["machine_units"]
     lines["Machine"] = f"{machine:,} units" if machine is not None else "unknown: give --units N"
+    there = f"{found['units']:,} units" if found["units"] is not None else ""
+    if found["nodes"] is not None:
+        there = f"{found['nodes']:,} node" + ("s" if found["nodes"] != 1 else "")
     if found["offered_load_frac"] is not None:
-        lines["Offered load"] = f"{found['offered_load_frac']:.3g} of {found['units']:,} units"
+        lines["Offered load"] = f"{found['offered_load_frac']:.3g} of {there}"
     if found["wider_than_units"]:
-        lines["Too wide"] = f"{found['wider_than_units']:,} jobs need more than {found['units']:,} units"
+        lines["Too wide"] = f"{found['wider_than_units']:,} jobs need more than {there}"
     if found["skipped"]:
         lines["Left out, rows"] = _counts(found["skipped"])
     for name, text in lines.items():
         _print(name, text)
     for warning in found["warnings"]:
         _print("Note", warning)
+
+
+def _offered(
+    workload: Workload, machine: int | None, nodes: Cluster | None, speedup: NDArray[Any]
+) -> float | None:
+    if nodes is not None:
+        from betimes.twin.nodes.offered import offered_load
+
+        return offered_load(workload, nodes)
+    return workload.offered_load(machine, speedup) if machine is not None else None
+
+
+def _too_wide(workload: Workload, machine: int | None, nodes: Cluster | None) -> int | None:
+    """How many jobs need more than there is."""
+    if nodes is not None:
+        from betimes.twin.nodes.tasks import tasks_of
+
+        return int(tasks_of(workload, nodes).refused.sum())
+    return int((workload.min_units > machine).sum()) if machine is not None else None
 
 
 def _print(name: str, text: str) -> None:

@@ -6,7 +6,11 @@ from typing import Annotated, Literal
 
 import typer
 
-POLICY_NAMES = ("fifo", "srsf", "srtf", "las", "themis", "afs", "max-min", "wfq")
+POLICY_NAMES = (
+    *("fifo", "srsf", "srtf", "las", "themis", "afs", "max-min", "wfq"),
+    *("skip-over", "easy", "conservative", "sjf", "ljf", "widest", "slowdown", "wfp3", "unicef"),
+    *("fitgpp", "lrtp", "rand", "youngest", "lowest-priority"),
+)
 """For completion in a shell, which must not wait for the policies to be loaded."""
 
 STUDY = "What is simulated"
@@ -48,6 +52,51 @@ Units = Annotated[
         show_default=False,
     ),
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(
+        "--cluster",
+        metavar="FILE.toml",
+        help="The nodes to run on, instead of a pool: a cluster file, or an openb node list.",
+        show_default=False,
+    ),
+]
+Engine = Annotated[
+    Literal["auto", "pool", "nodes"],
+    typer.Option(
+        "--engine",
+        help="Elastic jobs on a pool, or rigid ones on nodes; auto: nodes with --cluster, or with a policy or "
+        "generator for them.",
+    ),
+]
+Trial = Annotated[
+    str | None,
+    typer.Option(
+        "--trial",
+        metavar="RULE",
+        help="Which jobs are trials: run:SECONDS, user:SHARE, random:SHARE, or qos (openb). By default those that "
+        "the trace says.",
+        show_default=False,
+    ),
+]
+Grace = Annotated[
+    str | None,
+    typer.Option(
+        "--grace",
+        metavar="MEAN[:MAX]",
+        help="Draw how many seconds each job needs to leave when it is preempted, on nodes.",
+        show_default=False,
+    ),
+]
+Overrun = Annotated[
+    Literal["extend", "kill"] | None,
+    typer.Option(
+        "--overrun",
+        help="Jobs that outrun their estimate on nodes: believe that they take twice as long (the default), or end "
+        "them.",
+        show_default=False,
+    ),
+]
 Seed = Annotated[
     int, typer.Option("--seed", metavar="N", min=0, help="Seed of everything that is drawn at random.")
 ]
@@ -84,7 +133,8 @@ Load = Annotated[
     typer.Option(
         "--load",
         metavar="F",
-        help="Stretch the gaps between submissions so that the jobs at full width want F of the pool.",
+        help="Stretch the gaps between submissions so that the jobs at full width want F of the pool, or of the "
+        "nodes' scarcest resource.",
         show_default=False,
     ),
 ]
@@ -96,12 +146,19 @@ Curves = Annotated[
 ]
 RestartS = Annotated[
     float,
-    typer.Option("--restart-s", metavar="S", help="Seconds lost whenever a running job's units change."),
+    typer.Option(
+        "--restart-s",
+        metavar="S",
+        help="Seconds lost whenever a running job's units change, or a preempted one resumes.",
+    ),
 ]
 OnWide = Annotated[
-    Literal["refuse", "clip", "drop"],
+    Literal["refuse", "clip", "drop"] | None,
     typer.Option(
-        "--on-wide", help="Jobs that need more than all units: stop, narrow them, or leave them out."
+        "--on-wide",
+        help="Jobs that need more than there is: stop (by default on a pool), narrow them, or leave them out (on "
+        "nodes).",
+        show_default=False,
     ),
 ]
 Seeds = Annotated[
@@ -128,12 +185,13 @@ PredictSample = Annotated[
     ),
 ]
 Sizes = Annotated[
-    str,
+    str | None,
     typer.Option(
         "--sizes",
         metavar="true|estimate|last-two|noise:F",
         help="Sizes the scheduler sees: true, the users' estimates, the mean of their last two jobs, or wrong "
-        "by up to a fraction F.",
+        "by up to a fraction F. By default true; on nodes the estimates, where there are any.",
+        show_default=False,
     ),
 ]
 Status = Annotated[
@@ -148,8 +206,8 @@ Fair = Annotated[
     bool | None,
     typer.Option(
         "--fair/--no-fair",
-        help="Compare with a max-min run too (unfairness, fair run). By default where it is quick: in whole units, "
-        "or up to 20,000 jobs.",
+        help="Compare with a max-min run on the pool too (unfairness, fair run). By default where it is quick: in "
+        "whole units, or up to 20,000 jobs.",
         show_default=False,
     ),
 ]
@@ -158,7 +216,8 @@ Out = Annotated[
     typer.Option(
         "--out",
         metavar="DIR",
-        help="Write jobs.parquet, timeline.parquet and summary.json, a folder a policy if several.",
+        help="Write jobs.parquet, timeline.parquet, summary.json and, after preemption on nodes, absences.parquet: "
+        "a folder a policy if several.",
         show_default=False,
     ),
 ]

@@ -46,7 +46,9 @@ class Outcomes:
         elif fair and run.seed not in self._fair:
             self._early.append((run, result))
         else:
-            self._settle(run, replace(result, fair_finish_s=self._fair_finish(run, result)))
+            if self.study.engine == "pool":
+                result = replace(result, fair_finish_s=self._fair_finish(run, result))
+            self._settle(run, result)
 
     def rows(self) -> list[dict[str, Any]]:
         """The figures to print as JSON, an object a policy; over seeds the means, and their intervals beside."""
@@ -121,6 +123,8 @@ class Outcomes:
         study = self.study
         for metric, name in CDFS.items():
             if metric.startswith("prediction") and not study.predict:
+                continue
+            if metric.startswith("unfairness") and study.engine != "pool":
                 continue
             known = [
                 result

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,6 +11,7 @@ from betimes.cli import options
 
 if TYPE_CHECKING:
     from betimes.policies import Parameter, Policy
+    from betimes.policies.nodes.hooks import NodesPolicy
 
 
 def policies(
@@ -22,32 +24,46 @@ def policies(
             show_default=False,
         ),
     ] = None,
+    engine: options.Engine = "auto",
     as_json: options.Json = False,
 ) -> None:
-    """List the policies: the question that each answers, the paper it is from, its parameters."""
+    """List the policies: the engine each is for, the question it answers, the paper it is from, its parameters.
+
+    --engine leaves out those of the other; without it a NAME that both have is shown for each.
+    """
     import sys
     from contextlib import redirect_stdout
 
+    from betimes.foresight.engines import engine_for, engines_of
     from betimes.outcome import to_json
-    from betimes.policies import POLICIES, parse_policy
+    from betimes.policies import NODES_POLICIES, POLICIES, parse_nodes_policy, parse_policy
 
     if name is None:
+        known = {"pool": list(POLICIES.values()), "nodes": list(NODES_POLICIES.values())}
+        wanted = [each for each in known if engine in ("auto", each)]
         if as_json:
-            print(to_json([_described(policy, policy.name) for policy in POLICIES.values()]))
+            print(to_json([_described(one, one.name, each) for each in wanted for one in known[each]]))
         else:
-            _show_all(list(POLICIES.values()))
+            for each in wanted:
+                _show_all(each, known[each])
+            print("`betimes policies NAME` says more of one.")
         return
     with redirect_stdout(sys.stderr):  # a user's file may print
-        chosen = parse_policy(name)
+        homes = engines_of(name) if engine == "auto" else (engine_for([name], engine),)
+        chosen = [(each, (parse_policy if each == "pool" else parse_nodes_policy)(name)) for each in homes]
     if as_json:
-        print(to_json(_described(chosen.policy, chosen.source)))
-    else:
-        _show_one(chosen.policy, chosen.source)
+        print(to_json(_described(chosen[0][1].policy, chosen[0][1].source, chosen[0][0])))
+        return
+    for number, (each, one) in enumerate(chosen):
+        if number:
+            print()
+        _show_one(one.policy, one.source, each)
 
 
-def _described(policy: Policy, name: str) -> dict[str, Any]:
+def _described(policy: Policy | NodesPolicy, name: str, engine: str) -> dict[str, Any]:
     return {
         "name": name,
+        "engine": engine,
         "summary": policy.summary,
         "question": policy.question,
         "paper": policy.paper,
@@ -63,12 +79,15 @@ def _described(policy: Policy, name: str) -> dict[str, Any]:
     }
 
 
-def _show_all(all_policies: list[Policy]) -> None:
+def _show_all(engine: str, all_policies: Sequence[Policy | NodesPolicy]) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    what = {"pool": "On a pool (elastic jobs, identical units)", "nodes": "On nodes (tasks, demands)"}
+    table = Table(
+        title=what[engine], title_justify="left", title_style="", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0)
+    )
     table.add_column("Policy", no_wrap=True)
     table.add_column("Question it answers", ratio=5)
     table.add_column("Paper", ratio=4)
@@ -80,11 +99,10 @@ def _show_all(all_policies: list[Policy]) -> None:
     with console.capture() as capture:
         console.print(table)
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
-    print("`betimes policies NAME` says more of one.")
 
 
-def _show_one(policy: Policy, name: str) -> None:
-    print(f"{name}: {policy.summary}")
+def _show_one(policy: Policy | NodesPolicy, name: str, engine: str) -> None:
+    print(f"{name} (on {'a pool' if engine == 'pool' else 'nodes'}): {policy.summary}")
     if policy.question:
         print(policy.question)
     if policy.paper:

@@ -3,79 +3,85 @@
 from __future__ import annotations
 
 import math
-import sys
-from contextlib import ExitStack, redirect_stdout
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from betimes.cli import folders
+from betimes.cli.choices import check_engine, chosen_policies, parse_grace
 from betimes.cli.display import Display
 from betimes.cli.outcomes import Outcomes
+from betimes.cli.sources import is_for_nodes
 from betimes.cli.study import FAIR, Run, Study, load, notes_of, wants_fair
-from betimes.cli.warming import compile_kernels
+from betimes.cli.warming import compile_closed_loop, compile_kernels
 from betimes.cli.workers import cpus, results
-from betimes.errors import InputError, PolicyError
+from betimes.errors import InputError
 
 if TYPE_CHECKING:
+    from betimes.foresight.engines import AnyChosen
     from betimes.outcome import Result
-    from betimes.policies import ChosenPolicy
 
 MOST_JOBS_HERE = 20_000
 """Up to so many jobs in all runs together, starting other processes takes longer than they save."""
 
 
-def chosen_policies(text: str, *, several: bool) -> list[ChosenPolicy]:
-    """The policies that an option names; raises PolicyError for unknown ones, or for one named twice."""
-    from betimes.policies import parse_policies
-
-    with redirect_stdout(sys.stderr):  # a user's file may print
-        chosen = parse_policies(text)
-    names = [str(policy) for policy in chosen]
-    if not several and len(chosen) > 1:
-        raise PolicyError(
-            f"--policy {text}: this names {len(chosen)} policies; `betimes compare` takes several"
-        )
-    for name in names:
-        if names.count(name) > 1:
-            raise PolicyError(f"--policies: {name} is named {names.count(name)} times; name it once")
-    return chosen
-
-
 def study(
     *,
+    policies: str,
+    several: bool,
+    file: str,
+    engine: str,
+    cluster: str | None,
+    units: int | None,
     load: float | None,
     curves: str | None,
     measure: str,
-    sizes: str,
+    sizes: str | None,
+    grace: str | None,
     restart_s: float,
     predict: bool,
     predict_sample: int | None,
     **plain: Any,
-) -> Study:
-    """The options as a `Study`, refused here where they can be without the trace; raises InputError."""
+) -> tuple[Study, list[AnyChosen]]:
+    """The options as a `Study` and its policies, refused here where they can be without the trace.
+
+    Raises InputError and its children.
+    """
+    from betimes.cluster import read_cluster
     from betimes.outcome import parse_measure
     from betimes.twin.sizes import parse_sizes
     from betimes.workload.speedup import SpeedupTable
 
+    chosen, found = chosen_policies(policies, several=several, engine=engine, cluster=cluster, file=file)
+    check_engine(found, {"grace": grace, **plain})
+    if cluster is not None and units is not None:
+        raise InputError(f"--cluster {cluster}: --units {units} is given too; leave one of them out")
     if load is not None and not (load > 0 and math.isfinite(load)):
         raise InputError(f"--load {load:g}: the offered load is a number above 0, such as 0.8")
     if not (restart_s >= 0 and math.isfinite(restart_s)):
         raise InputError(f"--restart-s {restart_s:g}: the time of a restart is a number of seconds from 0")
-    return Study(
+    wanted = Study(
+        file=file,
+        engine=found,
+        asked=engine,
+        cluster=read_cluster(cluster) if cluster is not None else None,
+        units=units,
         load_frac=load,
         curves=SpeedupTable.read_csv(curves) if curves is not None else None,
         measure=parse_measure(measure),
-        sizes=str(parse_sizes(sizes)),
+        sizes=str(parse_sizes(sizes)) if sizes is not None else None,
+        grace=parse_grace(grace) if grace is not None else None,
         restart_s=restart_s,
         predict=predict or predict_sample is not None,
         predict_sample=predict_sample,
         **plain,
     )
+    return wanted, chosen
 
 
 def run(
     wanted: Study,
-    policies: list[ChosenPolicy],
+    policies: list[AnyChosen],
     *,
     out: str | None,
     plots: str | None,
@@ -93,22 +99,20 @@ def run(
         folders.check("--plots", plots)
     display = Display()
     with display.shown(), ExitStack() as stack:
+        beforehand_s = compile_closed_loop(display) if is_for_nodes(wanted.file) else 0.0
         display.expect("reading", None)
         loaded = load(wanted, wanted.seed)
         display.finish("reading")
         for note in notes_of(loaded.workload):
             display.note(note)
-        if wanted.seeds is not None and not wanted.is_random():
+        if wanted.seeds is not None and not (wanted.is_random() or any(map(_may_draw, policies))):
             display.note(f"every seed gives the same result: nothing is drawn at random with {wanted.file}")
         fair = wants_fair(wanted, len(loaded.workload))
-        needed = [policy.policy for policy in policies]
+        needed = list(policies)
         if fair:
-            from betimes.policies import POLICIES
+            from betimes.policies import parse_policy
 
-            needed.append(POLICIES[FAIR])
-        hooks = {FAIR: FAIR} | {
-            name: policy.policy.name for name, policy in zip(names, policies, strict=True)
-        }
+            needed.append(parse_policy(FAIR))
         took = compile_kernels(needed, wanted.predict, display)
         stages = [stack.enter_context(folders.staged(path)) if path else None for path in (out, plots)]
         outcomes = Outcomes(wanted, names, *stages)
@@ -122,7 +126,7 @@ def run(
         for each, result in results(
             wanted, loaded, runs, processes, display.note, lambda run, more: display.advance(bars[run], more)
         ):
-            outcomes.take(each, _with_compilation(result, took[hooks[each.policy]]), fair=fair)
+            outcomes.take(each, _with_compilation(result, beforehand_s + took[each.policy]), fair=fair)
         outcomes.finish(display.note)
     display.say_notes()
     rows = outcomes.rows()
@@ -134,6 +138,11 @@ def run(
 
 def _with_compilation(result: Result, seconds: float) -> Result:
     return replace(result, timing=replace(result.timing, compile_s=result.timing.compile_s + seconds))
+
+
+def _may_draw(policy: AnyChosen) -> bool:
+    """Whether the policy may draw lots: those that choose victims are given the seed."""
+    return getattr(policy.policy, "evict", None) is not None
 
 
 def _bar(run: Run, names: list[str]) -> str:

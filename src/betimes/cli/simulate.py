@@ -9,15 +9,20 @@ def simulate(
     file: options.File,
     policy: options.Policy,
     units: options.Units = None,
+    cluster: options.Cluster = None,
+    engine: options.Engine = "auto",
     fractional: options.Fractional = False,
     jobs: options.Jobs = None,
     load: options.Load = None,
     curves: options.Curves = None,
+    trial: options.Trial = None,
+    grace: options.Grace = None,
     restart_s: options.RestartS = 0.0,
-    on_wide: options.OnWide = "refuse",
+    on_wide: options.OnWide = None,
+    overrun: options.Overrun = None,
     predict: options.Predict = False,
     predict_sample: options.PredictSample = None,
-    sizes: options.Sizes = "true",
+    sizes: options.Sizes = None,
     seed: options.Seed = 0,
     seeds: options.Seeds = None,
     status: options.Status = "all",
@@ -30,27 +35,33 @@ def simulate(
     on_bad_rows: options.OnBadRows = "fail",
     as_json: options.Json = False,
 ) -> None:
-    """Run a workload under a policy on a pool of identical units.
+    """Run a workload under a policy, on a pool of identical units or on the nodes of a cluster.
 
-    Says how long jobs took and waited, how busy the pool was, how fair it was to them, and with --predict how
+    Says how long jobs took and waited, how busy the machines were, how fair it was to them, and with --predict how
     well the promises made at submission held.
     """
-    from betimes.cli.running import chosen_policies, run, study
+    from betimes.cli.running import run, study
 
-    policies = chosen_policies(policy, several=False)
-    wanted = study(
+    wanted, policies = study(
+        policies=policy,
+        several=False,
         file=file,
         form=form,
         on_bad_rows=on_bad_rows,
         units=units,
+        cluster=cluster,
+        engine=engine,
         fractional=fractional,
         jobs=jobs,
         load=load,
         curves=curves,
         seed=seed,
         seeds=seeds,
+        trial=trial,
+        grace=grace,
         restart_s=restart_s,
         on_wide=on_wide,
+        overrun=overrun,
         predict=predict,
         predict_sample=predict_sample,
         sizes=sizes,

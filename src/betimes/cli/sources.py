@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
+    from betimes.cluster import Cluster
     from betimes.workload import Workload
 
 GENERATED_UNITS = 64
@@ -24,19 +25,33 @@ def is_generated(text: str) -> bool:
     return is_spec(text) and not _is_file(text)
 
 
-def read(text: str, units: int | None, seed: int, form: str = "auto", on_bad_rows: str = "fail") -> Workload:
-    """The workload that `text` names; `units` and `seed` matter to generators alone.
+def is_for_nodes(text: str) -> bool:
+    """Whether `text` names a generator that keeps a load on nodes; raises InputError for a wrong parameter."""
+    if not is_generated(text):
+        return False
+    from betimes.twin.generate import described_cluster
+
+    return described_cluster(text) is not None
+
+
+def read(
+    text: str,
+    units: int | None,
+    seed: int,
+    form: str = "auto",
+    on_bad_rows: str = "fail",
+    cluster: Cluster | None = None,
+) -> Workload:
+    """The workload that `text` names; `units`, `cluster` and `seed` matter to generators alone.
 
     Raises InputError, with the nearest name of a file or a generator where there is neither.
     """
     from betimes.workload import read_trace
 
     if is_generated(text):
-        from betimes.workload.generators import generate
-
         if form != "auto":
             raise InputError(f"--format {form}: {text} is a generator, not a file; leave --format out")
-        return generate(text, units=GENERATED_UNITS if units is None else units, seed=seed)
+        return generated(text, units, cluster, seed)
     path = Path(text)
     if not text:
         raise InputError("FILE is empty; name a trace, or a generator such as demo")
@@ -47,6 +62,19 @@ def read(text: str, units: int | None, seed: int, form: str = "auto", on_bad_row
 
         path = samples.path(text.removeprefix(SAMPLE))
     return read_trace(path, form, "skip" if on_bad_rows == "skip" else "fail")
+
+
+def generated(spec: str, units: int | None, cluster: Cluster | None, seed: int) -> Workload:
+    """The workload of a generator; on a pool of 64 units if nothing says where. Raises InputError."""
+    from betimes.twin.generate import described_cluster, generate
+
+    if units is not None and cluster is None and described_cluster(spec) is not None:
+        from betimes.cluster import Cluster
+
+        cluster = Cluster.pool(units)
+    if units is None and cluster is None and described_cluster(spec) is None:
+        units = GENERATED_UNITS
+    return generate(spec, units=units, cluster=cluster, seed=seed)
 
 
 def _is_file(text: str) -> bool:

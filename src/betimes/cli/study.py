@@ -12,6 +12,8 @@ from betimes.cli.sources import GENERATED_UNITS, is_generated, read
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
+    from betimes.cluster import Cluster
+    from betimes.foresight.engines import Engine
     from betimes.outcome import Result
     from betimes.workload import Workload
     from betimes.workload.speedup import SpeedupTable
@@ -26,6 +28,9 @@ class Study:
     """The options of `simulate` and `compare`, checked as far as they can be without the trace."""
 
     file: str
+    engine: Engine
+    asked: str  # the engine that was asked for, which may be auto
+    cluster: Cluster | None
     form: str
     on_bad_rows: str
     units: int | None
@@ -35,11 +40,14 @@ class Study:
     curves: SpeedupTable | None
     seed: int
     seeds: int | None
+    trial: str | None
+    grace: tuple[float, float | None] | None
     restart_s: float
-    on_wide: str
+    on_wide: str | None
+    overrun: str | None
     predict: bool
     predict_sample: int | None
-    sizes: str
+    sizes: str | None
     status: str
     measure: tuple[float, float]
     fair: bool | None
@@ -51,16 +59,21 @@ class Study:
 
     def is_random(self) -> bool:
         """Whether another seed can give another result."""
-        noisy = self.sizes.startswith("noise")
-        return noisy or self.predict_sample is not None or is_generated(self.file)
+        noisy = self.sizes is not None and self.sizes.startswith("noise")
+        return noisy or self.predict_sample is not None or self.draws_jobs()
+
+    def draws_jobs(self) -> bool:
+        """Whether another seed can give another workload."""
+        drawn_trials = self.trial is not None and self.trial.startswith(("user", "random"))
+        return is_generated(self.file) or drawn_trials or (self.grace is not None and self.grace[0] > 0)
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A workload ready to run on `units`, and the seconds that reading or generating it took."""
+    """A workload ready to run on the units of a pool or on the nodes of a cluster, and how long getting it took (s)."""
 
     workload: Workload
-    units: int
+    machine: int | Cluster
     load_s: float
 
 
@@ -74,26 +87,66 @@ class Run:
 
 
 def load(study: Study, seed: int) -> Loaded:
-    """Read or generate the workload, keep its first jobs, rescale its load; raises InputError."""
-    from betimes.twin.simulation import fit
-
+    """Read or generate the workload, keep its first jobs, mark trials, rescale its load; raises InputError."""
     started = time.perf_counter()
-    workload = read(study.file, study.units, seed, study.form, study.on_bad_rows)
+    units = GENERATED_UNITS if study.engine == "pool" and study.units is None else study.units
+    workload = read(study.file, units, seed, study.form, study.on_bad_rows, study.cluster)
     if study.jobs is not None:
         workload = workload.head(study.jobs)
     if not len(workload):
         skipped = sum(workload.notes.skipped.values())
         left_out = f" ({skipped:,} rows were left out: see `betimes trace info`)" if skipped else ""
         raise InputError(f"{study.file}: there is no job to simulate{left_out}")
+    workload = _marked(study, workload, seed)
+    make = _on_pool if study.engine == "pool" else _on_nodes
+    workload, machine = make(study, workload)
+    return Loaded(workload, machine, time.perf_counter() - started)
+
+
+def _marked(study: Study, workload: Workload, seed: int) -> Workload:
+    """The jobs as trials or best-effort, with grace periods, as the options say."""
+    from betimes.workload import draw_grace, mark_trials
+    from betimes.workload.speedup import bind
+
+    if study.trial is not None:
+        table, _ = bind(workload.curve_names, int(workload.max_units.max()), study.curves)
+        speed = table.at(workload.curve, workload.max_units)
+        workload = mark_trials(workload, study.trial, seed, speedup_at_max=speed)
+    if study.grace is not None:
+        workload = draw_grace(workload, *study.grace, seed=seed)
+    return workload
+
+
+def _on_nodes(study: Study, workload: Workload) -> tuple[Workload, Cluster]:
+    from betimes.foresight.simulate import check_wide, cluster_for
+    from betimes.twin.nodes.offered import scaled_to
+
+    cluster = study.cluster or cluster_for(workload, study.units)
+    check_wide(workload, cluster, study.on_wide)  # refuses now what would be refused later
+    if study.load_frac is not None:
+        workload = scaled_to(workload, cluster, study.load_frac, study.curves)
+    return workload, cluster
+
+
+def _on_pool(study: Study, workload: Workload) -> tuple[Workload, int]:
+    from betimes.twin.generate import noted_cluster
+    from betimes.twin.simulation import fit
+
+    if study.asked == "auto" and noted_cluster(workload) is not None:
+        raise InputError(
+            f"{study.file}: was generated for nodes; give --engine nodes, or pool if you mean it"
+        )
     units = _units(study, workload)
-    fitted = fit(workload, units, study.on_wide).workload  # refuses now what would be refused later
+    fitted = fit(workload, units, study.on_wide or "refuse").workload
     if study.load_frac is not None:
         workload = _rescaled(workload, fitted, units, study.load_frac, study.curves)
-    return Loaded(workload, units, time.perf_counter() - started)
+    return workload, units
 
 
 def wants_fair(study: Study, jobs: int) -> bool:
     """Whether a max-min run is made for comparison."""
+    if study.engine != "pool":
+        return False
     return study.fair if study.fair is not None else not study.fractional or jobs <= MOST_JOBS_FAIR
 
 
@@ -108,20 +161,22 @@ def simulate(
     from betimes.foresight.simulate import simulate as run_policy
 
     common: dict[str, Any] = {
-        "units": loaded.units,
+        "engine": study.engine,
+        "units" if study.engine == "pool" else "cluster": loaded.machine,
+        "fractional": study.fractional,
         "curves": study.curves,
         "seed": run.seed,
         "on_wide": study.on_wide,
     }
     if run.fair:
-        return run_policy(loaded.workload, FAIR, fractional=study.fractional, progress=progress, **common)
+        return run_policy(loaded.workload, FAIR, progress=progress, **common)
     result = run_policy(
         loaded.workload,
         run.policy,
-        fractional=study.fractional,
         predict=study.predict,
         predict_sample=study.predict_sample,
         sizes=study.sizes,
+        overrun=study.overrun,
         restart_s=study.restart_s,
         timeline=study.timeline,
         warn=warn,

@@ -12,6 +12,7 @@ from betimes.cli import options
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
+    from betimes.cluster import Cluster
     from betimes.workload import Workload
 
 verbs = typer.Typer(help="Look at a trace, convert it, or generate one.", no_args_is_help=False)
@@ -33,6 +34,7 @@ def trace(context: typer.Context) -> None:
 def info(
     file: options.File,
     units: options.Units = None,
+    cluster: options.Cluster = None,
     seed: options.Seed = 0,
     form: options.Format = "auto",
     on_bad_rows: options.OnBadRows = "fail",
@@ -43,7 +45,8 @@ def info(
     from betimes.cli.sources import read
     from betimes.outcome import to_json
 
-    found = contents(read(file, units, seed, form, on_bad_rows), units)
+    nodes = _nodes(cluster, units)
+    found = contents(read(file, units, seed, form, on_bad_rows, nodes), units, nodes)
     if as_json:
         print(to_json(found))
     else:
@@ -73,21 +76,30 @@ def generate(
         str,
         typer.Argument(
             metavar="SPEC",
-            help="NAME[:k=v,...] with one of demo, synthetic, workload-1, workload-2, workload-3.",
+            help="NAME[:k=v,...] with one of demo, synthetic, workload-1, workload-2, workload-3, fitgpp.",
             show_default=False,
         ),
     ],
     out: Destination,
     units: options.Units = None,
+    cluster: options.Cluster = None,
     seed: options.Seed = 0,
     as_json: options.Json = False,
 ) -> None:
     """Generate a workload and write it; the same for the same seed."""
-    from betimes.cli.sources import GENERATED_UNITS
-    from betimes.workload.generators import generate as generated
+    from betimes.cli.sources import generated
 
-    units = GENERATED_UNITS if units is None else units
-    _write(spec, generated(spec, units=units, seed=seed), out, None, as_json)
+    _write(spec, generated(spec, units, _nodes(cluster, units), seed), out, None, as_json)
+
+
+def _nodes(cluster: str | None, units: int | None) -> Cluster | None:
+    if cluster is None:
+        return None
+    from betimes.cluster import read_cluster
+
+    if units is not None:
+        raise InputError(f"--cluster {cluster}: --units {units} is given too; leave one of them out")
+    return read_cluster(cluster)
 
 
 def _write(source: str, workload: Workload, out: str, jobs: int | None, as_json: bool) -> None:

@@ -15,13 +15,12 @@ def warm(as_json: options.Json = False) -> None:
     needs. Quick where everything is compiled.
     """
     from betimes.cli.display import Display
-    from betimes.cli.warming import NOTICED_S, compile_kernels
+    from betimes.cli.warming import NOTICED_S, compile_all
 
     started = time.perf_counter()
     display, took = Display(), dict[str, float]()
     with display.shown():
         from betimes.core.kernel import CACHE_DIR, is_warm
-        from betimes.policies import POLICIES
 
         if not is_warm() and not sys.stderr.isatty():
             print("Compiling the kernels, once for this version of Betimes ...", file=sys.stderr, flush=True)
@@ -31,7 +30,7 @@ def warm(as_json: options.Json = False) -> None:
             if seconds >= NOTICED_S:
                 print(f"  {name}: {seconds:.1f} s", file=sys.stderr, flush=True)
 
-        compile_kernels(list(POLICIES.values()), True, display, told)
+        compile_all(display, told)
     seconds = time.perf_counter() - started
     if as_json:
         from betimes.outcome import to_json

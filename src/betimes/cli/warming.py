@@ -8,30 +8,89 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from betimes.cli.display import Display
-    from betimes.policies import Policy
+    from betimes.foresight.engines import AnyChosen
 
 NOTICED_S = 1.0
 """What takes longer was compiled; what takes less came from the cache."""
 
+Parts = dict[str, Callable[[], Any]]
+Told = Callable[[str, float], object]
+
 
 def compile_kernels(
-    policies: Sequence[Policy],
-    predict: bool,
-    display: Display,
-    told: Callable[[str, float], object] | None = None,
+    policies: Sequence[AnyChosen], predict: bool, display: Display, told: Told | None = None
 ) -> dict[str, float]:
-    """Compile or load what these policies' simulations need; told hears each part and the seconds it took.
+    """Compile or load what simulations under these policies need, each on the engine that it is for.
 
-    Returns the seconds that one simulation under a policy had to wait for its parts, by the policy's name.
+    told hears each part and the seconds it took. Returns the seconds that one simulation under a policy had to
+    wait for its parts, by the policy's full name.
     """
+    from betimes.policies import Policy
+
+    took: dict[str, float] = {}
+    for kind in (True, False):
+        chosen = [policy for policy in policies if isinstance(policy.policy, Policy) == kind]
+        if chosen:
+            shared = _compiled(_of_pool(predict) if kind else _of_nodes(predict), display, told)
+            hooks: Parts = {_named(policy): _hooks(policy) for policy in chosen}
+            own = _compiled(hooks, display, told)
+            took |= {str(policy): sum(shared.values()) + own[_named(policy)] for policy in chosen}
+    return took
+
+
+def compile_closed_loop(display: Display, told: Told | None = None) -> float:
+    """Compile or load what keeps a load on nodes; returns the seconds it took."""
+    from betimes.policies import parse_nodes_policy
+    from betimes.twin.nodes.closed_loop import compiled_closed_loop
+
+    parts: Parts = {"the closed loop on nodes": compiled_closed_loop}
+    fifo = parse_nodes_policy("fifo")
+    parts[_named(fifo)] = _hooks(fifo)
+    return sum(_compiled(parts, display, told).values())
+
+
+def compile_all(display: Display, told: Told) -> None:
+    """Compile or load everything that ships with Betimes."""
+    from betimes.policies import NODES_POLICIES, POLICIES, parse_nodes_policy, parse_policy
+    from betimes.policies.nodes.placement import RULES
+
+    pool = [parse_policy(name) for name in POLICIES]
+    nodes = [parse_nodes_policy(name) for name in NODES_POLICIES]
+    rules = [parse_nodes_policy(f"fifo:placement={rule}") for rule in RULES]
+    compile_kernels([*pool, *nodes, *rules], True, display, told)
+    compile_closed_loop(display, told)
+
+
+def _of_pool(predict: bool) -> Parts:
     from betimes.foresight.predict import compiled_prediction
     from betimes.twin.loop import compiled_loop
 
-    parts: dict[str, Callable[[], Any]] = {"the event loop": compiled_loop}
-    if predict:
-        parts["the predictions"] = compiled_prediction
-    hooks = {policy.name: f"policy {policy.name}" for policy in policies}
-    parts |= {hooks[policy.name]: policy.hooks for policy in policies}
+    return {"the event loop": compiled_loop} | ({"the predictions": compiled_prediction} if predict else {})
+
+
+def _of_nodes(predict: bool) -> Parts:
+    from betimes.foresight.nodes.predict import compiled_prediction
+    from betimes.twin.nodes.loop import compiled_loop
+
+    parts: Parts = {"the event loop on nodes": compiled_loop}
+    return parts | ({"the predictions on nodes": compiled_prediction} if predict else {})
+
+
+def _hooks(policy: AnyChosen) -> Callable[[], Any]:
+    from betimes.policies import Policy
+
+    chosen, values = policy.policy, policy.values
+    return chosen.hooks if isinstance(chosen, Policy) else lambda: chosen.hooks(values)
+
+
+def _named(policy: AnyChosen) -> str:
+    from betimes.policies import Policy
+
+    return f"policy {policy}" + ("" if isinstance(policy.policy, Policy) else " on nodes")
+
+
+def _compiled(parts: Parts, display: Display, told: Told | None) -> dict[str, float]:
+    """Make every part; returns the seconds each took."""
     took: dict[str, float] = {}
     for name, make in parts.items():
         started = time.perf_counter()
@@ -42,5 +101,4 @@ def compile_kernels(
         took[name] = time.perf_counter() - started
         if told is not None:
             told(name, took[name])
-    shared = sum(seconds for name, seconds in took.items() if name not in hooks.values())
-    return {name: shared + took[part] for name, part in hooks.items()}
+    return took

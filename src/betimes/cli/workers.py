@@ -42,8 +42,8 @@ def results(
 ) -> Iterator[tuple[Run, Result]]:
     """Every run with its result, in the order in which they are done.
 
-    loaded: the workload of the study's first seed, and of all seeds where the file is no generator. Raises what
-    a run raises; no process is left behind then, nor when the caller stops asking.
+    loaded: the workload of the study's first seed, and of all seeds where no jobs are drawn. Raises what a run
+    raises; no process is left behind then, nor when the caller stops asking.
     """
     if min(processes, len(runs)) <= 1:
         jobs = _Jobs(study, loaded)
@@ -59,10 +59,8 @@ class _Jobs:
     """Makes runs one after the other, with the workload that each needs."""
 
     def __init__(self, study: Study, loaded: Loaded) -> None:
-        from betimes.cli.sources import is_generated
-
         self.study, self.loaded, self.seed = study, loaded, study.seed
-        self.one_for_all = not is_generated(study.file)
+        self.one_for_all = not study.draws_jobs()
 
     def run(self, run: Run, warn: Callable[[str], object], progress: Progress) -> Result:
         """Make one run; raises what goes wrong."""

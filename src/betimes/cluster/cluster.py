@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.cluster.resources import MOST, RESOURCES, whole_capacity
+from betimes.cluster.resources import MOST, PER_UNIT, RESOURCES, whole_capacity
 from betimes.errors import ClusterError
 
 Integers = NDArray[np.int64]
@@ -99,6 +99,12 @@ class Cluster:
 
     def __len__(self) -> int:
         return sum(group.count for group in self.groups)
+
+    @property
+    def units(self) -> int:
+        """What one counts a cluster by: its GPUs, else its cores, else its nodes; at least 1."""
+        gpus, cores = (float(self.total[at]) / PER_UNIT[at] for at in (0, 1))
+        return max(1, int(gpus or cores or len(self)))
 
     @property
     def is_pool(self) -> bool:

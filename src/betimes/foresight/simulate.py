@@ -1,4 +1,4 @@
-"""`betimes.simulate`: a workload, a policy and a pool in; schedules and promises out."""
+"""`betimes.simulate`: a workload, a policy and a pool or a cluster in; schedules and promises out."""
 
 from __future__ import annotations
 
@@ -10,14 +10,19 @@ from typing import Any
 
 import numpy as np
 
+from betimes.cluster import Cluster
 from betimes.core.columns import Floats, Ints, room_to_play
-from betimes.errors import InputError
+from betimes.errors import ClusterError, InputError
+from betimes.foresight.engines import POOL, AnyChosen, engine_for
+from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.foresight.predict import compiled_prediction
 from betimes.foresight.sampling import drawn
 from betimes.outcome import JobState, Result
 from betimes.policies import ChosenPolicy, Policy, parse_policy
 from betimes.policies.hooks import ASK
+from betimes.twin.generate import noted_cluster
 from betimes.twin.loop import compiled_loop
+from betimes.twin.nodes.tasks import tasks_of
 from betimes.twin.simulation import Simulation, fit
 from betimes.twin.sizes import Sizes, parse_sizes
 from betimes.workload import Workload
@@ -25,6 +30,117 @@ from betimes.workload.speedup import SpeedupTable, unknown_curves_warning
 
 
 def simulate(
+    workload: Workload,
+    policy: str | AnyChosen,
+    *,
+    units: int | None = None,
+    cluster: Cluster | None = None,
+    engine: str = "auto",
+    fractional: bool = False,
+    curves: SpeedupTable | None = None,
+    predict: bool = False,
+    predict_sample: int | None = None,
+    sizes: str | Sizes | None = None,
+    overrun: str | None = None,
+    seed: int = 0,
+    restart_s: float = 0.0,
+    timeline: bool = False,
+    fair: bool = False,
+    on_wide: str | None = None,
+    warn: Callable[[str], object] | None = None,
+    progress: Callable[[int], object] | None = None,
+) -> Result:
+    """Run `workload` under `policy` on a pool of `units` identical units, or on the nodes of `cluster`.
+
+    engine: `pool`, `nodes`, or by default nodes where a cluster is given, the workload was generated for one, or the
+    policy exists for nodes only. Where no cluster is given it is the one that the workload was generated for, or
+    one pool of `units` without walls; without units either, the trace's own machine. predict: promise a finish at
+    every submission, or at `predict_sample` of them drawn by `seed`. sizes: what the scheduler believes; by default
+    the truth, on nodes the users' estimates where the trace has any. warn is told, in one line each, what was
+    assumed or left out; progress the number of jobs submitted so far.
+
+    On a pool: fractional grants fractions of a unit. fair: also run max-min shares in the same pool, without
+    restarts, and record their finish times. restart_s: lost whenever a running job's grant changes. on_wide: jobs
+    that need more than all units are an error (`refuse`, the default), narrowed (`clip`) or left out (`drop`).
+
+    On nodes: overrun: jobs that outrun their estimate are believed to take twice as long (`extend`, the default), or
+    are ended (`kill`). restart_s: lost by a preempted job when it resumes. on_wide: jobs that the empty cluster
+    cannot run are left out (`drop`, the default) or an error (`refuse`).
+
+    Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad decision.
+    """
+    common: dict[str, Any] = {
+        "curves": curves,
+        "predict": predict,
+        "predict_sample": predict_sample,
+        "seed": seed,
+        "restart_s": restart_s,
+        "timeline": timeline,
+        "warn": warn,
+        "progress": progress,
+    }
+    because = "a cluster is given" if cluster is not None else ""
+    if not because and engine == "auto" and noted_cluster(workload) is not None:
+        because = f"{workload.name} was generated for nodes"
+    if engine_for([policy], engine, because) == POOL:
+        if overrun is not None:
+            raise InputError(
+                f"overrun {overrun}: jobs outrun their estimates on nodes only; give engine nodes"
+            )
+        return simulate_pool(
+            workload,
+            policy,  # pyright: ignore[reportArgumentType]  # the engine is the policy's
+            units=units,
+            fractional=fractional,
+            sizes=sizes or "true",
+            fair=fair,
+            on_wide=on_wide or "refuse",
+            **common,
+        )
+    for name, value in (("fractional", fractional), ("fair", fair)):
+        if value:
+            raise InputError(f"{name}: means nothing on nodes, where jobs are never resized; leave it out")
+    if cluster is not None and units is not None:
+        raise InputError(f"units {units}: the cluster {cluster.name} is given too; give one of them")
+    nodes = cluster or cluster_for(workload, units)
+    check_wide(workload, nodes, on_wide)
+    return simulate_nodes(
+        workload,
+        policy,  # pyright: ignore[reportArgumentType]
+        cluster=nodes,
+        sizes=sizes,
+        overrun=overrun or "extend",
+        **common,
+    )
+
+
+def cluster_for(workload: Workload, units: int | None) -> Cluster:
+    """The nodes to run on where no cluster is named: a pool of `units`, else what the workload knows of.
+
+    Raises InputError where it knows of nothing.
+    """
+    if units is not None:
+        return Cluster.pool(units)
+    noted = noted_cluster(workload)
+    if noted is not None:
+        return noted
+    if workload.machine_units is None:
+        raise InputError(
+            f"{workload.name}: the trace does not say how large its machine is; give --cluster FILE or --units N"
+        )
+    return Cluster.pool(workload.machine_units)
+
+
+def check_wide(workload: Workload, cluster: Cluster, on_wide: str | None) -> None:
+    """Raise ClusterError for jobs that the empty cluster cannot run, where `on_wide` is `refuse`."""
+    if on_wide not in (None, "refuse", "drop"):
+        raise ClusterError(f"--on-wide {on_wide}: on nodes choose drop (the default) or refuse")
+    reasons = tasks_of(workload, cluster).reasons if on_wide == "refuse" else ()
+    if reasons:
+        raise ClusterError(f"{workload.name}: {reasons[0]}; give it more room, or leave --on-wide refuse out")
+
+
+def simulate_pool(
     workload: Workload,
     policy: str | ChosenPolicy[Policy],
     *,
@@ -42,14 +158,7 @@ def simulate(
     warn: Callable[[str], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Result:
-    """Run `workload` under `policy` on a pool of `units` identical units (default: the trace's own machine).
-
-    predict: promise a finish at every submission, or at `predict_sample` of them drawn by `seed`. fair: also run
-    max-min shares in the same pool, without restarts, and record their finish times. restart_s: lost whenever a
-    running job's grant changes. warn is told, in one line each, what was assumed or left out; progress the
-    number of jobs submitted so far.
-    Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad decision.
-    """
+    """Run `workload` under `policy` on a pool, as `simulate` says; raises as it does."""
     chosen = policy if isinstance(policy, ChosenPolicy) else parse_policy(policy)
     told = warn or _keep_quiet
     if len(workload) == 0:
@@ -98,7 +207,7 @@ def simulate(
         run.run(progress=progress)
     result = run.result(compile_s=compile_s)
     if fair:
-        shares = simulate(
+        shares = simulate_pool(
             fitted.workload, "max-min", units=units, fractional=fractional, curves=curves, seed=seed
         )
         result = replace(result, fair_finish_s=shares.jobs.finish_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +90,7 @@ def plot_timeline(result: Result, path: str | Path) -> None:
     segments, jobs = _segments(result), result.jobs
     first_s, end_s = _span(result, segments)
     there = jobs.state != JobState.REFUSED
-    leave_s = np.where(jobs.finished, jobs.finish_s, end_s)
+    leave_s = np.where(np.isnan(jobs.finish_s), end_s, jobs.finish_s)
     held = (segments.start_s, segments.end_s, segments.units)
     with drawing(path, 8.4, 4.8) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
@@ -98,9 +99,13 @@ def plot_timeline(result: Result, path: str | Path) -> None:
             time_s, value = thinned(*level, end_s, _MOST_STEPS)
             x, y = np.append(time_s, end_s) - first_s, np.append(value, value[-1:])
             axes.fill_between(x, y, step="post", color=colour, linewidth=0)
-        upper.axhline(result.units, color=GREY, linewidth=1, linestyle=DASHES[1])
-        upper.set_ylim(0, 1.05 * result.units)
-        upper.set_ylabel(f"Units in use (of {result.units:,})")
+        if _counts_units(result):
+            upper.axhline(result.units, color=GREY, linewidth=1, linestyle=DASHES[1])
+            upper.set_ylim(0, 1.05 * result.units)
+            upper.set_ylabel(f"Units in use (of {result.units:,})")
+        else:
+            upper.set_ylim(0, max(1.0, 1.05 * float(in_use[1].max())))
+            upper.set_ylabel("Units of running jobs")
         lower.set_ylim(0, max(1.0, 1.05 * float(waiting[1].max())))
         for axes in (upper, lower):
             axes.yaxis.get_major_locator().set_params(integer=True)
@@ -126,9 +131,8 @@ def plot_allocations(result: Result, path: str | Path) -> None:
     first_s, end_s = _span(result, segments)
     rows = np.arange(n)
     submit_s, predicted_s = jobs.submit_s - first_s, jobs.predicted_finish_s - first_s
-    leave_s = np.where(
-        jobs.finished, jobs.finish_s, np.where(jobs.state == JobState.REFUSED, jobs.submit_s, end_s)
-    )
+    gone_s = np.where(jobs.state == JobState.REFUSED, jobs.submit_s, end_s)
+    leave_s = np.where(np.isnan(jobs.finish_s), gone_s, jobs.finish_s)
     start_s, length_s = segments.start_s - first_s, segments.end_s - segments.start_s
     height = 0.84 * segments.units / jobs.max_units[segments.row]
     middle = segments.row + 0.42 - height / 2  # rows count downwards; bars stand on a common line
@@ -189,6 +193,12 @@ def _cdf(values: Array, high: float) -> tuple[Array, Array]:
     return np.concatenate((values[:1], values, [high])), np.concatenate(([0.0], share, [1.0]))
 
 
+def _counts_units(result: Result) -> bool:
+    """Whether a unit that a job holds is one of those that the machine is counted by; on nodes it may be more."""
+    held_s = float(result.jobs.units_s.sum())
+    return not result.resources or math.isclose(result.resources[0].held_s, held_s, rel_tol=1e-9)
+
+
 def _segments(result: Result) -> SegmentColumns:
     if result.segments is None or not len(result.segments):
         raise InputError(f"{result.policy}: no allocations were recorded; simulate with a timeline")
@@ -203,7 +213,15 @@ def _span(result: Result, segments: SegmentColumns) -> tuple[float, float]:
 def _title(who: str, results: Sequence[Result], counts: list[int]) -> str:
     workloads = list(dict.fromkeys(result.workload_name for result in results))
     what = workloads[0] if len(workloads) == 1 else f"{len(workloads)} workloads"
-    units = " or ".join(f"{size:,}" for size in dict.fromkeys(result.units for result in results))
+    units = " or ".join(dict.fromkeys(_machine(result) for result in results))
     low, high = min(counts), max(counts)
     jobs = f"{low:,}" if low == high else f"{low:,} to {high:,}"
-    return f"{who}: {what}, {jobs} job{'' if high == 1 else 's'}, {units} unit{'' if units == '1' else 's'}"
+    return f"{who}: {what}, {jobs} job{'' if high == 1 else 's'}, {units}"
+
+
+def _machine(result: Result) -> str:
+    """What there is to hold, such as `64 units`, or `672 GPUs` where jobs are not counted in these."""
+    what = "unit"
+    if not _counts_units(result):
+        what = {"gpu": "GPU", "cpu": "core"}.get(result.resources[0].name, "node")
+    return f"{result.units:,} {what}{'' if result.units == 1 else 's'}"

@@ -210,6 +210,10 @@ class Result:
             rows = self.segments.row
             if rows.min() < 0 or rows.max() >= len(self.jobs):
                 raise ValueError(f"a segment names a row outside 0..{len(self.jobs) - 1}")
+        if self.absences is not None and len(self.absences):
+            rows = self.absences.row
+            if rows.min() < 0 or rows.max() >= len(self.jobs):
+                raise ValueError(f"an absence names a row outside 0..{len(self.jobs) - 1}")
         if self.fair_finish_s is not None:
             fair = np.asarray(self.fair_finish_s, dtype=np.float64)
             if fair.shape != (len(self.jobs),):

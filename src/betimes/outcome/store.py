@@ -1,4 +1,4 @@
-"""Results as a directory of files: `jobs.parquet`, `timeline.parquet` and `summary.json`.
+"""Results as a directory of files: `jobs.parquet`, `timeline.parquet`, `absences.parquet` and `summary.json`.
 
 Equal results give equal bytes, but for the value of `timing` in `summary.json`, so Parquet files carry no
 time, path or name. `summary.json` names the digests of the others: a directory whose files do not belong
@@ -18,13 +18,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from betimes.errors import InputError
-from betimes.outcome.result import Array, JobColumns, Result, SegmentColumns, Timing
+from betimes.outcome.result import (
+    AbsenceColumns,
+    Array,
+    JobColumns,
+    ResourceUse,
+    Result,
+    SegmentColumns,
+    Timing,
+)
 from betimes.outcome.summary import WHOLE, summarise, to_json
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-JOBS, TIMELINE, SUMMARY = "jobs.parquet", "timeline.parquet", "summary.json"
+JOBS, TIMELINE, ABSENCES = "jobs.parquet", "timeline.parquet", "absences.parquet"
+SUMMARY = "summary.json"
 FORMAT = "betimes-result-1"
 # What people look for first stands first; the rest follows in the order of declaration.
 _FIRST = ("job_id", "submit_s", "start_s", "finish_s", "predicted_finish_s", "preemptions", "cost_usd")
@@ -32,7 +41,7 @@ _FAIR = "fair_finish_s"
 _CODES = {
     "qos": "0 best effort, 1 trial",
     "status": "of the trace: 1 completed, 0 failed, 5 cancelled, -1 unknown",
-    "state": "in this run: 0 finished, 1 unfinished, 2 refused",
+    "state": "in this run: 0 finished, 1 unfinished, 2 refused, 3 killed at its time limit",
     "user": "-1 unknown",
 }
 
@@ -43,9 +52,9 @@ def save(
     """Write a result to `directory`, made where missing; returns the directory.
 
     `measure` and `status` say which jobs `summary.json` counts; the Parquet files hold all of them.
-    `timeline.parquet` is written where the result has segments. An earlier result there is replaced, other
-    files beside it stay. Files get their names only when complete. Raises InputError where the directory
-    holds something else or cannot be written.
+    `timeline.parquet` is written where the result has segments, `absences.parquet` where it has absences. An
+    earlier result there is replaced, other files beside it stay. Files get their names only when complete. Raises
+    InputError where the directory holds something else or cannot be written.
     """
     target = Path(directory).resolve()
     summary = summarise(result, measure, status)
@@ -78,9 +87,10 @@ def load(directory: str | Path) -> Result:
         tables[name] = _read_parquet(path)
     columns = tables[JOBS]
     fair = columns.pop(_FAIR, None)
-    segments = tables.get(TIMELINE)
-    if segments is not None:
-        del segments["job_id"]
+    segments, absences = tables.get(TIMELINE), tables.get(ABSENCES)
+    for table in (segments, absences):
+        if table is not None:
+            del table["job_id"]
     timing = {key: summary["timing"][key] for key in ("load_s", "compile_s", "wall_s", "events")}
     return Result(
         policy=summary["policy"],
@@ -94,6 +104,8 @@ def load(directory: str | Path) -> Result:
         segments=None if segments is None else SegmentColumns(**segments),
         timing=Timing(**timing),
         fair_finish_s=fair,
+        absences=None if absences is None else AbsenceColumns(**absences),
+        resources=tuple(ResourceUse(**resource) for resource in run.get("resources", ())),
     )
 
 
@@ -130,6 +142,9 @@ def _write(
         if result.segments is not None:
             names.append(TIMELINE)
             _write_parquet(_timeline_table(result.segments, result.jobs), stage / TIMELINE)
+        if result.absences is not None:
+            names.append(ABSENCES)
+            _write_parquet(_timeline_table(result.absences, result.jobs), stage / ABSENCES)
         summary["run"] = {
             "format": FORMAT,
             "workload_name": result.workload_name,
@@ -140,6 +155,7 @@ def _write(
             "seed": result.seed,
             "measure": list(measure),
             "status": status,
+            "resources": list(result.resources),
             "files": {name: _sha256(stage / name) for name in names},
         }
         (stage / SUMMARY).write_text(to_json(summary) + "\n", encoding="utf-8")
@@ -150,8 +166,8 @@ def _write(
         else:
             for name in [*names, SUMMARY]:
                 (stage / name).replace(target / name)
-            if TIMELINE not in names:
-                (target / TIMELINE).unlink(missing_ok=True)
+            for name in {TIMELINE, ABSENCES}.difference(names):
+                (target / name).unlink(missing_ok=True)
     finally:
         shutil.rmtree(stage, ignore_errors=True)
 
@@ -164,8 +180,8 @@ def _jobs_table(result: Result) -> pa.Table:
     return _table(ordered)
 
 
-def _timeline_table(segments: SegmentColumns, jobs: JobColumns) -> pa.Table:
-    return _table({"job_id": jobs.job_id[segments.row], **segments.columns()})
+def _timeline_table(stretches: SegmentColumns | AbsenceColumns, jobs: JobColumns) -> pa.Table:
+    return _table({"job_id": jobs.job_id[stretches.row], **stretches.columns()})
 
 
 def _table(columns: dict[str, Array]) -> pa.Table:

@@ -14,7 +14,7 @@ import numpy as np
 from betimes.errors import InputError
 from betimes.outcome import metrics
 from betimes.outcome.metrics import mean, percentile
-from betimes.outcome.result import Array, JobState, Result
+from betimes.outcome.result import Array, JobState, ResourceUse, Result
 
 WHOLE = (0.0, 1.0)
 STATUSES = ("all", "completed")
@@ -29,7 +29,8 @@ def summarise(result: Result, measure: tuple[float, float] = WHOLE, status: str 
     adds theirs up, and means and percentiles are over those of them that finished. `makespan_s`,
     `utilisation_frac` and `timing` are the whole run's. Prediction errors appear where jobs were predicted,
     unfairness where contention was recorded (and, against a fair run, where there was one), figures by
-    class where the run has several, `cost_usd` where costs are known.
+    class where the run has several, `cost_usd` where costs are known. On nodes `utilisation_frac` is that of the
+    busiest resource, and there are each resource's own, `killed`, and figures of preemption where there may be any.
     """
     jobs = result.jobs
     rows = selected(result, measure, status)
@@ -53,10 +54,12 @@ def summarise(result: Result, measure: tuple[float, float] = WHOLE, status: str 
         "slowdown_mean": mean(slowdown),
         "slowdown_p50": percentile(slowdown, 50),
         "slowdown_p95": percentile(slowdown, 95),
-        "utilisation_frac": metrics.utilisation(jobs.units_s, result.units, makespan_s),
+        "utilisation_frac": _utilisation(result, makespan_s),
         "preemptions": int(jobs.preemptions[rows].sum()),
         "timing": timing(result),
     }
+    if result.resources:
+        out |= _on_nodes(result, rows, makespan_s)
     if np.any(~np.isnan(jobs.predicted_finish_s)):
         out["pred_err_mean_frac"] = mean(np.abs(error))
         out["pred_err_p90_frac"] = percentile(np.abs(error), 90)
@@ -80,6 +83,36 @@ def summarise(result: Result, measure: tuple[float, float] = WHOLE, status: str 
     if np.any(~np.isnan(jobs.cost_usd)):
         out["cost_usd"] = metrics.total(_known(jobs.cost_usd[rows]))
     return _plain(out)
+
+
+def _utilisation(result: Result, makespan_s: float) -> float:
+    if not result.resources:
+        return metrics.utilisation(result.jobs.units_s, result.units, makespan_s)
+    return max(_held_frac(resource, makespan_s) for resource in result.resources)
+
+
+def _held_frac(resource: ResourceUse, makespan_s: float) -> float:
+    return resource.held_s / (resource.total * makespan_s) if makespan_s > 0 else math.nan
+
+
+def _on_nodes(result: Result, rows: Array, makespan_s: float) -> dict[str, Any]:
+    """What there is on nodes only; a preempted job's interval counts once it runs again."""
+    jobs, out = result.jobs, dict[str, Any]()
+    out["killed"] = int(np.sum(jobs.state[rows] == JobState.KILLED))
+    for resource in result.resources:
+        name = resource.name.removesuffix("_gib")
+        out[f"utilisation_{name}_frac"] = _held_frac(resource, makespan_s)
+    if result.absences is not None:
+        out["preempted_jobs"] = int(np.sum(jobs.preemptions[rows] > 0))
+        absences = result.absences.take(np.isin(result.absences.row, rows))
+        intervals = {
+            "reschedule": absences.resumed_s - absences.told_s,
+            "vacated_to_resumed": absences.resumed_s - absences.left_s,
+        }
+        for name, seconds in intervals.items():
+            for percent in (50, 95):
+                out[f"{name}_p{percent}_s"] = percentile(seconds, percent)
+    return out
 
 
 def timing(result: Result) -> dict[str, Any]:

@@ -46,6 +46,7 @@ COLUMNS = (
     Column("jobs", "Jobs", "count", None, 15),
     Column("unfinished", "Unfinished", "count", "low", 4),
     Column("refused", "Refused", "count", None, 14),
+    Column("killed", "Killed", "count", None, 13),
     Column("predicted", "Predicted", "count", None, 18),
     Column("makespan_s", "Makespan", "time", "low", 10),
     Column("jct_mean_s", "JCT|mean", "time", "low", 0),
@@ -57,7 +58,13 @@ COLUMNS = (
     Column("slowdown_p50", "Slowdown|p50", "ratio", "low", 16),
     Column("slowdown_p95", "Slowdown|p95", "ratio", "low", 5),
     Column("utilisation_frac", "Utilisation", "percent", "high", 8),
+    Column("utilisation_gpu_frac", "Utilisation|GPUs", "percent", "high", 21),
+    Column("utilisation_cpu_frac", "Utilisation|cores", "percent", "high", 22),
+    Column("utilisation_memory_frac", "Utilisation|memory", "percent", "high", 23),
     Column("preemptions", "Preemptions", "count", "low", 13),
+    Column("preempted_jobs", "Preempted|jobs", "count", "low", 24),
+    Column("reschedule_p50_s", "Preempted to|resumed p50", "time", "low", 6),
+    Column("reschedule_p95_s", "Preempted to|resumed p95", "time", "low", 18),
     Column("pred_err_mean_frac", "Prediction|error mean", "percent", "low", 1),
     Column("pred_err_p90_frac", "Prediction|error p90", "percent", "low", 17),
     Column("pred_err_p99_frac", "Prediction|error p99", "percent", "low", 6),
@@ -65,14 +72,20 @@ COLUMNS = (
     Column("unfairness_mean_frac", "Unfairness|mean", "percent", "low", 2),
     Column("unfairness_p99_frac", "Unfairness|p99", "percent", "low", 20),
     Column("unfairness_fair_run_max_frac", "Unfairness,|fair run max", "percent", "low", 7),
-    Column("slowdown_p95_trial", "Slowdown|p95 trial", "ratio", "low", 2),
-    Column("slowdown_p50_best_effort", "Slowdown|p50 best effort", "ratio", "low", 2),
+    Column("slowdown_p95_trial", "Slowdown,|p95 trial", "ratio", "low", 2),
+    Column("slowdown_p50_best_effort", "Slowdown, p50|best effort", "ratio", "low", 2),
+    Column("slowdown_p95_best_effort", "Slowdown, p95|best effort", "ratio", "low", 4),
     Column("cost_usd", "Cost", "usd", "low", 1),
 )
 # What a comparison leaves to `--json`, so that it fits an ordinary window.
 _ONE_RESULT_ONLY = {
     "predicted",
     "slowdown_p50",
+    "utilisation_gpu_frac",
+    "utilisation_cpu_frac",
+    "utilisation_memory_frac",
+    "preempted_jobs",
+    "reschedule_p95_s",
     "pred_err_p90_frac",
     "pred_bias_mean_frac",
     "unfairness_p99_frac",
@@ -247,7 +260,9 @@ def _over_best(summaries: Sequence[Summary]) -> list[Summary]:
 
 def _is_idle(column: Column, summaries: Sequence[Summary]) -> bool:
     """Counts of trouble are only shown when there is some."""
-    return column.key in ("unfinished", "refused", "predicted") and not any(_means(summaries, column))
+    return column.key in ("unfinished", "refused", "killed", "predicted") and not any(
+        _means(summaries, column)
+    )
 
 
 def _means(summaries: Sequence[Summary], column: Column) -> list[float]:

@@ -50,7 +50,7 @@ def keep_loaded(workload: Workload, cluster: Cluster, load: float) -> Workload:
     # Whole numbers: below `load` of every resource there is, and of one that there is not, below one.
     limit = np.where(cluster.total > 0, np.ceil(load * cluster.total), 1).astype(np.int64)
     held = np.zeros(3, dtype=np.int64)
-    run.run(lambda stop: _compiled()(*run.loop_arguments(), run.row, stop, demand, limit, held))
+    run.run(lambda stop: compiled_closed_loop()(*run.loop_arguments(), run.row, stop, demand, limit, held))
     return replace(workload, submit_s=as_array(run.trace.arrivals)["submit_s"].copy())
 
 
@@ -99,7 +99,8 @@ def run_loaded(
 
 
 @cache
-def _compiled() -> Any:
+def compiled_closed_loop() -> Any:
+    """`run_loaded`, compiled for hooks passed as function pointers."""
     if INTERPRETED:
         return run_loaded
     from numba import int64
