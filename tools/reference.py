@@ -123,8 +123,8 @@ def clusters_page() -> str:
         (
             "# Cluster files",
             "`--cluster FILE` and `betimes.read_cluster` read either of these, plain or gzipped, told by content. "
-            "Nodes are numbered from 0 in the order of the file. A wrong value is refused with file, table or line, and "
-            "field.",
+            "Nodes are numbered from 0 in the order of the file. A wrong value is refused with file, table or line, "
+            "and field.",
             "## Betimes's own (TOML)",
             f"```toml\n{EXAMPLE}\n```",
             _table(("field", "values", "default", "meaning"), fields),
