@@ -91,6 +91,14 @@ def lean_kernel(function: AnyFunction) -> AnyFunction:
     return numba.njit(**_OPTIONS, _nrt=False)(function)
 
 
+def inlined_kernel(function: AnyFunction) -> AnyFunction:
+    """As `lean_kernel`, for a small function that is copied into whoever calls it.
+
+    A call hands over the header of every array of the state, which takes longer than what a small function does.
+    """
+    return numba.njit(**_OPTIONS, _nrt=False, forceinline=True)(function)
+
+
 @contextmanager
 def compiling_into(folder: Path, boundscheck: bool) -> Generator[None]:
     """While this is entered, `kernel` keeps its compiled code in `folder`, and checks indices or does not."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import pop_end, push_end
 from betimes.core.nodes.room import PlaceHook, find_room, has_room, tasks_that_fit
@@ -53,7 +53,7 @@ def reserve(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> in
     return count
 
 
-@lean_kernel
+@inlined_kernel
 def _fits_where(state: NodesState, leaver: int, slot: int) -> bool:
     """Whether a task of the job fits on a node that `leaver` has left, on the sketch."""
     at = state.needs[leaver].placed
@@ -65,7 +65,7 @@ def _fits_where(state: NodesState, leaver: int, slot: int) -> bool:
     return False
 
 
-@lean_kernel
+@inlined_kernel
 def note_start(state: NodesState, slot: int, count: int) -> None:
     """A job has started beside the reservation: what may still be taken beside it shrinks."""
     need, lasts = state.needs[slot], believed_end(state, slot) > state.cluster[0].shadow_s

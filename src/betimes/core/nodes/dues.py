@@ -7,26 +7,26 @@ within a kind the earlier submission goes first.
 from __future__ import annotations
 
 from betimes.core.columns import Records
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel
 from betimes.core.nodes.columns import Due, NodesState
 
 FINISH, OUTRUN, VACATE = 0, 1, 2
 KIND = 1 << 56  # more than there will ever be submissions
 
 
-@lean_kernel
+@inlined_kernel
 def kind_of(due: Due) -> int:
     """FINISH, OUTRUN or VACATE."""
     return due.rank // KIND
 
 
-@lean_kernel
+@inlined_kernel
 def earlier(a: Due, b: Due) -> bool:
     """Whether `a` happens before `b`."""
     return a.at_s < b.at_s or (a.at_s == b.at_s and a.rank < b.rank)
 
 
-@lean_kernel
+@inlined_kernel
 def settle_due(state: NodesState, slot: int) -> None:
     """Note what is due next for a job that holds resources."""
     need, progress, cluster = state.needs[slot], state.progress[slot], state.cluster[0]
@@ -46,7 +46,7 @@ def settle_due(state: NodesState, slot: int) -> None:
     _restore(state, need.due)
 
 
-@lean_kernel
+@inlined_kernel
 def drop_due(state: NodesState, slot: int) -> None:
     """Nothing is due for this job any more."""
     cluster, at = state.cluster[0], state.needs[slot].due
@@ -58,7 +58,7 @@ def drop_due(state: NodesState, slot: int) -> None:
         _restore(state, at)
 
 
-@lean_kernel
+@inlined_kernel
 def _restore(state: NodesState, at: int) -> None:
     """Let the entry at `at` rise or sink to where it belongs."""
     dues, length = state.dues, state.cluster[0].dues
@@ -90,7 +90,7 @@ def _restore(state: NodesState, at: int) -> None:
     state.needs[slot].due = at
 
 
-@lean_kernel
+@inlined_kernel
 def push_end(ends: Records[Due], length: int, at_s: float, rank: int, slot: int) -> int:
     """Add to a plain heap of `length` entries; returns its new length."""
     at = length
@@ -108,7 +108,7 @@ def push_end(ends: Records[Due], length: int, at_s: float, rank: int, slot: int)
     return length + 1
 
 
-@lean_kernel
+@inlined_kernel
 def pop_end(ends: Records[Due], length: int) -> int:
     """Take the earliest out of a plain heap, which ends[length - 1] then holds; returns its new length."""
     length -= 1

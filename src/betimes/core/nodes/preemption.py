@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import NodesState, NodesView
 from betimes.core.nodes.room import BAD_SCORE, PlaceHook, find_room, has_room, tasks_that_fit, view_of
 from betimes.core.nodes.transitions import give, give_all, nominate, tell_to_leave
@@ -57,7 +57,7 @@ def preempt(
     return PLANNED
 
 
-@lean_kernel
+@inlined_kernel
 def makes_room(view: NodesView, victim: int, slot: int) -> bool:
     """Whether all tasks of the job in `slot` fit into what is free and what `victim` alone would give up."""
     need, missing = view.needs[slot], view.needs[slot].tasks
@@ -78,7 +78,7 @@ def makes_room(view: NodesView, victim: int, slot: int) -> bool:
     return missing <= 0
 
 
-@lean_kernel
+@inlined_kernel
 def _those_below(state: NodesState, slot: int) -> int:
     """Write the jobs that run and are of a lower level to state.chosen; returns their number."""
     level, count = state.needs[slot].level, 0
@@ -91,7 +91,7 @@ def _those_below(state: NodesState, slot: int) -> int:
     return count
 
 
-@lean_kernel
+@inlined_kernel
 def _reset_sketch(state: NodesState) -> None:
     for number in range(len(state.nodes)):
         state.sketch[number] = state.nodes[number]
@@ -129,7 +129,7 @@ def _take_in_order(state: NodesState, slot: int, below: int) -> int:
     return 0
 
 
-@lean_kernel
+@inlined_kernel
 def _fits_now(state: NodesState, slot: int, last: int) -> bool:
     """Whether the job fits on the sketch, to which the victim `last` has just been added."""
     need = state.needs[slot]
@@ -190,7 +190,7 @@ def _try_all(state: NodesState, slot: int, kept: int, count: int) -> None:
     _mark(state, best, kept)
 
 
-@lean_kernel
+@inlined_kernel
 def _mark(state: NodesState, members: int, kept: int) -> None:
     for k in range(kept):
         state.score[k] = float((members >> (kept - 1 - k)) & 1)
@@ -211,7 +211,7 @@ def _suffices(state: NodesState, slot: int, kept: int, count: int) -> bool:
     return True
 
 
-@lean_kernel
+@inlined_kernel
 def _gives_on(state: NodesState, victim: int, count: int) -> bool:
     """Whether a victim holds anything on the nodes of state.plan[:count]."""
     at = state.needs[victim].placed

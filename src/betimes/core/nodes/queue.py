@@ -8,14 +8,14 @@ nothing can fit.
 from __future__ import annotations
 
 from betimes.core.columns import Floats, Ints
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import BLOCK, NodesState
 
 FILL = 3 * BLOCK // 4  # entries of a block after `_repack`
 FULL_MILLI = 1 << 62
 
 
-@lean_kernel
+@inlined_kernel
 def insert(state: NodesState, slot: int) -> None:
     """Put a job in its place by (key, seq)."""
     cluster = state.cluster[0]
@@ -52,7 +52,7 @@ def insert(state: NodesState, slot: int) -> None:
     cluster.waiting += 1
 
 
-@lean_kernel
+@inlined_kernel
 def remove(state: NodesState, slot: int) -> None:
     """Take a job out of the queue."""
     key, seq = state.jobs[slot].key, state.jobs[slot].seq
@@ -61,7 +61,7 @@ def remove(state: NodesState, slot: int) -> None:
     remove_at(state, at, _place_in(state, number, key, seq))
 
 
-@lean_kernel
+@inlined_kernel
 def remove_at(state: NodesState, at: int, place: int) -> int:
     """Take the entry at `place` of the block that is `at` in the directory out of the queue.
 
@@ -88,7 +88,7 @@ def remove_at(state: NodesState, at: int, place: int) -> int:
     return following
 
 
-@lean_kernel
+@inlined_kernel
 def first(state: NodesState) -> int:
     """The slot of the job that ranks first, -1: nobody waits."""
     if state.cluster[0].waiting == 0:
@@ -97,7 +97,7 @@ def first(state: NodesState) -> int:
     return state.queue[number * BLOCK + state.blocks[number].head].slot
 
 
-@lean_kernel
+@inlined_kernel
 def all_waiting(state: NodesState, slots: Ints) -> int:
     """Write the slots of all waiting jobs, in order; returns their number."""
     count = 0
@@ -158,7 +158,7 @@ def _repack(state: NodesState) -> None:
     _fill(state, state.chosen, count)
 
 
-@lean_kernel
+@inlined_kernel
 def _block_of(state: NodesState, key: float, seq: int) -> int:
     """Where in the directory the last block stands that begins no later than (key, seq); the first if none does."""
     low, high = 0, state.cluster[0].blocks
@@ -172,7 +172,7 @@ def _block_of(state: NodesState, key: float, seq: int) -> int:
     return low
 
 
-@lean_kernel
+@inlined_kernel
 def _place_in(state: NodesState, number: int, key: float, seq: int) -> int:
     """The first place of a block whose entry does not rank before (key, seq)."""
     block, base = state.blocks[number], number * BLOCK
@@ -187,7 +187,7 @@ def _place_in(state: NodesState, number: int, key: float, seq: int) -> int:
     return low
 
 
-@lean_kernel
+@inlined_kernel
 def _length(state: NodesState, at: int) -> int:
     block = state.blocks[state.directory[at]]
     return block.tail - block.head
@@ -214,7 +214,7 @@ def _make_room(state: NodesState, at: int, key: float, seq: int) -> int:
     return at + 1 if later.key < key or (later.key == key and later.seq < seq) else at
 
 
-@lean_kernel
+@inlined_kernel
 def _open(state: NodesState, at: int, key: float, seq: int) -> None:
     """Put an empty block at a place of the directory."""
     cluster, directory = state.cluster[0], state.directory
@@ -233,7 +233,7 @@ def _open(state: NodesState, at: int, key: float, seq: int) -> None:
     block.memory = FULL_MILLI
 
 
-@lean_kernel
+@inlined_kernel
 def _close(state: NodesState, at: int) -> None:
     """Take an empty block out of the directory."""
     cluster, directory = state.cluster[0], state.directory
@@ -244,7 +244,7 @@ def _close(state: NodesState, at: int) -> None:
     directory[cluster.blocks] = number
 
 
-@lean_kernel
+@inlined_kernel
 def _note_need(state: NodesState, number: int, slot: int) -> None:
     block, need = state.blocks[number], state.needs[slot]
     block.gpu = min(block.gpu, need.gpu)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.dues import pop_end, push_end
 from betimes.core.nodes.queue import remove_at
@@ -93,7 +93,7 @@ def _begin_plan(state: NodesState) -> bool:
     return True
 
 
-@lean_kernel
+@inlined_kernel
 def _end_of(state: NodesState, slot: int, row: int) -> float:
     """When the job would be done if it started at the instant of `row`."""
     return state.instants[row] + (would_end(state, slot) - state.pool[0].now)
@@ -139,7 +139,7 @@ def _reserve(state: NodesState, slot: int, count: int, row: int, ends_s: float) 
             take(state.profile[first + state.plan[k].node], need, state.plan[k].tasks)
 
 
-@lean_kernel
+@inlined_kernel
 def _split(state: NodesState, row: int, at_s: float) -> None:
     """A new row behind `row`, from `at_s` on, with the same content."""
     cluster, nodes = state.cluster[0], len(state.nodes)

@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from betimes.core.columns import Floats, Ints, Records
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import Need, Node, NodesState, NodesView
 
 PlaceHook = Any  # a compiled function, passed as a pointer
@@ -15,7 +15,7 @@ NO_ROOM = 0
 BAD_SCORE = -1
 
 
-@lean_kernel
+@inlined_kernel
 def view_of(state: NodesState) -> NodesView:
     """What a policy may read of the state."""
     return NodesView(
@@ -30,7 +30,7 @@ def view_of(state: NodesState) -> NodesView:
     )
 
 
-@lean_kernel
+@inlined_kernel
 def fits(node: Node, need: Need) -> bool:
     """Whether one task fits into what the node has free."""
     return (
@@ -41,7 +41,7 @@ def fits(node: Node, need: Need) -> bool:
     )
 
 
-@lean_kernel
+@inlined_kernel
 def tasks_that_fit(node: Node, need: Need) -> int:
     """How many of the job's tasks fit into what the node has free."""
     if node.up == 0:
@@ -56,7 +56,7 @@ def tasks_that_fit(node: Node, need: Need) -> int:
     return max(0, count)
 
 
-@lean_kernel
+@inlined_kernel
 def has_room(nodes: Records[Node], need: Need) -> bool:
     """Whether all tasks of the job find room at once."""
     missing = need.tasks
@@ -109,7 +109,7 @@ def find_room(
     return _spread_out(state, nodes, need, count) if spreads else _fill_up(state, nodes, need, count)
 
 
-@lean_kernel
+@inlined_kernel
 def _listed(fitting: Ints, count: int, number: int) -> bool:
     for k in range(count):
         if fitting[k] == number:
@@ -117,14 +117,14 @@ def _listed(fitting: Ints, count: int, number: int) -> bool:
     return False
 
 
-@lean_kernel
+@inlined_kernel
 def _choose(state: NodesState, at: int, number: int, tasks: int) -> None:
     choice = state.plan[at]
     choice.node = number
     choice.tasks = tasks
 
 
-@lean_kernel
+@inlined_kernel
 def _best(state: NodesState, count: int) -> int:
     best, lowest = -1, math.inf
     for k in range(count):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes import reservations
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState
@@ -34,6 +34,7 @@ FEW = 8  # newcomers that are tried by themselves
 class Rules(NamedTuple):
     """What a policy and its parameters ask of a pass."""
 
+    ranked: bool  # else all keys are 0: first come, first served
     dynamic: bool  # keys change while jobs wait
     backfill: int  # SKIP: whoever fits goes ahead; EASY: who does not delay the first that does not fit
     window: int  # jobs passed over before a pass gives up; 1: strictly in order; 0: no limit
@@ -76,14 +77,14 @@ def schedule(state: NodesState, rules: Rules, rank: RankHook, place: PlaceHook, 
     return _walk(state, rules, place, evict)
 
 
-@lean_kernel
+@inlined_kernel
 def _complete(state: NodesState) -> int:
     state.cluster[0].passed = state.cluster[0].changed
     state.cluster[0].arrived = 0
     return DONE
 
 
-@lean_kernel
+@inlined_kernel
 def _refuse(state: NodesState, slot: int, why: int) -> int:
     state.pool[0].offender = slot
     return REFUSED + why
@@ -177,7 +178,7 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
     return _complete(state)
 
 
-@lean_kernel
+@inlined_kernel
 def _room_for(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> int:
     """Nodes for a job that may start now, beside the reservation if somebody has one (`room.find_room`)."""
     cluster, need = state.cluster[0], state.needs[slot]
@@ -189,14 +190,14 @@ def _room_for(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> 
     return count
 
 
-@lean_kernel
+@inlined_kernel
 def _start_here(state: NodesState, slot: int, count: int) -> None:
     start(state, slot, count)
     if state.cluster[0].reserved >= 0:
         note_start(state, slot, count)
 
 
-@lean_kernel
+@inlined_kernel
 def _most_free(state: NodesState) -> tuple[int, int, int]:
     """Of each resource, the most that any node has free."""
     gpu, cpu, memory = 0, 0, 0

@@ -6,7 +6,7 @@ import math
 
 from betimes.core.account import attained, believed_left
 from betimes.core.estimates import SMALLEST_BELIEF_S
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.dues import settle_due
 
@@ -58,7 +58,7 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
                 _take_belief_for_truth(state, copy, slot)
 
 
-@lean_kernel
+@inlined_kernel
 def _take_belief_for_truth(state: NodesState, copy: NodesState, slot: int) -> None:
     now = state.pool[0].now
     job, progress, need = copy.jobs[slot], copy.progress[slot], copy.needs[slot]

@@ -18,13 +18,13 @@ from betimes.core.account import (
     set_to_work,
 )
 from betimes.core.columns import Records
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel
 from betimes.core.nodes.columns import Choice, Need, Node, NodesState
 from betimes.core.nodes.dues import drop_due, settle_due
 from betimes.core.nodes.queue import insert
 
 
-@lean_kernel
+@inlined_kernel
 def submit(
     state: NodesState, row: int, units: int, work: float, believed: float, believed_per_work: float
 ) -> int:
@@ -52,7 +52,7 @@ def submit(
     return slot
 
 
-@lean_kernel
+@inlined_kernel
 def enqueue(state: NodesState, slot: int) -> None:
     """The job waits, with the key that it has."""
     cluster = state.cluster[0]
@@ -61,7 +61,7 @@ def enqueue(state: NodesState, slot: int) -> None:
     cluster.arrived += 1
 
 
-@lean_kernel
+@inlined_kernel
 def take(node: Node, need: Need, tasks: int) -> None:
     """Take what so many tasks need from what the node has free."""
     node.free_gpu -= tasks * need.gpu
@@ -69,7 +69,7 @@ def take(node: Node, need: Need, tasks: int) -> None:
     node.free_memory -= tasks * need.memory
 
 
-@lean_kernel
+@inlined_kernel
 def give(node: Node, need: Need, tasks: int) -> None:
     """Add what so many tasks hold to what the node has free."""
     node.free_gpu += tasks * need.gpu
@@ -77,7 +77,7 @@ def give(node: Node, need: Need, tasks: int) -> None:
     node.free_memory += tasks * need.memory
 
 
-@lean_kernel
+@inlined_kernel
 def start(state: NodesState, slot: int, count: int) -> None:
     """A job that is not in the queue any more starts on the nodes of state.plan[:count]."""
     need = state.needs[slot]
@@ -88,7 +88,7 @@ def start(state: NodesState, slot: int, count: int) -> None:
     _begin(state, slot)
 
 
-@lean_kernel
+@inlined_kernel
 def finish(state: NodesState, slot: int) -> None:
     """The job is done: its resources and its slot are free."""
     pool, need = state.pool[0], state.needs[slot]
@@ -102,7 +102,7 @@ def finish(state: NodesState, slot: int) -> None:
     pool.free += 1
 
 
-@lean_kernel
+@inlined_kernel
 def tell_to_leave(state: NodesState, slot: int, preemptor: int) -> None:
     """The job stops working, and has left its nodes when its grace period is over."""
     now, need, progress = state.pool[0].now, state.needs[slot], state.progress[slot]
@@ -119,7 +119,7 @@ def tell_to_leave(state: NodesState, slot: int, preemptor: int) -> None:
     state.cluster[0].changed += 1
 
 
-@lean_kernel
+@inlined_kernel
 def vacate(state: NodesState, slot: int) -> int:
     """The job has left its nodes: it waits again. Returns the job that starts in its place at once, -1: none."""
     pool, need, progress = state.pool[0], state.needs[slot], state.progress[slot]
@@ -148,7 +148,7 @@ def vacate(state: NodesState, slot: int) -> int:
     return -1
 
 
-@lean_kernel
+@inlined_kernel
 def nominate(state: NodesState, slot: int, count: int) -> None:
     """Bind a job to the nodes of state.plan[:count], where state.sketch says how much of it is to come from victims.
 
@@ -173,7 +173,7 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
     state.cluster[0].changed += 1
 
 
-@lean_kernel
+@inlined_kernel
 def give_all(state: NodesState, nodes: Records[Node], slot: int, first: int = 0) -> None:
     """Add what the job holds to a sketch of the nodes, which begins at `first`."""
     at = state.needs[slot].placed
@@ -183,7 +183,7 @@ def give_all(state: NodesState, nodes: Records[Node], slot: int, first: int = 0)
         at = placement.follows
 
 
-@lean_kernel
+@inlined_kernel
 def believed_end(state: NodesState, slot: int) -> float:
     """When a job that holds resources is expected to give them up, s."""
     need, progress = state.needs[slot], state.progress[slot]
@@ -192,20 +192,20 @@ def believed_end(state: NodesState, slot: int) -> float:
     return progress.since + progress.stall + progress.believed_left / progress.rate
 
 
-@lean_kernel
+@inlined_kernel
 def would_end(state: NodesState, slot: int) -> float:
     """When a waiting job would be done if it started now, as believed, s."""
     now = state.pool[0].now
     return now + restart_s(state, slot) + believed_left(state, slot, now)
 
 
-@lean_kernel
+@inlined_kernel
 def restart_s(state: NodesState, slot: int) -> float:
     """Seconds that a waiting job loses when it starts: none the first time."""
     return state.pool[0].restart_s if state.progress[slot].attained > 0.0 else 0.0
 
 
-@lean_kernel
+@inlined_kernel
 def _put(state: NodesState, slot: int, choice: Choice) -> int:
     cluster, need = state.cluster[0], state.needs[slot]
     number = cluster.spare
@@ -222,7 +222,7 @@ def _put(state: NodesState, slot: int, choice: Choice) -> int:
     return number
 
 
-@lean_kernel
+@inlined_kernel
 def _begin(state: NodesState, slot: int) -> None:
     """A job that has its placements starts to work."""
     pool, progress, need, job = state.pool[0], state.progress[slot], state.needs[slot], state.jobs[slot]
@@ -242,7 +242,7 @@ def _begin(state: NodesState, slot: int) -> None:
     state.cluster[0].changed += 1
 
 
-@lean_kernel
+@inlined_kernel
 def _leave_nodes(state: NodesState, slot: int) -> None:
     """Give back what the job holds: first what its preemptor is owed, the rest to all."""
     pool, cluster, need = state.pool[0], state.cluster[0], state.needs[slot]
@@ -271,7 +271,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     cluster.changed += 1
 
 
-@lean_kernel
+@inlined_kernel
 def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: int) -> None:
     """Hand what a victim gives up on a node, which is free now, to its preemptor, as far as it is owed."""
     node, at = state.nodes[number], state.needs[preemptor].placed
@@ -293,7 +293,7 @@ def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: in
         at = placement.follows
 
 
-@lean_kernel
+@inlined_kernel
 def _record_segments(state: NodesState, slot: int) -> None:
     """Note that the job's present stay ends now, if segments are recorded and it lasted."""
     pool, progress, need = state.pool[0], state.progress[slot], state.needs[slot]
@@ -311,7 +311,7 @@ def _record_segments(state: NodesState, slot: int) -> None:
         at = placement.follows
 
 
-@lean_kernel
+@inlined_kernel
 def _record_absence(state: NodesState, slot: int) -> None:
     """Note how long a job that was preempted has been away, if absences are recorded."""
     need, cluster = state.needs[slot], state.cluster[0]

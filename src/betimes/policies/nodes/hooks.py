@@ -41,7 +41,7 @@ from betimes.core.nodes.room import view_of
 from betimes.core.nodes.schedule import CONSERVATIVE, EASY, SKIP, Rules
 from betimes.errors import PolicyError
 from betimes.policies.hooks import Parameter, Value
-from betimes.policies.nodes.orders import ORDERS
+from betimes.policies.nodes.orders import ORDERS, first_come
 from betimes.policies.nodes.placement import RULES
 
 MOST = 1e9  # jobs in a window, preemptions of a job
@@ -98,6 +98,7 @@ class NodesPolicy:
         order = ORDERS.get(str(values.get("order", "fifo")))
         rule = RULES.get(str(values.get("placement", "best")))
         return Rules(
+            ranked=self.rank is not None or (order is not None and order.rank is not first_come),
             dynamic=self.dynamic or (self.rank is None and order is not None and order.dynamic),
             backfill={"easy": EASY, "conservative": CONSERVATIVE}.get(str(backfill), SKIP),
             window=window,

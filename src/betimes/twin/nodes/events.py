@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from betimes.core.account import outrun
 from betimes.core.columns import Ints, Records
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import FINISH, OUTRUN, kind_of, settle_due
 from betimes.core.nodes.preemption import EvictHook
@@ -163,10 +163,10 @@ def arrive(state: NodesState, rules: Rules, rank: RankHook, trace: Trace, row: i
     return wait(state, rules, rank, slot)
 
 
-@lean_kernel
+@inlined_kernel
 def wait(state: NodesState, rules: Rules, rank: RankHook, slot: int) -> int:
     """The job enters the queue at the place that the policy's key gives it; DONE, or why the key cannot be used."""
-    if not rules.dynamic:
+    if rules.ranked and not rules.dynamic:
         state.chosen[0] = slot
         rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score)
         if math.isnan(state.score[0]):
@@ -177,7 +177,7 @@ def wait(state: NodesState, rules: Rules, rank: RankHook, slot: int) -> int:
     return DONE
 
 
-@lean_kernel
+@inlined_kernel
 def _is_short_of_room(state: NodesState) -> bool:
     """Whether what may be recorded at this instant has no room: a stay for each placement, an absence for each job."""
     pool, cluster = state.pool[0], state.cluster[0]
@@ -188,7 +188,7 @@ def _is_short_of_room(state: NodesState) -> bool:
     return len(state.absences) > 0 and cluster.absences + pool.active > len(state.absences)
 
 
-@lean_kernel
+@inlined_kernel
 def _note(state: NodesState, slot: int, trace: Trace, learns: bool) -> None:
     """Write down what came of a job that has just finished."""
     progress = state.progress[slot]

@@ -20,6 +20,7 @@ from betimes.twin.nodes.events import Arrival, Trace, advance
 from betimes.twin.pool import Outcome
 
 NO_RULES = Rules(
+    ranked=False,
     dynamic=False,
     backfill=0,
     window=1,

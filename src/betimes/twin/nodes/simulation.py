@@ -213,8 +213,6 @@ class NodesSimulation:
         users = user_rows(jobs)
         trace = new_trace(len(jobs), max(1, int(users.max(initial=-1)) + 1))
         count, demand = self.tasks.count[self.kept], self.tasks.demand[self.kept]
-        largest = np.maximum(self.cluster.largest, 1)
-        whole = count[:, None] * demand / largest * (self.cluster.largest > 0)
         columns = {
             "submit_s": jobs.submit_s,
             "run_s": self.run_s,
@@ -223,7 +221,7 @@ class NodesSimulation:
             "gpu": demand[:, 0],
             "cpu": demand[:, 1],
             "memory": demand[:, 2],
-            "share": np.sqrt((whole * whole).sum(axis=1)),
+            "share": _share(count, demand, self.cluster),
             "trial": jobs.qos,
             "priority": jobs.priority,
             "grace_s": jobs.grace_s,
@@ -315,3 +313,13 @@ def _units(cluster: Cluster) -> int:
     """What one counts a cluster by: its GPUs, else its cores, else its nodes."""
     gpus, cores = float(cluster.total[0]) / PER_UNIT[0], float(cluster.total[1]) / PER_UNIT[1]
     return max(1, int(gpus or cores or len(cluster)))
+
+
+def _share(count: Ints, demand: NDArray[np.int64], cluster: Cluster) -> Floats:
+    """(jobs,) Euclidean norm of the whole job's demand, each resource over the largest node's."""
+    squares: Floats = np.zeros(len(count))
+    for at, largest in enumerate(cluster.largest.tolist()):
+        if largest > 0:
+            part = count * demand[:, at] / largest
+            squares += part * part
+    return np.sqrt(squares)
