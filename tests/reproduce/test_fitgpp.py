@@ -130,7 +130,7 @@ def test_rows_and_picture_are_written_and_steps_told(name: str, tmp_path: Path):
 
 
 def test_every_experiment_runs_at_every_size():
-    for name in ("fig1", "intervals", "s", "P", "grace", "mixtures"):
+    for name in ("fig1", "intervals", "s", "P", "grace", "mixtures", "sigma"):
         assert EXPERIMENTS[f"fitgpp-{name}"].parts == ("8192", "32768", "131072", "524288")
 
 
@@ -167,5 +167,9 @@ def test_the_other_sweeps_go_the_way_they_must(tmp_path: Path):
         strict=True,
     ):
         assert ours < min(longest, drawn)
-    for name in ("P", "grace", "mixtures"):
+    sigmas = by_setting(reproduce("fitgpp-sigma:8192", out=tmp_path), "te_slowdown_p95_change")
+    assert len(sigmas) == 6
+    assert sigmas[1] > sigmas[2] > sigmas[0]  # narrower demands: fewer victims that fit
+    assert max(sigmas) < -92.0
+    for name in ("P", "grace", "mixtures", "sigma"):
         ET.parse(tmp_path / f"fitgpp-{name}.svg")

@@ -26,7 +26,7 @@ def bars(
     logarithmic: bool = False,
     first: int = 0,
 ) -> None:
-    """A bar for each of the series in each group, standing on `foot`, with its value above it; colours from `first`."""
+    """A bar for each of the series in each group, on `foot`, with its value at its end; colours from `first` on."""
     if logarithmic:
         axes.set_yscale("log")
     at, width = np.arange(len(groups)), _ALL / len(series)
@@ -40,8 +40,10 @@ def bars(
         axes.errorbar(place, [each.mean for each in values], _whiskers(values), fmt="none", ecolor=GREY,
                       elinewidth=1, capsize=2, zorder=4)  # fmt: skip
         for where, each in zip(place, values, strict=True):
-            axes.annotate(f"{each.mean:.3g}", (where, max(each.high, foot)), xytext=(0, 3), fontsize=7,
-                          textcoords="offset points", ha="center", va="bottom")  # fmt: skip
+            above = each.mean >= foot
+            axes.annotate(f"{each.mean:.3g}", (where, max(each.high, foot) if above else each.low),
+                          xytext=(0, 3 if above else -3), textcoords="offset points", fontsize=7,
+                          ha="center", va="bottom" if above else "top")  # fmt: skip
             top = max(top, each.high)
     axes.set_xticks(at, list(groups))
     axes.grid(axis="x", visible=False)

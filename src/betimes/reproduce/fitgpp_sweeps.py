@@ -62,13 +62,18 @@ def _all(most: int = 1) -> tuple[Planned, ...]:
     return lrtp(most), rand(most), fitgpp(most=most)
 
 
-def _demands(te: tuple[int, int, int], be: tuple[int, int, int]) -> tuple[str, ...]:
-    """Means of cores, GiB and GPUs; sigmas are as large."""
+def _demands(te: tuple[int, int, int], be: tuple[int, int, int], factor: float = 1.0) -> tuple[str, ...]:
+    """Means of cores, GiB and GPUs; sigmas are as large, times `factor`."""
     return tuple(
-        f"{group}_{name}={mean}"
+        f"{group}_{name}={mean}+{factor * mean:g}"
         for group, means in (("te", te), ("be", be))
         for name, mean in zip(("cpu", "memory_gib", "gpu"), means, strict=True)
     )
+
+
+def _run_times(factor: float) -> tuple[str, ...]:
+    """The means, with sigmas of `factor` times as much, and the bounds of the generator."""
+    return f"te_run_s=300+{300 * factor:g}", f"be_run_s=1800+{1800 * factor:g}"
 
 
 def _grace(minutes: float) -> tuple[str, ...]:
@@ -105,6 +110,23 @@ DEMANDS = Sweep(
         Setting("all (8,32,2)", _all(), published=True),
         Setting("TE (8,64,2), BE (16,96,4)", _all(), _demands((8, 64, 2), (16, 96, 4)), published=True),
         Setting("all (16,96,4)", _all(), _demands((16, 96, 4), (16, 96, 4)), published=True),
+    ),
+    ordered=False,
+)
+
+SIGMAS = Sweep(
+    "fitgpp-sigma",
+    "Standard deviations, against those assumed",
+    (
+        Setting("assumed", _all(), published=True),
+        *(
+            Setting(f"demands x {factor:g}", _all(), _demands((8, 32, 2), (8, 32, 2), factor), published=True)
+            for factor in (0.25, 0.5, 2)
+        ),
+        *(
+            Setting(f"run times x {factor:g}", _all(), _run_times(factor), published=True)
+            for factor in (0.5, 2)
+        ),
     ),
     ordered=False,
 )
@@ -157,4 +179,5 @@ EXPERIMENTS = (
     experiment(LIMIT, "FitGpp, LRTP and RAND with limits P on the preemptions of a job"),
     experiment(GRACE, "FitGpp, LRTP and RAND with grace periods of 0 to 9 minutes"),
     experiment(DEMANDS, "FitGpp, LRTP and RAND with other demands of the jobs"),
+    experiment(SIGMAS, "FitGpp, LRTP and RAND with narrower and wider distributions"),
 )

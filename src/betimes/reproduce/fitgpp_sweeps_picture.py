@@ -20,11 +20,13 @@ _PANELS = (
     ("preemptions", "Preemptions", "% of all jobs"),
 )
 _OWN = 2  # of the colours, also where FitGpp is alone
+_BARS = 2.6  # inches that the bars of a setting and their numbers need in two panels
 
 
 def draw(sweep: Sweep, found: dict[int, Found], path: Path) -> None:
     """Four panels a number of jobs, two by two; raises InputError where the file cannot be written."""
-    with drawing(path, 10.4, 0.4 + 6.8 * len(found)) as figure:
+    width = 10.4 if sweep.ordered else max(10.4, _BARS * len(sweep.settings))
+    with drawing(path, width, 0.4 + 6.8 * len(found)) as figure:
         panels: Any = figure.subplots(2 * len(found), 2, squeeze=False)
         for (jobs, of_size), axes_of_size in zip(found.items(), panels.reshape(len(found), 4), strict=True):
             for panel, axes in zip(_PANELS, axes_of_size, strict=True):
@@ -35,7 +37,8 @@ def draw(sweep: Sweep, found: dict[int, Found], path: Path) -> None:
 
 
 def _panel(axes: Axes, sweep: Sweep, found: Found, key: str, title: str, label: str) -> None:
-    groups, policies = tuple(each.replace(", ", "\n") for each in found), tuple(next(iter(found.values())))
+    groups = tuple(label.replace(", ", "\n").replace(" x ", "\nx ") for label in found)
+    policies = tuple(next(iter(found.values())))
     series = {
         policy: [spread(of_setting[policy], key) for of_setting in found.values()] for policy in policies
     }
