@@ -25,9 +25,12 @@ PAGES = (
     "docs/how-to/own-trace.md",
     "docs/how-to/compare-policies.md",
     "docs/how-to/own-policy.md",
+    "docs/how-to/nodes.md",
 )
 # Files that only the reader has; what stands below a command on one of them is not compared.
-ABSENT = ("KTH-SP2-1996-2.swf.gz", "my-trace.swf.gz")
+LOGS = ("KTH-SP2-1996-2.swf.gz", "my-trace.swf.gz")
+PODS, NODES = "openb_pod_list_default.csv.gz", "openb_node_list_all_node.csv.gz"
+ABSENT = (*LOGS, PODS, NODES)
 BLOCK = re.compile(
     r"(?:Save this as `(?P<file>[^`]+)`[^`]*)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.S | re.M
 )
@@ -36,8 +39,12 @@ BLOCK = re.compile(
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """An empty folder to work in, with stand-ins for the reader's files; 100 columns wide, as the pages are."""
-    for name in ABSENT:
+    for name in LOGS:
         (tmp_path / name).write_text(_log(), encoding="utf-8")
+    (tmp_path / PODS).write_text(_pods(), encoding="utf-8")
+    (tmp_path / NODES).write_text(
+        "sn,cpu_milli,memory_mib,gpu,model\nn0,64000,262144,2,P100\n", encoding="utf-8"
+    )
     (tmp_path / "mine.py").write_text(_saved("docs/how-to/own-policy.md", "mine.py"), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
@@ -143,5 +150,19 @@ def _log() -> str:
         run_s, units = 60 + 700 * (job % 7), 1 << (job % 5)
         lines.append(
             f"{job + 1} {97 * job} 0 {run_s} {units} -1 -1 {units} {2 * run_s} -1 1 {job % 4} -1 -1 -1 -1 -1 -1"
+        )
+    return "\n".join(lines) + "\n"
+
+
+def _pods() -> str:
+    """A small list of pods as Alibaba's openb has them."""
+    lines = [
+        "name,cpu_milli,memory_mib,num_gpu,gpu_milli,gpu_spec,qos,pod_phase,creation_time,deletion_time,scheduled_time"
+    ]
+    for pod in range(60):
+        qos, begun = ("LS", "BE", "Burstable")[pod % 3], 50 * pod
+        gone = begun + 100 + 900 * (pod % 4)
+        lines.append(
+            f"pod-{pod},{8000 * (1 + pod % 3)},16384,{1 + pod % 2},1000,,{qos},Succeeded,{begun},{gone},{begun}"
         )
     return "\n".join(lines) + "\n"
