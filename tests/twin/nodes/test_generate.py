@@ -59,12 +59,13 @@ def test_the_offered_load_is_that_of_the_resource_most_in_demand() -> None:
         cpu=[1.0, 8.0, 1.0],
     )  # fmt: skip
     cluster = betimes.Cluster.uniform(2, gpu=4.0, cpu=16.0, memory_gib=1.0)
-    # The third job fits no node. In 5 s the others want 2 x 10 GPU-seconds of 8 x 5, 2 x 10 + 8 x 40 core-seconds of 32 x 5.
+    # The third job fits no node. In 5 s the others want 2 x 10 GPU-seconds of 8 x 5, and 2 x 10 + 8 x 40
+    # core-seconds of 32 x 5.
     assert offered_load(jobs, cluster) == 340 / 160
     scaled = scaled_to(jobs, cluster, 0.5)
     assert offered_load(scaled, cluster) == pytest.approx(0.5)
     assert scaled.submit_s.tolist() == pytest.approx([0.0, 21.25, 42.5])
-    at_once = Workload.from_columns(submit_s=0.0, work_s=[1.0, 2.0], max_units=1)
+    at_once = Workload.from_columns(submit_s=[0.0, 0.0], work_s=[1.0, 2.0], max_units=1)
     assert math.isinf(offered_load(at_once, cluster))
     with pytest.raises(InputError, match="all submitted at one time"):
         scaled_to(at_once, cluster, 0.5)
