@@ -86,9 +86,9 @@ class Progress:
     believed_per_work: float  # how much belief shrinks for a second of work
     work_left: float  # true remaining work, seconds on one unit
     attained: float  # unit-seconds
+    started_s: float  # NaN: never
     units_before: float  # the grant in force before `since`
     stall_before: float
-    started_s: float  # NaN: never
     stalled_s: float  # seconds lost to restarts
     preemptions: int
     resizes: int

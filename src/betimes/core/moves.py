@@ -19,6 +19,8 @@ class JobState(IntEnum):
     RUNNING = 1  # holds units
     PREEMPTED = 2  # has held units, holds none now
     FINISHED = 3
+    NOMINATED = 4  # bound to nodes, and waits for what its victims there still hold
+    VACATING = 5  # told to leave: holds its units until its grace period is over, and does no work
 
 
 class Move(IntEnum):
@@ -31,6 +33,9 @@ class Move(IntEnum):
     RESUME = 4
     OUTRUN = 5  # the work done reaches the believed size: the belief is doubled
     FINISH = 6
+    NOMINATE = 7
+    TELL = 8  # to leave
+    VACATE = 9
 
 
 LEGAL: dict[tuple[JobState | None, Move], JobState] = {
@@ -41,8 +46,18 @@ LEGAL: dict[tuple[JobState | None, Move], JobState] = {
     (JobState.RUNNING, Move.OUTRUN): JobState.RUNNING,
     (JobState.RUNNING, Move.FINISH): JobState.FINISHED,
     (JobState.PREEMPTED, Move.RESUME): JobState.RUNNING,
+    (JobState.WAITING, Move.NOMINATE): JobState.NOMINATED,
+    (JobState.PREEMPTED, Move.NOMINATE): JobState.NOMINATED,
+    (JobState.NOMINATED, Move.START): JobState.RUNNING,
+    (JobState.NOMINATED, Move.RESUME): JobState.RUNNING,
+    (JobState.RUNNING, Move.TELL): JobState.VACATING,
+    (JobState.VACATING, Move.VACATE): JobState.PREEMPTED,
+    (JobState.VACATING, Move.FINISH): JobState.FINISHED,
 }
-"""(state, move) -> next state. Whatever is missing is forbidden. ``None``: the job does not exist yet."""
+"""(state, move) -> next state. Whatever is missing is forbidden. ``None``: the job does not exist yet.
+
+A pool preempts at once; on nodes a job is told to leave and vacates when its grace period is over.
+"""
 
 
 def next_state(state: JobState | None, move: Move) -> JobState:
@@ -59,6 +74,15 @@ def state_of(has_held: bool, units: float) -> JobState:
     """The state of a live job that holds `units` now and has or has not held any before."""
     if units > 0:
         return JobState.RUNNING
+    return JobState.PREEMPTED if has_held else JobState.WAITING
+
+
+def state_on_nodes(has_held: bool, holds: bool, placed: bool, told: bool) -> JobState:
+    """The state of a live job on nodes: whether it has held any before, holds them now, is bound to some, must go."""
+    if holds:
+        return JobState.VACATING if told else JobState.RUNNING
+    if placed:
+        return JobState.NOMINATED
     return JobState.PREEMPTED if has_held else JobState.WAITING
 
 

@@ -1,5 +1,7 @@
 """A job on its way through the cluster."""
 
+import math
+
 from tests.reference.nodes.model import BEST_EFFORT, TRIAL, Job, Number, Placement, Resources, Start, State
 from tests.reference.nodes.resources import NOTHING
 
@@ -28,6 +30,8 @@ class ActiveJob:
         self.held: dict[int, Resources] = {}  # by node
         self.nodes: Placement = ()  # where it runs or will run
         self.owed: dict[int, Resources] = {}  # of a nominated job: what its victims still hold for it
+
+        self.promised: Number = math.inf  # the start of its reservation, with conservative backfilling
 
         self.preemptions = 0
         self.signals: list[Number] = []

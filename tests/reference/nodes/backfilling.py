@@ -87,7 +87,10 @@ def _reservation_of_head(cluster: Cluster, head: ActiveJob) -> tuple[Number, Pla
 
 
 def _conservative(cluster: Cluster) -> None:
-    """Everyone in order reserves the earliest interval that is left; who may begin now begins."""
+    """Everyone reserves the earliest interval that is left; who may begin now begins.
+
+    First those who have a reservation already, in its order, so that none is put off; then the others in theirs.
+    """
     claims = [
         (cluster.now, job.believed_leave, node, amount)
         for job in cluster.those(State.RUNNING, State.VACATING)
@@ -107,7 +110,7 @@ def _conservative(cluster: Cluster) -> None:
             free = [lesser(one, two) for one, two in zip(free, free_at(other), strict=True)]
         return free
 
-    for job in cluster.queue:
+    for job in sorted(cluster.queue, key=lambda job: job.promised):
         duration = _duration(cluster, job)
         for begin in sorted({cluster.now, *(end for _, end, *_ in claims)}):
             nodes = cluster.place(job, free_throughout(begin, begin + duration))
@@ -115,6 +118,7 @@ def _conservative(cluster: Cluster) -> None:
                 break
         else:
             raise RuntimeError(f"job {job.seq} does not even fit when all have left")
+        job.promised = begin
         cluster.reservations.append(Reservation(cluster.now, job.seq, begin, nodes))
         claims += [(begin, begin + duration, node, times(count, job.job.demand)) for node, count in nodes]
         if begin == cluster.now:

@@ -18,7 +18,7 @@ from betimes.policies.nodes.lots import lot
 from betimes.twin.nodes import simulation
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.tasks import Tasks
-from betimes.twin.sizes import Sizes
+from betimes.twin.sizes import parse_sizes
 from betimes.workload import Workload
 from tests.reference.nodes import Policy
 from tests.reference.nodes.cases import Case, is_refused
@@ -82,8 +82,11 @@ def specification(policy: Policy) -> ChosenPolicy[NodesPolicy]:
     )
 
 
-def simulation_of(case: Case, **options: Any) -> NodesSimulation:
-    """The engine set up for a case of the model; its tasks are taken as they are."""
+def simulation_of(case: Case, sizes: str = "estimate", **options: Any) -> NodesSimulation:
+    """The engine set up for a case of the model; its tasks are taken as they are.
+
+    sizes: as `betimes.simulate` takes them; the model's own beliefs are the estimates. Jobs are of two users in turn.
+    """
     jobs, largest = case.jobs, max(1, len(case.jobs))
     cluster = Cluster(
         "case",
@@ -93,16 +96,17 @@ def simulation_of(case: Case, **options: Any) -> NodesSimulation:
         ),
         grace_limit_s=float(case.policy.grace_limit_s),
     )
-    sizes = [job.run if job.size is None else job.size for job in jobs]
+    believed = [job.run if job.size is None else job.size for job in jobs]
     workload = Workload.from_columns(
         submit_s=[float(job.submit) for job in jobs],
         work_s=[float(job.run * job.units) for job in jobs],
         min_units=[job.units for job in jobs],
         max_units=[job.units for job in jobs],
-        estimate_s=np.array(sizes, dtype=float),
+        estimate_s=np.array(believed, dtype=float),
         qos=[job.qos for job in jobs],
         grace_s=[float(job.grace) for job in jobs],
         priority=[job.priority for job in jobs],
+        user=[at % 2 for at in range(len(jobs))],
     )
     refused = np.array([is_refused(job, case.nodes, case.policy) for job in jobs])
     tasks = Tasks(
@@ -115,7 +119,7 @@ def simulation_of(case: Case, **options: Any) -> NodesSimulation:
         workload,
         specification(case.policy),
         cluster,
-        sizes=Sizes("estimate"),
+        sizes=parse_sizes(sizes),
         overrun=case.policy.overrun,
         seed=SEED,
         restart_s=float(case.policy.restart_s),
@@ -129,7 +133,7 @@ def step_through(run: NodesSimulation, look: Callable[[NodesState], object] | No
     stepped = Stepped(run, [[] for _ in range(len(run.jobs))])
 
     def step(stop: int) -> int:
-        run.state.pool[0].budget = 1
+        run.state.pool[0].budget = 1 - (run.state.cluster[0].pending > 0)
         status = run.submit_rows(stop)
         if run.state.cluster[0].pending == 0:
             stepped.look()

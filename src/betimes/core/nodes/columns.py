@@ -36,26 +36,27 @@ LARGEST_PRIORITY = 10**9
 
 
 class Need:
-    """What a job needs, and what it has to do with nodes."""
+    """What a job needs, and what it has to do with nodes. What a start reads comes first: it shares cache lines."""
 
     gpu: int  # of each task: thousandths
     cpu: int  # thousandths of a core
     memory: int  # MiB
     tasks: int  # start together, end together
+    seen: int  # length of the log of freed nodes when it last did not fit, -1: not tried yet
+    placed: int  # its first placement, -1: none
+    holder: int  # its place in `State.holders`, -1: holds nothing
+    due: int  # its place in `State.dues`, -1: nothing is due
+    left_s: float  # when it last vacated; NaN: it has not been preempted, or runs again
+    vacate_at: float  # infinity: it has not been told to leave
+    preemptor: int  # slot of the job that it makes room for, -1: none
+    owed: int  # placements that are still owed something by victims; > 0: nominated
     level: int  # jobs of a higher level may preempt those of a lower one
     trial: int  # 1: trial and error, 0: best effort
     priority: int
     grace_s: float  # from being told to leave until it has left
     share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
-    placed: int  # its first placement, -1: none
-    owed: int  # placements that are still owed something by victims; > 0: nominated
-    vacate_at: float  # infinity: it has not been told to leave
-    told_s: float  # when it was
-    preemptor: int  # slot of the job that it makes room for, -1: none
-    left_s: float  # when it last vacated; NaN: it has not been preempted, or runs again
-    holder: int  # its place in `State.holders`, -1: holds nothing
-    due: int  # its place in `State.dues`, -1: nothing is due
-    seen: int  # length of the log of freed nodes when it last did not fit, -1: not tried yet
+    told_s: float  # when it was told to leave
+    promised_s: float  # start of its reservation; infinity: it has none
 
 
 class Node:
@@ -139,7 +140,7 @@ class Cluster:
     spare: int  # head of the list of unused placements, -1: none
     unused: int  # their number
     freed: int  # nodes that have had something freed, counted since the beginning
-    pending: int  # 1: a scheduling pass is due at this instant
+    pending: int  # what the driver has still to do at this instant, 0: nothing
     changed: int  # grows whenever something starts, stops, or is expected to stop at another time
     passed: int  # `changed` at the end of the last complete pass, -1: none
     arrived: int  # jobs that have entered the queue since then: newcomers[:arrived]

@@ -13,6 +13,7 @@ import numpy as np
 
 from betimes.core.columns import as_array
 from betimes.core.invariants import BrokenInvariant
+from betimes.core.moves import JobState, state_on_nodes
 from betimes.core.nodes.columns import BLOCK, Need, NodesState
 from betimes.core.nodes.dues import FINISH, KIND, OUTRUN, VACATE
 
@@ -30,9 +31,20 @@ def check(state: NodesState) -> None:
     _check_nodes(state, held)
     _check_placements(state, held)
     _check_dues(state, holding)
-    nominated = [slot for slot in live if slot not in waiting and slot not in holding]
+    nominated = [slot for slot in live if state_of(state, slot) is JobState.NOMINATED]
     if state.cluster[0].nominated != len(nominated):
         raise _broken("nominated", f"{len(nominated)} are bound, {state.cluster[0].nominated} are counted")
+
+
+def state_of(state: NodesState, slot: int) -> JobState:
+    """Where a live job is in its life."""
+    need, progress = state.needs[slot], state.progress[slot]
+    return state_on_nodes(
+        has_held=not math.isnan(progress.started_s),
+        holds=bool(need.holder >= 0),
+        placed=bool(need.placed >= 0),
+        told=bool(need.vacate_at < math.inf),
+    )
 
 
 def _broken(invariant: str, what: str) -> BrokenInvariant:
@@ -108,8 +120,9 @@ def _check_job(
     job, need, progress = state.jobs[slot], state.needs[slot], state.progress[slot]
     name = f"job of row {progress.row} (slot {slot})"
     now = state.pool[0].now
-    if waits and (holds or held):
-        raise _broken("place", f"{name} waits and has a place")
+    stands = state_of(state, slot)
+    if waits != (stands in {JobState.WAITING, JobState.PREEMPTED}):
+        raise _broken("place", f"{name} is {stands.name}, and {'' if waits else 'not '}in the queue")
     if (need.holder >= 0) != holds:
         raise _broken("holders", f"{name} thinks otherwise of whether it holds resources")
     tasks = sum(count for count, _ in held.values())

@@ -2,8 +2,8 @@
 
 The plan is a profile: what every node has free from each instant on, as running jobs are believed to end and
 reserved jobs to begin and end. It is made anew at every pass, so that time gained by jobs that end early is used
-(compression). Source: Feitelson and Weil, Utilization and predictability in scheduling the IBM SP2 with
-backfilling, 1998.
+(compression), in the order of the reservations that stand, so that nobody loses by it.
+Source: Feitelson and Weil, Utilization and predictability in scheduling the IBM SP2 with backfilling, 1998.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 
 from betimes.core.kernel import inlined_kernel, lean_kernel
-from betimes.core.nodes.columns import BLOCK, NodesState
+from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import pop_end, push_end
-from betimes.core.nodes.queue import remove_at
+from betimes.core.nodes.queue import all_waiting, remove
 from betimes.core.nodes.room import PlaceHook, find_room, has_room
 from betimes.core.nodes.transitions import believed_end, give_all, start, take, would_end
 
@@ -24,43 +24,58 @@ NEED_PLACEMENTS = -4
 
 @lean_kernel
 def start_as_reserved(state: NodesState, place: PlaceHook, spreads: bool, window: int) -> int:
-    """Plan all waiting jobs in order, the first `window` that have to wait (0: all), and start those whose time is now.
+    """Plan the waiting jobs, the first `window` that have to wait (0: all), and start those whose time is now.
 
     Returns DONE, NEED_ROWS or NEED_PLACEMENTS (what has started stands; call it again with more room), or
     `room.BAD_SCORE`.
     """
-    cluster = state.cluster[0]
+    cluster, chosen, made = state.cluster[0], state.chosen, state.ends
     if not _begin_plan(state):
         return NEED_ROWS
-    waiting, at = 0, 0
-    spot = state.blocks[state.directory[0]].head
-    while at < cluster.blocks and (window == 0 or waiting < window):
-        number = state.directory[at]
-        if spot >= state.blocks[number].tail:
-            at += 1
-            if at < cluster.blocks:
-                spot = state.blocks[state.directory[at]].head
-            continue
+    count = all_waiting(state, chosen)
+    _sort_by_promise(state, count)
+    waiting = 0
+    for k in range(count):
         if cluster.rows + 2 > len(state.rows):
             return NEED_ROWS
         if cluster.unused < len(state.nodes):
             return NEED_PLACEMENTS
-        slot = state.queue[number * BLOCK + spot].slot
-        row, count = _earliest(state, slot, place, spreads)
-        if count < 0:
+        slot = chosen[k]
+        row, places = _earliest(state, slot, place, spreads)
+        if places < 0:
             state.pool[0].offender = slot
-            return count
-        if count > 0:
-            ends_s = _end_of(state, slot, row)
-            if row == 0:
-                spot = remove_at(state, at, spot)
-                start(state, slot, count)
-            _reserve(state, slot, count, row, ends_s)
-            if row == 0:
-                continue
-        waiting += 1
-        spot += 1
+            return places
+        made[waiting].at_s = state.instants[row]
+        made[waiting].slot = slot
+        ends_s = _end_of(state, slot, row)
+        if row == 0:
+            remove(state, slot)
+            start(state, slot, places)
+        else:
+            waiting += 1
+        _reserve(state, slot, places, row, ends_s)
+        if waiting == window > 0:
+            break
+    for k in range(waiting):  # only now: a pass that is called again must find the order that it had
+        state.needs[made[k].slot].promised_s = made[k].at_s
     return DONE
+
+
+@lean_kernel
+def _sort_by_promise(state: NodesState, count: int) -> None:
+    """Those with a reservation first, in its order; the others as they stand in the queue.
+
+    In this order each job finds at least the place that it was promised: whoever was to start before it starts no
+    later now, and so is gone no later. (On several nodes it may have moved to others.)
+    """
+    chosen = state.chosen
+    for k in range(1, count):
+        slot, other = chosen[k], k
+        promised_s = state.needs[slot].promised_s
+        while other > 0 and state.needs[chosen[other - 1]].promised_s > promised_s:
+            chosen[other] = chosen[other - 1]
+            other -= 1
+        chosen[other] = slot
 
 
 @lean_kernel

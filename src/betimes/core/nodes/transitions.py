@@ -44,6 +44,7 @@ def submit(
     need.owed = 0
     need.vacate_at = math.inf
     need.told_s = math.nan
+    need.promised_s = math.inf
     need.left_s = math.nan
     need.preemptor = -1
     need.holder = -1

@@ -28,6 +28,12 @@ NEED_SEGMENTS = 3  # the room for segments or absences is used up: take them out
 PAUSED = 4  # the budget of instants is used up: go on
 
 
+# What is still to be done at the present instant.
+NOTHING = 0
+EVERYTHING = 1
+IN_PASS = 2
+
+
 class Arrival:
     """A job to come."""
 
@@ -75,7 +81,7 @@ def advance(
     """
     pool, cluster = state.pool[0], state.cluster[0]
     while True:
-        if cluster.pending == 0:
+        if cluster.pending == NOTHING:
             at = state.dues[0].at_s if cluster.dues > 0 else math.inf
             if row[0] < stop:
                 at = min(at, trace.arrivals[row[0]].submit_s)
@@ -87,11 +93,11 @@ def advance(
                 return PAUSED
             pool.budget -= 1
             pool.now = at
-            cluster.pending = 1
+            cluster.pending = EVERYTHING
         status = instant(state, rules, rank, place, evict, trace, row)
         if status != DONE:
             return status
-        cluster.pending = 0
+        cluster.pending = NOTHING
 
 
 @lean_kernel
@@ -106,6 +112,8 @@ def instant(
 ) -> int:
     """Everything that happens at pool.now, and the pass that follows."""
     pool, now = state.pool[0], state.pool[0].now
+    if state.cluster[0].pending == IN_PASS:
+        return schedule(state, rules, rank, place, evict)
     if _is_short_of_room(state):
         return NEED_SEGMENTS
     status = happen(state, rules, rank, trace)
@@ -118,6 +126,9 @@ def instant(
         if status != DONE:
             return status
         row[0] += 1
+    state.cluster[
+        0
+    ].pending = IN_PASS  # a pass that has to be called again is not interrupted by what it has caused
     return schedule(state, rules, rank, place, evict)
 
 

@@ -1,0 +1,93 @@
+"""Play-outs on nodes: a copy goes on as the original does, and promises hold where nothing comes between."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+
+from betimes import Workload
+from betimes.cluster import Cluster
+from betimes.core.columns import as_array
+from betimes.core.nodes.columns import room_to_play
+from betimes.core.nodes.invariants import check
+from betimes.core.nodes.snapshot import copy_into
+from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.twin.nodes.loop import compiled_loop
+from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused
+from tests.twin.nodes.driving import draw, simulation_of
+
+
+@settings(max_examples=150, deadline=None)
+@given(cases() | crowded_cases())
+def test_a_copy_goes_on_as_the_original_does(case: Case):
+    assume(not all(is_refused(job, case.nodes, case.policy) for job in case.jobs))
+    case = replace(case, policy=replace(case.policy, draw=draw))
+    run = simulation_of(case)
+    half = len(run.jobs) // 2
+    while run.row[0] < half:
+        run._heed(run.submit_rows(half))
+    copy = room_to_play(run.state)
+    copy_into(run.state, copy, False)
+    check(copy)
+    aside = run.trace._replace(outcome=copied(run.trace.outcome), history=copied(run.trace.history))
+    row = run.row.copy()
+    status = compiled_loop()(copy, run.rules, run.rank, run.place, run.evict, aside, row, len(run.jobs))
+    assume(status == 0)  # the copy did not have to grow
+    check(copy)
+    run.run()
+    assert as_array(aside.outcome).tobytes() == as_array(run.trace.outcome).tobytes()
+
+
+def copied(records: Any) -> Any:
+    return records.copy()
+
+
+def mixture(jobs: int, seed: int) -> Workload:
+    rng = np.random.default_rng(seed)
+    return Workload.from_columns(
+        submit_s=np.sort(rng.integers(0, 40 * jobs, jobs)).astype(float),
+        work_s=rng.integers(60, 900, jobs).astype(float),
+        qos=(rng.random(jobs) < 0.3).astype(int),
+        gpu=rng.integers(0, 5, jobs).astype(float),
+        cpu=rng.integers(1, 9, jobs).astype(float),
+        memory_gib=rng.integers(1, 65, jobs).astype(float),
+        grace_s=rng.integers(0, 120, jobs).astype(float),
+        estimate_s=rng.integers(60, 1800, jobs).astype(float),
+    )
+
+
+CLUSTER = Cluster.uniform(2, gpu=8, cpu=16, memory_gib=128)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fifo:placement=worst", "fifo:placement=first"])
+def test_strict_order_is_perfectly_predictable(policy: str) -> None:
+    jobs = simulate_nodes(mixture(300, 1), policy, cluster=CLUSTER, sizes="true", predict=True).jobs
+    assert np.abs(jobs.finish_s - jobs.predicted_finish_s).max() <= 1e-6
+
+
+@pytest.mark.parametrize(
+    "policy", ["skip-over", "easy", "conservative", "sjf", "wfp3", "fitgpp", "rand", "lrtp"]
+)
+def test_the_last_promise_holds(policy: str) -> None:
+    """Nothing is submitted after the last job, so that its play-out is what happens."""
+    jobs = simulate_nodes(mixture(200, 2), policy, cluster=CLUSTER, sizes="true", predict=True).jobs
+    assert not np.isnan(jobs.predicted_finish_s).any()
+    assert jobs.predicted_finish_s[-1] == pytest.approx(jobs.finish_s[-1], abs=1e-6)
+
+
+@pytest.mark.parametrize("policy", ["easy", "fitgpp", "unicef:backfill=easy"])
+@pytest.mark.parametrize("sizes", ["true", "estimate", "noise:0.5"])
+def test_promising_changes_nothing_and_a_sample_promises_the_same(policy: str, sizes: str) -> None:
+    workload = mixture(200, 3)
+    plain = simulate_nodes(workload, policy, cluster=CLUSTER, sizes=sizes)
+    every = simulate_nodes(workload, policy, cluster=CLUSTER, sizes=sizes, predict=True)
+    some = simulate_nodes(workload, policy, cluster=CLUSTER, sizes=sizes, predict=True, predict_sample=40)
+    assert np.array_equal(plain.jobs.finish_s, every.jobs.finish_s)
+    assert np.array_equal(plain.jobs.finish_s, some.jobs.finish_s)
+    chosen = ~np.isnan(some.jobs.predicted_finish_s)
+    assert chosen.sum() == 40
+    assert np.array_equal(some.jobs.predicted_finish_s[chosen], every.jobs.predicted_finish_s[chosen])
