@@ -8,6 +8,7 @@ from typing import Any
 
 from betimes import read_trace, simulate
 from betimes.workload import samples
+from tests.golden import on_nodes
 
 Outcome = dict[str, list[float] | list[int]]
 
@@ -33,13 +34,21 @@ MODES: dict[str, dict[str, Any]] = {
     "whole, restarts, estimates": {"restart_s": 30.0, "sizes": "estimate"},
 }
 
+NODES = "nodes"
+FILES = (*UNITS, NODES)
+"""One a sample in a pool, and one of all that runs on nodes."""
 
-def file_of(sample: str) -> Path:
-    return HERE / f"{sample}.json"
+
+def file_of(name: str) -> Path:
+    return HERE / f"{name}.json"
 
 
-def run(sample: str, policy: str, mode: str) -> Outcome:
+def run(file: str, policy: str, mode: str) -> Outcome:
     """Finish times, promised finish times and counts of every job, in order of submission."""
+    return on_nodes.run(policy, mode) if file == NODES else _in_a_pool(file, policy, mode)
+
+
+def _in_a_pool(sample: str, policy: str, mode: str) -> Outcome:
     workload = read_trace(samples.path(sample))
     jobs = simulate(workload, policy, units=UNITS[sample], predict=True, **MODES[mode]).jobs
     return {
@@ -51,24 +60,25 @@ def run(sample: str, policy: str, mode: str) -> Outcome:
 
 
 def runs() -> list[tuple[str, str, str]]:
-    """All (sample, policy, mode). The larger sample is kept in one mode: the file is for people to read, too."""
-    return [(s, p, m) for s in UNITS for p in POLICIES for m in MODES if s == "tiny" or m == "whole"]
+    """All (file, policy, mode). The larger sample is kept in one mode: the file is for people to read, too."""
+    pool = [(s, p, m) for s in UNITS for p in POLICIES for m in MODES if s == "tiny" or m == "whole"]
+    return pool + [(NODES, p, m) for p in on_nodes.POLICIES for m in on_nodes.MODES]
 
 
-def load(sample: str) -> dict[str, Outcome]:
-    return json.loads(file_of(sample).read_text())
+def load(file: str) -> dict[str, Outcome]:
+    return json.loads(file_of(file).read_text())
 
 
 def name_of(policy: str, mode: str) -> str:
     return f"{policy} ({mode})"
 
 
-def write(sample: str) -> None:
+def write(file: str) -> None:
     """Run everything again and write it down, a line a column: floats in full, so that a file shows a change."""
     parts: list[str] = []
-    for _, policy, mode in (key for key in runs() if key[0] == sample):
+    for _, policy, mode in (key for key in runs() if key[0] == file):
         columns = ",\n".join(
-            f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in run(sample, policy, mode).items()
+            f"  {json.dumps(k)}: {json.dumps(v)}" for k, v in run(file, policy, mode).items()
         )
         parts.append(f"{json.dumps(name_of(policy, mode))}: {{\n{columns}\n}}")
-    file_of(sample).write_text("{\n" + ",\n".join(parts) + "\n}\n")
+    file_of(file).write_text("{\n" + ",\n".join(parts) + "\n}\n")

@@ -6,13 +6,13 @@ CHANGELOG.md which policies decide otherwise now, and why: people compare their 
 
 from __future__ import annotations
 
-from tests.golden.outcomes import UNITS, file_of, write
+from tests.golden.outcomes import FILES, file_of, write
 
 
 def main() -> None:
-    for sample in UNITS:
-        write(sample)
-        print(f"wrote {file_of(sample)}")
+    for name in FILES:
+        write(name)
+        print(f"wrote {file_of(name)}")
 
 
 if __name__ == "__main__":
