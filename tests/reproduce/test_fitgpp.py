@@ -99,6 +99,29 @@ def test_the_machine_is_kept_twice_loaded_under_fifo():
         assert max(loads) == pytest.approx(2.0, abs=0.02)
 
 
+@pytest.mark.parametrize("policy", ["lrtp:trim=false", "fitgpp:trim=false"])
+def test_the_load_is_kept_under_a_policy_that_preempts(policy: str):
+    jobs = loaded(2048, 1, policy=policy)
+    result = simulate_nodes(jobs, policy, cluster=machine())
+    assert result.jobs.preemptions.sum() > 50
+    for share in (0.25, 0.5, 0.75):
+        at = share * jobs.submit_s[-1]
+        there = (jobs.submit_s <= at) & (result.jobs.finish_s > at)
+        loads = [jobs.cpu[there].sum() / (84 * 32), jobs.gpu[there].sum() / (84 * 8)]
+        assert max(loads) == pytest.approx(2.0, abs=0.02)
+
+
+def test_with_the_load_kept_under_each_best_effort_jobs_pay_as_the_paper_says():
+    small = ("te_memory_gib=64", "be_cpu=16", "be_memory_gib=96", "be_gpu=4")
+    base, ours = simulated(
+        32768, (fifo(), fitgpp()), Pace(lambda *_: None, 0), small, seeds=(1, 2), kept=True
+    )
+    for changes in with_changes(ours, base):
+        assert changes["te_p95_change"] == pytest.approx(-96.6, abs=1.0)
+        assert changes["be_p50_change"] == pytest.approx(18.0, abs=4.0)
+        assert changes["be_p95_change"] == pytest.approx(23.9, abs=4.0)
+
+
 def test_spread_and_rows_tell_mean_least_and_greatest():
     assert spread([{"a": 1.0}, {"a": 4.0}], "a") == Spread(2.5, 1.0, 4.0)
     assert row("case", "metric", [1.0, 4.0], "min", 3.0) == Row(
@@ -130,7 +153,7 @@ def test_rows_and_picture_are_written_and_steps_told(name: str, tmp_path: Path):
 
 
 def test_every_experiment_runs_at_every_size():
-    for name in ("fig1", "intervals", "s", "P", "grace", "mixtures", "sigma"):
+    for name in ("fig1", "intervals", "s", "P", "grace", "mixtures", "sigma", "load"):
         assert EXPERIMENTS[f"fitgpp-{name}"].parts == ("8192", "32768", "131072", "524288")
 
 
@@ -171,5 +194,6 @@ def test_the_other_sweeps_go_the_way_they_must(tmp_path: Path):
     assert len(sigmas) == 6
     assert sigmas[1] > sigmas[2] > sigmas[0]  # narrower demands: fewer victims that fit
     assert max(sigmas) < -92.0
-    for name in ("P", "grace", "mixtures", "sigma"):
+    reproduce("fitgpp-load:8192", out=tmp_path)
+    for name in ("P", "grace", "mixtures", "sigma", "load"):
         ET.parse(tmp_path / f"fitgpp-{name}.svg")

@@ -1,8 +1,9 @@
 """FitGpp (OpML 2019): what its experiments share: machine, jobs, load, policies, and what is measured of a run.
 
 84 nodes of 8 GPUs, 32 cores and 256 GiB. The next job comes as soon as the load under FIFO is below 2.0, and
-every policy is given these submission times. Victims are chosen as published (`trim=false`), and sizes are known
-to LRTP. The paper prints the means of the times; the demands of its jobs are not published.
+every policy is given these submission times; the other reading keeps the load under each policy. Victims are
+chosen as published (`trim=false`), and sizes are known to LRTP. The paper prints the means of the times; the
+demands of its jobs are not published.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ NO_LIMIT = 10**9  # preemptions of a job
 
 Figures = dict[str, float]
 """What was measured of a run: slowdowns `te_p50` to `be_p99`, `preemptions` and `preempted` (jobs) in % of all
-jobs, and minutes of absence from the signal (`told_p50`, `told_p95`) and from leaving the nodes (`left_p50`, ...)."""
+jobs, minutes of absence from the signal (`told_p50`, `told_p95`) and from leaving the nodes (`left_p50`, ...), and jobs
+`submitted` an hour."""
 
 UNITS = {
     **{f"{group}_p{percent}": "ratio" for group in ("te", "be") for percent in (50, 95, 99)},
@@ -37,6 +39,7 @@ UNITS = {
     **{f"{since}_p{percent}": "min" for since in ("told", "left") for percent in (50, 95)},
     "preemptions": "% of jobs",
     "preempted": "% of jobs",
+    "submitted_change": "%",
 }
 
 
@@ -101,13 +104,15 @@ def machine() -> Cluster:
     return Cluster.uniform(84, gpu=8.0, cpu=32.0, memory_gib=256.0, name="84 nodes")
 
 
-def loaded(jobs: int, seed: int, parameters: Sequence[str] = ()) -> Workload:
-    """Jobs of the generator `fitgpp`, with some of its parameters, that keep FIFO loaded."""
+def loaded(
+    jobs: int, seed: int, parameters: Sequence[str] = (), policy: str = "fifo", draw: int = 0
+) -> Workload:
+    """Jobs of the generator `fitgpp`, with some of its parameters, that keep a policy loaded."""
     from betimes.twin.nodes.closed_loop import keep_loaded
     from betimes.workload.generators import generate
 
     spec = ",".join((f"fitgpp:jobs={jobs}", *parameters))
-    return keep_loaded(generate(spec, units=672, seed=seed), machine(), LOAD)
+    return keep_loaded(generate(spec, units=672, seed=seed), machine(), LOAD, policy, draw)
 
 
 def runs(planned: Sequence[Planned], seeds: Sequence[int] = SEEDS) -> int:
@@ -121,13 +126,14 @@ def simulated(
     pace: Pace,
     parameters: Sequence[str] = (),
     seeds: Sequence[int] = SEEDS,
+    kept: bool = False,
 ) -> list[list[Figures]]:
-    """For every policy planned, its figures with each seed of the jobs."""
+    """For every policy planned, its figures with each seed of the jobs; `kept`: each keeps the load itself."""
     from betimes.foresight.nodes.simulate import simulate_nodes
 
     found: list[list[Figures]] = [[] for _ in planned]
     for seed in seeds:
-        workload, cluster = loaded(jobs, seed, parameters), machine()
+        cluster, under_fifo = machine(), None if kept else loaded(jobs, seed, parameters)
         for each, figures in zip(planned, found, strict=True):
             what = f"{jobs:,} jobs, seed {seed}, {each.name}"
             figures.append(
@@ -135,7 +141,7 @@ def simulated(
                     [
                         figures_of(
                             simulate_nodes(
-                                workload,
+                                under_fifo or loaded(jobs, seed, parameters, each.policy, draw),
                                 each.policy,
                                 cluster=cluster,
                                 sizes="true",
@@ -165,6 +171,7 @@ def figures_of(result: Result) -> Figures:
     }
     figures["preemptions"] = 100.0 * float(np.sum(jobs.preemptions)) / len(jobs)
     figures["preempted"] = 100.0 * float(np.mean(jobs.preemptions > 0))
+    figures["submitted"] = 3600.0 * len(jobs) / float(jobs.submit_s[-1] - jobs.submit_s[0])
     if result.absences is not None:
         absences = result.absences
         for since, from_s in (("told", absences.told_s), ("left", absences.left_s)):
@@ -184,7 +191,7 @@ def with_changes(own: Sequence[Figures], base: Sequence[Figures]) -> list[Figure
         mine
         | {
             f"{key}_change": 100.0 * (mine[key] / theirs[key] - 1.0)
-            for key in ("te_p50", "te_p95", "be_p50", "be_p95")
+            for key in ("te_p50", "te_p95", "be_p50", "be_p95", "submitted")
         }
         for mine, theirs in zip(own, base, strict=True)
     ]

@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 
 from betimes.errors import InputError
-from betimes.reproduce import fitgpp_fig1, fitgpp_intervals, fitgpp_sweeps, pcs_fig1, pcs_fig7
+from betimes.reproduce import fitgpp_fig1, fitgpp_intervals, fitgpp_load, fitgpp_sweeps, pcs_fig1, pcs_fig7
 from betimes.reproduce.data import check, data_directory
 from betimes.reproduce.experiment import Experiment, Progress, Row
 
@@ -18,6 +18,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         fitgpp_fig1.EXPERIMENT,
         fitgpp_intervals.EXPERIMENT,
         *fitgpp_sweeps.EXPERIMENTS,
+        fitgpp_load.EXPERIMENT,
     )
 }
 

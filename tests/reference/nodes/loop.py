@@ -29,6 +29,7 @@ def next_instant(cluster: Cluster) -> Number | None:
 def step(cluster: Cluster, now: Number) -> None:
     """All that happens at one instant, in the order of its kinds."""
     cluster.now = now
+    known = len(cluster.events)
     for job in cluster.those(State.RUNNING):
         if job.end == now:
             cluster.finish(job)
@@ -39,6 +40,8 @@ def step(cluster: Cluster, now: Number) -> None:
     for job in cluster.those(State.EXPECTED):
         if job.job.submit == now:
             cluster.submit(job)
+    if all(event.kind == "refuse" for event in cluster.events[known:]):
+        return  # a job that is refused was never there: it does not even make the others be looked at
     schedule(cluster)
     cluster.check()
     # Victims without a grace period leave at the instant of their signal.

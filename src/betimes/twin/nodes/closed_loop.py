@@ -1,7 +1,8 @@
 """Submission times that keep a cluster loaded: the next job comes as soon as there is less in it than wanted.
 
 An open stream that offers twice what a cluster can do has no steady state, so that "a load of 2.0" is read as a
-closed loop under FIFO, whose submission times every other policy is then given (FitGpp's specification, B.5).
+closed loop under FIFO, whose submission times every other policy is then given (FitGpp's specification, B.5). A loop
+under each policy is the other reading.
 """
 
 from __future__ import annotations
@@ -14,16 +15,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
-from betimes.core.columns import Ints, as_array
+from betimes.core.columns import Ints, as_array, blank
 from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
-from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.columns import Absence, NodesState
+from betimes.core.nodes.dues import FINISH, kind_of
 from betimes.core.nodes.preemption import EvictHook
 from betimes.core.nodes.room import PlaceHook
 from betimes.core.nodes.schedule import DONE, RankHook, Rules, schedule
-from betimes.core.nodes.transitions import finish
 from betimes.errors import InputError
 from betimes.policies import parse_nodes_policy
-from betimes.twin.nodes.events import NEED_SLOTS, REACHED, Trace, arrive
+from betimes.twin.nodes.events import NEED_SLOTS, REACHED, Trace, arrive, next_due
 from betimes.twin.nodes.loop import argument_types
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
@@ -33,8 +34,12 @@ Whole = NDArray[np.int64]
 LARGEST_LOAD = 1000.0
 
 
-def keep_loaded(workload: Workload, cluster: Cluster, load: float) -> Workload:
-    """The same jobs, each submitted once the jobs in the cluster under FIFO demand less than `load` of it.
+def keep_loaded(
+    workload: Workload, cluster: Cluster, load: float, policy: str = "fifo", seed: int = 0
+) -> Workload:
+    """The same jobs, each submitted once the jobs in the cluster under `policy` demand less than `load` of it.
+
+    Run again under this policy, with this seed and the default beliefs of `Sizes`, they keep the load.
 
     The load is that of the resource most in demand: what all jobs that are not done need, over what all nodes
     have. Raises InputError for a load that cannot be kept, naming the first job that no node can run.
@@ -42,8 +47,9 @@ def keep_loaded(workload: Workload, cluster: Cluster, load: float) -> Workload:
     if not 0.0 < load <= LARGEST_LOAD:
         raise InputError(f"load {load:g}: expected a number above 0, and at most {LARGEST_LOAD:g}")
     run = NodesSimulation(
-        replace(workload, submit_s=np.zeros(len(workload))), parse_nodes_policy("fifo"), cluster
+        replace(workload, submit_s=np.zeros(len(workload))), parse_nodes_policy(policy), cluster, seed=seed
     )
+    run.state = run.state._replace(absences=blank(Absence, 0))  # nobody asks for them
     if run.tasks.reasons:
         raise InputError(f"{workload.name}: {run.tasks.reasons[0]}")
     demand = np.ascontiguousarray(run.tasks.count[:, None] * run.tasks.demand)
@@ -93,9 +99,12 @@ def run_loaded(
         pool.now = state.dues[0].at_s
         while state.cluster[0].dues > 0 and state.dues[0].at_s == pool.now:
             slot = state.dues[0].slot
-            for resource in range(3):
-                held[resource] -= demand[state.progress[slot].row, resource]
-            finish(state, slot)
+            if kind_of(state.dues[0]) == FINISH:
+                for resource in range(3):
+                    held[resource] -= demand[state.progress[slot].row, resource]
+            status = next_due(state, rules, rank, trace)
+            if status != DONE:
+                return status
 
 
 @cache

@@ -137,19 +137,26 @@ def happen(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> int
     """What is due at pool.now: completions, then beliefs outrun, then victims that have left."""
     now, cluster = state.pool[0].now, state.cluster[0]
     while cluster.dues > 0 and state.dues[0].at_s == now:
-        slot, kind = state.dues[0].slot, kind_of(state.dues[0])
-        if kind == FINISH:
-            finish(state, slot)
-            _note(state, slot, trace, rules.learns)
-        elif kind == OUTRUN:
-            outrun(state, slot)
-            settle_due(state, slot)
-            cluster.changed += 1
-        else:
-            vacate(state, slot)
-            status = wait(state, rules, rank, slot)
-            if status != DONE:
-                return status
+        status = next_due(state, rules, rank, trace)
+        if status != DONE:
+            return status
+    return DONE
+
+
+@inlined_kernel
+def next_due(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> int:
+    """The first of the things that are due happens; DONE, or why the key of a victim cannot be used."""
+    slot, kind = state.dues[0].slot, kind_of(state.dues[0])
+    if kind == FINISH:
+        finish(state, slot)
+        _note(state, slot, trace, rules.learns)
+    elif kind == OUTRUN:
+        outrun(state, slot)
+        settle_due(state, slot)
+        state.cluster[0].changed += 1
+    else:
+        vacate(state, slot)
+        return wait(state, rules, rank, slot)
     return DONE
 
 

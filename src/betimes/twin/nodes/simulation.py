@@ -99,7 +99,7 @@ class NodesSimulation:
         self.state: NodesState = new_nodes_state(
             cluster.capacity,
             cluster.types,
-            units=float(_units(cluster)),
+            units=float(cluster.units),
             restart_s=float(restart_s),
             seed=seed,
             params=policy.policy.params(policy.values),
@@ -187,7 +187,7 @@ class NodesSimulation:
         )
         return Result(
             policy=str(self.policy),
-            units=_units(self.cluster),
+            units=self.cluster.units,
             seed=self.seed,
             fractional=False,
             sizes=str(self.sizes),
@@ -307,12 +307,6 @@ class NodesSimulation:
                 outcome.units_s = progress.attained
                 outcome.preemptions = progress.preemptions
                 outcome.stalled_s = progress.stalled_s
-
-
-def _units(cluster: Cluster) -> int:
-    """What one counts a cluster by: its GPUs, else its cores, else its nodes."""
-    gpus, cores = float(cluster.total[0]) / PER_UNIT[0], float(cluster.total[1]) / PER_UNIT[1]
-    return max(1, int(gpus or cores or len(cluster)))
 
 
 def _share(count: Ints, demand: NDArray[np.int64], cluster: Cluster) -> Floats:
