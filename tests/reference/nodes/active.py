@@ -1,7 +1,5 @@
 """A job on its way through the cluster."""
 
-import math
-
 from tests.reference.nodes.model import BEST_EFFORT, TRIAL, Job, Number, Placement, Resources, Start, State
 from tests.reference.nodes.resources import NOTHING
 
@@ -31,7 +29,8 @@ class ActiveJob:
         self.nodes: Placement = ()  # where it runs or will run
         self.owed: dict[int, Resources] = {}  # of a nominated job: what its victims still hold for it
 
-        self.promised: Number = math.inf  # the start of its reservation, with conservative backfilling
+        self.promised: Number | None = None  # the start of its reservation, with conservative backfilling
+        self.booked: Placement = ()  # and its nodes
 
         self.preemptions = 0
         self.signals: list[Number] = []

@@ -4,7 +4,7 @@ from tests.reference.nodes.active import ActiveJob
 from tests.reference.nodes.cluster import Cluster
 from tests.reference.nodes.model import Number, Placement, Reservation, Resources, State
 from tests.reference.nodes.preemption import plan_for
-from tests.reference.nodes.resources import lesser, minus, plus, times
+from tests.reference.nodes.resources import fits, lesser, minus, plus, times
 
 
 def schedule(cluster: Cluster) -> None:
@@ -87,42 +87,63 @@ def _reservation_of_head(cluster: Cluster, head: ActiveJob) -> tuple[Number, Pla
 
 
 def _conservative(cluster: Cluster) -> None:
-    """Everyone reserves the earliest interval that is left; who may begin now begins.
+    """In order, everyone moves up as far as all other reservations let it, or gets one; who may begin now begins."""
+    for job in list(cluster.queue):
+        duration = _duration(cluster, job)
+        claims = _claims(cluster, job)
+        begin, nodes = next(
+            (instant, nodes)
+            for instant in sorted(
+                {cluster.now, *(end for _, end, *_ in claims), *(start for start, *_ in claims)}
+            )
+            if instant >= cluster.now
+            and (nodes := cluster.place(job, _free_throughout(cluster, claims, instant, instant + duration)))
+        )
+        if job.promised is not None:
+            stands = max(job.promised, cluster.now)
+            free = _free_throughout(cluster, claims, stands, stands + duration)
+            if begin >= stands and all(
+                fits(times(tasks, job.job.demand), free[node]) for node, tasks in job.booked
+            ):
+                begin, nodes = stands, job.booked
+        job.promised, job.booked = begin, nodes
+        cluster.reservations.append(Reservation(cluster.now, job.seq, begin, nodes))
+        if begin == cluster.now:
+            cluster.start(job, nodes)
 
-    First those who have a reservation already, in its order, so that none is put off; then the others in theirs.
-    """
-    claims = [
+
+Claim = tuple[Number, Number, int, Resources]  # from, to, node, how much
+
+
+def _claims(cluster: Cluster, newcomer: ActiveJob) -> list[Claim]:
+    """What all others hold, or have reserved."""
+    held = [
         (cluster.now, job.believed_leave, node, amount)
         for job in cluster.those(State.RUNNING, State.VACATING)
         for node, amount in job.held.items()
     ]
+    for job in cluster.queue:
+        if job is not newcomer and job.promised is not None:
+            begin = max(job.promised, cluster.now)
+            end = begin + _duration(cluster, job)
+            held += [(begin, end, node, times(tasks, job.job.demand)) for node, tasks in job.booked]
+    return held
+
+
+def _free_throughout(cluster: Cluster, claims: list[Claim], begin: Number, end: Number) -> list[Resources]:
+    """The least that every node has free between two instants; below nothing where overruns have upset the plan."""
 
     def free_at(instant: Number) -> list[Resources]:
         free = list(cluster.capacities)
-        for begin, end, node, amount in claims:
-            if begin <= instant < end:
+        for start, stop, node, amount in claims:
+            if start <= instant < stop:
                 free[node] = minus(free[node], amount)
         return free
 
-    def free_throughout(begin: Number, end: Number) -> list[Resources]:
-        free = free_at(begin)
-        for other in {other for other, *_ in claims if begin < other < end}:
-            free = [lesser(one, two) for one, two in zip(free, free_at(other), strict=True)]
-        return free
-
-    for job in sorted(cluster.queue, key=lambda job: job.promised):
-        duration = _duration(cluster, job)
-        for begin in sorted({cluster.now, *(end for _, end, *_ in claims)}):
-            nodes = cluster.place(job, free_throughout(begin, begin + duration))
-            if nodes is not None:
-                break
-        else:
-            raise RuntimeError(f"job {job.seq} does not even fit when all have left")
-        job.promised = begin
-        cluster.reservations.append(Reservation(cluster.now, job.seq, begin, nodes))
-        claims += [(begin, begin + duration, node, times(count, job.job.demand)) for node, count in nodes]
-        if begin == cluster.now:
-            cluster.start(job, nodes)
+    free = free_at(begin)
+    for other in {other for claim in claims for other in claim[:2] if begin < other < end}:
+        free = [lesser(one, two) for one, two in zip(free, free_at(other), strict=True)]
+    return free
 
 
 # --- both ---

@@ -57,6 +57,7 @@ class Need:
     share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
     told_s: float  # when it was told to leave
     promised_s: float  # start of its reservation; infinity: it has none
+    booked: int  # the first placement of its reservation, -1: none
 
 
 class Node:
@@ -148,6 +149,7 @@ class Cluster:
     draws: int  # decisions on victims taken so far
     absences: int  # length of `State.absences`
     rows: int  # instants of the plan of reservations
+    planning: int  # 1: a pass over the reservations has been interrupted
     shadow_s: float  # when the job with the reservation can start
     reserved: int  # its slot, -1: nobody has one
 

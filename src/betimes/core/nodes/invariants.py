@@ -170,6 +170,10 @@ def _check_placements(state: NodesState, held: dict[int, dict[int, tuple[int, Am
     while at >= 0:
         spare, at = spare + 1, state.placements[at].follows
     used = sum(len(places) for places in held.values())
+    for slot in held:
+        at = state.needs[slot].booked
+        while at >= 0:
+            used, at = used + 1, state.placements[at].follows
     if spare != cluster.unused or spare + used != len(state.placements):
         raise _broken("placements", f"{used} are used and {spare} spare, of {len(state.placements)}")
 

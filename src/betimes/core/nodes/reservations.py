@@ -1,9 +1,10 @@
-"""Conservative backfilling: every waiting job has a reservation, and nobody goes ahead at the cost of an earlier one.
+"""Conservative backfilling: every waiting job has a reservation, and nobody goes ahead at the cost of another's.
 
-The plan is a profile: what every node has free from each instant on, as running jobs are believed to end and
-reserved jobs to begin and end. It is made anew at every pass, so that time gained by jobs that end early is used
-(compression), in the order of the reservations that stand, so that nobody loses by it.
-Source: Feitelson and Weil, Utilization and predictability in scheduling the IBM SP2 with backfilling, 1998.
+Reservations stand: of a time, and of nodes. When something ends early, every waiting job in turn moves up as far as
+all other reservations let it (compression), so that nobody is put off by it. The plan is a profile: what every node
+has free from each instant on, as running jobs are believed to end and reserved ones to begin and end.
+Sources: Feitelson and Weil, Utilization and predictability in scheduling the IBM SP2 with backfilling, 1998;
+Mu'alem and Feitelson, Utilization, predictability, workloads, and user runtime estimates, 2001.
 """
 
 from __future__ import annotations
@@ -14,8 +15,16 @@ from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import pop_end, push_end
 from betimes.core.nodes.queue import all_waiting, remove
-from betimes.core.nodes.room import PlaceHook, find_room, has_room
-from betimes.core.nodes.transitions import believed_end, give_all, start, take, would_end
+from betimes.core.nodes.room import PlaceHook, find_room, fits, has_room, tasks_that_fit
+from betimes.core.nodes.transitions import (
+    believed_end,
+    book,
+    give_all,
+    start_as_booked,
+    take,
+    unbook,
+    would_end,
+)
 
 DONE = 0
 NEED_ROWS = -3
@@ -24,64 +33,59 @@ NEED_PLACEMENTS = -4
 
 @lean_kernel
 def start_as_reserved(state: NodesState, place: PlaceHook, spreads: bool, window: int) -> int:
-    """Plan the waiting jobs, the first `window` that have to wait (0: all), and start those whose time is now.
+    """Let every waiting job in order move up, or give it a reservation, and start those whose time is now.
 
-    Returns DONE, NEED_ROWS or NEED_PLACEMENTS (what has started stands; call it again with more room), or
-    `room.BAD_SCORE`.
+    window: jobs that may have reservations, 0: all. Returns DONE, `room.BAD_SCORE`, or NEED_ROWS or NEED_PLACEMENTS:
+    what has been decided stands, and it is to be called again with more room.
     """
-    cluster, chosen, made = state.cluster[0], state.chosen, state.ends
-    if not _begin_plan(state):
+    cluster, pool = state.cluster[0], state.pool[0]
+    if cluster.planning == 0:
+        pool.stamp += 1
+        cluster.planning = 1
+    count = all_waiting(state, state.chosen)
+    if not _begin_plan(state, count):
         return NEED_ROWS
-    count = all_waiting(state, chosen)
-    _sort_by_promise(state, count)
-    waiting = 0
+    booked = 0
     for k in range(count):
+        if state.needs[state.chosen[k]].booked >= 0:
+            booked += 1
+    for k in range(count):
+        slot = state.chosen[k]
+        need, progress = state.needs[slot], state.progress[slot]
+        if progress.mark == pool.stamp or (need.booked < 0 and booked >= window > 0):
+            continue
         if cluster.rows + 2 > len(state.rows):
             return NEED_ROWS
         if cluster.unused < len(state.nodes):
             return NEED_PLACEMENTS
-        slot = chosen[k]
+        progress.mark = pool.stamp
+        begin_s = pool.now
+        if need.booked >= 0:
+            begin_s = max(need.promised_s, pool.now)
+            _claim(state, slot, begin_s, -1)
         row, places = _earliest(state, slot, place, spreads)
         if places < 0:
-            state.pool[0].offender = slot
+            pool.offender = slot
             return places
-        made[waiting].at_s = state.instants[row]
-        made[waiting].slot = slot
-        ends_s = _end_of(state, slot, row)
-        if row == 0:
+        if need.booked < 0:
+            booked += 1
+        if need.booked < 0 or state.instants[row] < begin_s or not _still_has(state, slot, begin_s):
+            begin_s = state.instants[row]
+            unbook(state, slot)
+            book(state, slot, places, begin_s)
+        _claim(state, slot, begin_s, 1)
+        if begin_s == pool.now:
             remove(state, slot)
-            start(state, slot, places)
-        else:
-            waiting += 1
-        _reserve(state, slot, places, row, ends_s)
-        if waiting == window > 0:
-            break
-    for k in range(waiting):  # only now: a pass that is called again must find the order that it had
-        state.needs[made[k].slot].promised_s = made[k].at_s
+            start_as_booked(state, slot)
+            booked -= 1
+    cluster.planning = 0
     return DONE
 
 
 @lean_kernel
-def _sort_by_promise(state: NodesState, count: int) -> None:
-    """Those with a reservation first, in its order; the others as they stand in the queue.
-
-    In this order each job finds at least the place that it was promised: whoever was to start before it starts no
-    later now, and so is gone no later. (On several nodes it may have moved to others.)
-    """
-    chosen = state.chosen
-    for k in range(1, count):
-        slot, other = chosen[k], k
-        promised_s = state.needs[slot].promised_s
-        while other > 0 and state.needs[chosen[other - 1]].promised_s > promised_s:
-            chosen[other] = chosen[other - 1]
-            other -= 1
-        chosen[other] = slot
-
-
-@lean_kernel
-def _begin_plan(state: NodesState) -> bool:
-    """The profile of what runs: from now on, and from each instant at which something is believed to end."""
-    cluster, now, count = state.cluster[0], state.pool[0].now, len(state.nodes)
+def _begin_plan(state: NodesState, count: int) -> bool:
+    """The profile of what runs and of the reservations of state.chosen[:count]; False: there are too few rows."""
+    cluster, now, nodes = state.cluster[0], state.pool[0].now, len(state.nodes)
     length = 0
     for at in range(state.pool[0].holders):
         holder = state.holders[at]
@@ -89,7 +93,7 @@ def _begin_plan(state: NodesState) -> bool:
     state.rows[0] = 0
     state.instants[0] = now
     cluster.rows = 1
-    for number in range(count):
+    for number in range(nodes):
         state.profile[number] = state.nodes[number]
     while length > 0:
         length = pop_end(state.ends, length)
@@ -102,28 +106,34 @@ def _begin_plan(state: NodesState) -> bool:
             cluster.rows += 1
             state.rows[row] = row
             state.instants[row] = at_s
-            for number in range(count):
-                state.profile[row * count + number] = state.profile[(row - 1) * count + number]
-        give_all(state, state.profile, leaver, row * count)
+            for number in range(nodes):
+                state.profile[row * nodes + number] = state.profile[(row - 1) * nodes + number]
+        give_all(state, state.profile, leaver, row * nodes)
+    for k in range(count):
+        slot = state.chosen[k]
+        if state.needs[slot].booked >= 0:
+            if cluster.rows + 2 > len(state.rows):
+                return False
+            _claim(state, slot, max(state.needs[slot].promised_s, now), 1)
     return True
 
 
 @inlined_kernel
-def _end_of(state: NodesState, slot: int, row: int) -> float:
-    """When the job would be done if it started at the instant of `row`."""
-    return state.instants[row] + (would_end(state, slot) - state.pool[0].now)
+def _lasts_s(state: NodesState, slot: int) -> float:
+    """How long a waiting job is believed to hold its nodes once it starts."""
+    return would_end(state, slot) - state.pool[0].now
 
 
 @lean_kernel
 def _earliest(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> tuple[int, int]:
     """The first row from which the job has room for as long as it takes, and the length of state.plan[:count]."""
     cluster, nodes, count = state.cluster[0], state.sketch, len(state.nodes)
-    need = state.needs[slot]
+    need, lasts_s = state.needs[slot], _lasts_s(state, slot)
     for row in range(cluster.rows):
         first = state.rows[row] * count
         for number in range(count):
             nodes[number] = state.profile[first + number]
-        later, ends_s = row + 1, _end_of(state, slot, row)
+        later, ends_s = row + 1, state.instants[row] + lasts_s
         has = has_room(nodes, need)
         while has and later < cluster.rows and state.instants[later] < ends_s:
             first = state.rows[later] * count
@@ -140,24 +150,59 @@ def _earliest(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> 
 
 
 @lean_kernel
-def _reserve(state: NodesState, slot: int, count: int, row: int, ends_s: float) -> None:
-    """Take what the job needs on the nodes of state.plan[:count] out of the profile, from `row` until `ends_s`."""
+def _still_has(state: NodesState, slot: int, begin_s: float) -> bool:
+    """Whether the nodes of its reservation have room for the job from `begin_s` on; overruns may have taken it."""
+    need, count = state.needs[slot], len(state.nodes)
+    row, ends_s = _row_at(state, begin_s), begin_s + _lasts_s(state, slot)
+    while row < state.cluster[0].rows and state.instants[row] < ends_s:
+        at = need.booked
+        while at >= 0:
+            placement = state.placements[at]
+            node = state.profile[state.rows[row] * count + placement.node]
+            if not fits(node, need) or tasks_that_fit(node, need) < placement.tasks:
+                return False
+            at = placement.follows
+        row += 1
+    return True
+
+
+@lean_kernel
+def _claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
+    """Take what the job's reservation needs out of the profile from `begin_s` on (1), or give it back (-1)."""
     cluster, need, nodes = state.cluster[0], state.needs[slot], len(state.nodes)
-    last = row
-    while last + 1 < cluster.rows and state.instants[last + 1] < ends_s:
-        last += 1
-    if ends_s < math.inf and (last + 1 == cluster.rows or state.instants[last + 1] > ends_s):
-        _split(state, last, ends_s)
-    for between in range(row, last + 1):
-        first = state.rows[between] * nodes
-        for k in range(count):
-            take(state.profile[first + state.plan[k].node], need, state.plan[k].tasks)
+    ends_s = begin_s + _lasts_s(state, slot)
+    _split(state, begin_s)
+    _split(state, ends_s)
+    row = _row_at(state, begin_s)
+    while row < cluster.rows and state.instants[row] < ends_s:
+        at = need.booked
+        while at >= 0:
+            placement = state.placements[at]
+            take(state.profile[state.rows[row] * nodes + placement.node], need, sign * placement.tasks)
+            at = placement.follows
+        row += 1
 
 
-@inlined_kernel
-def _split(state: NodesState, row: int, at_s: float) -> None:
-    """A new row behind `row`, from `at_s` on, with the same content."""
+@lean_kernel
+def _row_at(state: NodesState, at_s: float) -> int:
+    """The last row that begins no later than `at_s`."""
+    low, high = 0, state.cluster[0].rows
+    while high - low > 1:
+        middle = (low + high) // 2
+        if state.instants[middle] <= at_s:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@lean_kernel
+def _split(state: NodesState, at_s: float) -> None:
+    """Let a row begin at `at_s`, with the content of the one before, if none does."""
     cluster, nodes = state.cluster[0], len(state.nodes)
+    row = _row_at(state, at_s)
+    if state.instants[row] == at_s or at_s == math.inf:
+        return
     for other in range(cluster.rows, row + 1, -1):
         state.rows[other] = state.rows[other - 1]
         state.instants[other] = state.instants[other - 1]

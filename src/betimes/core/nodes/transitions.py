@@ -45,6 +45,7 @@ def submit(
     need.vacate_at = math.inf
     need.told_s = math.nan
     need.promised_s = math.inf
+    need.booked = -1
     need.left_s = math.nan
     need.preemptor = -1
     need.holder = -1
@@ -175,6 +176,40 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
 
 
 @inlined_kernel
+def book(state: NodesState, slot: int, count: int, start_s: float) -> None:
+    """Promise a waiting job, which has no reservation, the nodes of state.plan[:count] from `start_s` on."""
+    need = state.needs[slot]
+    for at in range(count):
+        need.booked = _new_placement(state, state.plan[at], need.booked)
+    need.promised_s = start_s
+
+
+@inlined_kernel
+def unbook(state: NodesState, slot: int) -> None:
+    """Take a job's reservation back."""
+    need = state.needs[slot]
+    at = need.booked
+    while at >= 0:
+        at = _free_placement(state, at)
+    need.booked = -1
+    need.promised_s = math.inf
+
+
+@inlined_kernel
+def start_as_booked(state: NodesState, slot: int) -> None:
+    """A job that is not in the queue any more starts on the nodes of its reservation."""
+    count, at = 0, state.needs[slot].booked
+    while at >= 0:
+        choice, placement = state.plan[count], state.placements[at]
+        choice.node = placement.node
+        choice.tasks = placement.tasks
+        count += 1
+        at = placement.follows
+    unbook(state, slot)
+    start(state, slot, count)
+
+
+@inlined_kernel
 def give_all(state: NodesState, nodes: Records[Node], slot: int, first: int = 0) -> None:
     """Add what the job holds to a sketch of the nodes, which begins at `first`."""
     at = state.needs[slot].placed
@@ -208,7 +243,14 @@ def restart_s(state: NodesState, slot: int) -> float:
 
 @inlined_kernel
 def _put(state: NodesState, slot: int, choice: Choice) -> int:
-    cluster, need = state.cluster[0], state.needs[slot]
+    need = state.needs[slot]
+    need.placed = _new_placement(state, choice, need.placed)
+    return need.placed
+
+
+@inlined_kernel
+def _new_placement(state: NodesState, choice: Choice, follows: int) -> int:
+    cluster = state.cluster[0]
     number = cluster.spare
     placement = state.placements[number]
     cluster.spare = placement.follows
@@ -218,9 +260,19 @@ def _put(state: NodesState, slot: int, choice: Choice) -> int:
     placement.owed_gpu = 0
     placement.owed_cpu = 0
     placement.owed_memory = 0
-    placement.follows = need.placed
-    need.placed = number
+    placement.follows = follows
     return number
+
+
+@inlined_kernel
+def _free_placement(state: NodesState, number: int) -> int:
+    """Put a placement on the list of unused ones; returns the one that followed it."""
+    cluster, placement = state.cluster[0], state.placements[number]
+    following = placement.follows
+    placement.follows = cluster.spare
+    cluster.spare = number
+    cluster.unused += 1
+    return following
 
 
 @inlined_kernel
@@ -256,11 +308,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
             _pay(state, need.preemptor, placement.node, need, placement.tasks)
         state.log[cluster.freed % len(state.log)] = placement.node
         cluster.freed += 1
-        following = placement.follows
-        placement.follows = cluster.spare
-        cluster.spare = at
-        cluster.unused += 1
-        at = following
+        at = _free_placement(state, at)
     need.placed = -1
     pool.holders -= 1
     last = state.holders[pool.holders]
