@@ -239,7 +239,8 @@ def test_results_and_pictures_of_nodes(betimes: Call, tmp_path: Path) -> None:
     assert all(ET.parse(plots / name).getroot().tag.endswith("svg") for name in names)
 
 
-def test_processes_and_the_table(betimes: Call) -> None:
+def test_processes_and_the_table(betimes: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "240")
     words = ("compare", GENERATED, "--policies", "fifo,rand,lowest-priority", "--seeds", "2")
     one, two = (betimes(*words, "--processes", number, "--json").json() for number in ("1", "2"))
     assert [without_timing(row) for row in one] == [without_timing(row) for row in two]
