@@ -30,9 +30,10 @@ NODES_REASONS = {
 """Words for every reason why the answer of a policy for nodes cannot be used."""
 
 
-def nodes_violation(policy: str, reason: int, job: object, time_s: float) -> PolicyViolation:
-    """The error for an answer of a policy for nodes that cannot be used, naming policy, job and time."""
-    return PolicyViolation(f"policy {policy} at {time_s:g} s, job {job}: {NODES_REASONS[reason]}")
+def nodes_violation(policy: str, reason: int, job: object, time_s: float, ahead: bool) -> PolicyViolation:
+    """The error for an answer of a policy for nodes that cannot be used, naming policy, job and time (`violation`)."""
+    when = f"playing forward from {time_s:g} s" if ahead else f"at {time_s:g} s"
+    return PolicyViolation(f"policy {policy} {when}, job {job}: {NODES_REASONS[reason]}")
 
 
 def violation(policy: str, reason: int, job: object, time_s: float, ahead: bool) -> PolicyViolation:

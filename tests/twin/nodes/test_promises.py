@@ -15,8 +15,12 @@ from betimes.core.columns import as_array
 from betimes.core.nodes.columns import room_to_play
 from betimes.core.nodes.invariants import check
 from betimes.core.nodes.snapshot import copy_into
+from betimes.foresight.nodes.predict import foresee
 from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.loop import compiled_loop
+from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.sizes import parse_sizes
 from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused
 from tests.twin.nodes.driving import draw, simulation_of
 
@@ -29,7 +33,7 @@ def test_a_copy_goes_on_as_the_original_does(case: Case):
     run = simulation_of(case)
     half = len(run.jobs) // 2
     while run.row[0] < half:
-        run._heed(run.submit_rows(half))
+        run.heed(run.submit_rows(half))
     copy = room_to_play(run.state)
     copy_into(run.state, copy, False)
     check(copy)
@@ -91,3 +95,70 @@ def test_promising_changes_nothing_and_a_sample_promises_the_same(policy: str, s
     chosen = ~np.isnan(some.jobs.predicted_finish_s)
     assert chosen.sum() == 40
     assert np.array_equal(some.jobs.predicted_finish_s[chosen], every.jobs.predicted_finish_s[chosen])
+
+
+def test_all_that_arrive_at_one_instant_are_promised_together() -> None:
+    """More jobs at once than the columns begin with: they grow in the middle of the instant."""
+    rng = np.random.default_rng(4)
+    jobs = Workload.from_columns(
+        submit_s=np.zeros(600),
+        work_s=rng.integers(10, 1000, 600).astype(float),
+        cpu=1.0,
+        gpu=0.0,
+        memory_gib=0.0,
+    )
+    for policy in ("sjf", "skip-over", "conservative"):
+        result = simulate_nodes(jobs, policy, cluster=Cluster.uniform(2, cpu=2), predict=True).jobs
+        assert np.abs(result.finish_s - result.predicted_finish_s).max() <= 1e-6
+
+
+@pytest.mark.parametrize("policy", ["fifo", "easy", "sjf", "fitgpp"])
+def test_all_jobs_now_there_can_be_foreseen(policy: str) -> None:
+    """Stopped after the last submission, the play-out of everybody is what then happens."""
+    workload = mixture(120, 5)
+    run = NodesSimulation(workload, parse_nodes_policy(policy), CLUSTER)
+    half = len(workload) // 2
+    while run.row[0] < half:
+        run.heed(run.submit_rows(half))
+    before = [as_array(column).tobytes() for column in (run.state.jobs, run.state.progress, run.state.nodes)]
+    foreseen = foresee(run)
+    assert before == [as_array(c).tobytes() for c in (run.state.jobs, run.state.progress, run.state.nodes)]
+    assert len(foreseen.row) == run.state.pool[0].active > 10
+    assert (foreseen.start_s < foreseen.finish_s).all()
+    while run.row[0] < len(workload) - 1:
+        run.heed(run.submit_rows(len(workload) - 1))
+    # All but the last job are there; without it, what is foreseen is what comes.
+    last = foresee(run)
+    alone = NodesSimulation(workload.head(len(workload) - 1), parse_nodes_policy(policy), CLUSTER)
+    alone.run()
+    jobs = alone.result().jobs
+    np.testing.assert_allclose(last.finish_s, jobs.finish_s[last.row], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(last.start_s, jobs.start_s[last.row], rtol=0, atol=1e-6)
+
+
+def test_noise_never_lets_nodes_be_taken_twice() -> None:
+    """Beliefs that run out before the work does are no promise that the nodes are free."""
+    workload = mixture(300, 6)
+    for policy in ("conservative", "easy", "conservative:order=sjf"):
+        run = NodesSimulation(
+            workload, parse_nodes_policy(policy), CLUSTER, sizes=parse_sizes("noise:0.9"), seed=1
+        )
+
+        def step(stop: int, run: NodesSimulation = run) -> int:
+            run.state.pool[0].budget = 1
+            status = run.submit_rows(stop)
+            assert (
+                min(as_array(run.state.nodes)[name].min() for name in ("free_gpu", "free_cpu", "free_memory"))
+                >= 0
+            )
+            return status
+
+        run.run(step)
+        check(run.state)
+
+
+def test_jobs_shorter_than_the_clock_can_tell_do_not_share_a_core() -> None:
+    jobs = Workload.from_columns(submit_s=np.full(3, 1e15), work_s=1e-3, cpu=1.0, gpu=0.0, memory_gib=0.0)
+    run = NodesSimulation(jobs, parse_nodes_policy("conservative"), Cluster.uniform(1, cpu=1))
+    run.run(lambda stop: (run.submit_rows(stop), check(run.state))[0])
+    assert not np.isnan(run.result().jobs.finish_s).any()

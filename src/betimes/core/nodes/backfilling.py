@@ -39,6 +39,7 @@ def reserve(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> in
         if fitting and need.tasks > 1:
             fitting = has_room(nodes, need)
     cluster.reserved = slot
+    cluster.outlasts = 0
     cluster.shadow_s = shadow_s if fitting else math.inf
     if not fitting:
         return 0
@@ -74,6 +75,7 @@ def note_start(state: NodesState, slot: int, count: int) -> None:
         left, node = state.sketch[number], state.nodes[number]
         if lasts:
             take(left, need, tasks)
+            state.cluster[0].outlasts = 1
         beside = state.beside[number]
         beside.free_gpu = min(node.free_gpu, left.free_gpu)
         beside.free_cpu = min(node.free_cpu, left.free_cpu)

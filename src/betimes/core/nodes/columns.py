@@ -32,7 +32,7 @@ from betimes.core.columns import (
 BLOCK = 64
 """Entries in a block of the queue: a change moves at most half as many."""
 
-LARGEST_PRIORITY = 10**9
+LARGEST_PRIORITY = 10**6
 
 
 class Need:
@@ -149,9 +149,10 @@ class Cluster:
     draws: int  # decisions on victims taken so far
     absences: int  # length of `State.absences`
     rows: int  # instants of the plan of reservations
-    planning: int  # 1: a pass over the reservations has been interrupted
+    planning: int  # 1: a pass has been interrupted for want of room, and goes on with what it has worked out
     shadow_s: float  # when the job with the reservation can start
     reserved: int  # its slot, -1: nobody has one
+    outlasts: int  # 1: a job has started beside it that is believed to run longer
 
 
 class NodesView(NamedTuple):
@@ -307,7 +308,8 @@ def with_more_rows(state: NodesState) -> NodesState:
 
 def room_to_play(state: NodesState) -> NodesState:
     """A second state of the same shape for `snapshot.copy_into`."""
-    return _resized(state, len(state.free), len(state.placements))._replace(segments=blank(Segment, 0))
+    copy = _resized(state, len(state.free), len(state.placements))
+    return copy._replace(segments=blank(Segment, 0), absences=blank(Absence, 0))
 
 
 def _resized(state: NodesState, slots: int, placements: int) -> NodesState:

@@ -25,11 +25,19 @@ MOST_TRIED = 12  # victims on the bound nodes of which every subset is tried
 
 @lean_kernel
 def preempt(
-    state: NodesState, slot: int, evict: EvictHook, place: PlaceHook, spreads: bool, most: int, trims: bool
+    state: NodesState,
+    slot: int,
+    evict: EvictHook,
+    place: PlaceHook,
+    spreads: bool,
+    most: int,
+    trims: bool,
+    later_first: bool,
 ) -> int:
     """Let jobs of a lower level make room for `slot`; PLANNED, NO_PLAN, or what is wrong with the policy's scores.
 
-    most: preemptions that protect a job from further ones. trims: only those go who are needed.
+    most: preemptions that protect a job from further ones. trims: only those go who are needed. later_first: of those
+    with the same score the one submitted last goes first.
     """
     cluster, score = state.cluster[0], state.score
     below = _those_below(state, slot)
@@ -42,7 +50,7 @@ def preempt(
             return BAD_VICTIM_SCORE
         if state.progress[state.chosen[k]].preemptions >= most:
             score[k] = math.inf
-    victims = _take_in_order(state, slot, below)
+    victims = _take_in_order(state, slot, below, later_first)
     if victims == 0:
         return NO_PLAN
     count = find_room(state, state.sketch, slot, place, spreads, -1)
@@ -108,16 +116,15 @@ def _could_suffice(state: NodesState, slot: int, below: int, most: int) -> bool:
 
 
 @lean_kernel
-def _take_in_order(state: NodesState, slot: int, below: int) -> int:
+def _take_in_order(state: NodesState, slot: int, below: int, later_first: bool) -> int:
     """Take victims by score until the job fits: state.chosen[:count], in that order; 0: it never does."""
     chosen, score = state.chosen, state.score
     _reset_sketch(state)
     for taken in range(below):
         best = taken
         for k in range(taken + 1, below):
-            if score[k] < score[best] or (
-                score[k] == score[best] and state.jobs[chosen[k]].seq < state.jobs[chosen[best]].seq
-            ):
+            earlier = state.jobs[chosen[k]].seq < state.jobs[chosen[best]].seq
+            if score[k] < score[best] or (score[k] == score[best] and earlier != later_first):
                 best = k
         if score[best] == math.inf:
             return 0
@@ -198,8 +205,9 @@ def _mark(state: NodesState, members: int, kept: int) -> None:
 
 @lean_kernel
 def _suffices(state: NodesState, slot: int, kept: int, count: int) -> bool:
-    """Whether the plan holds if only the marked victims leave; sketches the nodes so."""
-    _reset_sketch(state)
+    """Whether the plan holds if only the marked victims leave; sketches its nodes so, and no others."""
+    for k in range(count):
+        state.sketch[state.plan[k].node] = state.nodes[state.plan[k].node]
     for k in range(kept):
         if state.score[k] > 0.0:
             give_all(state, state.sketch, state.chosen[k])

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import pop_end, push_end
@@ -74,7 +76,7 @@ def start_as_reserved(state: NodesState, place: PlaceHook, spreads: bool, window
             unbook(state, slot)
             book(state, slot, places, begin_s)
         _claim(state, slot, begin_s, 1)
-        if begin_s == pool.now:
+        if begin_s == pool.now and _has_now(state, slot):
             remove(state, slot)
             start_as_booked(state, slot)
             booked -= 1
@@ -99,6 +101,8 @@ def _begin_plan(state: NodesState, count: int) -> bool:
         length = pop_end(state.ends, length)
         at_s, leaver = state.ends[length].at_s, state.ends[length].slot
         row = cluster.rows - 1
+        # Who holds nodes now holds them a while, however small, whatever is believed.
+        at_s = max(at_s, np.nextafter(now, math.inf))
         if at_s > state.instants[row]:
             if cluster.rows == len(state.rows):
                 return False
@@ -163,6 +167,18 @@ def _still_has(state: NodesState, slot: int, begin_s: float) -> bool:
                 return False
             at = placement.follows
         row += 1
+    return True
+
+
+@inlined_kernel
+def _has_now(state: NodesState, slot: int) -> bool:
+    """Whether there is room now on the nodes of its reservation: a job shorter than the clock can tell claims none."""
+    at = state.needs[slot].booked
+    while at >= 0:
+        placement = state.placements[at]
+        if tasks_that_fit(state.nodes[placement.node], state.needs[slot]) < placement.tasks:
+            return False
+        at = placement.follows
     return True
 
 

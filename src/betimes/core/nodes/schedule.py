@@ -42,6 +42,7 @@ class Rules(NamedTuple):
     preempts: bool
     most_preemptions: int  # protect a job from further ones
     trims: bool
+    later_first: bool  # victims of the same score: the one submitted last first
     learns: bool  # beliefs come from the user's last two jobs
     by_priority: bool  # levels are priorities; else trial jobs are above the others
 
@@ -79,8 +80,12 @@ def schedule(state: NodesState, rules: Rules, rank: RankHook, place: PlaceHook, 
 
 @inlined_kernel
 def _complete(state: NodesState) -> int:
-    state.cluster[0].passed = state.cluster[0].changed
-    state.cluster[0].arrived = 0
+    cluster = state.cluster[0]
+    cluster.passed = cluster.changed
+    cluster.arrived = 0
+    if cluster.outlasts == 1:  # where the first of the queue will find room may be another place now
+        cluster.reserved = -1
+        cluster.outlasts = 0
     return DONE
 
 
@@ -131,7 +136,9 @@ def _try_newcomers(state: NodesState, rules: Rules, place: PlaceHook) -> int:
 def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -> int:
     """Go through the queue in order: start who fits, and pass over the others, up to the window."""
     cluster = state.cluster[0]
-    cluster.reserved = -1
+    if cluster.planning == 0:
+        cluster.reserved = -1
+    cluster.planning = 0
     most_gpu, most_cpu, most_memory = 0, 0, 0
     passed, at, spot = 0, 0, state.blocks[state.directory[0]].head
     while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
@@ -147,6 +154,7 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
                     spot = block.tail
             continue
         if cluster.unused < len(state.nodes):
+            cluster.planning = 1
             return NEED_PLACEMENTS
         slot = state.queue[number * BLOCK + spot].slot
         need = state.needs[slot]
@@ -161,7 +169,16 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
             _start_here(state, slot, count)
             continue
         if rules.preempts and (rules.by_priority or need.level > 0):
-            verdict = preempt(state, slot, evict, place, rules.spreads, rules.most_preemptions, rules.trims)
+            verdict = preempt(
+                state,
+                slot,
+                evict,
+                place,
+                rules.spreads,
+                rules.most_preemptions,
+                rules.trims,
+                rules.later_first,
+            )
             if verdict == BAD_VICTIM_SCORE:
                 return REFUSED + BAD_VICTIM
             if verdict == BAD_SCORE:
@@ -171,8 +188,9 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
                 continue
         if passed == 0 and rules.window != 1:
             most_gpu, most_cpu, most_memory = _most_free(state)
-            if rules.backfill == EASY and reserve(state, slot, place, rules.spreads) < 0:
-                return _refuse(state, slot, BAD_PLACE)
+            if rules.backfill == EASY and cluster.reserved != slot:
+                if reserve(state, slot, place, rules.spreads) < 0:
+                    return _refuse(state, slot, BAD_PLACE)
         passed += 1
         spot += 1
     return _complete(state)

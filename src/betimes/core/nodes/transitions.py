@@ -93,12 +93,11 @@ def start(state: NodesState, slot: int, count: int) -> None:
 @inlined_kernel
 def finish(state: NodesState, slot: int) -> None:
     """The job is done: its resources and its slot are free."""
-    pool, need = state.pool[0], state.needs[slot]
+    pool = state.pool[0]
     pool.events += 1
     _record_segments(state, slot)
     close_account(state, slot, pool.now)
     _leave_nodes(state, slot)
-    need.vacate_at = math.inf
     pool.active -= 1
     state.free[pool.free] = slot
     pool.free += 1
@@ -122,8 +121,8 @@ def tell_to_leave(state: NodesState, slot: int, preemptor: int) -> None:
 
 
 @inlined_kernel
-def vacate(state: NodesState, slot: int) -> int:
-    """The job has left its nodes: it waits again. Returns the job that starts in its place at once, -1: none."""
+def vacate(state: NodesState, slot: int) -> None:
+    """The job has left its nodes: it waits again, once it is put into the queue."""
     pool, need, progress = state.pool[0], state.needs[slot], state.progress[slot]
     pool.events += 1
     _record_segments(state, slot)
@@ -131,23 +130,11 @@ def vacate(state: NodesState, slot: int) -> int:
     progress.since = pool.now
     job = state.jobs[slot]
     job.attained = progress.attained
-    job.units = 0.0
     if progress.attained == 0.0:
         progress.started_s = math.nan  # it was given its resources and lost them within one instant
-    preemptor = need.preemptor
     _leave_nodes(state, slot)
-    need.vacate_at = math.inf
-    need.preemptor = -1
     need.left_s = pool.now
     need.seen = -1
-    if preemptor >= 0 and state.needs[preemptor].owed == 0 and state.needs[preemptor].holder < 0:
-        state.cluster[0].nominated -= 1
-        _begin(state, preemptor)
-        for at in range(pool.holders):  # those whose room it does not need after all make room for nobody
-            if state.needs[state.holders[at]].preemptor == preemptor:
-                state.needs[state.holders[at]].preemptor = -1
-        return preemptor
-    return -1
 
 
 @inlined_kernel
@@ -222,9 +209,13 @@ def give_all(state: NodesState, nodes: Records[Node], slot: int, first: int = 0)
 @inlined_kernel
 def believed_end(state: NodesState, slot: int) -> float:
     """When a job that holds resources is expected to give them up, s."""
-    need, progress = state.needs[slot], state.progress[slot]
+    need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
     if need.vacate_at < math.inf:
         return need.vacate_at
+    if progress.believed_per_work != 1.0:  # belief runs out with the work, however fast it shrinks
+        return (
+            now + max(0.0, progress.since + progress.stall - now) + max(0.0, believed_left(state, slot, now))
+        )
     return progress.since + progress.stall + progress.believed_left / progress.rate
 
 
@@ -297,7 +288,10 @@ def _begin(state: NodesState, slot: int) -> None:
 
 @inlined_kernel
 def _leave_nodes(state: NodesState, slot: int) -> None:
-    """Give back what the job holds: first what its preemptor is owed, the rest to all."""
+    """Give back what the job holds: first what its preemptor is owed, the rest to all.
+
+    A preemptor that is owed nothing any more starts at once.
+    """
     pool, cluster, need = state.pool[0], state.cluster[0], state.needs[slot]
     at = need.placed
     while at >= 0:
@@ -318,6 +312,15 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     state.jobs[slot].units = 0.0
     drop_due(state, slot)
     cluster.changed += 1
+    preemptor = need.preemptor
+    need.preemptor = -1
+    need.vacate_at = math.inf
+    if preemptor >= 0 and state.needs[preemptor].owed == 0:
+        cluster.nominated -= 1
+        _begin(state, preemptor)
+        for at in range(pool.holders):  # those whose room it does not need after all make room for nobody
+            if state.needs[state.holders[at]].preemptor == preemptor:
+                state.needs[state.holders[at]].preemptor = -1
 
 
 @inlined_kernel

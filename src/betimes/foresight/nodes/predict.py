@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from betimes.core.columns import Floats, Ints, blank
+from betimes.core.columns import UNLIMITED, Floats, Ints, as_array, blank
 from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.core.nodes.columns import NodesState, room_to_play
 from betimes.core.nodes.preemption import EvictHook
 from betimes.core.nodes.room import PlaceHook
-from betimes.core.nodes.schedule import RankHook, Rules
+from betimes.core.nodes.schedule import REFUSED, RankHook, Rules
 from betimes.core.nodes.snapshot import copy_into
-from betimes.twin.nodes.events import PAUSED, REACHED, Trace, advance
+from betimes.twin.nodes.events import FORESEEN, NOTHING, PAUSED, REACHED, Trace, advance
 from betimes.twin.nodes.loop import argument_types
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.pool import Outcome
@@ -28,11 +28,65 @@ from betimes.twin.pool import Outcome
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What a play-out says of the jobs that are waiting or running: rows of the workload, and times, s."""
+    """What a play-out says of the jobs that wait or run, in order of submission.
+
+    `row` (n,) are rows of `NodesSimulation.jobs`; `start_s` and `finish_s` (n,) when each first starts, or has, and
+    finishes.
+    """
 
     row: Ints
     start_s: Floats
     finish_s: Floats
+
+
+def foresee(run: NodesSimulation) -> Foreseen:
+    """When every job that waits or runs now will start and finish if nothing more is submitted.
+
+    The run itself is left as it is. Raises PolicyViolation when a hook answers something that cannot be used.
+    """
+    rows = np.sort(as_array(run.state.progress)["row"][as_array(run.state.progress)["mark"] >= 0])
+    aside = run.trace._replace(outcome=blank(Outcome, len(run.jobs)))
+    nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
+    arguments = (run.rules._replace(learns=False), run.rank, run.place, run.evict, aside, nothing)
+    while True:
+        copy = room_to_play(run.state)
+        status = compiled_play_out()(run.state, copy, *arguments, run.sizes.kind != "true")
+        if status > REFUSED:
+            run.state.pool[0].offender = copy.pool[0].offender
+            status += FORESEEN - REFUSED
+        if status == REACHED:
+            outcome = as_array(aside.outcome)[rows]
+            return Foreseen(rows, outcome["start_s"].copy(), outcome["finish_s"].copy())
+        run.heed(status)
+
+
+@lean_kernel
+def copy_and_play_out(
+    state: NodesState,
+    copy: NodesState,
+    rules: Rules,
+    rank: RankHook,
+    place: PlaceHook,
+    evict: EvictHook,
+    aside: Trace,
+    nothing: Ints,
+    believing: bool,
+) -> int:
+    """Play a copy forward until all jobs that wait or run have finished: aside.outcome."""
+    copy_into(state, copy, believing)
+    copy.pool[0].budget = UNLIMITED
+    return advance(copy, rules, rank, place, evict, aside, nothing, nothing[0], math.inf)
+
+
+@cache
+def compiled_play_out() -> Any:
+    """`copy_and_play_out`, compiled for hooks passed as function pointers."""
+    if INTERPRETED:
+        return copy_and_play_out
+    from numba import boolean, int64
+
+    state, rules, *hooks, trace = argument_types()
+    return compile_for(copy_and_play_out, int64(state, state, rules, *hooks, trace, int64[::1], boolean))
 
 
 @lean_kernel
@@ -107,11 +161,18 @@ def run_rows_predicting(
     next row to promise.
     """
     while True:
+        if state.cluster[0].pending != NOTHING:  # called again in the middle of an instant: first all of it
+            status = advance(state, rules, rank, place, evict, trace, row, stop, state.pool[0].now)
+            if status != REACHED:
+                return status
         while done[0] < row[0] and wanted[done[0]] == 0:
             done[0] += 1
         if done[0] < row[0]:
             copy_into(state, copy, believing)
             status = play_out(copy, ahead, rank, place, evict, aside, nothing, done[0], row[0])
+            if status > REFUSED:
+                state.pool[0].offender = copy.pool[0].offender
+                return status - REFUSED + FORESEEN
             if status != REACHED:
                 return status
             while done[0] < row[0]:

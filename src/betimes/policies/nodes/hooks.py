@@ -89,12 +89,25 @@ class NodesPolicy:
     evict: Any = None
     backfill: str = "strict"  # unless there is a parameter of that name
     by_priority: bool = False
+    later_first: bool = False  # of victims with the same score the one submitted last goes first
     unproven: Path | None = None  # what `loading.mark_proven` leaves behind
 
     def rules(self, values: dict[str, Value | None], learns: bool = False) -> Rules:
         """What a pass has to know of the policy with these parameters; raises PolicyError."""
         backfill = values.get("backfill", self.backfill)
-        window = 1 if backfill == "strict" else self._whole(values, "window", 0)
+        window = self._whole(values, "window", 0)
+        if backfill == "strict":
+            if window > 0:
+                raise PolicyError(
+                    f"policy {self.name}, parameter window: nobody goes ahead with backfill=strict; leave it out, "
+                    "or choose skip-over, easy or conservative"
+                )
+            window = 1
+        elif self.evict is not None:
+            raise PolicyError(
+                f"policy {self.name}, parameter backfill: who makes room is only asked in strict order, not with "
+                f"{backfill}; leave it out"
+            )
         order = ORDERS.get(str(values.get("order", "fifo")))
         rule = RULES.get(str(values.get("placement", "best")))
         return Rules(
@@ -107,6 +120,7 @@ class NodesPolicy:
             most_preemptions=self._whole(values, "P", 0),
             trims=values.get("trim", "true") == "true",
             learns=learns,
+            later_first=self.later_first,
             by_priority=self.by_priority,
         )
 

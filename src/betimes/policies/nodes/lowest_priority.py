@@ -15,7 +15,8 @@ def least_urgent(view: NodesView, now: float, slot: int, draw: int, chosen: Ints
     """By level, the lowest first; among equals the latest start first."""
     latest_start(view, now, slot, draw, chosen, score)
     for k in range(len(chosen)):
-        score[k] += float(view.needs[chosen[k]].level) * (len(chosen) + 1)
+        # A start lies between 0 and now: whole levels are further apart than starts can be.
+        score[k] += float(view.needs[chosen[k]].level) * (now + 1.0)
 
 
 lowest_priority = NodesPolicy(
@@ -26,5 +27,6 @@ lowest_priority = NodesPolicy(
     parameters=(MOST_PREEMPTIONS, TRIM, PLACEMENT),
     rank=highest_level,
     evict=least_urgent,
+    later_first=True,
     by_priority=True,
 )

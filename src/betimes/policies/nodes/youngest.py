@@ -11,15 +11,9 @@ from betimes.policies.nodes.orders import highest_level
 
 @lean_kernel
 def latest_start(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
-    """By the start of the present run, the latest first; of those that started together, the last submitted."""
+    """By the start of the present run, the latest first."""
     for k in range(len(chosen)):
-        later = 0
-        mine, number = view.progress[chosen[k]].since, view.jobs[chosen[k]].seq
-        for other in range(len(chosen)):
-            since = view.progress[chosen[other]].since
-            if since > mine or (since == mine and view.jobs[chosen[other]].seq > number):
-                later += 1
-        score[k] = float(later)
+        score[k] = -view.progress[chosen[k]].since
 
 
 youngest = NodesPolicy(
@@ -30,4 +24,5 @@ youngest = NodesPolicy(
     parameters=(MOST_PREEMPTIONS, TRIM, PLACEMENT),
     rank=highest_level,
     evict=latest_start,
+    later_first=True,
 )

@@ -26,6 +26,7 @@ REACHED = 0  # everything up to the time asked for has happened
 NEED_SLOTS = 2  # no slot for the next job: grow the columns and go on
 NEED_SEGMENTS = 3  # the room for segments or absences is used up: take them out and go on
 PAUSED = 4  # the budget of instants is used up: go on
+FORESEEN = 200  # + why a hook's answer cannot be used, while playing forward
 
 
 # What is still to be done at the present instant.

@@ -28,6 +28,7 @@ NO_RULES = Rules(
     preempts=False,
     most_preemptions=0,
     trims=True,
+    later_first=False,
     learns=False,
     by_priority=False,
 )

@@ -89,6 +89,10 @@ class NodesSimulation:
         speed = table.at(jobs.curve, jobs.max_units)
         self.killed = np.zeros(len(jobs), dtype=bool)
         if overrun == "kill":
+            if np.isnan(jobs.estimate_s).all():
+                raise InputError(
+                    f"--overrun kill: no job of {workload.name} has an estimate to be ended at; leave it out"
+                )
             limit = jobs.estimate_s * speed
             self.killed = jobs.work_s > limit
             jobs = replace(jobs, work_s=np.where(self.killed, limit, jobs.work_s))
@@ -101,7 +105,7 @@ class NodesSimulation:
             cluster.types,
             units=float(cluster.units),
             restart_s=float(restart_s),
-            seed=seed,
+            seed=seed % (1 << 63),
             params=policy.policy.params(policy.values),
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(cluster)),
@@ -135,7 +139,7 @@ class NodesSimulation:
                 raise PolicyViolation(
                     f"policy {self.policy} at {self.state.pool[0].now:g} s: {type(error).__name__}: {error}"
                 ) from error
-            self._heed(status)
+            self.heed(status)
             return status in AGAIN
 
         self.wall_s = drive(self.row, len(self.jobs), call, progress)
@@ -235,7 +239,8 @@ class NodesSimulation:
             arrivals[name] = values
         return trace
 
-    def _heed(self, status: int) -> None:
+    def heed(self, status: int) -> None:
+        """Make the room that the loop asks for, or raise what it could not go on for."""
         if status == events.NEED_SLOTS:
             self.state = with_more_slots(self.state)
         elif status == schedule.NEED_PLACEMENTS:
@@ -252,7 +257,9 @@ class NodesSimulation:
         elif status > schedule.REFUSED:
             pool = self.state.pool[0]
             job = self.jobs.job_id[self.state.progress[pool.offender].row]
-            raise nodes_violation(str(self.policy), status - schedule.REFUSED, job, float(pool.now))
+            ahead = status > events.FORESEEN
+            reason = status - (events.FORESEEN if ahead else schedule.REFUSED)
+            raise nodes_violation(str(self.policy), reason, job, float(pool.now), ahead)
         elif status not in (events.REACHED, events.PAUSED):
             raise BetimesError(f"internal: the event loop returned {status}")
 
