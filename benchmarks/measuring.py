@@ -20,16 +20,25 @@ CURVES = "scaling/afs_pcs_speedup.csv.gz"
 POLICIES = ("fifo", "srsf", "srtf", "las", "themis", "afs", "max-min", "wfq")
 
 
-def arguments(description: str | None) -> argparse.Namespace:
-    """The options of every benchmark: --quick for a look, --data for the traces, --repeats for the medians."""
+def arguments(description: str | None, jobs: tuple[int, int] | None = None) -> argparse.Namespace:
+    """The options of every benchmark: --quick for a look, --data for the traces, --repeats for the medians.
+
+    jobs: also --jobs, the largest workload; by default the first, with --quick the second.
+    """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
         "--quick", action="store_true", help="smaller and fewer runs: a look, not a measurement"
     )
     parser.add_argument("--data", type=Path, help="the folder of the public traces")
     parser.add_argument("--repeats", type=int, help="runs behind every median (default 5, with --quick 1)")
+    if jobs is not None:
+        parser.add_argument(
+            "--jobs", type=int, help=f"the largest workload (default {jobs[0]:,}, with --quick {jobs[1]:,})"
+        )
     given = parser.parse_args()
     given.repeats = given.repeats or (1 if given.quick else 5)
+    if jobs is not None:
+        given.jobs = given.jobs or jobs[1 if given.quick else 0]
     return given
 
 

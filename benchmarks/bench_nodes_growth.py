@@ -1,0 +1,153 @@
+"""The cost of an event on nodes stays the same with more jobs, and grows little with the queue and in step with nodes.
+
+Three parts: FitGpp's mixture with ever more jobs on 84 nodes; the same number of its jobs on ever more nodes, at
+the same load, so that more run and more wait at once; and a queue that stays as long as it is, 1,000 to 100,000
+jobs, in orders that are fixed once a job is submitted. There all jobs run equally long on equal shares of 84 nodes,
+and one is submitted whenever one ends: what happens when is the same under every policy and with every queue, who
+starts is not. The aim is a fifth more an event with 100,000 waiting than with 1,000.
+
+CPU time of the event loop an event; the ratio is to the first line of the same policy.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+
+import numpy as np
+from measuring import Table, arguments, introduce
+from measuring_nodes import built, calibrated, mixture, nodes_of_fitgpp, on_nodes, warm_up
+
+from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.workload import Workload
+
+NODES = 84
+JOBS, QUICK_JOBS = 1 << 19, 1 << 15
+FEWEST_JOBS = 1 << 13
+POLICIES = ("fifo", "sjf", "easy", "fitgpp")
+NODE_COUNTS = (10, 84, 1000, 5000)
+QUEUES = (1000, 10_000, 100_000)
+QUEUE_POLICIES = ("fifo", "sjf", "widest")
+RUN_S = 600.0
+AT_ONCE = 4 * NODES  # running jobs: four on a node of eight GPUs, two each
+
+
+def with_jobs(most: int, repeats: int) -> None:
+    cluster = nodes_of_fitgpp(NODES)
+    print(f"1. by number of jobs, {NODES} nodes")
+    table = Table("policy", "jobs", "events", "us/event", "ratio")
+    counts = [count for count in (FEWEST_JOBS << 2 * step for step in range(10)) if count <= most]
+    workloads = [calibrated(mixture(count), cluster, 1)[0] for count in counts]
+    for policy in POLICIES:
+        first: float | None = None
+        for workload in workloads:
+            loop_s, _, events = on_nodes(built(workload, policy, cluster), repeats)
+            cost_us = 1e6 * loop_s / events
+            first = first or cost_us
+            table.line(policy, len(workload), events, cost_us, cost_us / first)
+    print()
+
+
+def with_nodes(jobs: int, repeats: int) -> None:
+    print(f"2. by number of nodes, {jobs:,} jobs")
+    table = Table("policy", "nodes", "most running", "most waiting", "events", "us/event", "ratio")
+    drawn = mixture(jobs)
+    sizes = [(count, calibrated(drawn, nodes_of_fitgpp(count), 1)[0]) for count in NODE_COUNTS]
+    for policy in POLICIES:
+        first: float | None = None
+        for count, workload in sizes:
+            build = built(workload, policy, nodes_of_fitgpp(count))
+            running, waiting = most_at_once(build())
+            loop_s, _, events = on_nodes(build, repeats)
+            cost_us = 1e6 * loop_s / events
+            first = first or cost_us
+            table.line(policy, count, running, waiting, events, cost_us, cost_us / first)
+    print()
+
+
+def most_at_once(run: NodesSimulation) -> tuple[int, int]:
+    """The most jobs that hold resources, and the most that wait for them, at any submission."""
+    run.run()
+    jobs = run.result().jobs
+    arrived = np.arange(1, len(jobs) + 1)
+    gone = np.searchsorted(np.sort(jobs.finish_s), jobs.submit_s, side="right")
+    started = np.searchsorted(np.sort(jobs.start_s), jobs.submit_s, side="right")
+    return int((started - gone).max()), int((arrived - started).max())
+
+
+def standing_queue(waiting: int, arrivals: int) -> Workload:
+    """AT_ONCE jobs that start and end one after another, `waiting` behind them, and then a job whenever one ends.
+
+    Estimates and memory, which the orders rank by, are drawn; the run time and what fits do not depend on them.
+    """
+    rng = np.random.default_rng(1)
+    jobs = AT_ONCE + waiting + arrivals
+    run_s = np.full(jobs, RUN_S)
+    run_s[:AT_ONCE] = RUN_S * np.arange(1, AT_ONCE + 1) / AT_ONCE
+    submit_s = np.zeros(jobs)
+    submit_s[AT_ONCE : AT_ONCE + waiting] = 0.25
+    submit_s[AT_ONCE + waiting :] = RUN_S * (np.arange(arrivals) + 1.5) / AT_ONCE
+    return Workload.from_columns(
+        submit_s=submit_s,
+        work_s=run_s,
+        max_units=1,
+        gpu=2.0,
+        cpu=4.0,
+        memory_gib=rng.uniform(8.0, 48.0, jobs),
+        estimate_s=rng.uniform(1000.0, 2000.0, jobs),
+        name=f"{waiting} jobs waiting",
+    )
+
+
+class Stretch:
+    """A step of a simulation that times the submissions of a stretch of rows, and all that happens meanwhile."""
+
+    def __init__(self, run: NodesSimulation, first: int, last: int) -> None:
+        self.run, self.marks = run, [first, last]
+        self.looks: list[tuple[float, int, int]] = []  # CPU seconds, events, jobs waiting
+
+    def __call__(self, stop: int) -> int:
+        """As `NodesSimulation.submit_rows`, but for a look at the clock where the stretch begins and ends."""
+        mark = self.marks[len(self.looks)] if len(self.looks) < len(self.marks) else stop
+        status = self.run.submit_rows(min(stop, mark))
+        if len(self.looks) < len(self.marks) and self.run.row[0] == mark:
+            pool, cluster = self.run.state.pool[0], self.run.state.cluster[0]
+            self.looks.append((time.process_time(), int(pool.events), int(cluster.waiting)))
+        return status
+
+
+def with_waiting(arrivals: int, repeats: int) -> None:
+    cluster = nodes_of_fitgpp(NODES)
+    print(f"3. by length of the queue, {NODES} nodes, {AT_ONCE} jobs running, {arrivals:,} submissions")
+    table = Table("policy", "waiting", "events", "us/event", "ratio")
+    workloads = [(waiting, standing_queue(waiting, arrivals)) for waiting in QUEUES]
+    for policy in QUEUE_POLICIES:
+        first: float | None = None
+        for waiting, workload in workloads:
+            costs: list[float] = []
+            events = 0
+            for _ in range(repeats):
+                run = built(workload, policy, cluster, "estimate")()
+                stretch = Stretch(run, AT_ONCE + waiting + AT_ONCE, len(workload) - 1)
+                run.run(stretch)
+                (since, events_before, before), (until, events_after, after) = stretch.looks
+                if max(abs(before - waiting), abs(after - waiting)) > 2:
+                    raise RuntimeError(f"{policy}: {before} and {after} jobs waited instead of {waiting}")
+                events = events_after - events_before
+                costs.append(1e6 * (until - since) / events)
+            cost_us = statistics.median(costs)
+            first = first or cost_us
+            table.line(policy, waiting, events, cost_us, cost_us / first)
+
+
+def main() -> None:
+    given = arguments(__doc__, jobs=(JOBS, QUICK_JOBS))
+    introduce(__doc__)
+    warm_up()
+    with_jobs(given.jobs, given.repeats)
+    with_nodes(given.jobs // 2, given.repeats)
+    with_waiting(given.jobs // 4, given.repeats)
+
+
+if __name__ == "__main__":
+    main()
