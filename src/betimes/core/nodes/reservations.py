@@ -32,6 +32,8 @@ DONE = 0
 NEED_ROWS = -3
 NEED_PLACEMENTS = -4
 
+ROUNDING = 1e-12  # relative; of times that are sums in another order
+
 
 @lean_kernel
 def start_as_reserved(state: NodesState, place: PlaceHook, spreads: bool, window: int) -> int:
@@ -128,6 +130,14 @@ def _lasts_s(state: NodesState, slot: int) -> float:
     return would_end(state, slot) - state.pool[0].now
 
 
+@inlined_kernel
+def _ends_s(state: NodesState, slot: int, begin_s: float) -> float:
+    """When its reservation ends; one that begins late by a rounding error ends no later for it."""
+    promised_s = state.needs[slot].promised_s
+    late = promised_s < begin_s <= promised_s + ROUNDING * max(1.0, promised_s)
+    return (promised_s if late else begin_s) + _lasts_s(state, slot)
+
+
 @lean_kernel
 def _earliest(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> tuple[int, int]:
     """The first row from which the job has room for as long as it takes, and the length of state.plan[:count]."""
@@ -157,7 +167,7 @@ def _earliest(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> 
 def _still_has(state: NodesState, slot: int, begin_s: float) -> bool:
     """Whether the nodes of its reservation have room for the job from `begin_s` on; overruns may have taken it."""
     need, count = state.needs[slot], len(state.nodes)
-    row, ends_s = _row_at(state, begin_s), begin_s + _lasts_s(state, slot)
+    row, ends_s = _row_at(state, begin_s), _ends_s(state, slot, begin_s)
     while row < state.cluster[0].rows and state.instants[row] < ends_s:
         at = need.booked
         while at >= 0:
@@ -186,7 +196,7 @@ def _has_now(state: NodesState, slot: int) -> bool:
 def _claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
     """Take what the job's reservation needs out of the profile from `begin_s` on (1), or give it back (-1)."""
     cluster, need, nodes = state.cluster[0], state.needs[slot], len(state.nodes)
-    ends_s = begin_s + _lasts_s(state, slot)
+    ends_s = _ends_s(state, slot, begin_s)
     _split(state, begin_s)
     _split(state, ends_s)
     row = _row_at(state, begin_s)
