@@ -13,6 +13,7 @@ import math
 
 import numpy as np
 
+from betimes.core.account import believed_left
 from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import pop_end, push_end
@@ -22,17 +23,15 @@ from betimes.core.nodes.transitions import (
     believed_end,
     book,
     give_all,
+    restart_s,
     start_as_booked,
     take,
     unbook,
-    would_end,
 )
 
 DONE = 0
 NEED_ROWS = -3
 NEED_PLACEMENTS = -4
-
-ROUNDING = 1e-12  # relative; of times that are sums in another order
 
 
 @lean_kernel
@@ -126,16 +125,11 @@ def _begin_plan(state: NodesState, count: int) -> bool:
 
 @inlined_kernel
 def _lasts_s(state: NodesState, slot: int) -> float:
-    """How long a waiting job is believed to hold its nodes once it starts."""
-    return would_end(state, slot) - state.pool[0].now
+    """How long a waiting job is believed to hold its nodes once it starts.
 
-
-@inlined_kernel
-def _ends_s(state: NodesState, slot: int, begin_s: float) -> float:
-    """When its reservation ends; one that begins late by a rounding error ends no later for it."""
-    promised_s = state.needs[slot].promised_s
-    late = promised_s < begin_s <= promised_s + ROUNDING * max(1.0, promised_s)
-    return (promised_s if late else begin_s) + _lasts_s(state, slot)
+    Never as a difference of instants: whoever begins when another ends must find the very same instant again.
+    """
+    return restart_s(state, slot) + believed_left(state, slot, state.pool[0].now)
 
 
 @lean_kernel
@@ -167,7 +161,7 @@ def _earliest(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> 
 def _still_has(state: NodesState, slot: int, begin_s: float) -> bool:
     """Whether the nodes of its reservation have room for the job from `begin_s` on; overruns may have taken it."""
     need, count = state.needs[slot], len(state.nodes)
-    row, ends_s = _row_at(state, begin_s), _ends_s(state, slot, begin_s)
+    row, ends_s = _row_at(state, begin_s), begin_s + _lasts_s(state, slot)
     while row < state.cluster[0].rows and state.instants[row] < ends_s:
         at = need.booked
         while at >= 0:
@@ -196,7 +190,7 @@ def _has_now(state: NodesState, slot: int) -> bool:
 def _claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
     """Take what the job's reservation needs out of the profile from `begin_s` on (1), or give it back (-1)."""
     cluster, need, nodes = state.cluster[0], state.needs[slot], len(state.nodes)
-    ends_s = _ends_s(state, slot, begin_s)
+    ends_s = begin_s + _lasts_s(state, slot)
     _split(state, begin_s)
     _split(state, ends_s)
     row = _row_at(state, begin_s)

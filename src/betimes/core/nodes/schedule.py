@@ -62,7 +62,7 @@ def schedule(state: NodesState, rules: Rules, rank: RankHook, place: PlaceHook, 
         if rules.window == 1 and state.needs[first(state)].seen >= 0:
             return _complete(state)  # the newcomers rank behind the one that did not fit
         if rules.window == 0 and cluster.arrived <= FEW:
-            if rules.backfill == SKIP or (cluster.reserved >= 0 and cluster.reserved == first(state)):
+            if rules.backfill == SKIP or _still_reserved(state):
                 return _try_newcomers(state, rules, place)
     if rules.dynamic:
         verdict = _rank_again(state, rank)
@@ -83,10 +83,14 @@ def _complete(state: NodesState) -> int:
     cluster = state.cluster[0]
     cluster.passed = cluster.changed
     cluster.arrived = 0
-    if cluster.outlasts == 1:  # where the first of the queue will find room may be another place now
-        cluster.reserved = -1
-        cluster.outlasts = 0
     return DONE
+
+
+@inlined_kernel
+def _still_reserved(state: NodesState) -> bool:
+    """Whether the first of the queue has the reservation, on the same nodes as if it were worked out anew."""
+    cluster = state.cluster[0]
+    return cluster.reserved >= 0 and cluster.reserved == first(state) and cluster.outlasts == 0
 
 
 @inlined_kernel
