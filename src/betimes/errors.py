@@ -8,8 +8,20 @@
     |   +-- CurveError            a table of speed-up curves
     |   +-- PolicyError           an unknown policy, a bad parameter, a policy file that does not load
     |   +-- ClusterError          the machine asked for is impossible
+    |   +-- Refused               a job that cannot be taken: names the field and the limit
+    |   +-- Unknown               there is no such job, node or run
+    |   +-- Conflict              what is asked does not go with the state of things
+    |   +-- NotAllowed            no token, or one that does not allow it
     +-- PolicyViolation           a policy decided something the core must refuse
     +-- IllegalMove               a transition that the table of legal moves forbids
+    +-- ServiceError              the live service cannot do what it should
+        +-- Unavailable           not now: it is starting, stopping, or its store cannot be written
+        +-- NotReachable          no service answers
+        +-- StoreError            the database: names it and says what to do
+            +-- StoreInUse        another service has it
+            +-- StoreFull         the disk is full
+            +-- StoreLocked       somebody else keeps it locked
+            +-- StoreTooNew       a later version has written it
 
 A message names the object, its state and the next step, on one line.
 """
@@ -62,3 +74,55 @@ class PolicyViolation(BetimesError):
 
 class IllegalMove(BetimesError):
     """A transition was attempted that the table of legal moves forbids."""
+
+
+class Refused(InputError):
+    """A job that cannot be taken; `field` is what is at fault, and the message names the limit."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(f"{field}: {message}" if field else message)
+        self.field = field
+
+
+class Unknown(InputError):
+    """There is no such job, node or run."""
+
+
+class Conflict(InputError):
+    """What is asked does not go with the state of things; the message names the state and the next step."""
+
+
+class NotAllowed(InputError):
+    """There is no token, or it does not allow what is asked."""
+
+
+class ServiceError(BetimesError):
+    """The live service cannot do what it should."""
+
+
+class Unavailable(ServiceError):
+    """Not now: the service is starting, stopping, or cannot write its store."""
+
+
+class NotReachable(ServiceError):
+    """No service answers at the address."""
+
+
+class StoreError(ServiceError):
+    """The database cannot be used; the message names it and says what to do."""
+
+
+class StoreInUse(StoreError):
+    """Another service has the database."""
+
+
+class StoreFull(StoreError):
+    """There is no room to write."""
+
+
+class StoreLocked(StoreError):
+    """Somebody else keeps the database locked."""
+
+
+class StoreTooNew(StoreError):
+    """A later version of Betimes has written the database."""

@@ -1,0 +1,1 @@
+"""Where runs are carried out: on this machine, or on a virtual one."""

@@ -1,0 +1,129 @@
+"""What an executor is: it starts, signals, stops and resizes runs, and reports what became of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+
+class RunId(NamedTuple):
+    """One time that a job's command is started: the job, and 1, 2, ..."""
+
+    job: int
+    number: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """Units of a run on a node."""
+
+    node: str
+    units: int
+
+
+@dataclass(frozen=True)
+class Launch:
+    """All that it takes to start a run; `env` is complete but for what the executor alone knows."""
+
+    run: RunId
+    command: tuple[str, ...]
+    workdir: str
+    env: dict[str, str]
+    units: int
+    places: tuple[Place, ...]
+    cpu: float  # a unit
+    memory_gib: float  # a unit; 0: no limit
+    gpu: float  # a unit
+    grace_s: float
+    folder: str  # of the run: logs, exit status; made by the executor
+    checkpoint_dir: str  # made by the executor
+    time_limit_s: float | None = None  # of this run: warned, stopped with its grace period, killed
+    warn_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Started:
+    """The command runs."""
+
+    run: RunId
+    at_s: float  # seconds since 1970, by the executor's clock
+    adopted: bool = False  # it ran already when the service came back
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The command runs no more, and nothing of it is left."""
+
+    run: RunId
+    at_s: float
+    exit_code: int | None  # null: ended by a signal, or never started
+    signal: int | None = None
+    why: str = "exited"  # exited, stopped (it was asked to), time-limit, start-failed, lost (its end was not recorded)
+    message: str | None = None  # what a user can do about it
+    max_rss_gib: float | None = None
+    cpu_s: float | None = None
+
+
+Report = Started | Ended
+Listener = Callable[[Report], None]  # called in the event loop's thread; must not block
+
+
+class Executor(Protocol):
+    """Runs commands on nodes. Every method may be called again for the same run without doing any harm."""
+
+    async def start(self, launch: Launch) -> None:
+        """Start a run; `Started`, or `Ended` with why=start-failed, is reported once it is known."""
+        ...
+
+    async def signal(self, run: RunId, number: int) -> None:
+        """Send a signal to all processes of a run; nothing happens if it has ended."""
+        ...
+
+    async def stop(self, run: RunId, grace_s: float) -> None:
+        """SIGTERM, and SIGKILL when the grace period is over: also if the service is gone by then. `Ended` follows."""
+        ...
+
+    async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
+        """Tell a run that registered a resize handler its new units; False: it has none and must be restarted."""
+        ...
+
+    async def adopt(self, launches: Sequence[Launch]) -> None:
+        """After a restart of the service: report each as `Started` (adopted) or `Ended`, and start what never was."""
+        ...
+
+    async def close(self) -> None:
+        """Stop watching; runs go on."""
+        ...
+
+
+@dataclass
+class Silent:
+    """An executor for tests that remembers what it was told to do and reports nothing by itself."""
+
+    listener: Listener
+    told: list[tuple[str, RunId]] = field(default_factory=list)
+
+    async def start(self, launch: Launch) -> None:
+        """Remember it."""
+        self.told.append(("start", launch.run))
+
+    async def signal(self, run: RunId, number: int) -> None:
+        """Remember it."""
+        self.told.append((f"signal {number}", run))
+
+    async def stop(self, run: RunId, grace_s: float) -> None:
+        """Remember it."""
+        self.told.append((f"stop {grace_s:g}", run))
+
+    async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
+        """Remember it; the run has no resize handler."""
+        self.told.append((f"resize {units}", run))
+        return False
+
+    async def adopt(self, launches: Sequence[Launch]) -> None:
+        """Remember them."""
+        self.told.extend(("adopt", launch.run) for launch in launches)
+
+    async def close(self) -> None:
+        """Nothing is watched."""

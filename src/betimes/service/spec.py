@@ -1,0 +1,193 @@
+"""What a job asks for: one model for the command line, files, the Python client and the API."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from typing import Annotated, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+
+from betimes.errors import CurveError
+from betimes.workload.speedup import LINEAR, formula_row
+
+MOST_ARGUMENTS = 4096
+MOST_CHARACTERS = 65_536  # of any text
+MOST_ELEMENTS = 100_000  # of an array
+MOST_UNITS = 1_000_000
+MOST_SECONDS = 1e9
+MOST_AMOUNT = 1e6  # cores, GPUs, GiB
+
+Text = Annotated[str, Field(max_length=MOST_CHARACTERS), AfterValidator(lambda text: _without_nul(text))]
+Label = Annotated[Text, Field(min_length=1, max_length=200)]
+Amount = Annotated[float, Field(ge=0, le=MOST_AMOUNT, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
+
+_ARRAY = re.compile(r"(?P<indices>[0-9,:-]+)(?:%(?P<most>[0-9]+))?")
+_AFTER = re.compile(r"(?P<job>[1-9][0-9]{0,17})(?::(?P<on>ok|any))?")
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("holds a NUL character, which no command, path or variable can")
+    return text
+
+
+class Curve(BaseModel):
+    """A measured speed-up table: how much faster on so many units than on one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    speedup: dict[int, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(min_length=1)
+
+    @field_validator("speedup")
+    @classmethod
+    def _grows(cls, speedup: dict[int, float]) -> dict[int, float]:
+        units = sorted(speedup)
+        if units[0] < 1:
+            raise ValueError(f"{units[0]} units: a table begins at one unit")
+        if speedup.get(1, 1.0) != 1.0:
+            raise ValueError(f"{speedup[1]:g} on one unit: a speed-up is relative to one unit, so that is 1")
+        for fewer, more in zip(units, units[1:], strict=False):
+            if speedup[more] < speedup[fewer]:
+                raise ValueError(f"{more} units are slower than {fewer}; a table never falls")
+        return speedup
+
+
+class JobSpec(BaseModel):
+    """A job as submitted. Amounts are per unit; a job is rigid unless `max_units` is more than `min_units`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: list[Text] = Field(min_length=1, max_length=MOST_ARGUMENTS)
+    name: Label | None = None  # the program's name by default
+    workdir: Text | None = None  # absolute; the submitter's by default
+    env: dict[Label, Text] = Field(default_factory=dict)
+    cpu: Amount = 1.0  # cores
+    memory_gib: Amount = 0.0  # 0: no limit, none set aside
+    gpu: Amount = 0.0
+    min_units: int = Field(default=1, ge=1, le=MOST_UNITS)
+    max_units: int = Field(default=1, ge=1, le=MOST_UNITS)
+    curve: str | Curve = LINEAR  # linear, amdahl:F, power:A, or a table
+    qos: Literal["trial", "best-effort"] = "best-effort"
+    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
+    grace_s: float = Field(default=30.0, ge=0, le=86_400, allow_inf_nan=False)
+    estimate_s: Seconds | None = None  # of the run on max_units
+    steps: int | None = Field(default=None, ge=1)
+    step_s: Seconds | None = None
+    time_limit_s: Seconds | None = None
+    warn_s: float = Field(default=60.0, ge=0, le=86_400, allow_inf_nan=False)  # before the limit, by SIGUSR1
+    checkpoint_dir: Text | None = None  # a folder of the job's own by default
+    array: str | None = None  # 1-100%10
+    after: list[str] = Field(default_factory=list, max_length=1000)  # "41", "41:ok", "41:any"
+    retries: int = Field(default=0, ge=0, le=1000)
+    backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry
+    labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
+
+    @field_validator("command")
+    @classmethod
+    def _has_program(cls, command: list[str]) -> list[str]:
+        if not command[0]:
+            raise ValueError("the program's name is empty")
+        return command
+
+    @field_validator("workdir", "checkpoint_dir")
+    @classmethod
+    def _absolute(cls, path: str | None) -> str | None:
+        if path is not None and not path.startswith("/"):
+            raise ValueError(f"{path!r} is not an absolute path")
+        return path
+
+    @field_validator("env")
+    @classmethod
+    def _names(cls, env: dict[str, str]) -> dict[str, str]:
+        for name in env:
+            if "=" in name or name.startswith("BETIMES_"):
+                raise ValueError(f"{name!r} cannot be set: no '=' in a name, and BETIMES_* is the service's")
+        return env
+
+    @field_validator("curve")
+    @classmethod
+    def _known_curve(cls, curve: str | Curve) -> str | Curve:
+        if isinstance(curve, str):
+            try:
+                known = formula_row(curve, 1) is not None
+            except CurveError as error:
+                raise ValueError(str(error)) from None
+            if not known:
+                raise ValueError(f"{curve!r} is none of linear, amdahl:F, power:A; or give a table")
+        return curve
+
+    @field_validator("array")
+    @classmethod
+    def _array(cls, array: str | None) -> str | None:
+        if array is not None:
+            parse_array(array)
+        return array
+
+    @field_validator("after")
+    @classmethod
+    def _after(cls, after: list[str]) -> list[str]:
+        for one in after:
+            parse_after(one)
+        return after
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.min_units > self.max_units:
+            raise ValueError(f"min_units {self.min_units} is more than max_units {self.max_units}")
+        if (self.steps is None) != (self.step_s is None):
+            raise ValueError("steps and step_s go together: so many steps of so many seconds each")
+        if self.steps is not None and self.estimate_s is not None:
+            raise ValueError("an estimate is either estimate_s, or steps and step_s")
+        if not (self.cpu or self.gpu or self.memory_gib):
+            raise ValueError("a unit needs something of cpu, gpu or memory_gib")
+        return self
+
+    @property
+    def title(self) -> str:
+        """The name: as given, or the program's."""
+        return self.name or self.command[0].rsplit("/", 1)[-1]
+
+    @property
+    def told_s(self) -> float:
+        """The run time that the submitter expects on max_units, s; NaN: none was told."""
+        if self.steps is not None and self.step_s is not None:
+            return self.steps * self.step_s
+        return math.nan if self.estimate_s is None else self.estimate_s
+
+
+def parse_array(text: str) -> tuple[list[int], int]:
+    """`1-100%10`, `0,3,8-20:4`: the indices in order, and how many may run at once (0: any number)."""
+    found = _ARRAY.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            f"{text!r} is no array; write indices as in 1-100, 0,3,8-20:4 or 1-100%10 (at most 10 at once)"
+        )
+    indices = sorted({index for part in found["indices"].split(",") for index in _indices(text, part)})
+    most = int(found["most"]) if found["most"] is not None else 0
+    if found["most"] is not None and most < 1:
+        raise ValueError(f"{text!r}: at least one element must be allowed to run")
+    return indices, most
+
+
+def _indices(text: str, part: str) -> Iterator[int]:
+    found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", part)
+    if found is None:
+        raise ValueError(f"{text!r}: {part!r} is neither an index nor a range")
+    first = int(found[1])
+    last, step = int(found[2] or first), int(found[3] or 1)
+    if last < first or step < 1:
+        raise ValueError(f"{text!r}: {part!r} is an empty range")
+    if (last - first) // step >= MOST_ELEMENTS:
+        raise ValueError(f"{text!r}: an array has at most {MOST_ELEMENTS} elements")
+    return iter(range(first, last + 1, step))
+
+
+def parse_after(text: str) -> tuple[int, str]:
+    """`41`, `41:ok`, `41:any`: the job to wait for, and whether it must succeed (`ok`) or only end (`any`)."""
+    found = _AFTER.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r}: write the job's number, as in 41, 41:ok or 41:any")
+    return int(found["job"]), found["on"] or "ok"

@@ -1,0 +1,1 @@
+"""What is kept: the event log, which is the source of truth, and tables derived from it."""

@@ -1,0 +1,225 @@
+"""What the service answers: the models that the API serves, the clients return and the command line prints.
+
+Instants are seconds since 1970 (`_at`), durations seconds (`_s`), both floats; null: not known, or not yet.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from betimes.service.spec import JobSpec
+
+T = TypeVar("T")
+
+
+class Status(StrEnum):
+    """Where a job is in its life; `service.life` has the table of legal moves."""
+
+    HELD = "held"  # by a user, until it is released
+    BLOCKED = "blocked"  # waits for another job, for its turn in an array, or for the delay before a retry
+    QUEUED = "queued"  # the policy may start it
+    RUNNING = "running"
+    STOPPING = "stopping"  # told to stop; it still holds its units
+    FINISHED = "finished"  # its command exited with 0
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen to the job."""
+        return self in (Status.FINISHED, Status.FAILED, Status.CANCELLED)
+
+
+class View(BaseModel):
+    """A model of an answer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Reason(View):
+    """Why a job waits, or why nothing was done: a code for programs, a sentence for people, and the evidence."""
+
+    code: str  # one of `service.reasons.CODES`
+    text: str  # "waits for 2 more GPUs; job 41 frees them about 14:05"
+    evidence: dict[str, Any] = {}
+
+
+class Estimate(View):
+    """When a job is expected to start and finish, as of an instant."""
+
+    as_of_at: float
+    start_at: float | None
+    finish_at: float | None
+    basis: str  # what the run time is taken from: estimate, progress, last-two, default, doubled
+
+
+class Quote(View):
+    """The promise made at submission, or asked for without submitting."""
+
+    quote_id: int | None = None  # null where nothing was stored
+    job_id: int | None = None
+    made_at: float
+    policy: str
+    start_at: float | None  # null: the policy never starts it as things stand
+    finish_at: float | None
+    cost_usd: float | None = None  # null: no price is known
+    run_s: float  # the run time on max_units that the quote rests on
+    basis: str
+    reason: Reason | None = None  # why it waits; null: it starts at once
+
+
+class Submitted(View):
+    """A job that was accepted. An array is one of these with all of its elements."""
+
+    job_id: int  # of the first element
+    job_ids: list[int]
+    quote: Quote | None  # of the last element to finish; null: it waits for another job or is held
+
+
+class PlaceView(View):
+    """Units of a run on a node."""
+
+    node: str
+    units: int
+
+
+class RunView(View):
+    """One time that a job's command was started."""
+
+    number: int  # 1, 2, ... (BETIMES_ATTEMPT)
+    units: int
+    places: list[PlaceView]
+    started_at: float
+    ended_at: float | None = None
+    outcome: str | None = (
+        None  # exited, preempted, resized, cancelled, time-limit, node-lost, start-failed, lost
+    )
+    exit_code: int | None = None
+    signal: int | None = None
+    max_rss_gib: float | None = None
+    cpu_s: float | None = None
+    message: str | None = None
+
+
+class JobView(View):
+    """A job in a list."""
+
+    job_id: int
+    array_id: int | None = None
+    array_index: int | None = None
+    name: str
+    user: str
+    status: Status
+    qos: str
+    units: int  # held now
+    min_units: int
+    max_units: int
+    submitted_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    attempt: int = 0  # runs so far
+    preemptions: int = 0
+    resizes: int = 0
+    progress_frac: float | None = None
+    reason: Reason | None = None  # why it waits, or why it failed
+    estimate: Estimate | None = None  # null where none holds now
+    promised_finish_at: float | None = None  # by the first quote
+    labels: dict[str, str] = {}
+
+
+class EventView(View):
+    """One line of the event log."""
+
+    event_id: int
+    at: float
+    kind: str
+    cause: str  # what brought it about: user:NAME, executor, timer, policy, operator, recovery, or event:ID
+    job_id: int | None = None
+    node: str | None = None
+    data: dict[str, Any] = {}
+
+
+class JobStory(View):
+    """Everything about a job."""
+
+    job: JobView
+    spec: JobSpec
+    runs: list[RunView]
+    quotes: list[Quote]
+    events: list[EventView]
+    told_s: float | None = None  # seconds its quote was off by, once it has finished: truth less promise
+
+
+class NodeView(View):
+    """A machine."""
+
+    name: str
+    kind: Literal["local", "virtual", "fake-cloud"]
+    status: Literal["booting", "up", "draining", "drained", "lost"]
+    cpu: float
+    memory_gib: float
+    gpu: float
+    free_cpu: float
+    free_memory_gib: float
+    free_gpu: float
+    usd_per_h: float | None = None
+    last_seen_at: float | None = None
+    jobs: list[int] = []
+
+
+class NodeSpec(BaseModel):
+    """Nodes to add."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["virtual", "fake-cloud"] = "virtual"
+    type: str
+    count: int = 1
+    cpu: float
+    memory_gib: float
+    gpu: float = 0.0
+    usd_per_h: float | None = None
+
+
+class PolicyView(View):
+    """The policy in force."""
+
+    policy: str
+    engine: Literal["pool", "nodes"]
+    since_at: float
+
+
+class Page(View, Generic[T]):
+    """Some of many; `following` asks for the next ones (as `after`), null: there are no more."""
+
+    items: list[T]
+    following: int | None = None
+
+
+class JobFilter(BaseModel):
+    """Which jobs: all conditions hold at once."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    status: list[Status] = []  # none: any
+    user: str | None = None
+    name: str | None = None
+    array_id: int | None = None
+    label: dict[str, str] = {}
+    after: int | None = None  # jobs are listed newest first; those with smaller numbers than this
+    limit: int = 100
+
+
+class Health(View):
+    """Whether the service can take work."""
+
+    ready: bool
+    version: str
+    uptime_s: float
+    recovery_s: float
+    replayed_events: int
+    jobs_active: int
+    problems: list[str] = []  # "the disk is full: ..."
