@@ -77,14 +77,14 @@ def test_same_as_the_model_where_many_are_preempted(case: Case):
 
 
 @pytest.mark.slow
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=2_000, deadline=None)
 @given(cases(too_wide=True))
 def test_same_as_the_model_often(case: Case):
     check_case(case)
 
 
 @pytest.mark.slow
-@settings(max_examples=10_000, deadline=None)
+@settings(max_examples=2_000, deadline=None)
 @given(crowded_cases())
 def test_same_as_the_model_often_where_many_are_preempted(case: Case):
     check_case(case)
