@@ -22,6 +22,11 @@
             +-- StoreFull         the disk is full
             +-- StoreLocked       somebody else keeps it locked
             +-- StoreTooNew       a later version has written it
+            +-- StoreReadOnly     it may be read, not written
+            +-- StoreDamaged      what is in it cannot be read
+            +-- StoreUnreachable  the connection to its server is lost, or cannot be made
+            +-- StoreArchived     the events asked for are in a file
+            +-- StoreRefused      what was to be written cannot be kept
 
 A message names the object, its state and the next step, on one line.
 """
@@ -126,3 +131,27 @@ class StoreLocked(StoreError):
 
 class StoreTooNew(StoreError):
     """A later version of Betimes has written the database."""
+
+
+class StoreReadOnly(StoreError):
+    """The database may be read, but not written."""
+
+
+class StoreDamaged(StoreError):
+    """What is in the database cannot be read, or is no database of Betimes."""
+
+
+class StoreUnreachable(StoreError):
+    """The connection to the database's server is lost or cannot be made; committing the same again is safe."""
+
+
+class StoreArchived(StoreError):
+    """The events that were asked for have been moved to a file, up to event `upto`."""
+
+    def __init__(self, message: str, upto: int) -> None:
+        super().__init__(message)
+        self.upto = upto
+
+
+class StoreRefused(StoreError):
+    """What was to be written cannot be kept as it is: trying again does not help."""
