@@ -8,6 +8,7 @@
     |   +-- CurveError            a table of speed-up curves
     |   +-- PolicyError           an unknown policy, a bad parameter, a policy file that does not load
     |   +-- ClusterError          the machine asked for is impossible
+    |   +-- JobFileError          a file of jobs: names file, line, job and field
     |   +-- Refused               a job that cannot be taken: names the field and the limit
     |   +-- Unknown               there is no such job, node or run
     |   +-- Conflict              what is asked does not go with the state of things
@@ -79,6 +80,25 @@ class PolicyViolation(BetimesError):
 
 class IllegalMove(BetimesError):
     """A transition was attempted that the table of legal moves forbids."""
+
+
+class JobFileError(InputError):
+    """A file of jobs cannot be used; the message names file, line, job and field where they are known."""
+
+    def __init__(
+        self,
+        message: str,
+        path: str | Path,
+        line: int | None = None,
+        job: str | None = None,
+        field: str | None = None,
+    ) -> None:
+        where = [str(path)]
+        where += [f"line {line}"] if line is not None else []
+        where += [job] if job else []
+        where += [f"field {field}"] if field else []
+        super().__init__(f"{', '.join(where)}: {message}")
+        self.path, self.line, self.field = path, line, field
 
 
 class Refused(InputError):
