@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 from platformdirs import user_cache_path
 
-KERNEL_PACKAGES = ("core", "policies", "twin", "foresight")
+KERNEL_PACKAGES = ("core", "policies", "twin", "foresight", "service/engines")
 """The packages whose sources are hashed: every kernel that ships with Betimes lives in one of them."""
 
 BOUNDSCHECK = os.environ.get("BETIMES_BOUNDSCHECK", "") not in ("", "0")

@@ -1,0 +1,1 @@
+"""The live drivers of the core: what happens outside goes in, what the policy decides comes out."""

@@ -1,0 +1,141 @@
+"""What goes into an engine and what comes out of it, by job number: the same for a pool and for nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from betimes.core.columns import Floats
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A job as an engine sees it. Amounts are per unit: thousandths of a GPU and of a core, MiB."""
+
+    job: int
+    min_units: int
+    max_units: int
+    curve: str
+    believed_s: float  # run time on max_units
+    gpu: int = 0
+    cpu: int = 1000
+    memory: int = 0
+    trial: bool = False
+    priority: int = 0
+    grace_s: float = 0.0
+    table: tuple[float, ...] = ()  # a measured speed-up on 1, 2, ... units, where the curve is one
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Units of a job on a node, by the node's number."""
+
+    node: int
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """From now on a job holds exactly so many units; 0: it is preempted at once."""
+
+    job: int
+    before: int
+    units: int
+    places: tuple[Held, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A job is told to leave its nodes within its grace period, to make room for another."""
+
+    job: int
+    leave_by_s: float
+    makes_room_for: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """A job is bound to nodes, and starts when its victims have left."""
+
+    job: int
+    places: tuple[Held, ...]
+    owed: tuple[tuple[int, int, int], ...]  # what victims are still to give up at each place
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """A waiting job is promised nodes from an instant on."""
+
+    job: int
+    start_s: float
+    places: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outrun:
+    """A job has worked for longer than was believed: the belief is doubled."""
+
+    job: int
+    size_s: float  # believed work in all, seconds on one unit
+
+
+Move = Grant | Tell | Nominate | Reserve | Outrun
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What changed at an instant after one look of the policy; without moves it changed nothing."""
+
+    at_s: float
+    moves: tuple[Move, ...]
+
+
+@dataclass
+class Happened:
+    """What happened outside at one instant."""
+
+    done: list[int] = field(default_factory=list[int])  # jobs that leave the engine, whatever became of them
+    gone: list[int] = field(default_factory=list[int])  # jobs told to leave that have left
+    lost: list[int] = field(default_factory=list[int])  # jobs whose node has vanished: they wait again
+    believed: list[tuple[int, float]] = field(
+        default_factory=list[tuple[int, float]]
+    )  # job, seconds left on one unit
+    wanted: list[Wanted] = field(default_factory=list[Wanted])
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """When jobs start and finish if nothing more is submitted, s; NaN: never, as things stand."""
+
+    job: list[int]
+    start_s: Floats
+    finish_s: Floats
+
+    def of(self, job: int) -> tuple[float, float]:
+        """Start and finish of a job; NaN for one that is not there."""
+        if job not in self.job:
+            return math.nan, math.nan
+        at = self.job.index(job)
+        return float(self.start_s[at]), float(self.finish_s[at])
+
+
+Play = Callable[[], Foreseen]
+"""A copy of the state, ready to be played forward in any thread."""
+
+
+class Engine(Protocol):
+    """A live cluster under a policy. Instants never go back; none of the methods looks at a clock."""
+
+    def next_timer_s(self) -> float:
+        """When it wants to be called again if nothing happens before; infinity: never."""
+        ...
+
+    def happen(self, now_s: float, what: Happened) -> list[Round]:
+        """Let everything happen up to `now_s`, then `what`; the policy decides as it goes."""
+        ...
+
+    def foresee(self, more: Wanted | None = None) -> Play:
+        """A copy to be played forward, with one more job if one is given."""
+        ...

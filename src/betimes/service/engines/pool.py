@@ -1,0 +1,218 @@
+"""A live pool: the core of the pool engine, driven by what really happens.
+
+The work that is truly left is infinite to the core, so that nothing finishes by itself: a completion is told, and
+becomes the job's finish at that instant. Everything else is the twin's own loop.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.core.columns import State, as_array, blank, grown, new_state, room_to_play
+from betimes.errors import BetimesError
+from betimes.policies import ChosenPolicy, Policy, Setting
+from betimes.policies.hooks import Prepared
+from betimes.policies.violations import violation
+from betimes.service.engines import pool_steps as steps
+from betimes.service.engines.moves import Foreseen, Grant, Happened, Move, Outrun, Play, Round, Wanted
+from betimes.service.engines.speedups import Speedups
+from betimes.twin.loop import new_trace
+from betimes.twin.pool import PAUSED, REACHED, REFUSED, STUCK, Outcome, Rules, Trace
+
+FIRST_SLOTS = 64
+MOST_EVENTS = 10_000_000  # of a play-out
+
+
+class LivePool:
+    """A pool of `units` identical units under a policy, in real time.
+
+    sizes: recent run times of the cluster's jobs, seconds on one unit, for a policy that derives its parameters from
+    them.
+    """
+
+    def __init__(
+        self, policy: ChosenPolicy[Policy], units: int, *, restart_s: float = 0.0, sizes: Sequence[float] = ()
+    ) -> None:
+        self.policy, self.units, self.restart_s = policy, units, restart_s
+        self.sizes = np.array(sizes or [1.0])
+        self.curves = Speedups()
+        self.slot_of: dict[int, int] = {}
+        self.job_of: dict[int, int] = {}
+        own = policy.policy
+        prepared = self._prepared()
+        self.rules = Rules(own.rank is not None, own.reads_progress, learns=False)
+        self.hooks = own.hooks()
+        self.state: State = new_state(
+            FIRST_SLOTS,
+            prepared.groups,
+            units=float(units),
+            fractional=False,
+            restart_s=restart_s,
+            speedup=self.curves.table,
+            params=prepared.params,
+            table=prepared.table,
+        )
+        self.trace = _trace_for(self.state)
+        self.units_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
+        self.sizes_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
+
+    def next_timer_s(self) -> float:
+        """The next belief to be outrun, or the policy's wake-up; one that decides nothing new is not waited for."""
+        pool = self.state.pool[0]
+        return float(min(pool.next_outrun, math.inf if pool.period > 0.0 else pool.wakeup))
+
+    def happen(self, now_s: float, what: Happened) -> list[Round]:
+        """As the twin has it: finishes, outruns and wake-ups, then submissions, each followed by a decision."""
+        rounds: list[Round] = []
+        while (timer_s := self.next_timer_s()) < now_s:
+            rounds += self._advance(timer_s)
+        idle: list[int] = []
+        for job in what.done:
+            slot = self.slot_of.pop(job)
+            del self.job_of[slot]
+            if self.state.jobs[slot].units > 0.0:
+                self._step(steps.FINISH, slot, now_s)
+            else:
+                idle.append(slot)
+        rounds += self._advance(now_s)
+        self.state.pool[0].now = now_s
+        for slot in idle:
+            self._step(steps.LEAVE, slot)
+        for job in what.lost:
+            self._step(steps.LOSE, self.slot_of[job])
+            self.units_seen[self.slot_of[job]] = 0.0
+        for job, left_s in what.believed:
+            slot = self.slot_of[job]
+            self._step(steps.BELIEVE, slot, left_s)
+            self.sizes_seen[slot] = self.state.jobs[slot].size_s
+        if idle or what.lost or what.believed:
+            self._step(steps.DECIDE)
+            rounds.append(self._round())
+        for wanted in what.wanted:
+            self._arrive(wanted, now_s)
+            rounds.append(self._round())
+        return rounds
+
+    def foresee(self, more: Wanted | None = None) -> Play:
+        """A copy of what is believed, to be played forward."""
+        copy, jobs = room_to_play(self.state), dict(self.job_of)
+        self._step(steps.COPY, copy=copy)
+        trace = self.trace
+        if more is not None:
+            if copy.pool[0].free == 0:
+                copy = grown(copy)
+            trace = _trace_for(copy)
+            copy, slot = self._submit(copy, trace, more, float(copy.pool[0].now))
+            jobs[slot] = more.job
+        outcome = blank(Outcome, len(copy.free))
+        as_array(outcome)["start_s"] = as_array(outcome)["finish_s"] = np.nan
+        aside = trace._replace(outcome=outcome, keys=np.zeros(len(copy.free)))
+        copy.pool[0].budget = MOST_EVENTS
+
+        def play() -> Foreseen:
+            self._check(self._call(copy, aside, steps.PLAY), copy, jobs)
+            slots = np.array(list(jobs), dtype=np.int64)
+            start = as_array(aside.outcome)["start_s"][slots]
+            begun = as_array(copy.progress)["started_s"][slots]
+            finish = as_array(aside.outcome)["finish_s"][slots]
+            return Foreseen(list(jobs.values()), np.where(np.isnan(start), begun, start), finish)
+
+        return play
+
+    def _arrive(self, wanted: Wanted, now_s: float) -> None:
+        if self.state.pool[0].free == 0:
+            self._grow()
+        self.state, slot = self._submit(self.state, self.trace, wanted, now_s)
+        self.slot_of[wanted.job], self.job_of[slot] = slot, wanted.job
+        self.units_seen[slot] = 0.0
+        self.sizes_seen[slot] = self.state.jobs[slot].size_s
+
+    def _submit(self, state: State, trace: Trace, wanted: Wanted, now_s: float) -> tuple[State, int]:
+        """Submit to `state`, which has a slot free, and decide; returns the state, with its curve, and the slot."""
+        row = self.curves.row_of(wanted)
+        if state.speedup is not self.curves.table:
+            prepared = self._prepared()  # what a policy makes of curves holds for the new one too
+            state = state._replace(speedup=self.curves.table, params=prepared.params, table=prepared.table)
+        arrival = trace.arrivals[0]
+        arrival.submit_s = now_s
+        arrival.work = math.inf
+        arrival.min_units, arrival.max_units, arrival.curve = wanted.min_units, wanted.max_units, row
+        arrival.believed = wanted.believed_s * self.curves.speed(wanted, wanted.max_units)
+        arrival.believed_per_work = 1.0
+        arrival.user = -1
+        slot = int(state.free[state.pool[0].free - 1])
+        self._check(self._call(state, trace, steps.ARRIVE), state, {**self.job_of, slot: wanted.job})
+        state.progress[slot].row = slot
+        return state, slot
+
+    def _prepared(self) -> Prepared:
+        setting = Setting(float(self.units), False, self.curves.table, self.sizes, self.restart_s)
+        return self.policy.policy.prepared(self.policy.values, setting)
+
+    def _advance(self, until_s: float) -> list[Round]:
+        """Let timers and finishes happen one at a time, and note what each changed."""
+        rounds: list[Round] = []
+        while True:
+            self.state.pool[0].budget = 1
+            status = self._step(steps.ADVANCE, value=until_s)
+            if self.state.pool[0].budget == 0:
+                rounds.append(self._round())
+            if status != PAUSED:
+                return rounds
+
+    def _round(self) -> Round:
+        """What is different from what was seen last."""
+        jobs, moves = as_array(self.state.jobs), list[Move]()
+        units, sizes = jobs["units"].copy(), jobs["size_s"].copy()
+        for slot in np.flatnonzero(sizes != self.sizes_seen).tolist():
+            if slot in self.job_of:
+                moves.append(Outrun(self.job_of[slot], float(sizes[slot])))
+        changed = [slot for slot in np.flatnonzero(units != self.units_seen).tolist() if slot in self.job_of]
+        for slot in sorted(
+            changed, key=lambda slot: (units[slot] > self.units_seen[slot], jobs["seq"][slot])
+        ):
+            moves.append(Grant(self.job_of[slot], int(self.units_seen[slot]), int(units[slot])))
+        self.units_seen, self.sizes_seen = units, sizes
+        return Round(float(self.state.pool[0].now), tuple(moves))
+
+    def _grow(self) -> None:
+        self.state = grown(self.state)
+        self.trace = _trace_for(self.state)
+        more = np.zeros(len(self.units_seen))
+        self.units_seen = np.concatenate([self.units_seen, more])
+        self.sizes_seen = np.concatenate([self.sizes_seen, more])
+
+    def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: State | None = None) -> int:
+        return self._check(
+            self._call(self.state, self.trace, what, slot, value, copy), self.state, self.job_of
+        )
+
+    def _call(
+        self,
+        state: State,
+        trace: Trace,
+        what: int,
+        slot: int = -1,
+        value: float = 0.0,
+        copy: State | None = None,
+    ) -> int:
+        return steps.compiled_step()(state, self.rules, *self.hooks, trace, what, slot, value, copy or state)
+
+    def _check(self, status: int, state: State, job_of: dict[int, int]) -> int:
+        if status >= REFUSED:
+            pool = state.pool[0]
+            job = str(job_of[pool.offender]) if pool.offender in job_of else None
+            raise violation(str(self.policy), status - REFUSED, job, float(pool.now), state is not self.state)
+        if status not in (REACHED, PAUSED, STUCK):
+            raise BetimesError(f"internal: the event loop returned {status}")
+        return status
+
+
+def _trace_for(state: State) -> Trace:
+    """Room for one arrival, in row 0, and for the outcome of what is in any slot."""
+    return new_trace(len(state.free), 1, len(state.free))

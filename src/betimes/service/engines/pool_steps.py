@@ -1,0 +1,129 @@
+"""The steps of a live pool, compiled: the twin's own loop, taken one event at a time."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+from betimes.core.columns import State
+from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
+from betimes.core.order import enter
+from betimes.core.snapshot import copy_into
+from betimes.core.transitions import BAD_GROUP, BAD_KEY, find_next, finish, regrant, view_of
+from betimes.twin.loop import argument_types
+from betimes.twin.pool import REACHED, REFUSED, Hook, Rules, Trace, advance, arrive, decide
+
+ADVANCE, ARRIVE, DECIDE, FINISH, LEAVE, LOSE, BELIEVE, ADOPT, COPY, PLAY = range(10)
+
+
+@lean_kernel
+def step(
+    state: State,
+    rules: Rules,
+    rank: Hook,
+    classify: Hook,
+    allocate: Hook,
+    trace: Trace,
+    what: int,
+    slot: int,
+    value: float,
+    copy: State,
+) -> int:
+    """One thing happens at pool.now; returns a status of `twin.pool`.
+
+    ADVANCE: timers and finishes up to the instant `value`, as far as the budget goes. ARRIVE: the job of
+    trace.arrivals[0]. DECIDE: ask the policy. FINISH: a job that holds units turns out to finish at `value`. LEAVE: a
+    job is over. LOSE: a job holds nothing any more, and waits. BELIEVE: it has
+    `value` seconds of work left. ADOPT: a job that another policy has left behind ranks under this one. COPY: what
+    is believed, into `copy`. PLAY: let everything happen that will.
+    """
+    pool = state.pool[0]
+    if what == ADVANCE:
+        return advance(state, rules, rank, allocate, trace, value, -1)
+    if what == ARRIVE:
+        return arrive(state, rules, rank, classify, allocate, trace, 0)
+    if what == DECIDE:
+        return decide(state, rules, rank, allocate, trace.keys)
+    if what == FINISH:
+        state.progress[slot].finish_at = value
+        find_next(state)
+    elif what == LEAVE:
+        finish(state, slot, pool.now)
+        find_next(state)
+    elif what == LOSE:
+        _lose(state, slot)
+    elif what == BELIEVE:
+        _believe(state, slot, value)
+    elif what == ADOPT:
+        return _adopt(state, rules, rank, classify, trace, slot)
+    elif what == COPY:
+        copy_into(state, copy, True)
+        for at in range(pool.free):
+            copy.free[at] = state.free[at]
+    elif what == PLAY:
+        return advance(state, rules, rank, allocate, trace, math.inf, -1)
+    return REACHED
+
+
+@lean_kernel
+def _lose(state: State, slot: int) -> None:
+    """The job loses its units, and nobody has decided so."""
+    pool, job = state.pool[0], state.jobs[slot]
+    pool.used -= job.units
+    regrant(state, slot, 0.0, pool.now)
+    for at in range(pool.holders):
+        if state.holders[at] == slot:
+            pool.holders -= 1
+            state.holders[at] = state.holders[pool.holders]
+            break
+    find_next(state)
+
+
+@lean_kernel
+def _believe(state: State, slot: int, left_s: float) -> None:
+    """Believe that so much work is left, from now on."""
+    job, progress, now = state.jobs[slot], state.progress[slot], state.pool[0].now
+    units = job.units
+    if units > 0.0:
+        regrant(state, slot, units, now)
+    job.size_s += left_s - progress.believed_left
+    job.remaining_s = left_s
+    progress.believed_left = left_s
+    if units > 0.0:
+        regrant(state, slot, units, now)
+    find_next(state)
+
+
+@lean_kernel
+def _adopt(state: State, rules: Rules, rank: Hook, classify: Hook, trace: Trace, slot: int) -> int:
+    view = view_of(state)
+    group = classify(view, slot)
+    if group < 0 or group >= len(state.groups):
+        state.pool[0].offender = slot
+        return REFUSED + BAD_GROUP
+    job = state.jobs[slot]
+    job.group = group
+    job.key = 0.0
+    if rules.ranked:
+        kept = state.holders[0]
+        state.holders[0] = slot  # for a moment: a list of one
+        rank(view, state.pool[0].now, state.holders[0:1], trace.keys)
+        state.holders[0] = kept
+        if math.isnan(trace.keys[0]):
+            state.pool[0].offender = slot
+            return REFUSED + BAD_KEY
+        job.key = trace.keys[0]
+    enter(state, slot)
+    return REACHED
+
+
+@cache
+def compiled_step() -> Any:
+    """`step`, compiled for hooks passed as function pointers."""
+    if INTERPRETED:
+        return step
+    from numba import float64, int64
+
+    state, *others = argument_types()
+    return compile_for(step, int64(state, *others, int64, int64, float64, state))
