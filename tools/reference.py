@@ -16,7 +16,7 @@ from typer.main import get_command
 
 from betimes.cli.app import app
 from betimes.cluster import toml
-from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, MOST_GRACE_S, MOST_NODES
+from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, MOST_GRACE_S, MOST_NODES, MOST_USD_PER_H
 from betimes.cluster.resources import MOST
 from betimes.core.moves import diagram
 from betimes.policies.hooks import Parameter as PolicyParameter
@@ -118,6 +118,12 @@ def clusters_page() -> str:
         ("`gpu`", f"from 0 to {MOST:g}", "0", "GPUs of each"),
         ("`cpu`", f"above 0, to {MOST:g}", "must be given", "cores of each"),
         ("`memory_gib`", f"above 0, to {MOST:g}", "must be given", "memory of each, GiB"),
+        (
+            "`usd_per_h`",
+            f"from 0 to {MOST_USD_PER_H:g}",
+            "no price",
+            "price of each, USD an hour; the live service's",
+        ),
     )
     return "\n\n".join(
         (

@@ -53,6 +53,12 @@ def test_toml(put: Put) -> None:
 def test_defaults_of_toml(put: Put) -> None:
     cluster = read_cluster(put('[[nodes]]\ntype = "a"\ncpu = 4\nmemory_gib = 0.5\n'))
     assert cluster == Cluster("racks", (NodeGroup("a", 1, 0, 4, 0.5),), 3600.0)
+    assert cluster.groups[0].usd_per_h is None
+
+
+def test_price_in_toml(put: Put) -> None:
+    cluster = read_cluster(put(TOML.replace("1024.5", "1024.5\nusd_per_h = 3")))
+    assert [group.usd_per_h for group in cluster.groups] == [3.0, None]
 
 
 def test_openb(put: Put) -> None:
@@ -101,6 +107,9 @@ BAD = [
     (NODES.replace("4", "9" * 40), "field cpu: .* found a number of 19 digits or more"),
     (NODES.replace("4", "2000000000"), "field cpu: expected a number from 0 to 1000000000, found 2000000000"),
     (NODES.replace("4", "1979-05-27"), r"field cpu: .* found datetime\.date"),
+    (NODES + "usd_per_h = -1", r"\[\[nodes\]\] table 1, field usd_per_h: expected a number from 0 .* found -1"),
+    (NODES + "usd_per_h = nan", "field usd_per_h: .* found nan"),
+    (NODES + "usd_per_h = '3'", "field usd_per_h: .* found '3'"),
     (NODES + "count = 0", "field count: expected a whole number of nodes from 1 to 1000000, found 0"),
     (NODES + "count = 1.5", "field count: .* found 1.5"),
     (NODES + "count = 2000000", "field count"),

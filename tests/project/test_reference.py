@@ -47,5 +47,5 @@ def test_the_example_of_a_cluster_file_is_one(tmp_path: Path) -> None:
     (tmp_path / "example.toml").write_text(example, encoding="utf-8")
     cluster = read_cluster(tmp_path / "example.toml")
     assert (cluster.name, len(cluster), cluster.grace_limit_s) == ("two racks", 4, 1200)
-    for field in ("name", "grace_limit_s", "type", "count", "gpu", "cpu", "memory_gib"):
+    for field in ("name", "grace_limit_s", "type", "count", "gpu", "cpu", "memory_gib", "usd_per_h"):
         assert f"| `{field}` |" in page

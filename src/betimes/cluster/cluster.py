@@ -17,13 +17,14 @@ Integers = NDArray[np.int64]
 MOST_NODES = 1_000_000
 MOST_CHARACTERS = 256
 MOST_GRACE_S = 1e9
+MOST_USD_PER_H = 1e9
 DEFAULT_GRACE_LIMIT_S = 3600.0
 POOL = "pool"
 
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """`count` equal nodes of one type: GPUs, cores and GiB of memory *each*.
+    """`count` equal nodes of one type: GPUs, cores and GiB of memory *each*; `usd_per_h` is one node's price, if any.
 
     Raises ClusterError, naming the field, for what no node can be.
     """
@@ -33,6 +34,7 @@ class NodeGroup:
     gpu: float
     cpu: float
     memory_gib: float
+    usd_per_h: float | None = None
 
     def __post_init__(self) -> None:
         _printable("type", self.type)
@@ -43,6 +45,8 @@ class NodeGroup:
             )
         for field in RESOURCES:
             _amount(field, getattr(self, field), MOST)
+        if self.usd_per_h is not None:
+            _amount("usd_per_h", self.usd_per_h, MOST_USD_PER_H)
         if not whole_capacity(self.amounts).any():
             raise ClusterError(
                 f"field cpu: expected a node with some GPU, cores or memory, found {_shown(self.cpu)} cores and "

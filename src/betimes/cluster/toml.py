@@ -11,6 +11,7 @@
     gpu = 8                     # 0 by default
     cpu = 128                   # cores
     memory_gib = 1024
+    usd_per_h = 32.77           # the price of one; none by default
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, Cluster, NodeGroup
 from betimes.errors import ClusterError
 
 _TOP = ("name", "grace_limit_s", "nodes")
-_NODES = ("type", "count", "gpu", "cpu", "memory_gib")
+_NODES = ("type", "count", "gpu", "cpu", "memory_gib", "usd_per_h")
 _NEEDED = ("type", "cpu", "memory_gib")
 
 
@@ -62,14 +63,20 @@ def _group(table: Any, where: str) -> NodeGroup:
             raise ClusterError(f"{where}, field {field}: missing; every group of nodes needs it")
     try:
         group = NodeGroup(
-            table["type"], table.get("count", 1), table.get("gpu", 0), table["cpu"], table["memory_gib"]
+            table["type"],
+            table.get("count", 1),
+            table.get("gpu", 0),
+            table["cpu"],
+            table["memory_gib"],
+            table.get("usd_per_h"),
         )
     except ClusterError as error:
         raise ClusterError(f"{where}, {error}") from None
     for field in ("cpu", "memory_gib"):
         if table[field] == 0:
             raise ClusterError(f"{where}, field {field}: expected a number above 0, found 0")
-    return NodeGroup(group.type, group.count, *(float(amount) for amount in group.amounts))
+    price = None if group.usd_per_h is None else float(group.usd_per_h)
+    return NodeGroup(group.type, group.count, *(float(amount) for amount in group.amounts), usd_per_h=price)
 
 
 def _known(table: dict[str, Any], names: tuple[str, ...], where: str) -> None:

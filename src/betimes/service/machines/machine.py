@@ -1,0 +1,46 @@
+"""A machine as the service knows it before anything runs there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import count, islice
+from typing import Literal
+
+from betimes.cluster.cluster import NodeGroup
+
+Kind = Literal["local", "virtual", "fake-cloud"]
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A node and what it has in all. `usd_per_h` is null where no price is known."""
+
+    name: str
+    kind: Kind
+    type: str
+    cpu: float  # cores
+    memory_gib: float
+    gpu: float
+    usd_per_h: float | None = None
+    cores: tuple[int, ...] = ()  # the numbers of the cores that its jobs may be pinned to; empty: unknown
+    gpu_ids: tuple[
+        str, ...
+    ] = ()  # what CUDA_VISIBLE_DEVICES calls each GPU; empty where there is none to show
+
+
+def machines_of(group: NodeGroup, kind: Kind, taken: Collection[str] = ()) -> list[Machine]:
+    """The nodes of a group, named `type-0`, `type-1`, ... without the names that are taken."""
+    free = (name for number in count() if (name := f"{group.type}-{number}") not in taken)
+    return [
+        Machine(
+            name,
+            kind,
+            group.type,
+            float(group.cpu),
+            float(group.memory_gib),
+            float(group.gpu),
+            group.usd_per_h,
+        )
+        for name in islice(free, group.count)
+    ]
