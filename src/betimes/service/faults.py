@@ -23,13 +23,17 @@ class Fault(NamedTuple):
 
 def faults(error: ValidationError, known: Sequence[str] = ()) -> list[Fault]:
     """Everything that the model found, in its order; `known` are the names to suggest for an unknown field."""
-    found = error.errors(include_url=False)
+    return told(error.errors(include_url=False), known or tuple(JobSpec.model_fields))
+
+
+def told(found: Sequence[ErrorDetails], known: Sequence[str], what: str = "job") -> list[Fault]:
+    """The same of what pydantic lists: of a job, or of another kind of request."""
     as_table = [e for e in found if e["loc"][:2] == ("curve", "Curve")]
     if as_table and all(e["type"] in ("model_type", "model_attributes_type") for e in as_table):
         found = [e for e in found if e not in as_table]  # a text was given
     elif as_table:
         found = [e for e in found if e["loc"][:2] != ("curve", "str")]
-    return [Fault(_field(e["loc"]), _text(e, known or tuple(JobSpec.model_fields))) for e in found]
+    return [Fault(_field(e["loc"]), _text(e, known, what)) for e in found]
 
 
 def _field(loc: Sequence[str | int]) -> str:
@@ -41,14 +45,14 @@ def _field(loc: Sequence[str | int]) -> str:
     return text
 
 
-def _text(error: ErrorDetails, known: Sequence[str]) -> str:
+def _text(error: ErrorDetails, known: Sequence[str], what: str) -> str:
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
     shown = _shown(given)
     match kind:
         case "extra_forbidden":
             return unknown_field(str(error["loc"][-1]), known)
         case "missing":
-            return "missing; every job needs it"
+            return f"missing; every {what} needs it"
         case "greater_than_equal" | "greater_than":
             limit = context.get("ge", context.get("gt"))
             return f"{shown} is too small; give {_number(limit)} or more{_but(kind, limit)}"

@@ -1,0 +1,7 @@
+"""The HTTP API, versioned under /api/v1."""
+
+from betimes.service.api.app import create_app
+from betimes.service.api.door import Door
+from betimes.service.api.limits import Limits
+
+__all__ = ["Door", "Limits", "create_app"]

@@ -1,0 +1,47 @@
+"""The application: routes, errors, and who is let in, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from fastapi import FastAPI
+
+from betimes import __version__
+from betimes.service.api import cluster, events, failures, health, jobs, logs
+from betimes.service.api.context import Context
+from betimes.service.api.document import PREFIX, about, install_document
+from betimes.service.api.door import Door
+from betimes.service.api.hosts import KnownHosts
+from betimes.service.api.limits import Limits
+from betimes.service.auth import Tokens
+
+
+def create_app(
+    controller: Door,
+    tokens: Tokens,
+    *,
+    hosts: Iterable[str] = (),
+    limits: Limits | None = None,
+    closing: asyncio.Event | None = None,
+) -> FastAPI:
+    """The HTTP API over a controller.
+
+    `hosts` are names and addresses under which it may be called besides loopback ones; setting `closing` ends the
+    streams (`serve` does so through `app.state.context.closing`).
+    """
+    app = FastAPI(
+        **about(__version__),
+        openapi_url=f"{PREFIX}/openapi.json",
+        docs_url=None,  # these pages load scripts from elsewhere
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.context = Context(controller, tokens, limits or Limits(), closing or asyncio.Event())
+    for router in (jobs.router, logs.router, cluster.router, events.router):
+        app.include_router(router, prefix=PREFIX)
+    app.include_router(health.router)
+    failures.install(app)
+    install_document(app)
+    app.add_middleware(KnownHosts, hosts=tuple(hosts))
+    return app

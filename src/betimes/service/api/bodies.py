@@ -1,0 +1,120 @@
+"""Reading what a request sends: bounded, checked, and in slices that leave the event loop its turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from pydantic_core import from_json, to_json
+
+from betimes.service.api.failures import Rejected, invalid, refusal, shown
+from betimes.service.api.limits import Limits
+from betimes.service.api.models import Fault
+from betimes.service.spec import JobSpec
+
+M = TypeVar("M", bound=BaseModel)
+SLICE = 200  # jobs between two turns of the event loop: a few milliseconds
+
+
+async def read_model(request: Request, model: type[M], limits: Limits, any_type: bool = False) -> M:
+    """The body as a model; `any_type` takes it whatever its Content-Type says. Raises Rejected: 400, 413, 415, 422."""
+    if not any_type:
+        _check_type(request)
+    body = await _read(request, limits.job_bytes)
+    try:
+        return model.model_validate_json(body, strict=True)
+    except ValidationError as error:
+        what = "job" if model is JobSpec else "request of this kind"
+        raise refusal(invalid(error, what, model.model_fields)) from None
+
+
+async def read_jobs(request: Request, limits: Limits) -> tuple[list[JobSpec], bool]:
+    """The jobs of the body, and whether it is a batch. Raises Rejected: 400, 413, 415, 422."""
+    _check_type(request)
+    body = await _read(request, limits.batch_bytes)
+    parsed = _parsed(body)
+    if isinstance(parsed, dict) and "jobs" in parsed:
+        return await _batch(parsed, len(body) > limits.job_bytes, limits), True
+    if len(body) > limits.job_bytes:
+        raise _too_large("a job", limits.job_bytes)
+    try:
+        return [JobSpec.model_validate_json(body, strict=True)], False
+    except ValidationError as error:
+        raise refusal(invalid(error, "job", JobSpec.model_fields)) from None
+
+
+async def _batch(parsed: dict[str, Any], weigh: bool, limits: Limits) -> list[JobSpec]:
+    jobs = parsed["jobs"]
+    strangers = [name for name in parsed if name != "jobs"]
+    if strangers:
+        raise Rejected(422, "refused", f"{strangers[0]}: there is no such field beside jobs", strangers[0])
+    if not isinstance(jobs, list):
+        raise Rejected(422, "refused", "jobs: must be a list of jobs", "jobs")
+    if not 1 <= len(jobs) <= limits.batch_jobs:
+        few_or_many = f"jobs: a batch holds 1 to {limits.batch_jobs} jobs, not {len(jobs)}"
+        raise Rejected(422, "refused", few_or_many, "jobs")
+    specs: list[JobSpec] = []
+    faults: list[Fault] = []
+    for number, job in enumerate(jobs):
+        # Back to JSON, whose rules are the stricter ones: "2" is no number there.
+        text = to_json(job)
+        if weigh and len(text) > limits.job_bytes:
+            raise _too_large(f"jobs[{number}]: a job", limits.job_bytes)
+        try:
+            specs.append(JobSpec.model_validate_json(text, strict=True))
+        except ValidationError as error:
+            faults += invalid(error, "job", JobSpec.model_fields, f"jobs[{number}]")
+        if number % SLICE == SLICE - 1:
+            await asyncio.sleep(0)
+    if faults:
+        raise refusal(faults)
+    return specs
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return from_json(body)
+    except ValueError as error:
+        raise Rejected(400, "bad-json", f"the body is not JSON: {error}") from None
+
+
+def _check_type(request: Request) -> None:
+    """A page of another site can send forms and plain text without asking, but no JSON."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+        message = f"send the body as Content-Type: application/json, not {shown(kind) or 'as nothing'}"
+        raise Rejected(415, "unsupported-media-type", message)
+
+
+async def _read(request: Request, most: int) -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in request.stream():
+        size += len(chunk)
+        # A little of what is too much is read to its end, so that the sender gets to see the answer.
+        if size > 2 * most:
+            raise _too_large("a body", most)
+        if size <= most:
+            chunks.append(chunk)
+        else:
+            chunks.clear()
+    if size > most:
+        raise _too_large("a body", most)
+    return b"".join(chunks)
+
+
+def _too_large(what: str, most: int) -> Rejected:
+    return Rejected(
+        413, "too-large", f"{what} has at most {most} bytes here; send less, or in several requests"
+    )
+
+
+def dump_list(name: str, items: Sequence[BaseModel]) -> bytes:
+    """`{"name": [...]}` of models."""
+    return b'{"%s":[%s]}' % (
+        name.encode(),
+        b",".join(each.__pydantic_serializer__.to_json(each) for each in items),
+    )

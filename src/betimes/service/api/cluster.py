@@ -1,0 +1,110 @@
+"""Nodes, and the policy in force."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from betimes.service.api import examples
+from betimes.service.api.bodies import dump_list, read_model
+from betimes.service.api.context import Here, User
+from betimes.service.api.document import NodeName, body, failing
+from betimes.service.api.jobs import json
+from betimes.service.api.models import NodeList, PolicyChoice
+from betimes.service.views import NodeSpec, NodeView, PolicyView
+
+router = APIRouter(tags=["cluster"])
+
+_NODE = NodeSpec(type="big", count=4, cpu=64, memory_gib=512, gpu=8).model_dump(
+    mode="json", exclude_defaults=True
+)
+
+
+@router.get(
+    "/nodes",
+    summary="List nodes",
+    operation_id="list_nodes",
+    response_model=NodeList,
+    responses={200: examples.shown(examples.NODE_LIST, "Every node."), **failing(401, 403, 503)},
+)
+async def list_nodes(here: Here, _: User) -> Response:
+    """Every node, with what is free on it."""
+    return json(dump_list("nodes", await here.door.nodes()))
+
+
+@router.post(
+    "/nodes",
+    summary="Add nodes",
+    operation_id="add_nodes",
+    status_code=201,
+    response_model=NodeList,
+    responses={
+        201: examples.shown(examples.NODE_LIST, "The new nodes."),
+        **failing(400, 401, 403, 409, 413, 415, 422, 503),
+    },
+    openapi_extra=body(NodeSpec, examples={"four": _NODE}),
+)
+async def add_nodes(request: Request, here: Here, user: User) -> Response:
+    """Add nodes of one type."""
+    spec = await read_model(request, NodeSpec, here.limits)
+    return json(dump_list("nodes", await here.door.add_nodes(spec, user.user)), 201)
+
+
+@router.post(
+    "/nodes/{name}/drain",
+    summary="Drain a node",
+    operation_id="drain_node",
+    response_model=NodeView,
+    responses={
+        200: examples.shown(examples.NODE, "The node as it is now."),
+        **failing(401, 403, 404, 409, 422, 503),
+    },
+)
+async def drain_node(name: NodeName, here: Here, user: User) -> Response:
+    """Start nothing more on a node; what runs there goes on."""
+    return json((await here.door.drain(name, user.user)).model_dump_json())
+
+
+@router.post(
+    "/nodes/{name}/undrain",
+    summary="Use a node again",
+    operation_id="undrain_node",
+    response_model=NodeView,
+    responses={
+        200: examples.shown(examples.NODE, "The node as it is now."),
+        **failing(401, 403, 404, 409, 422, 503),
+    },
+)
+async def undrain_node(name: NodeName, here: Here, user: User) -> Response:
+    """Take back a drain."""
+    return json((await here.door.undrain(name, user.user)).model_dump_json())
+
+
+@router.get(
+    "/policy",
+    summary="The policy in force",
+    operation_id="get_policy",
+    response_model=PolicyView,
+    responses={200: examples.shown(examples.POLICY, "The policy."), **failing(401, 403, 503)},
+)
+async def get_policy(here: Here, _: User) -> Response:
+    """By what the service decides."""
+    return json((await here.door.policy()).model_dump_json())
+
+
+@router.put(
+    "/policy",
+    summary="Decide by another policy",
+    operation_id="set_policy",
+    response_model=PolicyView,
+    responses={
+        200: examples.shown(examples.POLICY, "The new policy."),
+        **failing(400, 401, 403, 409, 413, 415, 422, 503),
+    },
+    openapi_extra=body(
+        PolicyChoice, examples={"srsf": {"policy": "srsf"}, "wfq": {"policy": "wfq:T=2.46,W=2.25"}}
+    ),
+)
+async def set_policy(request: Request, here: Here, user: User) -> Response:
+    """Change the policy while jobs run; estimates are made anew."""
+    choice = await read_model(request, PolicyChoice, here.limits)
+    return json((await here.door.set_policy(choice.policy, user.user)).model_dump_json())

@@ -1,0 +1,108 @@
+"""The OpenAPI document: what the routes share, and what FastAPI cannot see by itself."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import FastAPI, Path
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from betimes.service.api.limits import MOST_JOB_NUMBER
+from betimes.service.api.models import ErrorBody, JobBatch, JobNumbers, PolicyChoice, ProgressReport
+from betimes.service.spec import JobSpec
+from betimes.service.views import EventView, NodeSpec
+
+PREFIX = "/api/v1"
+JobId = Annotated[int, Path(ge=1, le=MOST_JOB_NUMBER, description="a job's number")]
+NodeName = Annotated[str, Path(min_length=1, max_length=200, description="a node's name")]
+
+_DESCRIPTION = """\
+Submit jobs, read what was promised for them, follow what becomes of them, and run the cluster.
+
+Every answer that is not a success has one form: `{"error": {"code", "message", "field", "details"}}`; `message` names
+the object, its state and the next step, `field` what is at fault in the request.
+Instants are seconds since 1970 (`_at`), durations seconds (`_s`).
+"""
+_TAGS = [
+    {"name": "jobs", "description": "Submit, list, steer."},
+    {"name": "cluster", "description": "Nodes, and the policy that decides."},
+    {"name": "events", "description": "The log of everything that happened and was decided."},
+    {"name": "health", "description": "For whatever watches over the service; no token is needed."},
+]
+_MEANING = {
+    400: ("The body is not JSON.", "bad-json", "the body is not JSON: EOF while parsing a value", None),
+    401: ("There is no token, or nobody has it.", "not-allowed", "a token is needed", None),
+    403: ("The token, the Host or the Origin does not allow it.", "not-allowed", "this is a run's token", None),
+    404: ("There is no such thing.", "unknown", "there is no job 41", None),
+    409: ("It does not go with the state of things.", "conflict", "job 41 is finished", None),
+    413: ("The body is too large.", "too-large", "a job has at most 1048576 bytes here", None),
+    415: ("The body is not sent as JSON.", "unsupported-media-type", "send it as application/json", None),
+    422: ("The request cannot be carried out.", "refused", "cpu: 96 cores; the largest node has 64", "cpu"),
+    503: ("Not now: starting, stopping, or the store cannot be written.", "unavailable", "the disk is full", None),
+}  # fmt: skip
+
+
+def failing(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The error responses of a route."""
+    return {status: _failure(status) for status in statuses}
+
+
+def body(model: type[Any], *others: type[Any], examples: dict[str, Any]) -> dict[str, Any]:
+    """The request body of a route that reads it by itself, for `openapi_extra`."""
+    references = [{"$ref": f"#/components/schemas/{each.__name__}"} for each in (model, *others)]
+    schema = {"anyOf": references} if others else references[0]
+    shown = {name: {"value": example} for name, example in examples.items()}
+    return {
+        "requestBody": {
+            "required": True,
+            "content": {"application/json": {"schema": schema, "examples": shown}},
+        }
+    }
+
+
+def install_document(app: FastAPI) -> None:
+    """Make the application serve the whole document."""
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            app.openapi_schema = _document(app)
+        return app.openapi_schema
+
+    app.openapi = document
+
+
+def about(version: str) -> dict[str, Any]:
+    """Title, description and tags, for the application."""
+    return {"title": "Betimes", "version": version, "description": _DESCRIPTION, "openapi_tags": _TAGS}
+
+
+def _failure(status: int) -> dict[str, Any]:
+    description, code, message, field = _MEANING[status]
+    example = {"error": {"code": code, "message": message, "field": field, "details": []}}
+    return {
+        "model": ErrorBody,
+        "description": description,
+        "content": {"application/json": {"example": example}},
+    }
+
+
+def _document(app: FastAPI) -> dict[str, Any]:
+    found = get_openapi(
+        title=app.title,
+        version=app.version,
+        openapi_version=app.openapi_version,
+        description=app.description,
+        routes=app.routes,
+        tags=app.openapi_tags,
+        separate_input_output_schemas=False,
+    )
+    # Bodies are read in slices and answers are serialised once, past FastAPI's own machinery: name their models.
+    asked = (JobSpec, JobBatch, JobNumbers, PolicyChoice, ProgressReport, NodeSpec, EventView)
+    _, schemas = models_json_schema(
+        [(model, "validation") for model in asked], ref_template="#/components/schemas/{model}"
+    )
+    known = found.setdefault("components", {}).setdefault("schemas", {})
+    for name, schema in schemas["$defs"].items():
+        known.setdefault(name, schema)
+    return found

@@ -1,0 +1,68 @@
+"""Examples of bodies and answers, made of the models themselves, so that they cannot go out of date."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from betimes.service.api.models import JobList, NodeList, SubmittedBatch
+from betimes.service.spec import JobSpec
+from betimes.service.views import (
+    Estimate,
+    EventView,
+    Health,
+    JobStory,
+    JobView,
+    NodeView,
+    Page,
+    PlaceView,
+    PolicyView,
+    Quote,
+    Reason,
+    RunView,
+    Status,
+    Submitted,
+)
+
+_NOON = 1_767_268_800.0  # 2026-01-01 12:00 UTC
+
+SPEC = JobSpec(command=["python", "train.py"], gpu=1, min_units=1, max_units=4, estimate_s=7200)
+REASON = Reason(
+    code="units",
+    text="waits for 2 more GPUs; job 41 frees them about 14:05",
+    evidence={"short": 2, "job": 41},
+)
+QUOTE = Quote(
+    quote_id=7, job_id=42, made_at=_NOON, policy="srsf", start_at=_NOON + 300, finish_at=_NOON + 7500, run_s=7200,
+    basis="estimate", reason=REASON,
+)  # fmt: skip
+SUBMITTED = Submitted(job_id=42, job_ids=[42], quote=QUOTE)
+JOB = JobView(
+    job_id=42, name="train.py", user="ada", status=Status.QUEUED, qos="best-effort", units=0, min_units=1, max_units=4,
+    submitted_at=_NOON, reason=REASON, promised_finish_at=_NOON + 7500,
+    estimate=Estimate(as_of_at=_NOON, start_at=_NOON + 300, finish_at=_NOON + 7500, basis="estimate"),
+)  # fmt: skip
+EVENT = EventView(event_id=107, at=_NOON, kind="submitted", cause="user:ada", job_id=42)
+RUN = RunView(number=1, units=2, places=[PlaceView(node="here", units=2)], started_at=_NOON + 300)
+STORY = JobStory(job=JOB, spec=SPEC, runs=[RUN], quotes=[QUOTE], events=[EVENT])
+NODE = NodeView(
+    name="here", kind="local", status="up", cpu=16, memory_gib=64, gpu=2, free_cpu=12, free_memory_gib=48, free_gpu=0,
+    last_seen_at=_NOON, jobs=[40, 41],
+)  # fmt: skip
+POLICY = PolicyView(policy="srsf", engine="pool", since_at=_NOON)
+HEALTH = Health(
+    ready=True, version="0.1.0", uptime_s=3600, recovery_s=0.4, replayed_events=1200, jobs_active=12
+)
+JOBS = Page[JobView](items=[JOB], following=None)
+EVENTS = Page[EventView](items=[EVENT], following=107)
+BATCH = SubmittedBatch(jobs=[SUBMITTED])
+JOB_LIST = JobList(jobs=[JOB])
+NODE_LIST = NodeList(nodes=[NODE])
+SPEC_BODY = SPEC.model_dump(mode="json", exclude_defaults=True)
+
+
+def shown(example: BaseModel, description: str) -> dict[str, Any]:
+    """A successful response with its example, for `responses`."""
+    content = {"application/json": {"example": example.model_dump(mode="json")}}
+    return {"description": description, "content": content}

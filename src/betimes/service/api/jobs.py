@@ -1,0 +1,209 @@
+"""Submitting, quoting, listing and steering jobs, and their reports of progress."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request, Response
+
+from betimes.service.api import examples
+from betimes.service.api.bodies import dump_list, read_jobs, read_model
+from betimes.service.api.context import Here, RunToken, User
+from betimes.service.api.document import JobId, body, failing
+from betimes.service.api.failures import Nobody, Rejected
+from betimes.service.api.limits import MOST_KEY_CHARACTERS, MOST_WAIT_S
+from betimes.service.api.models import JobBatch, JobList, JobNumbers, JobQuery, ProgressReport, SubmittedBatch
+from betimes.service.api.waiting import wait_until_over
+from betimes.service.auth import attempt_of
+from betimes.service.spec import JobSpec
+from betimes.service.views import JobStory, JobView, Page, Quote, Submitted
+
+router = APIRouter(tags=["jobs"])
+
+_KEY = re.compile(rf"[\x21-\x7e]{{1,{MOST_KEY_CHARACTERS}}}")
+_NUMBERS = {"several": {"jobs": [41, 42]}}
+_Key = Annotated[
+    str | None,
+    Header(
+        alias="Idempotency-Key",
+        description="Sent again with the same body, it is answered as the first time and nothing is submitted twice; "
+        f"1 to {MOST_KEY_CHARACTERS} printable characters.",
+    ),
+]
+Act = Callable[[Sequence[int], str], Awaitable[list[JobView]]]
+
+
+def json(content: bytes | str, status: int = 200) -> Response:
+    """A response of JSON that is written already."""
+    return Response(content, status, media_type="application/json")
+
+
+@router.post(
+    "/jobs",
+    summary="Submit a job, or several",
+    operation_id="submit",
+    status_code=201,
+    response_model=Submitted | SubmittedBatch,
+    responses={
+        201: examples.shown(
+            examples.SUBMITTED, "Accepted and stored; a batch is answered by a list in its order."
+        ),
+        **failing(400, 401, 403, 409, 413, 415, 422, 503),
+    },
+    openapi_extra=body(
+        JobSpec,
+        JobBatch,
+        examples={"job": examples.SPEC_BODY, "batch": {"jobs": [examples.SPEC_BODY, examples.SPEC_BODY]}},
+    ),
+)
+async def submit(request: Request, here: Here, user: User, key: _Key = None) -> Response:
+    """Take a job, or all of a batch or none. The answer is the promise; the jobs are safe once it is given."""
+    if key is not None and not _KEY.fullmatch(key):
+        message = f"Idempotency-Key: 1 to {MOST_KEY_CHARACTERS} printable ASCII characters without spaces"
+        raise Rejected(422, "refused", message, "Idempotency-Key")
+    specs, batch = await read_jobs(request, here.limits)
+    taken = await here.door.submit(specs, user.user, key)
+    if batch:
+        return json(dump_list("jobs", taken), 201)
+    return json(taken[0].model_dump_json(), 201)
+
+
+@router.post(
+    "/quote",
+    summary="Ask what a job would be promised",
+    operation_id="quote",
+    response_model=Quote,
+    responses={
+        200: examples.shown(examples.QUOTE, "The promise; nothing is submitted."),
+        **failing(400, 401, 403, 413, 415, 422, 503),
+    },
+    openapi_extra=body(JobSpec, examples={"job": examples.SPEC_BODY}),
+)
+async def quote(request: Request, here: Here, user: User) -> Response:
+    """Play the present state forward with the job in it, without submitting it."""
+    spec = await read_model(request, JobSpec, here.limits)
+    return json((await here.door.quote(spec, user.user)).model_dump_json())
+
+
+@router.get(
+    "/jobs",
+    summary="List jobs",
+    operation_id="list_jobs",
+    response_model=Page[JobView],
+    responses={
+        200: examples.shown(examples.JOBS, "Newest first; `following` is the next page's `after`."),
+        **failing(401, 403, 422, 503),
+    },
+)
+async def list_jobs(here: Here, _: User, asked: Annotated[JobQuery, Query()]) -> Response:
+    """Jobs of any status, newest first, filtered and in pages."""
+    return json((await here.door.jobs(asked.which())).model_dump_json())
+
+
+@router.get(
+    "/jobs/{job_id:int}",
+    summary="A job's story",
+    operation_id="get_job",
+    response_model=JobStory,
+    responses={
+        200: examples.shown(examples.STORY, "What was asked for, promised, run, and what happened."),
+        **failing(401, 403, 404, 422, 503),
+    },
+)
+async def get_job(job_id: JobId, here: Here, _: User) -> Response:
+    """Everything about a job."""
+    return json((await here.door.job(job_id)).model_dump_json())
+
+
+@router.get(
+    "/jobs/{job_id:int}/wait",
+    summary="Wait until a job is over",
+    operation_id="wait_for_job",
+    response_model=JobView,
+    responses={
+        200: examples.shown(examples.JOB, "The job, over or not: look at its status."),
+        **failing(401, 403, 404, 422, 503),
+    },
+)
+async def wait_for_job(
+    job_id: JobId,
+    here: Here,
+    _: User,
+    timeout_s: Annotated[float, Query(ge=0, le=MOST_WAIT_S, allow_inf_nan=False)] = 30.0,
+) -> Response:
+    """The job once it is over, or as it is when the time is up: then ask again."""
+    return json((await wait_until_over(here, job_id, timeout_s)).model_dump_json())
+
+
+async def _act(act: Act, request: Request, here: Here, user: User) -> Response:
+    numbers = (await read_model(request, JobNumbers, here.limits)).jobs
+    return json(dump_list("jobs", await act(list(dict.fromkeys(numbers)), user.user)))
+
+
+def _steering(verb: str, summary: str, description: str) -> None:
+    """The two routes of something that is done to jobs: one, and several at once."""
+
+    async def one(job_id: JobId, here: Here, user: User) -> Response:
+        act: Act = getattr(here.door, verb)
+        return json((await act([job_id], user.user))[0].model_dump_json())
+
+    async def several(request: Request, here: Here, user: User) -> Response:
+        return await _act(getattr(here.door, verb), request, here, user)
+
+    router.post(
+        f"/jobs/{{job_id:int}}/{verb}",
+        summary=f"{summary} a job",
+        description=description,
+        operation_id=f"{verb}_job",
+        response_model=JobView,
+        responses={
+            200: examples.shown(examples.JOB, "The job as it is now."),
+            **failing(401, 403, 404, 409, 422, 503),
+        },
+    )(one)
+    router.post(
+        f"/jobs/{verb}",
+        summary=f"{summary} several jobs",
+        description=f"{description} All of them, or none.",
+        operation_id=f"{verb}_jobs",
+        response_model=JobList,
+        responses={
+            200: examples.shown(examples.JOB_LIST, "The jobs as they are now."),
+            **failing(400, 401, 403, 404, 409, 413, 415, 422, 503),
+        },
+        openapi_extra=body(JobNumbers, examples=_NUMBERS),
+    )(several)
+
+
+_steering("cancel", "Cancel", "A queued job never starts; a running one is stopped within its grace period.")
+_steering("hold", "Hold", "Keep a job that has not started from starting.")
+_steering("release", "Release", "Let a held job start when its turn comes.")
+
+
+@router.post(
+    "/jobs/{job_id:int}/progress",
+    summary="Report a run's progress",
+    operation_id="report_progress",
+    status_code=204,
+    response_class=Response,
+    responses={
+        204: {"description": "Noted; later predictions rest on it."},
+        **failing(400, 401, 403, 404, 409, 413, 422, 503),
+    },
+    openapi_extra=body(ProgressReport, examples={"a third": {"done": 100, "total": 300}}),
+)
+async def report_progress(job_id: JobId, request: Request, here: Here, token: RunToken) -> Response:
+    """Called by the job itself, with the token that it finds in BETIMES_RUN_TOKEN. Any Content-Type will do."""
+    named = attempt_of(token)
+    if named is None or not here.door.check_run_token(job_id, named, token):
+        if here.tokens.caller(token) is None and named is None:
+            raise Nobody("this is no run's token; a job finds its own in BETIMES_RUN_TOKEN")
+        raise Rejected(403, "not-allowed", f"the token is not that of a run of job {job_id}")
+    report = await read_model(request, ProgressReport, here.limits, any_type=True)
+    if report.attempt not in (None, named):
+        message = f"attempt: the token is that of attempt {named}, not of {report.attempt}"
+        raise Rejected(403, "not-allowed", message, "attempt")
+    await here.door.progress(job_id, named, report.done, report.total)
+    return Response(status_code=204)

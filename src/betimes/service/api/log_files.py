@@ -1,0 +1,147 @@
+"""Reading a log that is written, rotated and removed meanwhile: `log` is the newest file, `log.1` the one before."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+BLOCK = 65_536  # bytes
+
+
+class LogCursor:
+    """A place in a rotated log that only moves forward. It blocks on the disk: not for the event loop's thread."""
+
+    def __init__(self, path: Path, tail: int | None = None) -> None:
+        """Start at the oldest line, or `tail` lines before the end."""
+        self._path = path
+        self._file: BinaryIO | None = None
+        self._rotated = False
+        if tail is not None:
+            self._seek_back(tail)
+
+    def read(self) -> bytes:
+        """Up to 64 KiB of what comes next; empty: that is all for now."""
+        while True:
+            if self._file is None and not self._open_oldest():
+                return b""
+            assert self._file is not None
+            chunk = self._file.read(BLOCK)
+            if chunk:
+                return chunk
+            if self._rotated:  # and read to its end since then: nobody writes to it any more
+                self._go_on()
+            elif self._was_rotated():
+                self._rotated = True
+            else:
+                if os.fstat(self._file.fileno()).st_size < self._file.tell():
+                    self._file.seek(0)  # it was emptied by its writer
+                    continue
+                return b""
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def _open_oldest(self) -> bool:
+        for path in self._files():
+            self._file = _open(path)
+            if self._file is not None:
+                return True
+        return False
+
+    def _was_rotated(self) -> bool:
+        assert self._file is not None
+        try:
+            newest = self._path.lstat()
+        except FileNotFoundError:
+            return False  # between two files
+        return not os.path.samestat(newest, os.fstat(self._file.fileno()))
+
+    def _go_on(self) -> None:
+        """To the file that was begun after this one; to the oldest that is left if this one is gone."""
+        assert self._file is not None
+        here = os.fstat(self._file.fileno())
+        opened = [file for file in map(_open, self._files()) if file is not None]
+        at = next(
+            (i for i, file in enumerate(opened) if os.path.samestat(here, os.fstat(file.fileno()))),
+            -1,
+        )
+        following = opened[at + 1] if at + 1 < len(opened) else None
+        for file in opened:
+            if file is not following:
+                file.close()
+        if following is not None:
+            self._file.close()
+            self._file = following
+        self._rotated = False
+
+    def _files(self) -> list[Path]:
+        """All files of the log, oldest first."""
+        numbered: list[tuple[int, Path]] = []
+        name = re.compile(re.escape(self._path.name) + r"\.([0-9]{1,9})")
+        try:
+            with os.scandir(self._path.parent) as entries:
+                for entry in entries:
+                    found = name.fullmatch(entry.name)
+                    if found:
+                        numbered.append((int(found[1]), Path(entry.path)))
+        except FileNotFoundError:
+            return []
+        return [path for _, path in sorted(numbered, reverse=True)] + [self._path]
+
+    def _seek_back(self, lines: int) -> None:
+        breaks = lines  # line breaks still to be passed on the way back
+        last = True
+        for path in reversed(self._files()):
+            file = _open(path)
+            if file is None:
+                continue
+            at = file.seek(0, os.SEEK_END)
+            if last and at:
+                file.seek(at - 1)
+                breaks += file.read(1) == b"\n"  # that which ends the last line
+                last = False
+            at, breaks = _back(file, at, breaks)
+            if self._file is not None:
+                self._file.close()
+            self._file = file
+            file.seek(at)
+            if lines == 0 or not breaks:
+                if lines == 0:
+                    file.seek(0, os.SEEK_END)
+                return
+
+
+def _back(file: BinaryIO, at: int, breaks: int) -> tuple[int, int]:
+    """The place after so many line breaks from `at` backwards, and how many were not found."""
+    while at and breaks:
+        start = max(0, at - BLOCK)
+        file.seek(start)
+        block = file.read(at - start)
+        found = block.count(b"\n")
+        if found < breaks:
+            breaks -= found
+            at = start
+            continue
+        cut = len(block)
+        for _ in range(breaks):
+            cut = block.rindex(b"\n", 0, cut)
+        return start + cut + 1, 0
+    return at, breaks
+
+
+def _open(path: Path) -> BinaryIO | None:
+    """A log's file; None where there is none, or something else: a job may do what it likes in its folder."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        return None
+    return os.fdopen(handle, "rb", buffering=0)

@@ -1,0 +1,115 @@
+"""GET /jobs/{job_id}/log: what a run has written, and what it goes on to write."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from betimes.errors import Unknown
+from betimes.service.api.context import Context, Here, User
+from betimes.service.api.document import JobId, failing
+from betimes.service.api.limits import MOST_TAIL
+from betimes.service.api.log_files import LogCursor
+from betimes.service.api.streams import Stream
+from betimes.service.views import JobFilter, Status
+
+router = APIRouter(tags=["jobs"])
+
+
+@router.get(
+    "/jobs/{job_id:int}/log",
+    summary="A run's output",
+    operation_id="get_log",
+    response_class=Stream,
+    responses={
+        200: {
+            "description": "Its output and errors, oldest first, as written.",
+            "content": {"text/plain": {"schema": {"type": "string"}, "example": "epoch 1 of 20\n"}},
+        },
+        **failing(401, 403, 404, 422, 503),
+    },
+)
+async def get_log(
+    job_id: JobId,
+    here: Here,
+    _: User,
+    attempt: Annotated[
+        int | None, Query(ge=1, le=2**31 - 1, description="of a run; the latest by default")
+    ] = None,
+    follow: Annotated[bool, Query(description="go on until the run is over")] = False,
+    tail: Annotated[
+        int | None, Query(ge=0, le=MOST_TAIL, description="only so many lines of what is there")
+    ] = None,
+) -> Stream:
+    """The output of a job's run. A job that has not run yet has none; `follow` waits for its first run."""
+    story = await here.door.job(job_id)
+    latest = story.job.attempt
+    run = attempt if attempt is not None else latest
+    waits = run == 0 and follow and not story.job.status.is_over
+    if run == 0 and not waits:
+        raise Unknown(f"job {job_id} has not run: it is {story.job.status.value}, and there is no output")
+    path = None if waits else await here.door.log_file(job_id, run)
+    text = _output(here, job_id, run or 1, path, follow, tail)
+    return Stream(text, media_type="text/plain; charset=utf-8", headers={"X-Content-Type-Options": "nosniff"})
+
+
+async def _output(
+    here: Context, job_id: int, attempt: int, path: Path | None, follow: bool, tail: int | None
+) -> AsyncGenerator[bytes, None]:
+    if path is None:
+        while not await _has_run(here, job_id):
+            if await _closing(here, here.limits.over_s):
+                return
+        try:
+            path = await here.door.log_file(job_id, attempt)
+        except Unknown:  # it was cancelled before it ran
+            return
+    cursor = await asyncio.to_thread(LogCursor, path, tail)
+    try:
+        over = not follow
+        idle_s = here.limits.over_s  # since it was last known that the run goes on
+        while True:
+            chunk = await asyncio.to_thread(cursor.read)
+            if chunk:
+                yield chunk
+            elif over:
+                return
+            elif idle_s >= here.limits.over_s:
+                over, idle_s = await _is_over(here, job_id, attempt), 0.0
+            elif await _closing(here, here.limits.follow_s):
+                return
+            else:
+                idle_s += here.limits.follow_s
+    finally:
+        cursor.close()
+
+
+async def _has_run(here: Context, job_id: int) -> bool:
+    status, attempt = await _state(here, job_id)
+    return attempt > 0 or status.is_over
+
+
+async def _is_over(here: Context, job_id: int, attempt: int) -> bool:
+    status, latest = await _state(here, job_id)
+    return latest != attempt or status not in (Status.RUNNING, Status.STOPPING)
+
+
+async def _state(here: Context, job_id: int) -> tuple[Status, int]:
+    """Status and latest attempt, from one row of the list: the story is long, and this is asked every second."""
+    page = await here.door.jobs(JobFilter(after=job_id + 1, limit=1))
+    if not page.items or page.items[0].job_id != job_id:
+        return Status.FINISHED, 0  # it has been retired meanwhile
+    return page.items[0].status, page.items[0].attempt
+
+
+async def _closing(here: Context, timeout_s: float) -> bool:
+    """Wait a while; True: the service is stopping."""
+    try:
+        await asyncio.wait_for(here.closing.wait(), timeout_s)
+    except TimeoutError:
+        return False
+    return True

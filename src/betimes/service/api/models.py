@@ -1,0 +1,135 @@
+"""Bodies and errors of the API that are neither a job's specification nor a view."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from betimes.service.api.limits import MOST_EVENT_NUMBER, MOST_JOB_NUMBER, MOST_PAGE
+from betimes.service.spec import JobSpec
+from betimes.service.views import JobFilter, JobView, NodeView, Status, Submitted, View
+
+JobNumber = Annotated[int, Field(ge=1, le=MOST_JOB_NUMBER)]
+EventNumber = Annotated[int, Field(ge=0, le=MOST_EVENT_NUMBER)]
+Word = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class Asked(BaseModel):
+    """A model of a request."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class JobBatch(Asked):
+    """Jobs to submit: all are taken, or none."""
+
+    jobs: list[JobSpec] = Field(min_length=1)
+
+
+class JobNumbers(Asked):
+    """Jobs that something is to be done to: to all, or to none."""
+
+    jobs: list[JobNumber] = Field(min_length=1, max_length=10_000)
+
+
+class ProgressReport(Asked):
+    """How far a run has come, in a unit of its own."""
+
+    done: float = Field(ge=0, allow_inf_nan=False)
+    total: float = Field(gt=0, allow_inf_nan=False)
+    attempt: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = (
+        None  # BETIMES_ATTEMPT; the token's by default
+    )
+
+
+class PolicyChoice(Asked):
+    """The policy to decide by, as in `wfq:T=2.46,W=2.25`."""
+
+    policy: str = Field(min_length=1, max_length=65_536)
+
+
+class JobQuery(Asked):
+    """Which jobs to list: all conditions hold at once."""
+
+    status: list[Status] = []
+    user: Word | None = None
+    name: Word | None = None
+    array_id: JobNumber | None = None
+    label: list[Annotated[str, Field(min_length=2, max_length=65_536)]] = Field(
+        default=[], max_length=100, description="NAME=VALUE"
+    )
+    after: JobNumber | None = Field(default=None, description="jobs before this one: a page's `following`")
+    limit: Annotated[int, Field(ge=1, le=MOST_PAGE)] = 100
+
+    @field_validator("label")
+    @classmethod
+    def _pairs(cls, label: list[str]) -> list[str]:
+        for one in label:
+            if not one.partition("=")[0] or "=" not in one:
+                raise ValueError(f"{one!r}: write a label as NAME=VALUE")
+        return label
+
+    def which(self) -> JobFilter:
+        """The same, as the controller takes it."""
+        pairs = (one.partition("=") for one in self.label)
+        told = self.model_dump(exclude={"label"})
+        return JobFilter(**told, label={name: value for name, _, value in pairs})
+
+
+class EventQuery(Asked):
+    """Which events: those past `after`."""
+
+    after: EventNumber = Field(default=0, description="events past this one")
+    limit: Annotated[int, Field(ge=1, le=MOST_PAGE)] = Field(
+        default=100, description="of a page; streams have no end"
+    )
+    job: JobNumber | None = None
+    kind: Annotated[list[Word], Field(max_length=100)] = []
+
+
+class SubmittedBatch(View):
+    """What became of a batch, in its order."""
+
+    jobs: list[Submitted]
+
+
+class JobList(View):
+    """Jobs, in the order in which they were asked for."""
+
+    jobs: list[JobView]
+
+
+class NodeList(View):
+    """Nodes."""
+
+    nodes: list[NodeView]
+
+
+class Alive(View):
+    """The process answers."""
+
+    status: Literal["alive"] = "alive"
+
+
+class Fault(View):
+    """One thing that is wrong with a request."""
+
+    field: str | None
+    message: str
+
+
+class Failure(View):
+    """What went wrong."""
+
+    code: str  # refused, bad-json, too-large, unknown, conflict, not-allowed, unavailable, ... : for programs
+    message: str  # names the object, its state and the next step
+    field: str | None = None  # of the request, where one is at fault: jobs[3].cpu
+    details: Sequence[Fault] = ()  # all that is wrong, where it is more than one thing
+
+
+class ErrorBody(View):
+    """The body of every answer that is not a success."""
+
+    error: Failure

@@ -1,0 +1,117 @@
+"""The event log as server-sent events: pulled one by one, so that a slow reader holds up only itself."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any
+
+from fastapi.sse import EventSourceResponse, format_sse_event
+from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from betimes.errors import BetimesError
+from betimes.service.views import EventView
+
+RETRY_MS = 1000  # how long a browser waits before it connects again
+_log = logging.getLogger("betimes.api")
+
+
+class Stream(StreamingResponse):
+    """A streamed response that closes its source when it ends, however it ends."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            source = self.body_iterator
+            if isinstance(source, AsyncGenerator):
+                await source.aclose()
+
+
+class EventStream(Stream, EventSourceResponse):
+    """Server-sent events."""
+
+    def __init__(self, content: AsyncGenerator[bytes, None], status_code: int = 200) -> None:
+        # Proxies (nginx by the second header) would keep events back.
+        super().__init__(
+            content, status_code, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        )
+
+
+async def sse(
+    events: AsyncIterator[EventView],
+    after: int,
+    wanted: Callable[[EventView], bool],
+    closing: asyncio.Event,
+    keep_alive_s: float,
+) -> AsyncGenerator[bytes, None]:
+    """The wire form of events past `after`; ends when `closing` is set, or with the events.
+
+    Silence, also that of a filter, is broken by a comment and the id reached, so that a reader who comes back starts
+    from there.
+    """
+    reached, told = after, after
+    yield format_sse_event(comment="events", retry=RETRY_MS)
+    async with contextlib.aclosing(until(events, closing, keep_alive_s)) as pulled:
+        async for event in pulled:
+            if event is None:
+                yield format_sse_event(comment="alive", id=str(reached) if reached > told else None)
+                told = reached
+                continue
+            reached = event.event_id
+            if wanted(event):
+                told = reached
+                yield format_sse_event(data_str=event.model_dump_json(), id=str(reached))
+
+
+async def until(
+    events: AsyncIterator[EventView], closing: asyncio.Event, keep_alive_s: float
+) -> AsyncGenerator[EventView | None, None]:
+    """The events, None every `keep_alive_s` seconds without one that is wanted; ends when `closing` is set."""
+    loop = asyncio.get_running_loop()
+    closed = asyncio.ensure_future(closing.wait())
+    pull: asyncio.Future[EventView] | None = None
+    due = loop.time() + keep_alive_s
+    try:
+        while not closed.done():
+            if pull is None:
+                pull = asyncio.ensure_future(_next(events))
+            # The pull outlives the time-out: cancelling it would end the source.
+            await asyncio.wait(
+                (pull, closed), timeout=max(0.0, due - loop.time()), return_when="FIRST_COMPLETED"
+            )
+            if closed.done():
+                return
+            if pull.done():
+                done, pull = pull, None
+                try:
+                    event = done.result()
+                except StopAsyncIteration:
+                    return
+                except BetimesError as error:
+                    # The answer has begun: all that is left is to end it, upon which readers come back.
+                    _log.warning("a stream of events ends: %s", error)
+                    return
+                yield event
+            if loop.time() >= due:
+                due = loop.time() + keep_alive_s
+                yield None
+    finally:
+        closed.cancel()
+        if pull is not None:
+            pull.cancel()
+            await asyncio.wait((pull,))
+            if not pull.cancelled():
+                pull.exception()  # it is known, and nobody is left to tell
+        close: Any = getattr(events, "aclose", None)
+        if close is not None:
+            await close()
+
+
+async def _next(events: AsyncIterator[EventView]) -> EventView:
+    # anext gives something to await; a task wants a coroutine.
+    return await anext(events)

@@ -1,0 +1,115 @@
+"""Serving the API inside an event loop that belongs to somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Generator
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from betimes.errors import InputError, ServiceError
+from betimes.service.address import remove_address, write_address
+from betimes.service.api.hosts import is_loopback
+
+GOODBYE_S = 5  # for answers under way; readers who do not read are cut off then
+BACKLOG = 2048  # connections that wait to be accepted
+
+
+async def serve(
+    app: FastAPI,
+    host: str,
+    port: int,
+    *,
+    state: Path,
+    stop: asyncio.Event,
+    listen: bool = False,
+    listening: asyncio.Future[str] | None = None,
+) -> None:
+    """Serve until `stop` is set; then end the streams, let answers under way finish, and return.
+
+    Port 0 is a free one. The URL is written to STATE/address as long as the service listens, and given to `listening`.
+    Signals are left to the caller. Raises InputError for a host beyond loopback unless `listen` says that this is
+    meant, or one that cannot be listened on; ServiceError if the port is taken or the server dies.
+    """
+    if not listen and not is_loopback(host):
+        raise InputError(f"{host} is not a loopback address; `--listen {host}` says that others may connect")
+    with _bound(host, port) as bound:
+        url = _url(host, bound)
+        # uvicorn would listen only a moment later, and clients must find an open door behind the address.
+        bound.listen(BACKLOG)
+        server = _Server(_config(app))
+        running = asyncio.ensure_future(server.serve(sockets=[bound]))
+        stopping = asyncio.ensure_future(stop.wait())
+        address = None
+        try:
+            address = write_address(state, url)
+            if listening is not None and not listening.done():
+                listening.set_result(url)
+            await asyncio.wait((running, stopping), return_when="FIRST_COMPLETED")
+            if running.done() and not stop.is_set():
+                raise ServiceError(f"the server at {url} ended by itself") from running.exception()
+        finally:
+            stopping.cancel()
+            if address is not None:
+                remove_address(state, address)
+            app.state.context.closing.set()
+            server.should_exit = True
+            await asyncio.shield(asyncio.wait((running,)))
+            if running.done() and not running.cancelled():
+                running.exception()
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Signals belong to whoever runs the event loop."""
+        yield
+
+
+def _config(app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        lifespan="off",
+        ws="none",
+        backlog=BACKLOG,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # a header of a stranger's choice says nothing about where it comes from
+        timeout_graceful_shutdown=GOODBYE_S,
+        timeout_keep_alive=30,
+    )
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    name = "127.0.0.1" if host.lower().rstrip(".") == "localhost" else host.strip("[]")
+    try:
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"{host!r} is no address of this machine ({error}); try 127.0.0.1") from None
+    family, kind, protocol, _, address = found[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        reason = error.strerror or error
+        raise ServiceError(f"cannot listen on {host}:{port}: {reason}; choose another port, or 0") from None
+    return bound
+
+
+def _url(host: str, bound: socket.socket) -> str:
+    number, port = bound.getsockname()[:2]
+    shown = host if host.lower() != "localhost" else number
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(
+            number
+        ).is_unspecified:  # every address of the machine: clients here take loopback
+            shown = "::1" if ":" in number else "127.0.0.1"
+    return f"http://[{shown}]:{port}" if ":" in shown.strip("[]") else f"http://{shown}:{port}"
