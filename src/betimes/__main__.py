@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+
 from betimes.cli.main import main
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

@@ -7,7 +7,23 @@ from typing import Annotated
 import typer
 
 from betimes import __version__
-from betimes.cli import compare, policies, reproduce, simulate, trace, warm
+from betimes.cli import (
+    compare,
+    control,
+    events,
+    job,
+    jobs,
+    logs,
+    nodes,
+    policies,
+    policy,
+    reproduce,
+    simulate,
+    submit,
+    trace,
+    waiting,
+    warm,
+)
 
 app = typer.Typer(
     name="betimes",
@@ -37,6 +53,20 @@ def betimes(
         print(context.get_help())
 
 
+app.command("submit", short_help="Submit a command or a file of jobs.", cls=submit.CommandAfterDashes)(
+    submit.submit
+)
+app.command("quote", short_help="Ask when a job would be done.", cls=submit.CommandAfterDashes)(submit.quote)
+app.command("jobs", short_help="List jobs.")(jobs.jobs)
+app.command("job", short_help="Tell the story of a job.")(job.job)
+app.command("logs", short_help="Print what a job has printed.")(logs.logs)
+app.command("wait", short_help="Wait until jobs are over.")(waiting.wait)
+app.command("cancel", short_help="Cancel jobs.")(control.cancel)
+app.command("hold", short_help="Keep waiting jobs from starting.")(control.hold)
+app.command("release", short_help="Let held jobs start again.")(control.release)
+app.add_typer(nodes.verbs, name="nodes")
+app.add_typer(policy.verbs, name="policy")
+app.command("events", short_help="Print what happened and what was decided.")(events.events)
 app.command("simulate", short_help="Run a workload under a policy.")(simulate.simulate)
 app.command("compare", short_help="Run a workload under several policies, side by side.")(compare.compare)
 app.command("policies", short_help="List the policies, or show one.")(policies.policies)

@@ -12,9 +12,10 @@ from typer import TyperException
 from typer.main import get_command
 
 from betimes.cli.app import app
+from betimes.cli.following import INTERRUPTED, Left
 from betimes.errors import BetimesError
 
-FAILED, INTERRUPTED = 1, 130
+FAILED = 1
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
     except BrokenPipeError:
         return _without_reader()
+    except Left:
+        return INTERRUPTED
     except KeyboardInterrupt:
         code = INTERRUPTED
     except (TyperException, BetimesError) as error:

@@ -1,0 +1,72 @@
+"""Instants and durations as a person at this machine reads them: `14:05`, `Tue 14:05`, `in 12 min`, `1.5 h`."""
+
+from __future__ import annotations
+
+import math
+import time
+from datetime import datetime
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_UNITS = (("d", 86_400.0, 172_800.0), ("h", 3600.0, 7200.0), ("min", 60.0, 120.0), ("s", 1.0, 0.0))
+_AT_ONCE_S = 1.0
+_SECONDS_MATTER_S = 600.0
+
+
+def now() -> float:
+    """Seconds since 1970, by this machine's clock."""
+    return time.time()
+
+
+def clock(at: float, at_now: float) -> str:
+    """The local time of an instant, with the day where it is another one, and seconds where it is near.
+
+    `-` where no clock shows it.
+    """
+    when = _local(at)
+    today = _local(at_now)
+    if when is None or today is None:
+        return "-"
+    text = f"{when:%H:%M:%S}" if abs(at - at_now) < _SECONDS_MATTER_S else f"{when:%H:%M}"
+    days = (when.date() - today.date()).days
+    if days == 0:
+        return text
+    if abs(days) < 7:
+        return f"{_DAYS[when.weekday()]} {text}"
+    day = f"{when.day} {_MONTHS[when.month - 1]}"
+    return f"{day} {text}" if when.year == today.year else f"{day} {when.year}"
+
+
+def relative(at: float, at_now: float) -> str:
+    """`in 12 min`, `3 h ago`, `now`."""
+    away = at - at_now
+    if abs(away) < _AT_ONCE_S:
+        return "now"
+    return f"in {length(away)}" if away > 0 else f"{length(-away)} ago"
+
+
+def both(at: float | None, at_now: float) -> str:
+    """`14:05, in 12 min`; `-` where nothing is known."""
+    if at is None or not math.isfinite(at):
+        return "-"
+    return f"{clock(at, at_now)}, {relative(at, at_now)}"
+
+
+def length(seconds: float | None) -> str:
+    """A duration to the precision that people plan with: `45 s`, `12 min`, `1.5 h`, `3 d`; `-` where not known."""
+    if seconds is None or not math.isfinite(seconds):
+        return "-"
+    for unit, size, least in _UNITS:
+        if round(abs(seconds)) >= least:
+            value = seconds / size
+            places = 1 if abs(value) < 9.95 and (unit != "s" or abs(value) < 0.95) else 0
+            text = f"{value:,.{places}f}"
+            return f"{text.removesuffix('.0')} {unit}"
+    raise AssertionError("seconds suit any duration")
+
+
+def _local(at: float) -> datetime | None:
+    try:
+        return datetime.fromtimestamp(at)
+    except (OverflowError, OSError, ValueError):
+        return None

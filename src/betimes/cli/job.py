@@ -1,0 +1,193 @@
+"""`betimes job`: everything about one job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from betimes.cli import options
+from betimes.cli.completing import complete_job
+from betimes.cli.connection import State
+from betimes.cli.listing import Column
+
+if TYPE_CHECKING:
+    from betimes.service.views import JobStory, JobView, Quote, RunView
+
+_QUOTE_COLUMNS = (
+    Column("Made"),
+    Column("Starts"),
+    Column("Done"),
+    Column("In truth", rank=1),
+    Column("Run time", rank=2, right=True),
+    Column("Taken from", rank=3),
+    Column("Cost", rank=4, right=True),
+    Column("Policy", rank=5, flexible=True),
+)
+_RUN_COLUMNS = (
+    Column("Run", right=True),
+    Column("Started"),
+    Column("Took", right=True),
+    Column("Units", right=True),
+    Column("On", rank=1, flexible=True),
+    Column("Outcome"),
+    Column("Memory", rank=3, right=True),
+    Column("CPU time", rank=4, right=True),
+    Column("Message", rank=2, flexible=True),
+)
+
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="The number of a job.", autocompletion=complete_job, show_default=False
+    ),
+]
+
+
+def job(ident: Id, state: State = None, as_json: options.Json = False) -> None:
+    """Tell the story of a job: what it asked for, what was promised, how it ran, and why it waited."""
+    from betimes.cli.as_json import print_json
+    from betimes.cli.connection import connect
+    from betimes.cli.ids import parse_id
+
+    job_id = parse_id(ident)
+    with connect(state) as service:
+        story = service.job(job_id)
+    if as_json:
+        print_json(story)
+    else:
+        _show(story)
+
+
+def _show(story: JobStory) -> None:
+    from betimes.cli.clock import now
+    from betimes.cli.events import EVENT_COLUMNS, event_row
+    from betimes.cli.listing import printable, say, show, show_pairs
+    from betimes.cli.words import job_name
+
+    at_now = now()
+    one = story.job
+    say(printable(f"Job {one.job_id}, {job_name(one)}: {_where_it_stands(one, at_now)}"))
+    show_pairs([*_state(one, story, at_now), *_asked(story)])
+    if story.quotes:
+        say("", "Promises")
+        show(_QUOTE_COLUMNS, [_quote_row(quote, one, at_now) for quote in story.quotes])
+    if story.runs:
+        say("", "Runs")
+        show(_RUN_COLUMNS, [_run_row(run, at_now) for run in story.runs])
+    if story.events:
+        say("", "Events")
+        show(EVENT_COLUMNS, [event_row(event, at_now, with_job=False) for event in story.events])
+
+
+def _where_it_stands(one: JobView, at_now: float) -> str:
+    from betimes.cli.clock import both
+
+    text = str(one.status.value)
+    if one.finished_at is not None:
+        return f"{text} at {both(one.finished_at, at_now)}"
+    if one.units:
+        text += f" on {one.units} unit{'' if one.units == 1 else 's'}"
+    if one.progress_frac is not None:
+        text += f", {one.progress_frac:.0%} done"
+    return text
+
+
+def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]]:
+    from betimes.cli.clock import both, clock
+    from betimes.cli.words import BASES, off_by
+
+    pairs = []
+    if one.reason is not None:
+        pairs.append(("why", one.reason.text))
+    if one.estimate is not None:
+        basis = BASES.get(one.estimate.basis, one.estimate.basis)
+        if one.started_at is None:
+            pairs.append(("starts", both(one.estimate.start_at, at_now)))
+        pairs.append(("done", f"{both(one.estimate.finish_at, at_now)} ({basis})"))
+    if one.promised_finish_at is not None:
+        text = clock(one.promised_finish_at, at_now)
+        if story.told_s is not None:
+            text += f"; it was done {off_by(story.told_s)}"
+        pairs.append(("promised", text))
+    pairs.append(("submitted", f"{both(one.submitted_at, at_now)}, by {one.user}"))
+    if one.started_at is not None:
+        pairs.append(("started", both(one.started_at, at_now)))
+    if one.preemptions or one.resizes:
+        pairs.append(("moved", f"preempted {_times(one.preemptions)}, resized {_times(one.resizes)}"))
+    return pairs
+
+
+def _asked(story: JobStory) -> list[tuple[str, str]]:
+    """What it asked for, as far as it is not the default."""
+    from betimes.cli.clock import length
+    from betimes.cli.words import command_line, units
+
+    spec = story.spec
+    amounts = [f"{spec.cpu:g} core{'' if spec.cpu == 1 else 's'}"] if spec.cpu else []
+    amounts += [f"{spec.memory_gib:g} GiB"] if spec.memory_gib else []
+    amounts += [f"{spec.gpu:g} GPU{'' if spec.gpu == 1 else 's'}"] if spec.gpu else []
+    width = units(spec.min_units, spec.max_units)
+    each = " of" if spec.max_units == 1 else ", each of"
+    pairs = [
+        ("command", command_line(spec)),
+        ("folder", spec.workdir or ""),
+        ("asks for", f"{width}{each} {', '.join(amounts)}"),
+        ("curve", str(spec.curve) if isinstance(spec.curve, str) and spec.max_units > 1 else ""),
+        ("class", spec.qos),
+        ("priority", f"{spec.priority}" if spec.priority else ""),
+        ("estimate", length(spec.told_s).strip("-")),
+        ("limit", length(spec.time_limit_s) if spec.time_limit_s is not None else ""),
+        ("array", spec.array or ""),
+        ("after", ", ".join(spec.after)),
+        ("retries", f"{spec.retries}" if spec.retries else ""),
+        ("checkpoints", spec.checkpoint_dir or ""),
+        ("labels", ", ".join(f"{name}={value}" for name, value in spec.labels.items())),
+        ("environment", ", ".join(f"{name}={value}" for name, value in spec.env.items())),
+    ]
+    return [(name, text) for name, text in pairs if text]
+
+
+def _quote_row(quote: Quote, one: JobView, at_now: float) -> list[str]:
+    from betimes.cli.clock import clock, length
+    from betimes.cli.words import off_by, usd
+
+    truth = ""
+    if one.finished_at is not None and one.status == "finished" and quote.finish_at is not None:
+        truth = off_by(one.finished_at - quote.finish_at)
+    return [
+        clock(quote.made_at, at_now),
+        "never" if quote.start_at is None else clock(quote.start_at, at_now),
+        "never" if quote.finish_at is None else clock(quote.finish_at, at_now),
+        truth,
+        length(quote.run_s),
+        quote.basis,
+        usd(quote.cost_usd),
+        quote.policy,
+    ]
+
+
+def _run_row(run: RunView, at_now: float) -> list[str]:
+    from betimes.cli.clock import clock, length
+
+    outcome = run.outcome or "runs"
+    if run.exit_code is not None:
+        outcome += f" with {run.exit_code}"
+    if run.signal is not None:
+        outcome += f" by signal {run.signal}"
+    ended = run.ended_at
+    return [
+        str(run.number),
+        clock(run.started_at, at_now),
+        length((at_now if ended is None else ended) - run.started_at),
+        str(run.units),
+        ", ".join(f"{place.node}: {place.units}" for place in run.places),
+        outcome,
+        f"{run.max_rss_gib:.3g} GiB" if run.max_rss_gib is not None else "",
+        length(run.cpu_s) if run.cpu_s is not None else "",
+        run.message or "",
+    ]
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")

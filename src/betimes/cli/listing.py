@@ -1,0 +1,127 @@
+"""Tables of the live system: as wide as the terminal, uncut into a pipe, and safe to show whatever a name holds."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+_NARROWEST = 16  # that a flexible column may become before others leave
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column; the one with the highest `rank` leaves first where the terminal is narrow, those with 0 never.
+
+    `flexible`: its texts are cut with an ellipsis to what room there is. `style`: of a text, in Rich's words.
+    """
+
+    heading: str
+    rank: int = 0
+    right: bool = False
+    flexible: bool = False
+    style: Callable[[str], str] = lambda _: ""
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> Table:
+    """A table at most `width` characters wide where that can be; None: nothing is cut.
+
+    Columns without any text are left out.
+    """
+    rows = [[printable(cell) for cell in row] for row in rows]
+    kept = [n for n, column in enumerate(columns) if not rows or column.rank == 0 or any(r[n] for r in rows)]
+    wide = {n: max([len(columns[n].heading), *(_cells(row[n]) for row in rows)]) for n in kept}
+    room: dict[int, int] = {}
+    while width is not None:
+        free = width - 1 - sum(wide[n] + 1 for n in kept if not columns[n].flexible)
+        flexible = [n for n in kept if columns[n].flexible]
+        room = {n: free // len(flexible) - 1 for n in flexible}
+        optional = [n for n in kept if columns[n].rank]
+        fits = all(room[n] >= min(wide[n], _NARROWEST) for n in flexible) and free >= 0
+        if fits or not optional:
+            break
+        kept.remove(max(optional, key=lambda n: columns[n].rank))
+    return _table(
+        [columns[n] for n in kept], [[row[n] for n in kept] for row in rows], [room.get(n) for n in kept]
+    )
+
+
+def show(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table on standard output."""
+    console = _console()
+    with console.capture() as capture:
+        console.print(table(columns, rows, None if _is_uncut() else console.width))
+    text = capture.get().strip("\n")
+    say(*(line.rstrip() for line in text.splitlines()))
+
+
+def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
+    """Print names and what they are, a line each, the texts below each other; long ones go on below themselves."""
+    from rich.text import Text
+
+    console = _console()
+    indent = max((len(name) for name, _ in pairs), default=0) + 4
+    for name, value in pairs:
+        text = printable(value)
+        lines = [text]
+        if not _is_uncut() and console.width - indent >= _NARROWEST:
+            lines = [line.plain.rstrip() for line in Text(text).wrap(console, console.width - indent)]
+        for number, line in enumerate(lines or [""]):
+            say(f"  {name if number == 0 else '':<{indent - 4}}  {line}".rstrip())
+
+
+def say(*lines: str) -> None:
+    """Print lines, with what the output's encoding lacks written as escapes."""
+    encoding = sys.stdout.encoding or "utf-8"
+    for line in lines:
+        text = line if encoding.lower().startswith("utf") else line.replace("…", "...")
+        print(text.encode(encoding, "backslashreplace").decode(encoding))
+
+
+def printable(text: str) -> str:
+    """A text with control characters as escapes: another user's job name must not command the terminal."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: Sequence[int | None]) -> Table:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for column, most in zip(columns, room, strict=True):
+        shown.add_column(
+            column.heading,
+            justify="right" if column.right else "left",
+            no_wrap=True,
+            overflow="ellipsis",
+            max_width=max(1, most) if most is not None else None,
+        )
+    for row in rows:
+        shown.add_row(*(Text(cell, column.style(cell)) for cell, column in zip(row, columns, strict=True)))
+    return shown
+
+
+def _cells(text: str) -> int:
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False)
+    if _is_uncut():
+        console.width = 10_000
+    return console
+
+
+def _is_uncut() -> bool:
+    return not sys.stdout.isatty() and "COLUMNS" not in os.environ

@@ -1,0 +1,75 @@
+"""`betimes policy`: the policy in force, and another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from betimes.cli import options
+from betimes.cli.connection import State
+from betimes.errors import InputError
+
+if TYPE_CHECKING:
+    from betimes.service.views import PolicyView
+
+verbs = typer.Typer(help="Show the policy in force, or put another in its place.", no_args_is_help=False)
+
+
+@verbs.callback(invoke_without_command=True)
+def policy(context: typer.Context, state: State = None, as_json: options.Json = False) -> None:
+    """Show the policy in force, or put another in its place."""
+    if context.invoked_subcommand is None:
+        show(state, as_json)
+    elif state is not None or as_json:
+        verb = f"betimes policy {context.invoked_subcommand}"
+        raise InputError(f"policy: give --state and --json behind the verb: {verb} ...")
+
+
+@verbs.command()
+def show(state: State = None, as_json: options.Json = False) -> None:
+    """Show the policy in force, and since when it is."""
+    from betimes.cli.connection import connect
+
+    with connect(state) as service:
+        _print(service.policy(), as_json)
+
+
+@verbs.command("set")
+def put(
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME[:k=v,...]",
+            help="A policy of `betimes policies`, or your own as FILE.py:NAME.",
+            autocompletion=options.complete_policy,
+            show_default=False,
+        ),
+    ],
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
+    """Put another policy in force, while jobs run."""
+    from betimes.cli.connection import connect
+
+    with connect(state) as service:
+        _print(service.set_policy(_from_anywhere(text)), as_json)
+
+
+def _from_anywhere(text: str) -> str:
+    """A policy of a file under its full name: the service works in another folder."""
+    file, found, rest = text.partition(".py:")
+    return f"{Path(file).expanduser().absolute()}{found}{rest}" if found else text
+
+
+def _print(found: PolicyView, as_json: bool) -> None:
+    from betimes.cli.as_json import print_json
+    from betimes.cli.clock import both, now
+    from betimes.cli.listing import say
+
+    if as_json:
+        print_json(found)
+    else:
+        where = "a pool" if found.engine == "pool" else "nodes"
+        say(f"{found.policy} (on {where}), since {both(found.since_at, now())}")

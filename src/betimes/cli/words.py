@@ -1,0 +1,94 @@
+"""Promises and jobs in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from betimes.cli.clock import both, clock, length
+
+if TYPE_CHECKING:
+    from betimes.service.spec import JobSpec
+    from betimes.service.views import JobView, Quote
+
+BASES = {
+    "estimate": "as you estimated",
+    "progress": "by the progress that it reports",
+    "last-two": "the mean of your last two jobs of this name",
+    "default": "the default, as nothing is known of it; --estimate 2h tells more",
+    "doubled": "twice its estimate, which it has outrun",
+}
+NO_QUOTE = "no promise yet: it is held, or waits for another job"
+
+
+def units(least: int, most: int) -> str:
+    """`1 unit`, `4 units`."""
+    return f"{least}-{most} units" if least != most else f"{most} unit{'' if most == 1 else 's'}"
+
+
+def usd(amount: float | None) -> str:
+    """`$1.20`; cents alone would hide what little a short job costs; nothing where no price is known."""
+    if amount is None:
+        return ""
+    return f"${amount:,.2f}" if amount == 0 or amount >= 0.995 else f"${amount:,.2g}"
+
+
+def quote_pairs(quote: Quote | None, widest: int, at_now: float) -> list[tuple[str, str]]:
+    """A promise, line by line: start, why not at once, end, what the run time is taken from, cost."""
+    if quote is None:
+        return [("starts", NO_QUOTE)]
+    pairs = [("starts", starts(quote, at_now))]
+    if quote.reason is not None:
+        pairs.append(("why", quote.reason.text))
+    pairs.append(("done", both(quote.finish_at, at_now)))
+    basis = BASES.get(quote.basis, quote.basis)
+    pairs.append(("run time", f"{length(quote.run_s)} on {units(widest, widest)}: {basis}"))
+    if quote.cost_usd is not None:
+        pairs.append(("cost", usd(quote.cost_usd)))
+    return pairs
+
+
+def starts(quote: Quote, at_now: float) -> str:
+    """When a promise has the job start."""
+    if quote.start_at is None:
+        return f"never, as things stand under {quote.policy}"
+    return "now" if quote.start_at - at_now < 1.0 else both(quote.start_at, at_now)
+
+
+def title(job_ids: list[int], name: str) -> str:
+    """`Job 41, train`, `Jobs 41 to 140, sweep`."""
+    if len(job_ids) == 1:
+        return f"Job {job_ids[0]}, {name}"
+    is_run = job_ids[-1] - job_ids[0] + 1 == len(job_ids)
+    which = f"{job_ids[0]} to {job_ids[-1]}" if is_run else f"{job_ids[0]}, ... {job_ids[-1]}"
+    return f"Jobs {which}, {name}"
+
+
+def job_name(job: JobView) -> str:
+    """A job's name, with its place in an array."""
+    return job.name if job.array_index is None else f"{job.name}[{job.array_index}]"
+
+
+def command_line(spec: JobSpec) -> str:
+    """The command as it could be typed."""
+    import shlex
+
+    return shlex.join(spec.command)
+
+
+def against_promise(job: JobView, at_now: float) -> str:
+    """How a job that is over ended, and how that compares with its first promise: one line."""
+    text = f"Job {job.job_id}, {job_name(job)}: {job.status.value}"
+    if job.finished_at is not None:
+        text += f" at {clock(job.finished_at, at_now)}"
+        if job.promised_finish_at is not None and job.status == "finished":
+            text += f", {off_by(job.finished_at - job.promised_finish_at)}"
+    if job.status != "finished" and job.reason is not None:
+        text += f": {job.reason.text}"
+    return text
+
+
+def off_by(seconds: float) -> str:
+    """`2 min later than promised`, `as promised`."""
+    if abs(seconds) < 1.0:
+        return "as promised"
+    return f"{length(abs(seconds))} {'later' if seconds > 0 else 'earlier'} than promised"
