@@ -56,7 +56,7 @@ def play(engine: Engine, jobs: dict[int, VirtualJob], arrivals: list[tuple[float
         what.gone = [job for job, at in leaving.items() if at == now]
         for job in what.gone:
             del leaving[job]
-            jobs[job].hold(0, now)
+            jobs[job].leave(now)
         while coming < len(arrivals) and arrivals[coming][0] == now:
             what.wanted.append(arrivals[coming][1])
             coming += 1

@@ -7,10 +7,11 @@ from functools import cache
 from typing import Any
 
 from betimes.core.columns import State
+from betimes.core.interventions import believe, lose
 from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.core.order import enter
 from betimes.core.snapshot import copy_into
-from betimes.core.transitions import BAD_GROUP, BAD_KEY, find_next, finish, regrant, view_of
+from betimes.core.transitions import BAD_GROUP, BAD_KEY, find_next, finish, view_of
 from betimes.twin.loop import argument_types
 from betimes.twin.pool import REACHED, REFUSED, Hook, Rules, Trace, advance, arrive, decide
 
@@ -52,9 +53,9 @@ def step(
         finish(state, slot, pool.now)
         find_next(state)
     elif what == LOSE:
-        _lose(state, slot)
+        lose(state, slot)
     elif what == BELIEVE:
-        _believe(state, slot, value)
+        believe(state, slot, value)
     elif what == ADOPT:
         return _adopt(state, rules, rank, classify, trace, slot)
     elif what == COPY:
@@ -64,35 +65,6 @@ def step(
     elif what == PLAY:
         return advance(state, rules, rank, allocate, trace, math.inf, -1)
     return REACHED
-
-
-@lean_kernel
-def _lose(state: State, slot: int) -> None:
-    """The job loses its units, and nobody has decided so."""
-    pool, job = state.pool[0], state.jobs[slot]
-    pool.used -= job.units
-    regrant(state, slot, 0.0, pool.now)
-    for at in range(pool.holders):
-        if state.holders[at] == slot:
-            pool.holders -= 1
-            state.holders[at] = state.holders[pool.holders]
-            break
-    find_next(state)
-
-
-@lean_kernel
-def _believe(state: State, slot: int, left_s: float) -> None:
-    """Believe that so much work is left, from now on."""
-    job, progress, now = state.jobs[slot], state.progress[slot], state.pool[0].now
-    units = job.units
-    if units > 0.0:
-        regrant(state, slot, units, now)
-    job.size_s += left_s - progress.believed_left
-    job.remaining_s = left_s
-    progress.believed_left = left_s
-    if units > 0.0:
-        regrant(state, slot, units, now)
-    find_next(state)
 
 
 @lean_kernel

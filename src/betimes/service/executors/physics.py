@@ -50,6 +50,11 @@ class VirtualJob:
         self._rate = self._stall = 0.0
         self.finish_at = math.inf
 
+    def leave(self, now_s: float) -> None:
+        """It has gone: when it holds units again it has to be started again, be it at this instant."""
+        self.hold(0, now_s)
+        self._units_before = 0
+
     def progress_frac(self, now_s: float) -> float:
         """How much of its work is done."""
         worked = max(0.0, now_s - self._since - self._stall)

@@ -1,0 +1,123 @@
+"""What can happen on live nodes from outside, besides submissions and completions.
+
+Every one of them may change who can start where, so that the next pass looks at everybody again.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.account import bring_up_to_date, close_account, set_to_work
+from betimes.core.kernel import lean_kernel
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.dues import settle_due
+from betimes.core.nodes.queue import remove
+from betimes.core.nodes.transitions import drop_placement, unbook, vacate
+
+
+@lean_kernel
+def expect_finish(state: NodesState, slot: int, at_s: float) -> None:
+    """A job that holds nodes turns out to finish at `at_s`."""
+    state.progress[slot].finish_at = at_s
+    settle_due(state, slot)
+
+
+@lean_kernel
+def expect_leaving(state: NodesState, slot: int, at_s: float) -> None:
+    """A job that has been told to leave does so at `at_s`, be it sooner or later than its grace period has it."""
+    state.needs[slot].vacate_at = at_s
+    settle_due(state, slot)
+
+
+@lean_kernel
+def withdraw(state: NodesState, slot: int) -> None:
+    """A job that waits, or is bound to nodes, is no more."""
+    pool = state.pool[0]
+    if state.needs[slot].placed >= 0:
+        unbind(state, slot)
+    else:
+        remove(state, slot)
+    unbook(state, slot)
+    pool.events += 1
+    close_account(state, slot, pool.now)
+    pool.active -= 1
+    state.free[pool.free] = slot
+    pool.free += 1
+    state.cluster[0].changed += 1
+
+
+@lean_kernel
+def unbind(state: NodesState, slot: int) -> None:
+    """A job that is bound to nodes gives up what it has there; its victims leave for nobody in particular.
+
+    It is not in the queue afterwards.
+    """
+    need = state.needs[slot]
+    at = need.placed
+    while at >= 0:
+        placement = state.placements[at]
+        node = state.nodes[placement.node]
+        node.free_gpu += placement.tasks * need.gpu - placement.owed_gpu
+        node.free_cpu += placement.tasks * need.cpu - placement.owed_cpu
+        node.free_memory += placement.tasks * need.memory - placement.owed_memory
+        _note_freed(state, placement.node)
+        at = drop_placement(state, at)
+    need.placed = -1
+    need.owed = 0
+    need.seen = -1
+    for at in range(state.pool[0].holders):
+        victim = state.needs[state.holders[at]]
+        if victim.preemptor == slot:
+            victim.preemptor = -1
+    state.cluster[0].nominated -= 1
+    state.cluster[0].changed += 1
+
+
+@lean_kernel
+def lose(state: NodesState, slot: int) -> None:
+    """A job has lost its nodes, and nobody has told it to leave. It is not in the queue afterwards."""
+    pool, need, progress = state.pool[0], state.needs[slot], state.progress[slot]
+    if need.vacate_at == math.inf:
+        if pool.now > progress.since:
+            bring_up_to_date(state, slot, pool.now)
+            progress.since = pool.now
+        need.told_s = pool.now
+        progress.preemptions += 1
+    vacate(state, slot)
+    progress.rate = 0.0
+    progress.stall = 0.0
+    progress.finish_at = math.inf
+    progress.outrun_at = math.inf
+
+
+@lean_kernel
+def believe(state: NodesState, slot: int, left_s: float) -> None:
+    """From now on so much work is believed to be left, seconds. A waiting job's key is not looked at again."""
+    job, progress, now = state.jobs[slot], state.progress[slot], state.pool[0].now
+    works = state.needs[slot].holder >= 0 and state.needs[slot].vacate_at == math.inf
+    if works and now > progress.since:
+        bring_up_to_date(state, slot, now)
+        progress.since = now
+    job.size_s += left_s - progress.believed_left
+    job.remaining_s = left_s
+    progress.believed_left = left_s
+    if works:
+        set_to_work(state, slot, progress.rate, now)
+        settle_due(state, slot)
+    state.cluster[0].changed += 1
+
+
+@lean_kernel
+def open_node(state: NodesState, number: int, up: int) -> None:
+    """A node takes new tasks from now on (1), or none (0); what runs there goes on."""
+    state.nodes[number].up = up
+    _note_freed(state, number)
+    state.cluster[0].changed += 1
+
+
+@lean_kernel
+def _note_freed(state: NodesState, number: int) -> None:
+    """Whoever has not found room before may find some on this node."""
+    cluster = state.cluster[0]
+    state.log[cluster.freed % len(state.log)] = number
+    cluster.freed += 1

@@ -1,0 +1,355 @@
+"""Live nodes: the core of the nodes engine, driven by what really happens.
+
+The time that a job truly needs is infinite to the core, so that nothing finishes by itself: a completion is told,
+and becomes the job's finish at that instant. A job that has been told to leave has left when that is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.core.columns import Ints, as_array, blank
+from betimes.core.nodes import schedule
+from betimes.core.nodes.columns import (
+    NodesState,
+    new_nodes_state,
+    room_to_play,
+    with_more_placements,
+    with_more_rows,
+    with_more_slots,
+)
+from betimes.errors import BetimesError
+from betimes.policies import ChosenPolicy
+from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.violations import nodes_violation
+from betimes.service.engines import nodes_steps as steps
+from betimes.service.engines.moves import (
+    Foreseen,
+    Grant,
+    Happened,
+    Held,
+    Move,
+    Nominate,
+    Outrun,
+    Play,
+    Reserve,
+    Round,
+    Tell,
+    Wanted,
+)
+from betimes.twin.nodes import events
+from betimes.twin.nodes.events import Arrival, Trace
+from betimes.twin.nodes.loop import new_trace
+from betimes.twin.pool import Outcome
+
+FIRST_SLOTS = 64
+FIRST_PLACEMENTS = 256
+FIRST_PLAN = 64  # instants of a plan of reservations
+PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked at again
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the columns said last, (slots,) each."""
+
+    holds: NDArray[Any]
+    placed: NDArray[Any]
+    leave_by_s: NDArray[Any]  # infinity: it has not been told to leave
+    promised_s: NDArray[Any]  # infinity: it has no reservation
+    size_s: NDArray[Any]
+
+    def forget(self, slot: int) -> None:
+        """The job in this slot holds nothing, and is bound to nothing, whatever it was before."""
+        self.holds[slot] = self.placed[slot] = False
+        self.leave_by_s[slot] = self.promised_s[slot] = math.inf
+
+    def differs_from(self, other: _Seen) -> NDArray[np.bool_]:
+        """(slots,) where anything is different."""
+        return (
+            (self.holds != other.holds)
+            | (self.placed != other.placed)
+            | (self.leave_by_s != other.leave_by_s)
+            | (self.promised_s != other.promised_s)
+            | (self.size_s != other.size_s)
+        )
+
+    def longer(self, by: int) -> _Seen:
+        """With so many more slots, in which nothing has been seen."""
+        nobody, never = np.zeros(by, dtype=bool), np.full(by, math.inf)
+        return _Seen(
+            np.concatenate([self.holds, nobody]),
+            np.concatenate([self.placed, nobody]),
+            np.concatenate([self.leave_by_s, never]),
+            np.concatenate([self.promised_s, never]),
+            np.concatenate([self.size_s, np.zeros(by)]),
+        )
+
+
+class LiveNodes:
+    """Nodes under a policy, in real time.
+
+    capacity: (nodes, 3) thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,) equal for equal nodes.
+    """
+
+    def __init__(
+        self,
+        policy: ChosenPolicy[NodesPolicy],
+        capacity: NDArray[np.int64],
+        kinds: NDArray[np.int64],
+        *,
+        units: float,
+        restart_s: float = 0.0,
+        seed: int = 0,
+    ) -> None:
+        self.policy, self.capacity = policy, capacity
+        self.slot_of: dict[int, int] = {}
+        self.job_of: dict[int, int] = {}
+        own = policy.policy
+        self.rules = own.rules(policy.values)
+        self.hooks = own.hooks(policy.values)
+        self.state: NodesState = new_nodes_state(
+            capacity,
+            kinds,
+            units=units,
+            restart_s=restart_s,
+            seed=seed,
+            params=own.params(policy.values),
+            slots=FIRST_SLOTS,
+            placements=max(FIRST_PLACEMENTS, 4 * len(capacity)),
+            rows=FIRST_PLAN if self.rules.backfill == schedule.CONSERVATIVE else 1,
+        )
+        self.largest = np.maximum(capacity.max(axis=0, initial=0), 0).tolist()
+        self.outcome = blank(Outcome, FIRST_SLOTS)
+        self.seen = _look(self.state)
+        self.changed = False  # nodes were opened or closed, and nobody has looked since
+
+    def next_timer_s(self) -> float:
+        """When the next belief is outrun, or somebody should have left."""
+        return float(self.state.dues[0].at_s) if self.state.cluster[0].dues > 0 else math.inf
+
+    def happen(self, now_s: float, what: Happened) -> list[Round]:
+        """As the twin has it: at one instant all that is due, then all submissions, then one pass for everybody."""
+        rounds: list[Round] = []
+        gone = {self.slot_of[job] for job in what.gone}
+        for slot in gone:
+            self._step(steps.GO, slot, now_s)
+        self._be_patient(now_s, gone)
+        while (timer_s := self.next_timer_s()) < now_s:
+            rounds.append(self._instant(timer_s))
+        for job in what.done:
+            if self.state.needs[self.slot_of[job]].holder >= 0:
+                self._step(steps.FINISH, self.slot_of[job], now_s)
+        for slot in gone:
+            self.seen.forget(slot)
+        again = self._intervene(now_s, what)
+        for job in what.done:
+            del self.job_of[self.slot_of.pop(job)]
+        if again or what.wanted or self.next_timer_s() <= now_s:
+            rounds.append(self._instant(now_s, what.wanted, again))
+        while True:
+            self._be_patient(now_s, set())
+            if self.next_timer_s() > now_s:
+                return rounds
+            rounds.append(self._instant(now_s))
+
+    def open_node(self, number: int, is_up: bool) -> None:
+        """A node takes new tasks from now on, or none; `happen` lets the policy look."""
+        self._step(steps.OPEN, number, 1.0 if is_up else 0.0)
+        self.changed = True
+
+    def foresee(self, more: Wanted | None = None) -> Play:
+        """A copy of what is believed, to be played forward."""
+        copy, jobs = room_to_play(self.state), dict(self.job_of)
+        self._step(steps.COPY, copy=copy)
+        slots = len(copy.free)
+        trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
+        if more is not None:
+            trace, row[0] = new_trace(slots + 1, 1), slots
+            self._fill(trace.arrivals[slots], more, float(copy.pool[0].now))
+
+        def play() -> Foreseen:
+            state, aside = copy, trace
+            while True:
+                status = self._call(state, aside, row, steps.PLAY)
+                if status == events.REACHED:
+                    break
+                state = self._with_room(state, status, jobs)
+            found = {**jobs, **({slots: more.job} if more is not None else {})}
+            rows = np.array(list(found), dtype=np.int64)
+            outcome = as_array(aside.outcome)
+            return Foreseen(list(found.values()), outcome["start_s"][rows], outcome["finish_s"][rows])
+
+        return play
+
+    def places_of(self, job: int) -> tuple[Held, ...]:
+        """Where a job is, or will be once its victims have left."""
+        return self._held(int(self.state.needs[self.slot_of[job]].placed))
+
+    def _be_patient(self, now_s: float, gone: set[int]) -> None:
+        """Nobody has left before that is told, however long ago the grace period was over."""
+        late = np.flatnonzero((as_array(self.state.needs)["vacate_at"] <= now_s) & self.seen.holds)
+        for slot in late.tolist():
+            if slot in self.job_of and slot not in gone:
+                self._step(steps.GO, slot, now_s + PATIENCE_S)
+                self.seen.leave_by_s[slot] = now_s + PATIENCE_S
+
+    def _intervene(self, now_s: float, what: Happened) -> bool:
+        """Carry out what the loop itself does not know; returns whether everybody has to be looked at again."""
+        self.state.pool[0].now = now_s
+        waiting = [slot for job in what.done if self.state.needs[slot := self.slot_of[job]].holder < 0]
+        for slot in waiting:
+            self._step(steps.WITHDRAW, slot)
+        for job in what.lost:
+            slot = self.slot_of[job]
+            self._step(steps.LOSE if self.state.needs[slot].holder >= 0 else steps.UNBIND, slot)
+            self.seen.forget(slot)
+        for job, left_s in what.believed:
+            slot = self.slot_of[job]
+            self._step(steps.BELIEVE, slot, left_s)
+            self.seen.size_s[slot] = self.state.jobs[slot].size_s
+        changed, self.changed = self.changed, False
+        return bool(waiting or what.lost or what.believed or changed)
+
+    def _instant(self, until_s: float, wanted: Sequence[Wanted] = (), again: bool = False) -> Round:
+        """The next instant, with these submissions, and what it changed."""
+        trace = new_trace(len(wanted), 1)._replace(outcome=self.outcome)
+        for at, one in enumerate(wanted):
+            self._fill(trace.arrivals[at], one, until_s)
+        row, what = np.zeros(1, dtype=np.int64), steps.AGAIN if again else steps.ADVANCE
+        self.state.pool[0].budget = 0 if again else 1
+        while True:
+            status = self._call(self.state, trace, row, what, value=until_s)
+            if status in (events.REACHED, events.PAUSED):
+                break
+            self.state = self._with_room(self.state, status, self.job_of)
+            what = steps.ADVANCE
+        self._make_room_to_see()
+        progress = as_array(self.state.progress)
+        new = (
+            [slot for slot in np.flatnonzero(progress["mark"] >= 0).tolist() if slot not in self.job_of]
+            if wanted
+            else []
+        )
+        for slot, one in zip(sorted(new, key=lambda slot: self.state.jobs[slot].seq), wanted, strict=True):
+            self.state.progress[slot].row = slot
+            self.slot_of[one.job], self.job_of[slot] = slot, one.job
+            self.seen.forget(slot)
+            self.seen.size_s[slot] = self.state.jobs[slot].size_s
+        return self._round()
+
+    def _round(self) -> Round:
+        """What is different from what was seen last."""
+        before, now, moves = self.seen, _look(self.state), list[Move]()
+        live = [slot for slot in np.flatnonzero(now.differs_from(before)).tolist() if slot in self.job_of]
+        for slot in sorted(live, key=lambda slot: self.state.jobs[slot].seq):
+            job, need = self.job_of[slot], self.state.needs[slot]
+            if now.size_s[slot] != before.size_s[slot]:
+                moves.append(Outrun(job, float(now.size_s[slot])))
+            if now.holds[slot] and not before.holds[slot]:
+                moves.append(Grant(job, 0, int(need.tasks), self._held(int(need.placed))))
+            elif now.placed[slot] and not before.placed[slot]:
+                moves.append(Nominate(job, self._held(int(need.placed)), self._owed(int(need.placed))))
+            elif not now.holds[slot] and now.promised_s[slot] != before.promised_s[slot]:
+                moves.append(Reserve(job, float(need.promised_s), self._held(int(need.booked))))
+            if now.leave_by_s[slot] < math.inf and before.leave_by_s[slot] == math.inf:
+                moves.append(Tell(job, float(need.vacate_at), self.job_of.get(int(need.preemptor))))
+        self.seen = now
+        return Round(float(self.state.pool[0].now), tuple(sorted(moves, key=_order)))
+
+    def _held(self, at: int) -> tuple[Held, ...]:
+        """The list of placements that begins at `at`."""
+        held: list[Held] = []
+        while at >= 0:
+            placement = self.state.placements[at]
+            held.append(Held(int(placement.node), int(placement.tasks)))
+            at = int(placement.follows)
+        return tuple(held)
+
+    def _owed(self, at: int) -> tuple[tuple[int, int, int], ...]:
+        owed: list[tuple[int, int, int]] = []
+        while at >= 0:
+            placement = self.state.placements[at]
+            owed.append((int(placement.owed_gpu), int(placement.owed_cpu), int(placement.owed_memory)))
+            at = int(placement.follows)
+        return tuple(owed)
+
+    def _fill(self, arrival: Arrival, wanted: Wanted, now_s: float) -> None:
+        tasks = wanted.max_units
+        arrival.submit_s = now_s
+        arrival.run_s = math.inf
+        arrival.units = arrival.tasks = tasks
+        arrival.gpu, arrival.cpu, arrival.memory = wanted.gpu, wanted.cpu, wanted.memory
+        squares = 0.0
+        for amount, largest in zip((wanted.gpu, wanted.cpu, wanted.memory), self.largest, strict=True):
+            if largest > 0:
+                part = tasks * amount / largest
+                squares += part * part
+        arrival.share = math.sqrt(squares)
+        arrival.trial, arrival.priority, arrival.grace_s = int(wanted.trial), wanted.priority, wanted.grace_s
+        arrival.believed_s = wanted.believed_s
+        arrival.believed_per_work = 1.0
+        arrival.user = -1
+        arrival.longest_s = math.inf
+
+    def _make_room_to_see(self) -> None:
+        missing = len(self.state.free) - len(self.seen.holds)
+        if missing > 0:
+            self.seen = self.seen.longer(missing)
+            self.outcome = blank(Outcome, len(self.state.free))
+
+    def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: NodesState | None = None) -> None:
+        trace, row = new_trace(0, 1), np.zeros(1, dtype=np.int64)
+        status = self._call(self.state, trace, row, what, slot, value, copy)
+        if status != events.REACHED:
+            self._with_room(self.state, status, self.job_of)
+
+    def _call(
+        self,
+        state: NodesState,
+        trace: Trace,
+        row: Ints,
+        what: int,
+        slot: int = -1,
+        value: float = 0.0,
+        copy: NodesState | None = None,
+    ) -> int:
+        hooks = self.hooks
+        return steps.compiled_step()(state, self.rules, *hooks, trace, row, what, slot, value, copy or state)
+
+    def _with_room(self, state: NodesState, status: int, job_of: dict[int, int]) -> NodesState:
+        """The same state with room for what it had none for; raises PolicyViolation for a refusal."""
+        if status == events.NEED_SLOTS:
+            return with_more_slots(state)
+        if status == schedule.NEED_PLACEMENTS:
+            return with_more_placements(state)
+        if status == schedule.NEED_ROWS:
+            return with_more_rows(state)
+        if status > schedule.REFUSED:
+            pool = state.pool[0]
+            job = job_of.get(int(pool.offender), "that has just been submitted")
+            ahead = state is not self.state
+            raise nodes_violation(str(self.policy), status - schedule.REFUSED, job, float(pool.now), ahead)
+        raise BetimesError(f"internal: the event loop returned {status}")
+
+
+def _look(state: NodesState) -> _Seen:
+    needs, jobs = as_array(state.needs), as_array(state.jobs)
+    live = as_array(state.progress)["mark"] >= 0
+    return _Seen(
+        holds=live & (needs["holder"] >= 0),
+        placed=live & (needs["placed"] >= 0),
+        leave_by_s=np.where(live & (needs["holder"] >= 0), needs["vacate_at"], math.inf),
+        promised_s=np.where(live, needs["promised_s"], math.inf),
+        size_s=jobs["size_s"].copy(),
+    )
+
+
+def _order(move: Move) -> int:
+    """Who leaves comes before who is to have the room, and that before who starts."""
+    return (Outrun, Tell, Reserve, Nominate, Grant).index(type(move))

@@ -1,0 +1,95 @@
+"""The steps of live nodes, compiled: the twin's own loop, taken one instant at a time."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+from betimes.core.columns import UNLIMITED, Ints
+from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.interventions import (
+    believe,
+    expect_finish,
+    expect_leaving,
+    lose,
+    open_node,
+    unbind,
+    withdraw,
+)
+from betimes.core.nodes.preemption import EvictHook
+from betimes.core.nodes.queue import remove
+from betimes.core.nodes.room import PlaceHook
+from betimes.core.nodes.schedule import RankHook, Rules
+from betimes.core.nodes.snapshot import copy_into
+from betimes.twin.nodes.events import EVERYTHING, REACHED, Trace, advance, wait
+from betimes.twin.nodes.loop import argument_types
+
+ADVANCE, AGAIN, FINISH, GO, WITHDRAW, UNBIND, LOSE, BELIEVE, OPEN, ADOPT, COPY, PLAY = range(12)
+
+
+@lean_kernel
+def step(
+    state: NodesState,
+    rules: Rules,
+    rank: RankHook,
+    place: PlaceHook,
+    evict: EvictHook,
+    trace: Trace,
+    row: Ints,
+    what: int,
+    slot: int,
+    value: float,
+    copy: NodesState,
+) -> int:
+    """One thing happens at pool.now; returns a status of `twin.nodes.events`.
+
+    ADVANCE: submissions from row[0] on and whatever is due up to the instant `value`, as far as the budget goes.
+    AGAIN: at pool.now, whatever is due and a pass over everybody. FINISH: a job turns out to finish at `value`. GO: one
+    that has been told to leave does so at `value`. WITHDRAW: a job that does not run is no more. UNBIND: a nominated
+    job waits again. LOSE: a job has lost its nodes, and waits. BELIEVE: it has `value` seconds left. OPEN: node `slot`
+    takes new tasks (value 1) or none (0). ADOPT: a waiting job is ranked anew. COPY: what is believed, into `copy`.
+    PLAY: let everything happen that will.
+    """
+    if what == ADVANCE:
+        return advance(state, rules, rank, place, evict, trace, row, len(trace.arrivals), value)
+    if what == AGAIN:
+        state.cluster[0].pending = EVERYTHING
+        return advance(state, rules, rank, place, evict, trace, row, len(trace.arrivals), state.pool[0].now)
+    if what == FINISH:
+        expect_finish(state, slot, value)
+    elif what == GO:
+        expect_leaving(state, slot, value)
+    elif what == WITHDRAW:
+        withdraw(state, slot)
+    elif what == UNBIND:
+        unbind(state, slot)
+        return wait(state, rules, rank, slot)
+    elif what == LOSE:
+        lose(state, slot)
+        return wait(state, rules, rank, slot)
+    elif what == BELIEVE:
+        believe(state, slot, value)
+    elif what == OPEN:
+        open_node(state, slot, int(value))
+    elif what == ADOPT:
+        remove(state, slot)
+        return wait(state, rules, rank, slot)
+    elif what == COPY:
+        copy_into(state, copy, True)
+    elif what == PLAY:
+        state.pool[0].budget = UNLIMITED
+        return advance(state, rules, rank, place, evict, trace, row, len(trace.arrivals), math.inf)
+    return REACHED
+
+
+@cache
+def compiled_step() -> Any:
+    """`step`, compiled for hooks passed as function pointers."""
+    if INTERPRETED:
+        return step
+    from numba import float64, int64
+
+    state, rules, *hooks, trace = argument_types()
+    return compile_for(step, int64(state, rules, *hooks, trace, int64[::1], int64, int64, float64, state))
