@@ -18,6 +18,7 @@
     +-- ServiceError              the live service cannot do what it should
         +-- Unavailable           not now: it is starting, stopping, or its store cannot be written
         +-- NotReachable          no service answers
+        +-- CloudError            a cloud does not answer as it should
         +-- StoreError            the database: names it and says what to do
             +-- StoreInUse        another service has it
             +-- StoreFull         the disk is full
@@ -131,6 +132,10 @@ class Unavailable(ServiceError):
 
 class NotReachable(ServiceError):
     """No service answers at the address."""
+
+
+class CloudError(ServiceError):
+    """A cloud does not answer as it should; as far as it says, nothing has changed."""
 
 
 class StoreError(ServiceError):

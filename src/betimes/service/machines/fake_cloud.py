@@ -1,0 +1,327 @@
+"""A cloud for tests, the service's and its users': it can do everything a cloud does to those who rent from it.
+
+Everything follows from the instance types, the script, the seed and the calls with their times. What is drawn is drawn
+for each machine by its type and number, so neither how often `advance` is called nor the order of calls at one instant
+changes the outcome, as long as they ask for different types and no quota stands between them. For the same reason
+what is given back can be had again only after that instant, not at it.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from heapq import heappop, heappush
+
+from betimes.errors import CloudError, Unknown
+from betimes.service.machines.machine import Machine
+from betimes.service.machines.provider import (
+    Booted,
+    CloudEvent,
+    Failed,
+    NoCapacity,
+    Offer,
+    PriceChanged,
+    Reclaimed,
+    ReclaimNotice,
+    RequestId,
+)
+from betimes.service.machines.scenario import InstanceType, Outage, Reclaim, SetCapacity, SetPrice, Slow, Step
+from betimes.service.machines.tariff import Tariff
+
+# What comes first at one instant.
+_PRICE, _CAPACITY, _ANSWER, _BOOT, _TAKE, _NOTICE, _RECLAIM, _RELEASE = range(8)
+
+
+@dataclass
+class _Instance:
+    node: str
+    type: str
+    number: int
+    request: RequestId
+    fails: bool
+    life_s: float  # from boot to the notice
+    booted_at_s: float = math.inf
+    noticed: bool = False
+    ended_at_s: float = math.inf
+
+
+@dataclass(order=True)
+class _Timer:
+    at_s: float
+    rank: int
+    type: str
+    number: int
+    act: Callable[[float], CloudEvent | None] = field(compare=False)
+    instance: _Instance | None = field(compare=False, default=None)
+
+    @property
+    def is_moot(self) -> bool:
+        return self.instance is not None and self.instance.ended_at_s < math.inf
+
+
+class FakeCloud:
+    """A `Provider` without a cloud. `quota` is the most machines held at once, of all types together.
+
+    Booting machines count towards capacity and quota. A machine is charged for from boot until it is released or taken
+    away, every second begun in full at the price when it began; `cost_usd` is the exact sum, rounded once.
+    A time before that of an earlier call raises ValueError.
+    """
+
+    def __init__(
+        self,
+        types: Iterable[InstanceType],
+        seed: int | str = 0,
+        quota: int | None = None,
+        script: Iterable[Step] = (),
+    ) -> None:
+        self._seed, self._quota = seed, quota
+        self._now_s = -math.inf
+        self._types: dict[str, InstanceType] = {}
+        self._tariffs: dict[str, Tariff] = {}
+        self._instances: dict[str, _Instance] = {}  # by node, those that are gone included
+        self._requests: dict[RequestId, list[_Instance] | None] = {}  # null: not answered yet
+        self._asked: Counter[str] = Counter()
+        self._made: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
+        self._freed: defaultdict[str, tuple[float, int]] = defaultdict(lambda: (-math.inf, 0))
+        self._troubles: list[Outage | Slow] = []
+        self._steps = 0
+        self._timers: list[_Timer] = []
+        self._untold: list[tuple[_Timer, CloudEvent]] = []  # a heap: in the order of their timers
+        for offered in types:
+            self.offer(offered)
+        for step in script:
+            self.add(step)
+
+    def offer(self, offered: InstanceType) -> None:
+        """A type more; raises ValueError for one that there is."""
+        if offered.type in self._types:
+            raise ValueError(f"there is an instance type {offered.type} already")
+        self._types[offered.type] = offered
+        self._tariffs[offered.type] = Tariff(offered.usd_per_h)
+
+    def add(self, step: Step) -> None:
+        """A step more of the script, not before the time of the last call (ValueError). Raises Unknown for its type."""
+        if not step.at_s >= self._now_s:
+            raise ValueError(f"{step} is in the past; it is {self._now_s:.3f}")
+        if isinstance(step, Outage | Slow):
+            self._troubles.append(step)
+            return
+        self._known(step.type)
+        rank = {SetPrice: _PRICE, SetCapacity: _CAPACITY, Reclaim: _TAKE}[type(step)]
+        self._steps += 1
+        self._set(_Timer(step.at_s, rank, step.type, self._steps, lambda at_s: self._step(at_s, step)))
+
+    def offers(self) -> list[Offer]:
+        """The instance types in the order they were given, at their present prices."""
+        return [replace(each, usd_per_h=self._tariffs[each.type].usd_per_h) for each in self._types.values()]
+
+    def request(self, now_s: float, type: str, count: int) -> RequestId | NoCapacity:  # noqa: A002
+        """Ask for machines, all or none. Raises CloudError, Unknown; ValueError for a count below 1."""
+        self._play(now_s)
+        self._known(type)
+        if count < 1:
+            raise ValueError(f"expected at least one machine to be asked for, found {count}")
+        delay_s = self._delay_s(now_s)
+        request = RequestId(type, self._asked[type])
+        if delay_s == 0:
+            refused = self._grant(now_s, request, count)
+            if refused is not None:
+                return refused
+        else:
+            self._requests[request] = None
+
+            def answer(at_s: float) -> CloudEvent | None:
+                return self._answer(at_s, request, count)
+
+            self._set(_Timer(now_s + delay_s, _ANSWER, type, request.number, answer))
+        self._asked[type] += 1
+        return request
+
+    def release(self, now_s: float, id: RequestId | str) -> None:  # noqa: A002
+        """Give a node back, or all of a request, booted or not. Raises CloudError, Unknown."""
+        self._play(now_s)
+        if id not in (self._requests if isinstance(id, RequestId) else self._instances):
+            raise Unknown(f"{id}: the cloud has never given this out")
+        delay_s = self._delay_s(now_s)
+        if delay_s == 0:
+            self._release(now_s, id)
+            return
+        self._steps += 1
+        self._set(_Timer(now_s + delay_s, _RELEASE, "", self._steps, lambda at_s: self._release(at_s, id)))
+
+    def next_at_s(self) -> float:
+        """When something happens next, or has happened and was not told; infinity: nothing will."""
+        while self._timers and self._timers[0].is_moot:
+            heappop(self._timers)
+        if self._untold:
+            return self._untold[0][1].at_s
+        return self._timers[0].at_s if self._timers else math.inf
+
+    def advance(self, now_s: float) -> list[CloudEvent]:
+        """What has happened up to now and was not told yet, in the order of time."""
+        self._play(now_s)
+        return [heappop(self._untold)[1] for _ in range(len(self._untold))]
+
+    def machines(self) -> list[Machine]:
+        """What is booted and held as of the last call, by type and number."""
+        up = [
+            each
+            for each in self._instances.values()
+            if each.booted_at_s < math.inf and each.ended_at_s == math.inf
+        ]
+        return [self._machine(each) for each in sorted(up, key=lambda each: (each.type, each.number))]
+
+    def held(self, type: str) -> int:  # noqa: A002
+        """How many of a type are held as of the last call, booting or booted."""
+        self._known(type)
+        return self._held[type]
+
+    def cost_usd(self, now_s: float) -> float:
+        """What has been charged for up to now, machines that are gone included."""
+        self._play(now_s)
+        return float(sum(self._charge(each) for each in self._instances.values()))
+
+    def bills_usd(self, now_s: float) -> dict[str, float]:
+        """The same by node; those that never booted cost nothing."""
+        self._play(now_s)
+        return {node: float(self._charge(each)) for node, each in self._instances.items()}
+
+    # --- what happens ---
+
+    def _set(self, timer: _Timer) -> None:
+        heappush(self._timers, timer)
+
+    def _play(self, now_s: float) -> None:
+        if not self._now_s <= now_s < math.inf:
+            raise ValueError(
+                f"time {now_s} comes after {self._now_s}: a cloud's time goes on, and never back"
+            )
+        while self._timers and self._timers[0].at_s <= now_s:
+            timer = heappop(self._timers)
+            event = None if timer.is_moot else timer.act(timer.at_s)
+            if event is not None:
+                heappush(self._untold, (timer, event))
+        self._now_s = now_s
+
+    def _step(self, at_s: float, step: SetPrice | SetCapacity | Reclaim) -> CloudEvent | None:
+        if isinstance(step, SetPrice):
+            self._tariffs[step.type].change(at_s, step.usd_per_h)
+            return PriceChanged(at_s, step.type, step.usd_per_h)
+        if isinstance(step, SetCapacity):
+            self._types[step.type] = replace(self._types[step.type], capacity=step.capacity)
+            return None
+        running = [
+            each
+            for each in self._instances.values()
+            if each.type == step.type and each.booted_at_s <= at_s < each.ended_at_s and not each.noticed
+        ]
+        running.sort(key=lambda each: (each.booted_at_s, each.number))
+        for instance in running[: step.count]:
+            self._give_notice(at_s, instance)
+        return None
+
+    def _answer(self, at_s: float, request: RequestId, count: int) -> CloudEvent | None:
+        if self._requests[request] is not None:
+            return None  # withdrawn before it was looked at
+        refused = self._grant(at_s, request, count)
+        return refused and Failed(at_s, request, None, refused.why, refused.text)
+
+    def _grant(self, at_s: float, request: RequestId, count: int) -> NoCapacity | None:
+        """Hold so many machines and boot them, if they can be had."""
+        offered = self._types[request.type]
+        free = math.inf if offered.capacity is None else offered.capacity - self._in_use(at_s, request.type)
+        if count > free:
+            text = f"no capacity: {count} {request.type} asked for, {max(0, free)} free"
+            return NoCapacity(request.type, count, "capacity", text)
+        used = sum(self._in_use(at_s, each) for each in self._types)
+        if self._quota is not None and used + count > self._quota:
+            text = f"over the quota: {count} {request.type} asked for, {used} of {self._quota} machines held"
+            return NoCapacity(request.type, count, "quota", text)
+        self._requests[request] = [self._make(at_s, request, offered) for _ in range(count)]
+        return None
+
+    def _make(self, at_s: float, request: RequestId, offered: InstanceType) -> _Instance:
+        number = self._made[request.type]
+        draw = random.Random(f"{self._seed}/{request.type}/{number}")
+        boot_s = offered.boot_s * math.exp(draw.gauss(0.0, offered.boot_sigma))
+        fails = draw.random() < offered.boot_failure_frac
+        life_s = draw.expovariate(offered.reclaims_per_h / 3600.0) if offered.reclaims_per_h else math.inf
+        made = _Instance(f"{request.type}-{number}", request.type, number, request, fails, life_s)
+        self._instances[made.node] = made
+        self._made[request.type] += 1
+        self._held[request.type] += 1
+        self._later(at_s + boot_s, _BOOT, made, self._boot)
+        return made
+
+    def _later(
+        self, at_s: float, rank: int, of: _Instance, act: Callable[[float, _Instance], CloudEvent | None]
+    ) -> None:
+        self._set(_Timer(at_s, rank, of.type, of.number, lambda at_s: act(at_s, of), of))
+
+    def _boot(self, at_s: float, instance: _Instance) -> CloudEvent:
+        if instance.fails:
+            self._end(at_s, instance)
+            return Failed(at_s, instance.request, instance.node, "boot", f"{instance.node} did not boot")
+        instance.booted_at_s = at_s
+        if instance.life_s < math.inf:
+            self._later(at_s + instance.life_s, _TAKE, instance, self._give_notice)
+        return Booted(at_s, instance.request, self._machine(instance))
+
+    def _give_notice(self, at_s: float, instance: _Instance) -> None:
+        if not instance.noticed:
+            instance.noticed = True
+            self._later(at_s, _NOTICE, instance, self._tell_notice)
+
+    def _tell_notice(self, at_s: float, instance: _Instance) -> CloudEvent:
+        gone_at_s = at_s + self._types[instance.type].notice_s
+        self._later(gone_at_s, _RECLAIM, instance, self._reclaim)
+        return ReclaimNotice(at_s, instance.node, gone_at_s)
+
+    def _reclaim(self, at_s: float, instance: _Instance) -> CloudEvent:
+        self._end(at_s, instance)
+        return Reclaimed(at_s, instance.node)
+
+    def _release(self, at_s: float, id: RequestId | str) -> None:  # noqa: A002
+        if isinstance(id, RequestId):
+            for instance in self._requests[id] or ():
+                self._end(at_s, instance)
+            self._requests[id] = self._requests[id] or []
+        else:
+            self._end(at_s, self._instances[id])
+
+    def _end(self, at_s: float, instance: _Instance) -> None:
+        if instance.ended_at_s == math.inf:
+            instance.ended_at_s = at_s
+            self._held[instance.type] -= 1
+            last_s, count = self._freed[instance.type]
+            self._freed[instance.type] = (at_s, count + 1 if last_s == at_s else 1)
+
+    # --- what is so ---
+
+    def _known(self, type: str) -> None:  # noqa: A002
+        if type not in self._types:
+            raise Unknown(f"there is no instance type {type!r}; there are {', '.join(self._types) or 'none'}")
+
+    def _delay_s(self, now_s: float) -> float:
+        current = [each for each in self._troubles if each.at_s <= now_s < each.until_s]
+        if any(isinstance(each, Outage) for each in current):
+            raise CloudError("the cloud's API answers with an error; try again later")
+        return max((each.delay_s for each in current if isinstance(each, Slow)), default=0.0)
+
+    def _in_use(self, at_s: float, type: str) -> int:  # noqa: A002
+        freed_at_s, count = self._freed[type]
+        return self._held[type] + (count if freed_at_s == at_s else 0)
+
+    def _machine(self, instance: _Instance) -> Machine:
+        kind = self._types[instance.type]
+        price = self._tariffs[instance.type].usd_per_h
+        return Machine(instance.node, "fake-cloud", kind.type, kind.cpu, kind.memory_gib, kind.gpu, price)
+
+    def _charge(self, instance: _Instance) -> Fraction:
+        until_s = min(instance.ended_at_s, self._now_s)
+        return self._tariffs[instance.type].charge(instance.booted_at_s, until_s)
