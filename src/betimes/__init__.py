@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from betimes.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from betimes.client import AsyncClient, Client, JobSpec
     from betimes.cluster import Cluster, read_cluster
     from betimes.foresight.simulate import simulate
     from betimes.outcome import Result, load, save, summarise
@@ -23,8 +24,11 @@ __version__ = "0.1.0"
 _HOME = {
     "NODES_POLICIES": "betimes.policies",
     "POLICIES": "betimes.policies",
+    "AsyncClient": "betimes.client",
+    "Client": "betimes.client",
     "Cluster": "betimes.cluster",
     "Job": "betimes.workload",
+    "JobSpec": "betimes.client",
     "Result": "betimes.outcome",
     "SpeedupTable": "betimes.workload.speedup",
     "Workload": "betimes.workload",
@@ -41,8 +45,11 @@ _HOME = {
 __all__ = [
     "NODES_POLICIES",
     "POLICIES",
+    "AsyncClient",
+    "Client",
     "Cluster",
     "Job",
+    "JobSpec",
     "Result",
     "SpeedupTable",
     "Workload",

@@ -14,7 +14,7 @@ from fastapi import FastAPI
 
 from betimes.errors import InputError, ServiceError
 from betimes.service.address import remove_address, write_address
-from betimes.service.api.hosts import is_loopback
+from betimes.service.hosts import is_loopback
 
 GOODBYE_S = 5  # for answers under way; readers who do not read are cut off then
 BACKLOG = 2048  # connections that wait to be accepted
@@ -106,10 +106,10 @@ def _bound(host: str, port: int) -> socket.socket:
 
 def _url(host: str, bound: socket.socket) -> str:
     number, port = bound.getsockname()[:2]
-    shown = host if host.lower() != "localhost" else number
+    shown = number if host.lower().rstrip(".") == "localhost" else host.strip("[]")
     with contextlib.suppress(ValueError):
         if ipaddress.ip_address(
             number
         ).is_unspecified:  # every address of the machine: clients here take loopback
             shown = "::1" if ":" in number else "127.0.0.1"
-    return f"http://[{shown}]:{port}" if ":" in shown.strip("[]") else f"http://{shown}:{port}"
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"

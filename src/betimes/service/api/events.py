@@ -46,7 +46,7 @@ async def list_events(
 ) -> Response:
     """A page of the event log; with `Accept: text/event-stream`, the stream of `/events/stream`."""
     if _wants_stream(request.headers.get("accept", "")):
-        return _stream(here, asked, last)
+        return await _stream(here, asked, last)
     page = await here.door.events(asked.after, asked.limit, asked.job, tuple(asked.kind))
     return json(page.model_dump_json())
 
@@ -65,12 +65,14 @@ async def stream_events(
     here: Here, _: User, asked: Annotated[EventQuery, Query()], last: _LastId = None
 ) -> Response:
     """Every event past `after`, or past `Last-Event-ID`: first what is logged, then as it happens; none is left out."""
-    return _stream(here, asked, last)
+    return await _stream(here, asked, last)
 
 
-def _stream(here: Context, asked: EventQuery, last: str | None) -> EventStream:
+async def _stream(here: Context, asked: EventQuery, last: str | None) -> EventStream:
     after = asked.after if not last else _event_number(last)
     kinds = frozenset(asked.kind)
+    # What cannot be read (events that were archived) is said now: a stream that has begun can only end.
+    await here.door.events(after, 1, None, ())
 
     def wanted(event: EventView) -> bool:
         return (asked.job is None or event.job_id == asked.job) and (not kinds or event.kind in kinds)

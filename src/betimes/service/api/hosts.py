@@ -11,6 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from betimes.service.api.failures import answer, shown
 from betimes.service.api.models import Failure
+from betimes.service.hosts import is_loopback
 
 
 class KnownHosts:
@@ -51,16 +52,6 @@ class KnownHosts:
         if host in self._hosts or is_loopback(host):
             return True
         return self._any_address and _is_address(host)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host, by name or number, is this machine alone."""
-    if host.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def _is_address(host: str) -> bool:

@@ -1,0 +1,225 @@
+"""The client for programs that do other things while they wait for an answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar, Unpack, overload
+
+import httpx
+
+from betimes.client import calls, talks
+from betimes.client.calls import Conditions
+from betimes.client.talks import Emit, Feed, Pause, Read, Send, Shut, Step, Talk
+from betimes.client.way import Way, client_options, way_to
+from betimes.errors import NotReachable
+from betimes.service.spec import JobSpec
+from betimes.service.views import (
+    EventView,
+    Health,
+    JobStory,
+    JobView,
+    NodeSpec,
+    NodeView,
+    Page,
+    PolicyView,
+    Quote,
+    Submitted,
+)
+
+T = TypeVar("T")
+
+
+class AsyncClient:
+    """The same as `betimes.Client`, with methods to `await` and iterators for `async for`."""
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        state: str | Path | None = None,
+        patience_s: float = 10.0,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._way: Way = way_to(url, token, state, patience_s)
+        self._http = httpx.AsyncClient(transport=transport, **client_options(url))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    @overload
+    async def submit(self, spec: JobSpec, /, *, key: str | None = None) -> Submitted: ...
+
+    @overload
+    async def submit(self, spec: Sequence[JobSpec], /, *, key: str | None = None) -> list[Submitted]: ...
+
+    @overload
+    async def submit(self, /, *, key: str | None = None, **fields: Any) -> Submitted: ...
+
+    async def submit(
+        self, spec: JobSpec | Sequence[JobSpec] | None = None, /, *, key: str | None = None, **fields: Any
+    ) -> Submitted | list[Submitted]:
+        """Submit a job, given as a JobSpec or by its fields, or several: all are taken, or none.
+
+        `key` is made up if it is not given; submitting again with the same key and jobs gives the same answer.
+        """
+        if isinstance(spec, Sequence):
+            return await self._ask(calls.submit_all(spec, key))
+        return await self._ask(calls.submit(calls.spec_of(spec, fields), key))
+
+    async def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
+        """What a job would be promised if it were submitted now."""
+        return await self._ask(calls.quote(calls.spec_of(spec, fields)))
+
+    async def jobs(self, **which: Unpack[Conditions]) -> Page[JobView]:
+        """A page of jobs, newest first."""
+        return await self._ask(calls.jobs(which))
+
+    def iterate_jobs(self, **which: Unpack[Conditions]) -> AsyncIterator[JobView]:
+        """All jobs, newest first, page by page."""
+        return self._feed(talks.every_job(self._way, which))
+
+    async def job(self, job: int) -> JobStory:
+        """Everything about a job."""
+        return await self._ask(calls.job(job))
+
+    @overload
+    async def cancel(self, jobs: int, /) -> JobView: ...
+
+    @overload
+    async def cancel(self, jobs: Sequence[int], /) -> list[JobView]: ...
+
+    async def cancel(self, jobs: int | Sequence[int], /) -> JobView | list[JobView]:
+        """End a job; or all of several, or none."""
+        return await self._steer("cancel", jobs)
+
+    @overload
+    async def hold(self, jobs: int, /) -> JobView: ...
+
+    @overload
+    async def hold(self, jobs: Sequence[int], /) -> list[JobView]: ...
+
+    async def hold(self, jobs: int | Sequence[int], /) -> JobView | list[JobView]:
+        """Keep a job from starting; or all of several, or none."""
+        return await self._steer("hold", jobs)
+
+    @overload
+    async def release(self, jobs: int, /) -> JobView: ...
+
+    @overload
+    async def release(self, jobs: Sequence[int], /) -> list[JobView]: ...
+
+    async def release(self, jobs: int | Sequence[int], /) -> JobView | list[JobView]:
+        """Let a held job start when its turn comes; or all of several, or none."""
+        return await self._steer("release", jobs)
+
+    async def _steer(self, verb: str, jobs: int | Sequence[int]) -> JobView | list[JobView]:
+        if isinstance(jobs, int):
+            return await self._ask(calls.steer(verb, jobs))
+        return await self._ask(calls.steer_all(verb, jobs))
+
+    async def wait(self, job: int, timeout: float | None = None) -> JobView:
+        """The job once it is over. Raises TimeoutError after `timeout` seconds."""
+        return await self._carry_out(talks.wait(self._way, job, timeout))
+
+    def logs(
+        self, job: int, *, attempt: int | None = None, follow: bool = False, tail: int | None = None
+    ) -> AsyncIterator[bytes]:
+        """The output of a job's run, the latest by default, in pieces; `follow` goes on until it is over."""
+        return self._feed(talks.log(self._way, calls.log(job, attempt, follow, tail)))
+
+    async def nodes(self) -> list[NodeView]:
+        """Every node."""
+        return await self._ask(calls.nodes())
+
+    async def add_nodes(self, spec: NodeSpec) -> list[NodeView]:
+        """Add nodes of one type."""
+        return await self._ask(calls.add_nodes(spec))
+
+    async def drain(self, node: str) -> NodeView:
+        """Start nothing more on a node."""
+        return await self._ask(calls.drain(node))
+
+    async def undrain(self, node: str) -> NodeView:
+        """Use a node again."""
+        return await self._ask(calls.drain(node, back=True))
+
+    async def policy(self) -> PolicyView:
+        """The policy in force."""
+        return await self._ask(calls.policy())
+
+    async def set_policy(self, policy: str) -> PolicyView:
+        """Decide by another policy from now on."""
+        return await self._ask(calls.set_policy(policy))
+
+    def events(
+        self, after: int = 0, *, follow: bool = False, job: int | None = None, kinds: Sequence[str] = ()
+    ) -> AsyncIterator[EventView]:
+        """Events past `after`, oldest first; `follow` goes on with what happens, over lost connections, without end."""
+        talk = talks.followed_events if follow else talks.logged_events
+        return self._feed(talk(self._way, after, job, tuple(kinds)))
+
+    async def health(self) -> Health:
+        """Whether the service can take work."""
+        return await self._ask(calls.health())
+
+    async def _ask(self, call: calls.Call[T]) -> T:
+        return await self._carry_out(talks.ask(self._way, call))
+
+    async def _carry_out(self, talk: Talk[T]) -> T:
+        reply: Any = None
+        while True:
+            try:
+                step = talk.send(reply)
+            except StopIteration as end:
+                return end.value
+            reply = await self._step(step, {})
+
+    async def _feed(self, feed: Feed[T]) -> AsyncIterator[T]:
+        reply: Any = None
+        reading: dict[httpx.Response, AsyncIterator[bytes]] = {}
+        try:
+            while True:
+                try:
+                    step = feed.send(reply)
+                except StopIteration:
+                    return
+                if isinstance(step, Emit):
+                    yield step.what
+                    reply = None
+                else:
+                    reply = await self._step(step, reading)
+        finally:
+            for response in reading:
+                await response.aclose()
+
+    async def _step(self, step: Step, reading: dict[httpx.Response, AsyncIterator[bytes]]) -> Any:
+        """Do what a conversation asks for; what fails on the way is its reply."""
+        try:
+            match step:
+                case Send(call, stream):
+                    response = await self._http.send(self._way.request(self._http, call), stream=stream)
+                    if stream:
+                        reading[response] = response.aiter_bytes()
+                        if not response.is_success:
+                            await response.aread()
+                    return response
+                case Read(response):
+                    return await anext(reading[response], None)
+                case Shut(response):
+                    del reading[response]
+                    await response.aclose()
+                case Pause(seconds):
+                    await asyncio.sleep(seconds)
+        except (httpx.TransportError, NotReachable) as error:
+            return error
+        return None

@@ -1,0 +1,223 @@
+"""Every request that a client makes: what is sent, whether it may be sent twice, and what its answer is."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypedDict, TypeVar
+from urllib.parse import quote as quoted
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from betimes.client import answers
+from betimes.errors import Refused
+from betimes.service.faults import faults
+from betimes.service.spec import JobSpec
+from betimes.service.views import (
+    EventView,
+    Health,
+    JobStory,
+    JobView,
+    NodeSpec,
+    NodeView,
+    Page,
+    PolicyView,
+    Quote,
+    Status,
+    Submitted,
+)
+
+T = TypeVar("T")
+API = "/api/v1"
+WAIT_S = 30.0  # of one request that waits
+READ_S = 60.0  # until an answer begins; several times the pause between signs of life of a stream
+
+
+class Conditions(TypedDict, total=False):
+    """Which jobs: all that are given hold at once."""
+
+    status: Sequence[Status | str]
+    user: str
+    name: str
+    array_id: int
+    label: Mapping[str, str]
+    after: int
+    limit: int
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """A request and how to understand its answer."""
+
+    method: str
+    path: str
+    answer: Callable[[httpx.Response], T]
+    params: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    body: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict[str, str])
+    repeatable: bool = True  # doing it twice is as good as once
+    read_s: float | None = READ_S
+
+
+class _Many(BaseModel):
+    jobs: list[Any] = []
+    nodes: list[NodeView] = []
+
+
+class _ManySubmitted(_Many):
+    jobs: list[Submitted] = []
+
+
+class _ManyJobs(_Many):
+    jobs: list[JobView] = []
+
+
+_submitted = answers.answer_of(Submitted)
+_batch = answers.answer_of(_ManySubmitted)
+_quote = answers.answer_of(Quote)
+_page_of_jobs = answers.answer_of(Page[JobView])
+_page_of_events = answers.answer_of(Page[EventView])
+_story = answers.answer_of(JobStory)
+_job = answers.answer_of(JobView)
+_jobs = answers.answer_of(_ManyJobs)
+_node = answers.answer_of(NodeView)
+_nodes = answers.answer_of(_Many)
+_policy = answers.answer_of(PolicyView)
+
+
+def spec_of(spec: JobSpec | None, fields: dict[str, Any]) -> JobSpec:
+    """A job from a specification or from keyword arguments; its working directory is this one. Raises Refused."""
+    if spec is not None and fields:
+        raise Refused("give either a JobSpec or keyword arguments", next(iter(fields)))
+    if spec is None:
+        try:
+            spec = JobSpec(**fields)
+        except ValidationError as error:
+            first, *others = faults(error)
+            more = f" (and {len(others)} more)" if others else ""
+            raise Refused(first.text + more, first.field or None) from None
+    return spec if spec.workdir is not None else spec.model_copy(update={"workdir": str(Path.cwd())})
+
+
+def submit(spec: JobSpec, key: str | None) -> Call[Submitted]:
+    """Submit a job; the key makes sure that asking again does not submit it again."""
+    return Call("POST", f"{API}/jobs", _submitted, body=_dump(spec), headers=_key(key))
+
+
+def submit_all(specs: Iterable[JobSpec], key: str | None) -> Call[list[Submitted]]:
+    """Submit all of several jobs, or none."""
+    body = b'{"jobs":[%s]}' % b",".join(_dump(spec_of(spec, {})) for spec in specs)
+    return Call("POST", f"{API}/jobs", lambda it: _batch(it).jobs, body=body, headers=_key(key))
+
+
+def quote(spec: JobSpec) -> Call[Quote]:
+    """Ask for a promise."""
+    return Call("POST", f"{API}/quote", _quote, body=_dump(spec))
+
+
+def jobs(conditions: Conditions) -> Call[Page[JobView]]:
+    """A page of the list of jobs."""
+    told = dict(conditions)
+    params = [("status", str(Status(each))) for each in conditions.get("status", ())]
+    params += [("label", f"{name}={value}") for name, value in conditions.get("label", {}).items()]
+    params += [
+        (name, str(value))
+        for name, value in told.items()
+        if name not in ("status", "label") and value is not None
+    ]
+    return Call("GET", f"{API}/jobs", _page_of_jobs, params=params)
+
+
+def job(number: int) -> Call[JobStory]:
+    """A job's story."""
+    return Call("GET", f"{API}/jobs/{int(number)}", _story)
+
+
+def wait(number: int, timeout_s: float) -> Call[JobView]:
+    """The job when it is over, or when the time is up."""
+    params = [("timeout_s", f"{timeout_s:.3f}")]
+    return Call("GET", f"{API}/jobs/{int(number)}/wait", _job, params=params, read_s=timeout_s + READ_S)
+
+
+def steer(verb: str, number: int) -> Call[JobView]:
+    """Cancel, hold or release a job."""
+    return Call("POST", f"{API}/jobs/{int(number)}/{verb}", _job, repeatable=False)
+
+
+def steer_all(verb: str, numbers: Iterable[int]) -> Call[list[JobView]]:
+    """Cancel, hold or release all of several jobs, or none."""
+    body = b'{"jobs":[%s]}' % b",".join(b"%d" % number for number in numbers)
+    return Call("POST", f"{API}/jobs/{verb}", lambda it: _jobs(it).jobs, body=body, repeatable=False)
+
+
+def log(number: int, attempt: int | None, follow: bool, tail: int | None) -> Call[None]:
+    """A run's output, as a stream."""
+    params = [("follow", str(follow).lower())]
+    params += [
+        (name, str(value)) for name, value in (("attempt", attempt), ("tail", tail)) if value is not None
+    ]
+    # A run may be silent for as long as it likes.
+    read_s = None if follow else READ_S
+    return Call("GET", f"{API}/jobs/{int(number)}/log", answers.nothing, params=params, read_s=read_s)
+
+
+def nodes() -> Call[list[NodeView]]:
+    """Every node."""
+    return Call("GET", f"{API}/nodes", lambda it: _nodes(it).nodes)
+
+
+def add_nodes(spec: NodeSpec) -> Call[list[NodeView]]:
+    """Add nodes."""
+    return Call("POST", f"{API}/nodes", lambda it: _nodes(it).nodes, body=_dump(spec), repeatable=False)
+
+
+def drain(name: str, back: bool = False) -> Call[NodeView]:
+    """Drain a node, or use it again."""
+    verb = "undrain" if back else "drain"
+    return Call("POST", f"{API}/nodes/{quoted(name, safe='')}/{verb}", _node, repeatable=False)
+
+
+def policy() -> Call[PolicyView]:
+    """The policy in force."""
+    return Call("GET", f"{API}/policy", _policy)
+
+
+def set_policy(text: str) -> Call[PolicyView]:
+    """Decide by another policy."""
+    return Call("PUT", f"{API}/policy", _policy, body=_Choice(policy=text).model_dump_json().encode())
+
+
+def events(after: int, job: int | None, kinds: Sequence[str], limit: int = 1000) -> Call[Page[EventView]]:
+    """A page of the event log."""
+    params = [("after", str(after)), ("limit", str(limit)), *_which(job, kinds)]
+    return Call("GET", f"{API}/events", _page_of_events, params=params)
+
+
+def event_stream(after: int, job: int | None, kinds: Sequence[str]) -> Call[None]:
+    """Events past `after` as they happen, as a stream."""
+    headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
+    return Call("GET", f"{API}/events/stream", answers.nothing, params=_which(job, kinds), headers=headers)
+
+
+def health() -> Call[Health]:
+    """Whether the service can take work."""
+    return Call("GET", "/readyz", answers.health)
+
+
+class _Choice(BaseModel):
+    policy: str
+
+
+def _which(job: int | None, kinds: Sequence[str]) -> list[tuple[str, str]]:
+    return [("job", str(job))] * (job is not None) + [("kind", kind) for kind in kinds]
+
+
+def _dump(model: BaseModel) -> bytes:
+    return model.model_dump_json(exclude_defaults=True).encode()
+
+
+def _key(key: str | None) -> dict[str, str]:
+    return {"Idempotency-Key": key if key is not None else secrets.token_urlsafe(16)}

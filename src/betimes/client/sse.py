@@ -1,0 +1,57 @@
+"""Server-sent events, read: lines of text in, events out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from betimes.errors import ServiceError
+from betimes.service.views import EventView
+
+MOST_BYTES = 64 << 20  # of one event; what is longer is no event
+
+
+class EventReader:
+    """Reads a stream in pieces of any size; `last` is where to go on after a break."""
+
+    def __init__(self, after: int = 0) -> None:
+        self.last = after
+        self._rest = b""
+        self._data: list[bytes] = []
+        self._id: int | None = None
+
+    def restart(self) -> None:
+        """Forget an event that a lost connection cut in two."""
+        self._rest, self._data, self._id = b"", [], None
+
+    def feed(self, chunk: bytes) -> Iterator[EventView]:
+        """The events that are complete with this piece. An event seen already is left out. Raises ServiceError."""
+        *lines, self._rest = (self._rest + chunk).split(b"\n")
+        if len(self._rest) > MOST_BYTES:
+            raise ServiceError("the stream of events has no end of line; is this a Betimes service?")
+        for line in lines:
+            event = self._line(line.removesuffix(b"\r"))
+            if event is not None:
+                yield event
+
+    def _line(self, line: bytes) -> EventView | None:
+        if line:
+            name, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"data":
+                self._data.append(value)
+            elif name == b"id" and value.isdigit():
+                self._id = int(value)
+            return None
+        data, number = b"\n".join(self._data), self._id
+        self._data, self._id = [], None
+        known = number is not None and number <= self.last
+        if number is not None:
+            self.last = max(self.last, number)
+        if not data or known:
+            return None
+        try:
+            return EventView.model_validate_json(data, extra="ignore")
+        except ValidationError as error:
+            raise ServiceError(f"an event that this version does not understand: {error}") from None

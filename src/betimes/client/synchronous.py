@@ -1,0 +1,230 @@
+"""The client for programs that wait for their answers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar, Unpack, overload
+
+import httpx
+
+from betimes.client import calls, talks
+from betimes.client.calls import Conditions
+from betimes.client.talks import Emit, Feed, Pause, Read, Send, Shut, Step, Talk
+from betimes.client.way import Way, client_options, way_to
+from betimes.errors import NotReachable
+from betimes.service.spec import JobSpec
+from betimes.service.views import (
+    EventView,
+    Health,
+    JobStory,
+    JobView,
+    NodeSpec,
+    NodeView,
+    Page,
+    PolicyView,
+    Quote,
+    Submitted,
+)
+
+T = TypeVar("T")
+
+
+class Client:
+    """A live service, found by itself: `url`, else `state`, else BETIMES_URL, else BETIMES_STATE or the default.
+
+    Errors are those that the service raises: Refused, Unknown, Conflict, NotAllowed, Unavailable; NotReachable where no
+    service answers. A call that is lost on the way is made again for `patience_s` seconds if that does no harm. Close
+    it, or use it in a `with` statement. Threads may share it.
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        token: str | None = None,
+        *,
+        state: str | Path | None = None,
+        patience_s: float = 10.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        self._way: Way = way_to(url, token, state, patience_s)
+        self._http = httpx.Client(transport=transport, **client_options(url))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    @overload
+    def submit(self, spec: JobSpec, /, *, key: str | None = None) -> Submitted: ...
+
+    @overload
+    def submit(self, spec: Sequence[JobSpec], /, *, key: str | None = None) -> list[Submitted]: ...
+
+    @overload
+    def submit(self, /, *, key: str | None = None, **fields: Any) -> Submitted: ...
+
+    def submit(
+        self, spec: JobSpec | Sequence[JobSpec] | None = None, /, *, key: str | None = None, **fields: Any
+    ) -> Submitted | list[Submitted]:
+        """Submit a job, given as a JobSpec or by its fields, or several: all are taken, or none.
+
+        `key` is made up if it is not given; submitting again with the same key and jobs gives the same answer.
+        """
+        if isinstance(spec, Sequence):
+            return self._ask(calls.submit_all(spec, key))
+        return self._ask(calls.submit(calls.spec_of(spec, fields), key))
+
+    def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
+        """What a job would be promised if it were submitted now."""
+        return self._ask(calls.quote(calls.spec_of(spec, fields)))
+
+    def jobs(self, **which: Unpack[Conditions]) -> Page[JobView]:
+        """A page of jobs, newest first."""
+        return self._ask(calls.jobs(which))
+
+    def iterate_jobs(self, **which: Unpack[Conditions]) -> Iterator[JobView]:
+        """All jobs, newest first, page by page."""
+        return self._feed(talks.every_job(self._way, which))
+
+    def job(self, job: int) -> JobStory:
+        """Everything about a job."""
+        return self._ask(calls.job(job))
+
+    @overload
+    def cancel(self, jobs: int, /) -> JobView: ...
+
+    @overload
+    def cancel(self, jobs: Sequence[int], /) -> list[JobView]: ...
+
+    def cancel(self, jobs: int | Sequence[int], /) -> JobView | list[JobView]:
+        """End a job; or all of several, or none."""
+        return self._steer("cancel", jobs)
+
+    @overload
+    def hold(self, jobs: int, /) -> JobView: ...
+
+    @overload
+    def hold(self, jobs: Sequence[int], /) -> list[JobView]: ...
+
+    def hold(self, jobs: int | Sequence[int], /) -> JobView | list[JobView]:
+        """Keep a job from starting; or all of several, or none."""
+        return self._steer("hold", jobs)
+
+    @overload
+    def release(self, jobs: int, /) -> JobView: ...
+
+    @overload
+    def release(self, jobs: Sequence[int], /) -> list[JobView]: ...
+
+    def release(self, jobs: int | Sequence[int], /) -> JobView | list[JobView]:
+        """Let a held job start when its turn comes; or all of several, or none."""
+        return self._steer("release", jobs)
+
+    def _steer(self, verb: str, jobs: int | Sequence[int]) -> JobView | list[JobView]:
+        if isinstance(jobs, int):
+            return self._ask(calls.steer(verb, jobs))
+        return self._ask(calls.steer_all(verb, jobs))
+
+    def wait(self, job: int, timeout: float | None = None) -> JobView:
+        """The job once it is over. Raises TimeoutError after `timeout` seconds."""
+        return self._carry_out(talks.wait(self._way, job, timeout))
+
+    def logs(
+        self, job: int, *, attempt: int | None = None, follow: bool = False, tail: int | None = None
+    ) -> Iterator[bytes]:
+        """The output of a job's run, the latest by default, in pieces; `follow` goes on until it is over."""
+        return self._feed(talks.log(self._way, calls.log(job, attempt, follow, tail)))
+
+    def nodes(self) -> list[NodeView]:
+        """Every node."""
+        return self._ask(calls.nodes())
+
+    def add_nodes(self, spec: NodeSpec) -> list[NodeView]:
+        """Add nodes of one type."""
+        return self._ask(calls.add_nodes(spec))
+
+    def drain(self, node: str) -> NodeView:
+        """Start nothing more on a node."""
+        return self._ask(calls.drain(node))
+
+    def undrain(self, node: str) -> NodeView:
+        """Use a node again."""
+        return self._ask(calls.drain(node, back=True))
+
+    def policy(self) -> PolicyView:
+        """The policy in force."""
+        return self._ask(calls.policy())
+
+    def set_policy(self, policy: str) -> PolicyView:
+        """Decide by another policy from now on."""
+        return self._ask(calls.set_policy(policy))
+
+    def events(
+        self, after: int = 0, *, follow: bool = False, job: int | None = None, kinds: Sequence[str] = ()
+    ) -> Iterator[EventView]:
+        """Events past `after`, oldest first; `follow` goes on with what happens, over lost connections, without end."""
+        talk = talks.followed_events if follow else talks.logged_events
+        return self._feed(talk(self._way, after, job, tuple(kinds)))
+
+    def health(self) -> Health:
+        """Whether the service can take work."""
+        return self._ask(calls.health())
+
+    def _ask(self, call: calls.Call[T]) -> T:
+        return self._carry_out(talks.ask(self._way, call))
+
+    def _carry_out(self, talk: Talk[T]) -> T:
+        reply: Any = None
+        while True:
+            try:
+                step = talk.send(reply)
+            except StopIteration as end:
+                return end.value
+            reply = self._step(step, {})
+
+    def _feed(self, feed: Feed[T]) -> Iterator[T]:
+        reply: Any = None
+        reading: dict[httpx.Response, Iterator[bytes]] = {}
+        try:
+            while True:
+                try:
+                    step = feed.send(reply)
+                except StopIteration:
+                    return
+                if isinstance(step, Emit):
+                    yield step.what
+                    reply = None
+                else:
+                    reply = self._step(step, reading)
+        finally:
+            for response in reading:
+                response.close()
+
+    def _step(self, step: Step, reading: dict[httpx.Response, Iterator[bytes]]) -> Any:
+        """Do what a conversation asks for; what fails on the way is its reply."""
+        try:
+            match step:
+                case Send(call, stream):
+                    response = self._http.send(self._way.request(self._http, call), stream=stream)
+                    if stream:
+                        reading[response] = response.iter_bytes()
+                        if not response.is_success:
+                            response.read()
+                    return response
+                case Read(response):
+                    return next(reading[response], None)
+                case Shut(response):
+                    del reading[response]
+                    response.close()
+                case Pause(seconds):
+                    time.sleep(seconds)
+        except (httpx.TransportError, NotReachable) as error:
+            return error
+        return None
