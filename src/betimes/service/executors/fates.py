@@ -1,0 +1,110 @@
+"""What became of a run, as its folder tells, whatever a crash has left there."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from betimes.service.executors.leftovers import kill_leftovers
+from betimes.service.executors.supervision import files
+from betimes.service.executors.supervision.processes import boot_id
+
+
+@dataclass(frozen=True)
+class Never:
+    """The command was not started, and nobody is about to."""
+
+
+@dataclass(frozen=True)
+class Starting:
+    """A shim has the run, and will soon tell more; or another service is looking, too."""
+
+
+@dataclass(frozen=True)
+class Running:
+    """A shim has the run; `shim` is its shim.json."""
+
+    shim: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Over:
+    """Nothing of the run is left; `exit` is its exit.json."""
+
+    exit: dict[str, Any]
+
+
+Fate = Never | Starting | Running | Over
+
+
+def look(folder: str) -> Fate:
+    """What became of the run of a folder; a run that nobody supervises any more is ended here, and is lost.
+
+    OSError where the folder cannot be read or written.
+    """
+    over = read(folder, files.EXIT)
+    if over is not None:
+        return Over(over)
+    if not Path(folder, files.LAUNCH).exists():
+        return Never()
+    lock = files.try_lock(folder)
+    if lock is None:
+        shim = read(folder, files.SHIM)
+        return (
+            Running(shim) if shim else Starting()
+        )  # a damaged one says nothing: it is over when the lock is free
+    try:  # nobody supervises it, and nobody begins to as long as the lock is held here
+        over = read(folder, files.EXIT)
+        if over is not None:
+            return Over(over)
+        launch, shim = read(folder, files.LAUNCH) or {}, read(folder, files.SHIM)
+        if launch.get("boot_id") != boot_id():
+            return Over(_lose(folder, shim, "the machine restarted while it ran"))
+        if shim is None:
+            return Never()
+        killed, left = kill_leftovers(shim, folder)
+        message = f"its supervisor (process {shim.get('pid')}) was killed from outside"
+        if killed:
+            message += f"; {killed} processes of the command went on, and were killed"
+        if left:
+            message += f", but these would not die: {', '.join(map(str, left))}"
+        return Over(_lose(folder, shim, message))
+    finally:
+        os.close(lock)
+
+
+def read(folder: str, name: str) -> dict[str, Any] | None:
+    """A file of a run's folder; None if it is missing, empty if it is damaged."""
+    try:
+        text = Path(folder, name).read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def record_end(folder: str, why: str, message: str, started_at_s: float | None = None) -> dict[str, Any]:
+    """Write exit.json for a shim that cannot; what it says."""
+    over = {
+        "why": why,
+        "exit_code": None,
+        "signal": None,
+        "message": message,
+        "started_at_s": started_at_s,
+        "ended_at_s": time.time(),
+        "max_rss_gib": None,
+        "cpu_s": None,
+    }
+    files.write_atomically(f"{folder}/{files.EXIT}", files.as_json(over), durable=True)
+    return over
+
+
+def _lose(folder: str, shim: dict[str, Any] | None, message: str) -> dict[str, Any]:
+    return record_end(folder, "lost", message, (shim or {}).get("started_at_s"))

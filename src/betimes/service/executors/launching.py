@@ -1,0 +1,112 @@
+"""Starting a shim: the record of what it is to do, and the process."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import signal
+import sys
+import tempfile
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from betimes.service.executors import shim
+from betimes.service.executors.devices import Assigned
+from betimes.service.executors.fates import read
+from betimes.service.executors.protocol import Launch
+from betimes.service.executors.supervision import files
+from betimes.service.executors.supervision.processes import boot_id
+
+_SHIM = str(Path(shim.__file__).resolve())
+_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+_HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # until the shim can handle them
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """How much of a run's output is kept, and the control group below which runs get theirs."""
+
+    log_bytes: int
+    log_files: int
+    group: Path | None
+
+
+def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Keeping) -> dict[str, Any]:
+    """Make the run's folders and launch.json, durably, and give its content; a launch.json that is there stands.
+
+    OSError where that is not possible.
+    """
+    folder = Path(launch.folder)
+    _make_folder(folder)
+    Path(launch.checkpoint_dir).mkdir(parents=True, exist_ok=True)
+    found = read(launch.folder, files.LAUNCH)
+    if found is not None:
+        return found
+    env = {**launch.env, "BETIMES_RUN_DIR": launch.folder}
+    if assigned.cpus:
+        env["BETIMES_CPUS"] = ",".join(map(str, assigned.cpus))
+    if has_gpus:
+        env["CUDA_VISIBLE_DEVICES"] = assigned.visible_gpus
+    name = f"run-{launch.run.job}-{launch.run.number}"
+    record = {
+        **asdict(launch),
+        "run": list(launch.run),
+        "command": list(launch.command),
+        "places": [asdict(place) for place in launch.places],
+        "env": env,
+        "cpus": list(assigned.cpus),
+        "gpus": dict(assigned.gpus),
+        "memory_bytes": round(launch.memory_gib * launch.units * 2**30),
+        "cgroup": None if keeping.group is None else str(keeping.group / name),
+        "log_bytes": keeping.log_bytes,
+        "log_files": keeping.log_files,
+        "boot_id": boot_id(),
+    }
+    files.write_atomically(f"{launch.folder}/{files.LAUNCH}", files.as_json(record), durable=True)
+    return record
+
+
+def spawn(folder: str, record: dict[str, Any]) -> tuple[int, int]:
+    """Start a shim: its process, and a descriptor that comes to an end once it is known whether the command runs.
+
+    OSError where there are too many processes or too little memory.
+    """
+    bell, ring = os.pipe()
+    try:
+        with tempfile.TemporaryFile(dir=folder) as handed:
+            handed.write(marshal.dumps(record))
+            handed.flush()
+            handed.seek(0)
+            pid = os.posix_spawn(
+                sys.executable,
+                [sys.executable, "-I", "-S", "-X", "utf8", _SHIM, folder],
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, handed.fileno(), 0),
+                    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 2, f"{folder}/{files.ERRORS}", _APPEND, 0o600),
+                    (os.POSIX_SPAWN_DUP2, ring, files.BELL_FD),
+                ],
+                setsid=True,
+                setsigmask=_HELD_BACK,
+                setsigdef=_HELD_BACK,
+            )
+    except BaseException:
+        os.close(bell)
+        raise
+    finally:
+        os.close(ring)
+    return pid, bell
+
+
+def _make_folder(folder: Path) -> None:
+    if folder.is_dir():
+        return
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    for made in (
+        folder.parent,
+        folder.parent.parent,
+    ):  # a folder that a power failure takes away was never started
+        files.sync_folder(str(made))

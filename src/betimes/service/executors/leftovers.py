@@ -1,0 +1,58 @@
+"""Ending what is left of a run whose supervisor was killed."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from betimes.service.executors.supervision import memory, processes
+
+_PATIENCE_S = (
+    10.0  # for processes that do not die: in the hands of a driver, or of a file server that is away
+)
+
+
+def kill_leftovers(shim: Mapping[str, Any], folder: str) -> tuple[int, list[int]]:
+    """Kill the processes of a run, given its shim.json: how many there were, and those that would not die.
+
+    They are known by the command's session and group, and by BETIMES_RUN_DIR in their environment, so that those
+    which left the session are found too.
+    """
+    if (group := shim.get("cgroup")) and Path(group).is_dir():
+        memory.kill_group(group)
+    give_up = time.monotonic() + _PATIENCE_S
+    killed: set[int] = set()
+    while left := list(_leftovers(shim, folder)):
+        if time.monotonic() > give_up:
+            return len(killed), left
+        for pid in left:
+            processes.send(pid, signal.SIGKILL)
+        killed.update(left)
+        time.sleep(0.01)
+    if group:
+        memory.remove_group(group)
+    return len(killed), []
+
+
+def _leftovers(shim: Mapping[str, Any], folder: str) -> Iterator[int]:
+    number, since = shim.get("pgid"), shim.get("command_start_ticks") or 0
+    leader = None if number is None else processes.status(number)
+    # A number is not given out again while a group has it: a leader that began at another time leads another group.
+    recycled = leader is not None and leader.start_ticks != since
+    mark = f"BETIMES_RUN_DIR={folder}".encode("utf-8", "surrogateescape")
+    for pid in processes.everyone():
+        found = processes.status(pid)
+        if found is None or not found.lives or found.start_ticks < since:
+            continue
+        if (not recycled and number in (found.group, found.session)) or _is_marked(pid, mark):
+            yield pid
+
+
+def _is_marked(pid: int, mark: bytes) -> bool:
+    try:
+        return mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # it has just ended, or belongs to another user and so is no run of ours
+        return False

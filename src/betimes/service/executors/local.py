@@ -1,0 +1,309 @@
+"""The local executor: runs are processes of this machine, each under a shim that outlives the service."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+import time
+from collections.abc import Coroutine, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from betimes.errors import Unavailable
+from betimes.service.executors import resizing
+from betimes.service.executors.cgroups import find_group
+from betimes.service.executors.devices import Devices
+from betimes.service.executors.fates import Fate, Never, Over, Running, Starting, look, record_end
+from betimes.service.executors.launching import Keeping, spawn, write_launch
+from betimes.service.executors.protocol import Ended, Launch, Listener, Place, RunId, Started
+from betimes.service.executors.supervision import files, processes
+from betimes.service.executors.watching import Watch, wait_for
+
+_AGAIN_S = 0.02  # after which a run that another shim is about to start is looked at again
+_TROUBLE_S = 1.0  # after which a folder that could not be read is
+_log = logging.getLogger(__name__)
+
+
+@dataclass(eq=False)
+class _Run:
+    """A run that has not been reported as ended."""
+
+    launch: Launch
+    shim: dict[str, Any] | None = None  # its shim.json, once it runs
+    spawned: int | None = None  # the shim that was started here
+    watch: Watch | None = None
+    settled: asyncio.Event = field(default_factory=asyncio.Event)  # it is known whether it runs
+
+
+class LocalExecutor:
+    """Runs commands on this machine.
+
+    `cpus`: the cores that runs may be pinned to, by default those of this process. `gpus`: the GPUs as
+    CUDA_VISIBLE_DEVICES names them, best by UUID, since numbers depend on CUDA_DEVICE_ORDER. `log_bytes`, `log_files`:
+    of a run's output, so many files of that size are kept. `group`: a control group (v2) below which runs with a
+    memory limit get their own, by default this process's own if that is possible; None: resource limits.
+    `look_s`: how often processes are looked at where there are no pidfds.
+    """
+
+    def __init__(
+        self,
+        listener: Listener,
+        *,
+        cpus: Sequence[int] | None = None,
+        gpus: Sequence[str] = (),
+        log_bytes: int = 32 * 2**20,
+        log_files: int = 4,
+        group: Path | str | None = "find",
+        look_s: float = 0.25,
+    ) -> None:
+        self._listener = listener
+        self._devices = Devices(available_cpus() if cpus is None else cpus, gpus)
+        found = find_group() if group == "find" else group
+        self._keeping = Keeping(log_bytes, log_files, None if found is None else Path(found))
+        self._look_s = look_s
+        self._runs: dict[RunId, _Run] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    # --- the protocol ---
+
+    async def start(self, launch: Launch) -> None:
+        """Start a run, unless it is or was; returns at once, `Started` or `Ended` is reported once it is known."""
+        if launch.run not in self._runs:
+            self._assign(launch)
+            self._begin(launch)
+
+    async def signal(self, run: RunId, number: int) -> None:
+        """Send a signal to all processes of a run; nothing happens if it has ended."""
+        await self._ask(run, f"signal {number:d}")
+
+    async def stop(self, run: RunId, grace_s: float) -> None:
+        """SIGTERM to the run's process group, and SIGKILL to all of it when the grace period (s) is over."""
+        await self._ask(run, f"stop {grace_s!r}")
+
+    async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
+        """Tell a run that registered a handler (`betimes.on_resize`) its new units, and assign it what goes with them;
+        False: it has none, or what it may use cannot be changed while it runs.
+        """
+        found = self._runs.get(run)
+        if found is None:
+            return False
+        await found.settled.wait()
+        launch, shim = found.launch, found.shim
+        if shim is None:
+            return False
+        handlers = await asyncio.to_thread(resizing.handlers, launch.folder, shim)
+        memory_bytes = round(launch.memory_gib * units * 2**30)
+        allowed = handlers and await asyncio.to_thread(resizing.allow_memory, shim, memory_bytes)
+        if not allowed or run not in self._runs:  # it may have ended by now
+            return False
+        before = self._devices.held(run)
+        now = self._devices.take(run, launch.cpu * units, launch.gpu * units)
+        cpus = (now.cpus or self._devices.cpus) if before.cpus or now.cpus else ()
+        try:
+            await asyncio.to_thread(resizing.tell, launch.folder, shim, handlers, units, now, cpus)
+        except OSError as error:
+            _log.warning("run %d.%d is not resized: %s", *run, error)
+            if run in self._runs:
+                self._devices.hold(run, before)
+            return False
+        return True
+
+    async def adopt(self, launches: Sequence[Launch]) -> None:
+        """After a restart of the service: report each as `Started` (adopted) or `Ended`, and start what never was."""
+        known = await asyncio.to_thread(lambda: [resizing.assigned(launch.folder) for launch in launches])
+        new = [
+            (launch, had) for launch, had in zip(launches, known, strict=True) if launch.run not in self._runs
+        ]
+        for launch, had in new:  # first what is taken, then what is free
+            if had is not None:
+                self._devices.hold(launch.run, had)
+        for launch, had in new:
+            if had is None:
+                self._assign(launch)
+            self._begin(launch)
+        await asyncio.gather(
+            *(found.settled.wait() for launch, _ in new if (found := self._runs.get(launch.run)))
+        )
+
+    async def close(self) -> None:
+        """Stop watching; runs go on. Waits until each run that is being started has a shim that knows of it."""
+        self._closed = True
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        for run in self._runs.values():
+            if run.watch is not None:
+                run.watch.cancel()
+        self._runs.clear()
+
+    # --- a run's way ---
+
+    def _assign(self, launch: Launch) -> None:
+        self._devices.take(launch.run, launch.cpu * launch.units, launch.gpu * launch.units)
+
+    def _begin(self, launch: Launch) -> None:
+        run = self._runs[launch.run] = _Run(launch)
+        self._go(self._settle(run))
+
+    def _go(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _settle(self, run: _Run) -> None:
+        """Find out what became of the run, start it if it never was, and tell."""
+        folder = run.launch.folder
+        while not self._closed:
+            match await self._look(folder):
+                case Over(exit=over):
+                    await self._end(run, over)
+                    return
+                case Running(shim=shim) if processes.lives(shim["pid"], shim["start_ticks"]):
+                    await self._watch(run, shim)
+                    return
+                case Running() | Starting():
+                    await asyncio.sleep(_AGAIN_S)
+                case Never():
+                    try:
+                        await self._launch(run)
+                    except OSError as error:
+                        what = f"{error.filename or folder}: {error.strerror}"
+                        message = f"cannot start it: {what}; make room, or make the folder writable"
+                        await self._end(run, {"why": "start-failed", "message": message})
+                        return
+        run.settled.set()
+
+    async def _look(self, folder: str) -> Fate:
+        """What became of a run; for as long as its folder cannot be read nothing is known, and nothing claimed."""
+        while True:
+            try:
+                return await asyncio.to_thread(look, folder)
+            except OSError as error:
+                _log.warning("cannot tell what became of the run in %s, will look again: %s", folder, error)
+                await asyncio.sleep(_TROUBLE_S)
+
+    async def _launch(self, run: _Run) -> None:
+        """Start a shim and wait until it knows whether the command runs."""
+        folder = run.launch.folder
+        if run.spawned is not None:
+            await asyncio.to_thread(
+                wait_for, run.spawned
+            )  # it gave way to another, which did not start it either
+        assigned, has_gpus = self._devices.held(run.launch.run), bool(self._devices.gpus)
+        record = await asyncio.to_thread(write_launch, run.launch, assigned, has_gpus, self._keeping)
+        run.spawned, bell = await asyncio.to_thread(spawn, folder, record)
+        try:
+            await _readable(bell)
+        finally:
+            os.close(bell)
+        if isinstance(
+            await self._look(folder), Never
+        ):  # it gave way to another shim, or could not do its work
+            status = await asyncio.to_thread(wait_for, run.spawned)
+            run.spawned = None
+            if status != files.BUSY:
+                said = await asyncio.to_thread(_last_line, f"{folder}/{files.ERRORS}")
+                message = f"its supervisor could not start: {said or f'exit status {status}'}"
+                await asyncio.to_thread(record_end, folder, "start-failed", message)
+
+    async def _watch(self, run: _Run, shim: dict[str, Any]) -> None:
+        adopted = run.spawned != shim["pid"]
+        if run.spawned is not None and adopted:
+            await asyncio.to_thread(wait_for, run.spawned)  # it gave way to another
+        run.shim = shim
+        if not self._closed:
+            run.watch = Watch(
+                shim["pid"], shim["start_ticks"], lambda: self._go(self._finish(run)), self._look_s
+            )
+            self._listener(Started(run.launch.run, shim["started_at_s"], adopted=adopted))
+        run.settled.set()
+
+    async def _finish(self, run: _Run) -> None:
+        """The shim has ended."""
+        while not self._closed:
+            match await self._look(run.launch.folder):
+                case Over(exit=over):
+                    await self._end(run, over)
+                    return
+                case Never():
+                    message = f"its folder {run.launch.folder} was removed while it ran"
+                    await self._end(run, {"why": "lost", "message": message})
+                    return
+                case Running() | Starting():  # another service looks at it
+                    await asyncio.sleep(_AGAIN_S)
+
+    async def _end(self, run: _Run, over: dict[str, Any]) -> None:
+        why = over.get("why", "lost")
+        if run.shim is None and run.spawned is not None:  # it is over before anybody looked
+            await asyncio.to_thread(wait_for, run.spawned)
+            if why != "start-failed" and not self._closed:
+                self._listener(Started(run.launch.run, over.get("started_at_s") or time.time()))
+        run.shim = None
+        run.settled.set()
+        if self._closed:
+            return
+        self._runs.pop(run.launch.run, None)
+        self._devices.give_back(run.launch.run)
+        self._listener(
+            Ended(
+                run.launch.run,
+                at_s=over.get("ended_at_s") or time.time(),
+                exit_code=over.get("exit_code"),
+                signal=over.get("signal"),
+                why=why,
+                message=over.get("message") or (None if over else f"{files.EXIT} in its folder is damaged"),
+                max_rss_gib=over.get("max_rss_gib"),
+                cpu_s=over.get("cpu_s"),
+            )
+        )
+
+    async def _ask(self, run: RunId, request: str) -> None:
+        """Ask a run's shim for something; nothing happens if it has ended, or is not known."""
+        found = self._runs.get(run)
+        if found is None:
+            return
+        await found.settled.wait()
+        if found.shim is not None:
+            _write_request(f"{found.launch.folder}/{files.CONTROL}", request)
+
+
+def available_cpus() -> tuple[int, ...]:
+    """The numbers of the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return tuple(sorted(os.sched_getaffinity(0)))
+    return tuple(range(os.cpu_count() or 1))
+
+
+def _write_request(control: str, request: str) -> None:
+    try:
+        descriptor = os.open(control, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno in (errno.ENXIO, errno.ENOENT):  # nobody listens: the shim has just ended
+            return
+        raise Unavailable(f"{control} cannot be opened: {error.strerror}; try again") from error
+    try:
+        os.write(descriptor, request.encode("ascii") + b"\n")
+    except BlockingIOError as error:
+        raise Unavailable(f"{control} is full: its shim is suspended; let it go on (SIGCONT)") from error
+    except BrokenPipeError:  # it has ended since
+        return
+    finally:
+        os.close(descriptor)
+
+
+async def _readable(descriptor: int) -> None:
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(descriptor, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(descriptor)
+
+
+def _last_line(path: str) -> str:
+    lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -1,0 +1,98 @@
+"""Resizing a run that goes on: its handlers, what it may use, and the word to them. See `betimes.resizing`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from betimes.resizing import HANDLERS, UNITS
+from betimes.service.executors.devices import Assigned
+from betimes.service.executors.fates import read
+from betimes.service.executors.supervision import files, memory, processes
+
+
+def handlers(folder: str, shim: Mapping[str, Any]) -> list[int]:
+    """The processes of a run that registered a handler and will not die of the signal; only Linux tells."""
+    members = set(processes.descendants(shim["pid"]))
+    found: list[int] = []
+    with contextlib.suppress(FileNotFoundError, NotADirectoryError):  # none has registered
+        for entry in Path(folder, HANDLERS).iterdir():
+            pid = int(entry.name) if entry.name.isdigit() else 0
+            if (
+                pid in members
+                and _began(entry) == processes.start_ticks(pid)
+                and processes.catches(pid, signal.SIGUSR2)
+            ):
+                found.append(pid)
+    return sorted(found)
+
+
+def allow_memory(shim: Mapping[str, Any], limit_bytes: int) -> bool:
+    """Raise a run's memory limit, where it has one; it is never lowered, as what is used cannot be taken away.
+
+    False: that is not allowed. A resource limit can be raised by root only.
+    """
+    if not shim.get("memory_bytes") or not limit_bytes:
+        return True
+    if group := shim.get("cgroup"):
+        return memory.raise_limit(group, limit_bytes)
+    if not hasattr(resource, "prlimit"):
+        return False
+    for pid in processes.descendants(shim["pid"]):
+        try:
+            if resource.prlimit(pid, memory.LIMIT)[0] < limit_bytes:
+                resource.prlimit(pid, memory.LIMIT, (limit_bytes, limit_bytes))
+        except ProcessLookupError:
+            continue
+        except (PermissionError, ValueError):
+            return False
+    return True
+
+
+def tell(
+    folder: str,
+    shim: Mapping[str, Any],
+    to: Sequence[int],
+    units: int,
+    assigned: Assigned,
+    cpus: Sequence[int],
+) -> None:
+    """Write down what the run has now, pin its processes (`cpus` empty: leave them), and signal its handlers.
+
+    OSError where units.json cannot be written.
+    """
+    now = {"units": units, "cpus": list(assigned.cpus), "gpus": dict(assigned.gpus)}
+    files.write_atomically(f"{folder}/{UNITS}", files.as_json(now), durable=False)
+    if cpus and hasattr(os, "sched_setaffinity"):
+        for pid in processes.descendants(shim["pid"]):
+            for thread in processes.threads(pid):
+                with contextlib.suppress(
+                    OSError
+                ):  # it has ended; or a core is offline, which makes it slower
+                    os.sched_setaffinity(thread, cpus)
+    for pid in to:
+        processes.send(pid, signal.SIGUSR2)
+
+
+def assigned(folder: str) -> Assigned | None:
+    """What was assigned to a run, by its folder; None: nothing was yet."""
+    launch = read(folder, files.LAUNCH)
+    if launch is None:
+        return None
+    if Path(folder, files.EXIT).exists():
+        return Assigned()
+    now = {**launch, **(read(folder, UNITS) or {})}
+    return Assigned(tuple(now.get("cpus") or ()), dict(now.get("gpus") or {}))
+
+
+def _began(entry: Path) -> int | None:
+    try:
+        return json.loads(entry.read_text(encoding="ascii")).get("start_ticks")
+    except (OSError, ValueError, AttributeError):  # not (or no longer) a handler's file
+        return None

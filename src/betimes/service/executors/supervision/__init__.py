@@ -1,0 +1,15 @@
+"""The supervisor of one run, a tiny process of its own that outlives the service.
+
+`shim.py` beside this package starts it, without the rest of Betimes and without `site`, so that it is quick: the
+modules here import only each other and quick parts of the standard library.
+
+A run's folder, and who writes what::
+
+    launch.json  the service, before it starts a shim      shim.json  the shim, before it lets the command begin
+    lock         held by the shim for life (flock)          exit.json  the shim, when nothing of the command is left
+    control      a FIFO: "stop GRACE_S", "signal NUMBER"    log, log.1, ...  what the command printed
+    shim.err     what went wrong in the shim itself         handlers/, units.json  see `betimes.resizing`
+
+A run for which there is launch.json, but neither shim.json nor a locked lock, was never started: the command waits at
+a gate that the shim opens when shim.json is there. A run with shim.json is never started again.
+"""

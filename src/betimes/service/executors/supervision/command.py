@@ -1,0 +1,94 @@
+"""How a new process becomes a run's command, and what to say when it cannot."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from .processes import die_with
+from .signals import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+    from .memory import Memory
+
+READY = b"+"
+
+
+def become_command(
+    launch: dict[str, Any], shim: int, output: int, tell: int, gate: int, memory: Memory
+) -> NoReturn:
+    """Become the command: READY is told, and when the gate gives way it begins. What is told after READY, or instead
+    of it, is the step at which that failed, the error's number and its text.
+    """
+    step = "session"
+    try:
+        os.setsid()
+        _forget_signals()
+        die_with(shim)
+        for descriptor, number in ((os.open(os.devnull, os.O_RDONLY), 0), (output, 1), (output, 2)):
+            os.dup2(descriptor, number)
+        step = "workdir"
+        os.chdir(encoded(launch["workdir"]))
+        os.write(tell, READY)
+        if not os.read(gate, 1):
+            os._exit(0)
+        step = "command"
+        command = [encoded(argument) for argument in launch["command"]]
+        env = {encoded(name): encoded(value) for name, value in launch["env"].items()}
+        step = "memory"
+        memory.limit_self()
+        step = "command"
+        os.execvpe(command[0], command, env)
+    except OSError as error:
+        os.write(tell, f"{step} {error.errno or 0} {error.strerror}".encode())
+    except BaseException as error:
+        os.write(tell, f"{step} 0 {error!r}".encode("utf-8", "backslashreplace"))
+    os._exit(127)
+
+
+def encoded(text: str) -> bytes:
+    """A text as the kernel takes it: UTF-8, whatever the service's locale; undecodable bytes as they came."""
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _forget_signals() -> None:
+    """What Python, the shim or the service ignore or hold back, the command must not."""
+    for number in range(1, signal.NSIG):
+        try:
+            signal.signal(number, signal.SIG_DFL)
+        except (OSError, ValueError):  # SIGKILL, SIGSTOP, and those that the C library keeps for itself
+            continue
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def describe(step: str, number: int, text: str, launch: dict[str, Any]) -> str:
+    """Why a command did not start, and what to do about it."""
+    program, workdir = launch["command"][0], launch["workdir"]
+    if step == "workdir":
+        found = {
+            errno.ENOENT: "does not exist; create it or name another",
+            errno.ENOTDIR: "is not a folder; name another",
+            errno.EACCES: "may not be entered; name another or change its permissions",
+        }
+        return f"the working directory {workdir!r} {found.get(number, f'cannot be entered: {text}')}"
+    if step != "command":
+        return f"the command {program!r} was not started: {step}: {text}"
+    if number in (errno.ENOENT, errno.ENOTDIR):
+        if "/" not in program:
+            path = launch["env"].get("PATH", os.defpath)
+            return (
+                f"the command {program!r} does not exist: it is in none of the folders of PATH, {path!r}; "
+                "name it by its full path or set PATH"
+            )
+        if os.path.exists(encoded(os.path.join(workdir, program))):
+            return f"the command {program!r} cannot run: the interpreter that its first line names does not exist"
+        return f"the command {program!r} does not exist (seen from the working directory {workdir!r})"
+    found = {
+        errno.EACCES: "is not executable; make it so (chmod +x), or give it to its interpreter",
+        errno.ENOEXEC: "is no program for this machine; a script needs a first line such as #!/bin/sh",
+        errno.E2BIG: "cannot run: its arguments and environment are too long",
+    }
+    return f"the command {program!r} {found.get(number, f'cannot run: {text}')}"

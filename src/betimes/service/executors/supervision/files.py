@@ -1,0 +1,104 @@
+"""The files of a run's folder: their names, and how they are written and locked."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+
+LAUNCH = "launch.json"
+SHIM = "shim.json"
+EXIT = "exit.json"
+LOCK = "lock"
+CONTROL = "control"
+LOG = "log"
+ERRORS = "shim.err"
+
+BELL_FD = 3  # of a shim: the end of a pipe, closed once it is known whether the command runs
+BUSY = 75  # the exit status of a shim that found the run taken
+
+
+def try_lock(folder: str) -> int | None:
+    """The run's lock as a descriptor, to be closed; None while somebody else holds it."""
+    lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(lock)
+        return None
+    except BaseException:
+        os.close(lock)
+        raise
+    return lock
+
+
+def take_run(folder: str, patience_s: float = 5.0) -> int | None:
+    """The lock of a run that was never started; None if it was, or if another shim keeps the lock."""
+    give_up = time.monotonic() + patience_s
+    while not _was_started(folder):
+        lock = try_lock(folder)
+        if lock is not None:
+            if not _was_started(folder):
+                return lock
+            os.close(lock)  # it was, since the look above
+        elif time.monotonic() > give_up:
+            break
+        else:  # a shim about to start it, which soon shows, or a service that only looks what became of it
+            time.sleep(0.005)
+    return None
+
+
+def _was_started(folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, name)) for name in (SHIM, EXIT))
+
+
+def write_atomically(path: str, text: str, durable: bool) -> None:
+    """Replace a file in one step, readable by its owner alone; `durable`: also when the power fails right after."""
+    partial = f"{path}.{os.getpid()}.part"
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        with open(descriptor, "wb") as file:
+            file.write(text.encode("ascii"))
+            file.flush()
+            if durable:
+                os.fsync(descriptor)
+        os.replace(partial, path)
+    except BaseException:
+        os.unlink(partial)
+        raise
+    if durable:
+        sync_folder(os.path.dirname(path))
+
+
+def sync_folder(folder: str) -> None:
+    """Make the names in a folder survive a power failure."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def as_json(value: object) -> str:
+    """JSON in ASCII, of plain values; a shim that imported `json` would take twice as long to start."""
+    if value is None or isinstance(value, bool):
+        return {None: "null", True: "true", False: "false"}[value]
+    if isinstance(value, (int, float)):
+        return repr(value)
+    if isinstance(value, str):
+        return '"' + "".join(map(_escaped, value)) + '"'
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{as_json(str(key))}: {as_json(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(map(as_json, value)) + "]"
+    raise TypeError(f"{type(value).__name__} is not for a run's files")
+
+
+def _escaped(character: str) -> str:
+    if " " <= character <= "~" and character not in '"\\':
+        return character
+    number = ord(character)
+    if number < 0x10000:
+        return f"\\u{number:04x}"
+    number -= 0x10000
+    return f"\\u{0xD800 + (number >> 10):04x}\\u{0xDC00 + (number & 0x3FF):04x}"

@@ -1,0 +1,143 @@
+"""Processes of this machine: who they are, what they came from, what they started, and how to reach them.
+
+Linux tells all of it in /proc. Elsewhere a run is only its process group, and a process only its number.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+
+from .signals import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LINUX = sys.platform == "linux"
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_prctl = ctypes.CDLL(None).prctl if _LINUX else None
+
+
+def boot_id() -> str:
+    """What tells this start of the machine from all others; empty where it is not known."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except FileNotFoundError:
+        return ""
+
+
+class Status:
+    """A process as /proc tells it: its state (Z: it has ended), parent, group, session, and when it began."""
+
+    __slots__ = ("group", "parent", "session", "start_ticks", "state")
+
+    def __init__(self, line: bytes) -> None:
+        fields = line[line.rindex(b")") + 2 :].split()  # the name before may hold anything
+        self.state = fields[0].decode()
+        self.parent, self.group, self.session = (int(field) for field in fields[1:4])
+        self.start_ticks = int(fields[19])
+
+    @property
+    def lives(self) -> bool:
+        """Whether it has not ended; one that ended stays until its parent has asked how."""
+        return self.state not in "ZX"
+
+
+def status(pid: int) -> Status | None:
+    """What is known of a process; None: there is none, or /proc does not tell."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return Status(file.read())
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process began, in clock ticks since the machine did: with its number, this names it for good."""
+    found = status(pid)
+    return None if found is None else found.start_ticks
+
+
+def lives(pid: int, ticks: int | None) -> bool:
+    """Whether this very process has not ended yet; `ticks` None: whichever has the number."""
+    found = status(pid)
+    if found is not None:
+        return found.lives and ticks in (None, found.start_ticks)
+    return not _LINUX and send(pid, 0)
+
+
+def children(pid: int) -> list[int]:
+    """The processes whose parent it is, those that have ended but were not waited for included."""
+    found: list[int] = []
+    try:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except ProcessLookupError:
+        return found
+    except FileNotFoundError:  # it ended, or the kernel keeps no such list
+        if os.path.exists(f"/proc/{pid}/task/{pid}"):
+            return [other for other in everyone() if (of := status(other)) is not None and of.parent == pid]
+    return found
+
+
+def descendants(pid: int) -> Iterator[int]:
+    """Its children, their children, and so on."""
+    following = children(pid)
+    while following:
+        one = following.pop()
+        yield one
+        following += children(one)
+
+
+def threads(pid: int) -> list[int]:
+    """The numbers of a process's threads; none if it has ended."""
+    try:
+        return [int(task) for task in os.listdir(f"/proc/{pid}/task")]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def everyone() -> list[int]:
+    """All processes that /proc shows."""
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()] if _LINUX else []
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process handles a signal, that is: does not die of it; only /proc tells."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:
+            for line in file:
+                if line.startswith(b"SigCgt:"):
+                    return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return False
+
+
+def send(pid: int, number: int) -> bool:
+    """Send a signal to a process, or to a group if the number is negative; False: there is none (any more)."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return False
+    except PermissionError:  # one that has changed its user: it is there, but out of reach
+        return True
+    return True
+
+
+def become_subreaper() -> None:
+    """Become the parent of all orphans among the descendants, wherever they went."""
+    if _prctl is not None:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def die_with(parent: int) -> None:
+    """Have this process killed when its parent dies, so that no command runs without supervision."""
+    if _prctl is not None:
+        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:
+            os._exit(0)

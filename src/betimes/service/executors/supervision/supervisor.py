@@ -1,0 +1,342 @@
+"""One run from start to end: the process that `shim.py` is."""
+
+from __future__ import annotations
+
+import marshal
+import os
+import resource
+import select
+import stat
+import sys
+import time
+
+from .command import READY, become_command, describe
+from .files import BELL_FD, BUSY, CONTROL, ERRORS, EXIT, LOG, SHIM, as_json, take_run, write_atomically
+from .memory import Memory
+from .output import Log
+from .processes import become_subreaper, boot_id, catches, children, descendants, send, start_ticks, status
+from .signals import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+_CHUNK = 1 << 16
+_LOOK_S = 0.2  # how often a run that stops is looked at, beyond the signals that tell of its processes
+_NEVER = float("inf")
+
+
+def main(folder: str) -> int:
+    """Supervise the run of this folder from start to end; the exit status is 0, or BUSY.
+
+    The launch comes on standard input, marshalled: a dictionary, see `launching.handed`.
+    """
+    os.set_inheritable(BELL_FD, False)
+    with open(0, "rb", closefd=False) as given:
+        launch = marshal.load(given)
+    lock = take_run(folder)
+    if lock is None:
+        return BUSY
+    Supervisor(folder, launch).run()
+    return 0
+
+
+class Supervisor:
+    """One run. The command's process stays unreaped to the end, so that its group's number remains its own."""
+
+    def __init__(self, folder: str, launch: dict[str, Any]) -> None:
+        self.folder, self.launch = folder, launch
+        self.log = Log(os.path.join(folder, LOG), launch["log_bytes"], launch["log_files"])
+        self.memory = Memory(launch["memory_bytes"], launch["cgroup"])
+        self.pid = 0  # of the command, and so of its group and session
+        self.status: int | None = None  # as waited for
+        self.ended = False  # the command has, perhaps not all that it started
+        self.killed = False  # the grace period was not enough
+        self.why: str | None = None  # it was told to stop
+        self.grace_s = 0.0
+        self.warn_at = self.limit_at = self.kill_at = _NEVER  # by the monotonic clock
+        self.started, self.started_s = time.monotonic(), time.time()
+        self.asked = b""  # a request that has not come in full
+
+    def run(self) -> None:
+        """Start the command, see it to its end, and write down how it went."""
+        become_subreaper()
+        try:
+            trouble = self._start()
+            if trouble is None:
+                self._watch()
+            self._kill_all()
+            if self.pid:
+                self._read_output()
+            self._record(trouble, "start-failed")
+        except BaseException as error:
+            self._kill_all()
+            self._record(f"its supervisor failed: {error!r}; see {ERRORS} in the run's folder", "lost")
+            raise
+
+    # --- start ---
+
+    def _start(self) -> str | None:
+        """Start the command; what is wrong, if it cannot be."""
+        try:
+            self.control = _open_fifo(os.path.join(self.folder, CONTROL))
+        except OSError as error:
+            return f"cannot make {self.folder}/{CONTROL}: {error.strerror}"
+        self.log.write(b"")
+        self.woken = _take_signals()
+        self.output, output = os.pipe()
+        os.set_blocking(self.output, False)
+        told, tell = os.pipe()
+        gate, open_gate = os.pipe()
+        shim = os.getpid()
+        try:
+            self.pid = os.fork()
+        except OSError as error:
+            return (
+                f"cannot start a process: {error.strerror}; there are too many, or too little memory is left"
+            )
+        if self.pid == 0:
+            os.close(open_gate)
+            become_command(self.launch, shim, output, tell, gate, self.memory)
+        for theirs in (output, tell, gate):
+            os.close(theirs)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        trouble = None
+        said = os.read(told, 1)
+        if said == READY:
+            trouble = self._announce()
+            if trouble is None:
+                os.write(open_gate, READY)
+        os.close(open_gate)  # without a word: the process only exits
+        said += b"".join(iter(lambda: os.read(told, 4096), b""))
+        os.close(told)
+        failure = said.removeprefix(READY).decode("utf-8", "replace")
+        if trouble is None and failure:
+            step, number, text = failure.split(" ", 2)
+            trouble = describe(step, int(number), text, self.launch)
+        if trouble is None:
+            os.close(BELL_FD)
+        return trouble
+
+    def _announce(self) -> str | None:
+        """Pin and limit the command's process, and say in shim.json who runs where, before anything runs."""
+        cpus, pinning = self.launch["cpus"], None
+        if cpus and hasattr(os, "sched_setaffinity"):
+            try:
+                os.sched_setaffinity(self.pid, cpus)
+            except OSError as error:  # a core that is offline, or not ours to use: slower, not wrong
+                pinning = f"not pinned: {error.strerror}"
+        self.memory.take(self.pid)
+        command_start_ticks = start_ticks(self.pid)
+        self.started, self.started_s = time.monotonic(), time.time()
+        if (limit_s := self.launch["time_limit_s"]) is not None:
+            self.limit_at = self.started + limit_s
+            self.warn_at = self.limit_at - self.launch["warn_s"] if self.launch["warn_s"] else _NEVER
+        about = {
+            "pid": os.getpid(),
+            "start_ticks": start_ticks(os.getpid()),
+            "boot_id": boot_id(),
+            "pgid": self.pid,
+            "command_start_ticks": command_start_ticks,
+            "started_at_s": self.started_s,
+            "cpus": cpus,
+            "pinning": pinning,
+            "gpus": self.launch["gpus"],
+            "memory_bytes": self.launch["memory_bytes"],
+            "memory_limited_by": self.memory.by,
+            "cgroup": self.memory.group,
+        }
+        try:  # not forced to the disk: should the machine itself stop, launch.json tells enough
+            write_atomically(os.path.join(self.folder, SHIM), as_json(about), durable=False)
+        except OSError as error:
+            return f"cannot write {self.folder}/{SHIM}: {error.strerror}"
+        return None
+
+    # --- watch ---
+
+    def _watch(self) -> None:
+        """Until the command has ended and, if it was told to stop, its group too or the grace period is over."""
+        poller = select.poll()
+        for descriptor in (self.woken, self.control, self.output):
+            poller.register(descriptor, select.POLLIN)
+        while not self._is_over():
+            for descriptor, _ in poller.poll(self._wait_ms()):
+                if descriptor == self.output:
+                    if not self._read_output():
+                        poller.unregister(self.output)
+                elif descriptor == self.control:
+                    self._obey()
+                elif signal.SIGTERM in os.read(self.woken, 4096):  # the machine shuts down, perhaps
+                    self._stop("stopped", self.launch["grace_s"])
+            self._reap()
+            now = time.monotonic()
+            if self.why is None and not self.ended:
+                if now >= self.limit_at:
+                    self._stop("time-limit", self.launch["grace_s"])
+                elif now >= self.warn_at:
+                    self._warn(now)
+
+    def _is_over(self) -> bool:
+        if self.ended and (self.why is None or not self._group_lives()):
+            return True  # a script that the signal ends at once leaves its program time to save its work
+        self.killed = time.monotonic() >= self.kill_at
+        return self.killed
+
+    def _group_lives(self) -> bool:
+        found = map(status, descendants(os.getpid()))
+        return any(one is not None and one.lives and one.group == self.pid for one in found)
+
+    def _wait_ms(self) -> float | None:
+        until = self.kill_at if self.why is not None else min(self.warn_at, self.limit_at)
+        wait_s = max(0.0, until - time.monotonic())
+        if self.ended:
+            wait_s = min(wait_s, _LOOK_S)
+        return None if wait_s == _NEVER else min(wait_s, 1e6) * 1000 + 1
+
+    def _read_output(self) -> bool:
+        """Copy what is there; False: there will be no more."""
+        for _ in range(16):  # then other things get their turn
+            try:
+                chunk = os.read(self.output, _CHUNK)
+            except BlockingIOError:
+                return True
+            if not chunk:
+                return False
+            self.log.write(chunk)
+        return True
+
+    def _obey(self) -> None:
+        *requests, self.asked = (self.asked + os.read(self.control, 4096)).split(b"\n")
+        for request in requests:
+            what, _, amount = request.partition(b" ")
+            try:
+                if what == b"stop":
+                    self._stop("stopped", float(amount))
+                elif what == b"signal":
+                    self._signal(int(amount))
+            except (OSError, ValueError) as error:  # whoever can write here can write anything
+                print(f"ignored {request!r}: {error}", file=sys.stderr, flush=True)
+
+    def _signal(self, number: int) -> None:
+        for pid in list(descendants(os.getpid())) or [-self.pid]:
+            send(pid, number)
+
+    def _stop(self, why: str, grace_s: float) -> None:
+        """SIGTERM, and an end to the grace period; asked again, only an earlier end counts."""
+        if self.why is None:
+            self.why, self.grace_s = why, grace_s
+            for number in (signal.SIGTERM, signal.SIGCONT):  # what is suspended could not act on it
+                send(-self.pid, number)
+        self.kill_at = min(self.kill_at, time.monotonic() + grace_s)
+
+    def _warn(self, now: float) -> None:
+        """SIGUSR1 to those who handle it, as it kills all others; if nobody does, look again in a second."""
+        warned = [pid for pid in descendants(os.getpid()) if catches(pid, signal.SIGUSR1)]
+        for pid in warned:
+            send(pid, signal.SIGUSR1)
+        self.warn_at = _NEVER if warned else now + 1.0
+
+    def _reap(self) -> None:
+        """Wait for all that ended, but not for the command itself: that it did is only noticed."""
+        if not hasattr(os, "waitid"):  # where no orphans come here either
+            if self.status is None:
+                pid, waited = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    self.ended, self.status = True, waited
+            return
+        while not self.ended:
+            found = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            if found is None:
+                return
+            if found.si_pid == self.pid:
+                self.ended = True
+            else:
+                os.waitpid(found.si_pid, 0)
+
+    # --- end ---
+
+    def _kill_all(self) -> None:
+        """Kill until no child is left: all orphans become the shim's, and only it can free their numbers."""
+        self.memory.kill()
+        pause_s = 0.001
+        while self.pid:
+            if self.status is None:
+                send(-self.pid, signal.SIGKILL)
+            for child in children(os.getpid()):
+                send(child, signal.SIGKILL)
+            try:
+                while (waited := os.waitpid(-1, os.WNOHANG))[0]:
+                    if waited[0] == self.pid:
+                        self.status = waited[1]
+            except ChildProcessError:
+                return
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.05)
+
+    def _record(self, trouble: str | None, why_trouble: str) -> None:
+        """Write exit.json, however long it takes to find room for it."""
+        code = None if self.status is None or trouble else os.waitstatus_to_exitcode(self.status)
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        rss_bytes = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+        text = as_json(
+            {
+                "why": why_trouble if trouble else self.why or "exited",
+                "exit_code": code if code is not None and code >= 0 else None,
+                "signal": -code if code is not None and code < 0 else None,
+                "message": trouble or self._message(),
+                "started_at_s": self.started_s,
+                "ended_at_s": time.time(),
+                "run_s": time.monotonic() - self.started,
+                "max_rss_gib": (self.memory.peak_bytes() or rss_bytes) / 2**30,
+                "cpu_s": used.ru_utime + used.ru_stime,
+                "log_lost_bytes": self.log.lost_bytes,
+            }
+        )
+        self.memory.leave()
+        while True:
+            try:
+                return write_atomically(os.path.join(self.folder, EXIT), text, durable=True)
+            except FileNotFoundError:  # the folder was removed: nobody will ask
+                return None
+            except OSError as error:
+                print(f"cannot write {EXIT}, will try again: {error}", file=sys.stderr, flush=True)
+                time.sleep(1.0)
+
+    def _message(self) -> str | None:
+        parts: list[str] = []
+        if self.why == "time-limit":
+            parts.append(f"it reached its time limit of {self.launch['time_limit_s']:g} s")
+        if self.killed:
+            parts.append(
+                f"it was killed, as its grace period of {self.grace_s:g} s was not enough for it to end"
+            )
+        if self.memory.ran_out():
+            parts.append(
+                f"it was killed for using more than its {self.launch['memory_bytes'] / 2**30:g} GiB of memory"
+            )
+        if self.log.lost_bytes:
+            parts.append(f"{self.log.lost_bytes} bytes of its output could not be kept: {self.log.trouble}")
+        return "; ".join(parts) or None
+
+
+def _open_fifo(path: str) -> int:
+    """The run's control FIFO; also open for writing, so that it never comes to an end."""
+    try:
+        os.mkfifo(path, 0o600)
+    except FileExistsError:
+        if not stat.S_ISFIFO(os.stat(path).st_mode):
+            raise
+    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+
+
+def _take_signals() -> int:
+    """A descriptor from which the numbers of the signals that matter can be read."""
+    woken, wake = os.pipe()
+    for end in (woken, wake):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    for number in (signal.SIGTERM, signal.SIGCHLD):
+        signal.signal(number, lambda _number, _frame: None)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    return woken

@@ -1,0 +1,76 @@
+"""Noticing that a process has ended, whosever child it is."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Callable
+
+from betimes.service.executors.supervision import processes
+
+
+class Watch:
+    """Calls `ended` once, from the event loop, when a process has ended: by a pidfd if there are any, else by looking.
+
+    The process is known by its number and its start, so that another one with the same number does not count. A child
+    of this process is waited for.
+    """
+
+    def __init__(self, pid: int, ticks: int | None, ended: Callable[[], None], look_s: float) -> None:
+        self.pid, self.ticks = pid, ticks
+        self._ended, self._look_s = ended, look_s
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._pidfd = _open_pidfd(pid)
+        if self._pidfd is not None and processes.lives(
+            pid, ticks
+        ):  # asked after: now nobody else gets its number
+            self._loop.add_reader(self._pidfd, self._tell)
+        else:
+            self._look()
+
+    def cancel(self) -> None:
+        """Watch no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._pidfd is not None:
+            self._loop.remove_reader(self._pidfd)
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    def _look(self) -> None:
+        reap(self.pid)
+        if processes.lives(self.pid, self.ticks):
+            self._timer = self._loop.call_later(self._look_s, self._look)
+        else:
+            self._timer = self._loop.call_later(0, self._tell)
+
+    def _tell(self) -> None:
+        self.cancel()
+        reap(self.pid)
+        self._ended()
+
+
+def reap(pid: int) -> None:
+    """Let a child that has ended go; one that is somebody else's, or that still runs, is left alone."""
+    with contextlib.suppress(ChildProcessError):  # it is init's, as it was started before this service was
+        os.waitpid(pid, os.WNOHANG)
+
+
+def wait_for(pid: int) -> int | None:
+    """Wait for a child that is about to end: its exit status, None if somebody else has waited for it."""
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except ChildProcessError:
+        return None
+
+
+def _open_pidfd(pid: int) -> int | None:
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:  # it has ended, there are too many descriptors, or the kernel is too old: then by looking
+        return None
