@@ -1,0 +1,87 @@
+"""The log's beginning moves to a file. Each step leaves something from which the next call can go on.
+
+::
+
+    events in the table ............ the file is written beside its name, read back, and given its name
+    file, events in the table ...... `meta` says up to where: from here on the file counts, the table does not
+    file, said, events in the table  they are removed, a few at a time
+    file, said
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from betimes.errors import StoreRefused
+from betimes.service.events import Event
+from betimes.service.store.event_file import archive_path, archives, write_archive
+from betimes.service.store.reading import ARCHIVED_UPTO, Reader
+from betimes.service.store.removing import Removal
+from betimes.service.store.snapshots import Snapshots
+
+_PAGE = 5000  # events read at once
+_BATCH = 2000  # events removed in a transaction
+
+
+class Archive:
+    """Moves events of a database to files of its state directory."""
+
+    def __init__(
+        self,
+        folder: Path,
+        reader: Reader,
+        snapshots: Snapshots,
+        removal: Removal,
+        say: Callable[[str, str], None],
+    ) -> None:
+        self._folder, self._reader, self._snapshots = folder, reader, snapshots
+        self._removal, self._say = removal, say
+
+    def take(self, upto: int) -> Path:
+        """Move the events up to `upto`; finishes what an interrupted call has left, too."""
+        self._remove_archived()
+        done = self._reader.archived_upto()
+        if upto <= done:
+            return self._holding(upto)
+        self._check(upto)
+        first = done + 1
+        path = archive_path(self._folder, first, upto)
+        write_archive(path, self._events(first, upto))
+        for (start, last), other in archives(self._folder).items():
+            if start == first and last != upto:  # of a call that was interrupted before it was said to count
+                other.unlink()
+        self._say(ARCHIVED_UPTO, str(upto))
+        self._remove_archived()
+        return path
+
+    def _remove_archived(self) -> None:
+        first, upto = self._reader.first_kept(), self._reader.archived_upto()
+        if first is not None and first <= upto:
+            self._removal.events(first, upto, _BATCH)
+
+    def _holding(self, event: int) -> Path:
+        for (first, last), path in archives(self._folder).items():
+            if first <= event <= last:
+                return path
+        raise StoreRefused(
+            f"event {event} was archived, but {self._folder / 'archive'} has no file with it any more"
+        )
+
+    def _check(self, upto: int) -> None:
+        snapshot = self._snapshots.latest()
+        covered = 0 if snapshot is None else snapshot.event_id
+        if upto > covered:
+            raise StoreRefused(
+                f"events up to {upto} cannot be archived: the newest sound snapshot is of event {covered}; "
+                "make one first"
+            )
+
+    def _events(self, first: int, upto: int) -> Iterator[Event]:
+        after = first - 1
+        while after < upto:
+            page = self._reader.events(after, min(_PAGE, upto - after), None, ())
+            if not page:
+                return  # the file's check says what is missing
+            yield from page
+            after = page[-1].event_id

@@ -1,0 +1,48 @@
+"""What is written at once: events, and the rows that they change."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from betimes.service.events import Event
+
+Row = dict[
+    str, Any
+]  # column -> value, as in `schema`; documents (labels, spec, reason, places) as Python values
+Answer = tuple[str, str, Any]  # user, idempotency key, what JSON can hold
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The whole state after an event, from which recovery starts."""
+
+    event_id: int  # the last event that it includes
+    at_s: float  # seconds since 1970
+    version: str  # of Betimes
+    body: bytes
+
+    def sha256(self) -> str:
+        """The digest of all of it, which tells whether what is read back is what was written."""
+        digest = hashlib.sha256(f"{self.event_id}\n{self.at_s!r}\n{self.version}\n".encode())
+        digest.update(self.body)
+        return digest.hexdigest()
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one transaction writes.
+
+    A row of `jobs`, `runs` or `nodes` changes the columns that it names and leaves the others; a row that is not
+    there yet must name every column that has no default. Several rows of one key act one after another.
+    """
+
+    events: list[Event] = field(default_factory=list[Event])  # ids go on from the last one, without gaps
+    jobs: list[Row] = field(default_factory=list[Row])  # by job_id
+    runs: list[Row] = field(default_factory=list[Row])  # by job_id and number
+    nodes: list[Row] = field(default_factory=list[Row])  # by name
+    quotes: list[Row] = field(default_factory=list[Row])  # new ones only
+    answers: list[Answer] = field(default_factory=list[Answer])  # new ones only
+    snapshot: Snapshot | None = None
+    meta: dict[str, str] = field(default_factory=dict[str, str])

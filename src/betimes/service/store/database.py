@@ -1,0 +1,105 @@
+"""A database: the one connection that writes, and a pool of connections that read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, event, inspect
+from sqlalchemy.engine.interfaces import Dialect
+
+from betimes.errors import StoreError
+from betimes.service.store.faults import Faults
+
+
+class Database(ABC):
+    """What SQLite and PostgreSQL do differently; `own` comes first, `close` last.
+
+    url: of SQLAlchemy. name: for messages. folder: the state directory. busy_s: how long to wait for a lock, s.
+    """
+
+    def __init__(self, url: URL, name: str, folder: Path, busy_s: float) -> None:
+        self.url, self.name, self.folder, self.busy_s = url, name, folder, busy_s
+        self.faults = Faults(name, folder)
+        self._readers = self._engine(writes=False)
+        self._writers = self._engine(writes=True)
+        event.listen(self._readers, "connect", lambda driver, _: self._prepare(driver, writes=False))
+        event.listen(self._writers, "connect", lambda driver, _: self._prepare(driver, writes=True))
+        self._writer: Connection | None = None
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect that statements are compiled for."""
+        return self._writers.dialect
+
+    @abstractmethod
+    def _engine(self, *, writes: bool) -> Engine:
+        """An engine that begins no transaction by itself; statements have positional parameters."""
+
+    @abstractmethod
+    def _prepare(self, driver: Any, *, writes: bool) -> None:
+        """Set up a connection of the driver."""
+
+    @abstractmethod
+    def own(self) -> None:
+        """Connect the writer and become the owner; raises StoreInUse where somebody else is."""
+
+    @abstractmethod
+    def _begin(self, cursor: Any) -> None:
+        """Begin to write."""
+
+    @abstractmethod
+    def _undo(self, driver: Any) -> None:
+        """Leave a transaction that failed."""
+
+    def _commit(self, cursor: Any) -> None:
+        cursor.execute("COMMIT")
+
+    def settle(self) -> bool:
+        """Whether a commit whose answer was lost has been written; to be asked before the next one."""
+        return False
+
+    def writer(self) -> Connection:
+        """The connection that writes."""
+        if self._writer is None:
+            raise StoreError(f"{self.name}: is closed; open the store again")
+        return self._writer
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        """A cursor in a transaction, which is durable once the block has been left, and undone if it raises."""
+        with self.faults.told():
+            driver = self.writer().connection.driver_connection
+            assert driver is not None
+            cursor = driver.cursor()
+            try:
+                self._begin(cursor)
+                yield cursor
+                self._commit(cursor)
+            except BaseException:
+                self._undo(driver)
+                raise
+            finally:
+                cursor.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection to read from, which the writer does not wait for."""
+        with self.faults.told(), self._readers.connect() as connection:
+            yield connection
+
+    def table_names(self) -> set[str]:
+        """The tables that are there."""
+        with self.faults.told():
+            return set(inspect(self.writer()).get_table_names())
+
+    def close(self) -> None:
+        """Give up ownership and every connection."""
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        self._writers.dispose()
+        self._readers.dispose()

@@ -1,0 +1,62 @@
+"""A database found: whose it is, and how it comes to the tables of this version."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from betimes.errors import StoreError, StoreTooNew
+from betimes.service.store.database import Database
+from betimes.service.store.schema import REVISIONS, VERSION_TABLE, metadata
+
+MIGRATIONS = Path(__file__).with_name("migrations")
+
+
+def bring_up_to_date(database: Database) -> None:
+    """Make the tables, or migrate those of an earlier version, in one transaction.
+
+    Raises StoreTooNew where a later version has been here, StoreError where the tables are somebody else's.
+    """
+    there = database.table_names()
+    version = _version(database) if VERSION_TABLE in there else None
+    if version == REVISIONS[-1]:
+        return
+    if version is None and there & set(metadata.tables):
+        raise StoreError(
+            f"{database.name}: holds tables of another program ({', '.join(sorted(there)[:5])}); "
+            "give Betimes a database of its own"
+        )
+    if version is not None and version not in REVISIONS:
+        raise StoreTooNew(
+            f"{database.name}: was written by a later version of Betimes (its tables are {version}, "
+            f"this version knows {REVISIONS[-1]}); install that version"
+        )
+    upgrade(database, REVISIONS[-1])
+
+
+def upgrade(database: Database, revision: str) -> None:
+    """Run the migrations up to `revision`: all of them, or none."""
+    from alembic import command  # a third of a second, for nothing where the tables are up to date
+
+    with database.writing(), database.faults.told():
+        command.upgrade(configuration(database.writer()), revision)
+
+
+def configuration(connection: Connection) -> Any:
+    """Alembic's, for migrating over `connection`, inside the transaction that it is in."""
+    from alembic.config import Config
+
+    settings = Config()
+    settings.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    settings.attributes["connection"] = connection
+    return settings
+
+
+def _version(database: Database) -> str | None:
+    with database.faults.told():
+        connection = database.writer()
+        found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalars().all()
+        connection.commit()
+    return found[0] if found else None

@@ -1,0 +1,61 @@
+"""Who may write: one service a state directory and one a database, held by a lock that dies with its process."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO
+
+from betimes.errors import StoreInUse
+
+
+class FolderLock:
+    """An exclusive lock on a file that says who holds it: `pid host started`.
+
+    The kernel drops it when the process ends, however it ends. It does not pass to programs that the process
+    starts (the file is closed on exec), but it does to a plain fork.
+    """
+
+    def __init__(self, path: Path, what: str) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._file: IO[str] | None = path.open("a+", encoding="utf-8")
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = self._holder()
+            self.release()
+            raise StoreInUse(
+                f"{what}: {holder} has it; stop that one, or give this one a folder and a database of its own"
+            ) from None
+        except OSError:
+            self.release()
+            raise
+        try:
+            self._file.truncate(0)
+            self._file.write(f"{os.getpid()} {socket.gethostname()} {_now()}\n")
+            self._file.flush()
+        except OSError:
+            self.release()
+            raise
+
+    def _holder(self) -> str:
+        assert self._file is not None
+        self._file.seek(0)
+        words = self._file.read().split()
+        if len(words) < 3:
+            return "another service"
+        return f"the service with pid {words[0]} on {words[1]}, since {words[2]},"
+
+    def release(self) -> None:
+        """Let the next one in."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

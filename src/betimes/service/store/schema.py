@@ -1,0 +1,191 @@
+"""The tables: what `migrations` arrive at; a test holds the two together.
+
+Instants are seconds since 1970. Documents are JSON in text, kept to the letter (`json` on PostgreSQL, not `jsonb`, so
+that a number read back is the number written).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    REAL,
+    BigInteger,
+    Column,
+    Double,
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    PrimaryKeyConstraint,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects import postgresql
+
+VERSION_TABLE = "betimes_version"
+REVISIONS = ("0001", "0002")  # oldest first; the last is what this version of Betimes works with
+LIVE = (
+    "held",
+    "blocked",
+    "queued",
+    "running",
+    "stopping",
+)  # `views.Status`, which costs too much to import here
+OVER = ("finished", "failed", "cancelled")
+
+WHOLE = BigInteger().with_variant(Integer(), "sqlite")
+NUMBER = Double().with_variant(REAL(), "sqlite")
+TEXT = Text()
+DOCUMENT = Text().with_variant(postgresql.JSON(), "postgresql")
+BYTES = LargeBinary()
+
+metadata = MetaData(
+    naming_convention={"pk": "pk_%(table_name)s", "fk": "fk_%(table_name)s_%(column_0_name)s"}
+)
+
+
+def _table(name: str, *parts: Any, **options: Any) -> Table:
+    return Table(name, metadata, *parts, sqlite_strict=True, **options)
+
+
+def _key(name: str, kind: Any, *parts: Any) -> Column[Any]:
+    return Column(name, kind, *parts, primary_key=True, autoincrement=False)
+
+
+def _must(name: str, kind: Any, default: str | None = None) -> Column[Any]:
+    return Column(name, kind, nullable=False, server_default=default)
+
+
+def _may(name: str, kind: Any) -> Column[Any]:
+    return Column(name, kind, nullable=True)
+
+
+events = _table(
+    "events",
+    _key("event_id", WHOLE),
+    _must("at_s", NUMBER),
+    _must("kind", TEXT),
+    _must("cause", TEXT),
+    _may("job", WHOLE),  # no foreign key: the log outlives the job's row
+    _may("node", TEXT),
+    _must("data", DOCUMENT),
+)
+
+jobs = _table(
+    "jobs",
+    _key("job_id", WHOLE),
+    _may("array_id", WHOLE),
+    _may("array_index", WHOLE),
+    _must("name", TEXT),
+    _must("user", TEXT),
+    _must("status", TEXT),
+    _must("qos", TEXT),
+    _must("units", WHOLE, "0"),
+    _must("min_units", WHOLE),
+    _must("max_units", WHOLE),
+    _must("submitted_at", NUMBER),
+    _may("started_at", NUMBER),
+    _may("finished_at", NUMBER),
+    _must("attempt", WHOLE, "0"),
+    _must("preemptions", WHOLE, "0"),
+    _must("resizes", WHOLE, "0"),
+    _may("progress_frac", NUMBER),
+    _may("reason", DOCUMENT),
+    _may("promised_finish_at", NUMBER),
+    _must("labels", DOCUMENT, "{}"),
+    _must("spec", DOCUMENT),
+)
+
+job_labels = _table(
+    "job_labels",  # the column `labels` again, to find jobs by; the store keeps the two together
+    Column("key", TEXT, nullable=False),
+    Column("value", TEXT, nullable=False),
+    Column("job_id", WHOLE, nullable=False),
+    PrimaryKeyConstraint("key", "value", "job_id"),
+    ForeignKeyConstraint(["job_id"], ["jobs.job_id"], ondelete="CASCADE"),
+    sqlite_with_rowid=False,
+)
+
+runs = _table(
+    "runs",
+    _key("job_id", WHOLE, ForeignKey("jobs.job_id", ondelete="CASCADE")),
+    _key("number", WHOLE),
+    _must("units", WHOLE),
+    _must("places", DOCUMENT),
+    _must("started_at", NUMBER),
+    _may("ended_at", NUMBER),
+    _may("outcome", TEXT),
+    _may("exit_code", WHOLE),
+    _may("signal", WHOLE),
+    _may("max_rss_gib", NUMBER),
+    _may("cpu_s", NUMBER),
+    _may("message", TEXT),
+    sqlite_with_rowid=False,
+)
+
+quotes = _table(
+    "quotes",
+    _key("quote_id", WHOLE),
+    Column("job_id", WHOLE, ForeignKey("jobs.job_id", ondelete="CASCADE"), nullable=True),
+    _must("made_at", NUMBER),
+    _must("policy", TEXT),
+    _may("start_at", NUMBER),
+    _may("finish_at", NUMBER),
+    _may("cost_usd", NUMBER),
+    _must("run_s", NUMBER),
+    _must("basis", TEXT),
+    _may("reason", DOCUMENT),
+)
+
+nodes = _table(
+    "nodes",
+    _key("name", TEXT),
+    _must("kind", TEXT),
+    _may("type", TEXT),
+    _must("status", TEXT),
+    _must("cpu", NUMBER),
+    _must("memory_gib", NUMBER),
+    _must("gpu", NUMBER),
+    _may("usd_per_h", NUMBER),
+    _may("last_seen_at", NUMBER),
+)
+
+answers = _table(
+    "answers",
+    _key("user", TEXT),
+    _key("key", TEXT),
+    _may("at_s", NUMBER),  # of the last event beside it; null, and kept for good, where there was none
+    _must("body", DOCUMENT),
+)
+
+tokens = _table("tokens", _key("hash", TEXT), _must("user", TEXT), _must("role", TEXT))
+
+snapshots = _table(
+    "snapshots",
+    _key("event_id", WHOLE),
+    _must("at_s", NUMBER),
+    _must("version", TEXT),
+    _must("sha256", TEXT),
+    _must("body", BYTES),
+)
+
+meta = _table("meta", _key("name", TEXT), _must("value", TEXT))
+
+
+def _index(name: str, *columns: Column[Any], only: Any = None) -> Index:
+    return Index(name, *columns, sqlite_where=only, postgresql_where=only)
+
+
+# Lists are read newest first, some statuses at a time: one short range of an index for each status.
+_index("ix_jobs_status", jobs.c.status, jobs.c.job_id)
+_index("ix_jobs_user", jobs.c.user, jobs.c.status, jobs.c.job_id)
+_index("ix_jobs_name", jobs.c.name, jobs.c.status, jobs.c.job_id)
+_index("ix_jobs_array", jobs.c.array_id, jobs.c.status, jobs.c.job_id, only=jobs.c.array_id.is_not(None))
+_index("ix_jobs_finished", jobs.c.finished_at, jobs.c.job_id, only=jobs.c.finished_at.is_not(None))
+_index("ix_job_labels_job", job_labels.c.job_id)
+_index("ix_quotes_job", quotes.c.job_id)
+_index("ix_events_job", events.c.job, events.c.event_id, only=events.c.job.is_not(None))
+_index("ix_answers_at", answers.c.at_s)
