@@ -16,6 +16,7 @@ from tests.core.stepping import POLICIES, after_every_event, simulation, workloa
 
 SHARED = {"speedup", "params", "table"}
 NOT_PLAYED = {"free", "grants", "again", "segments"}  # nothing is submitted or recorded in a play-out
+ON_NODES = {"nodes", "footprints", "placements"}  # `test_placing`
 
 
 def lines(state: State) -> list[list[int]]:
@@ -39,6 +40,7 @@ def test_a_copy_has_every_field(policy: str, fractional: bool) -> None:
         "order",
         "pool",
         "holders",
+        *ON_NODES,
     }
     run = simulation(workload(60, 10), policy, fractional=fractional, restart_s=2.5, sizes="estimate")
     copy = room_to_play(run.state)

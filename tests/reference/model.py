@@ -5,6 +5,7 @@ from enum import IntEnum
 from fractions import Fraction
 from typing import Any, NamedTuple
 
+from tests.reference.cutting import Cut
 from tests.reference.policy import Policy
 
 # An int, a float or a Fraction: the whole model computes in whichever kind it is given (`exact` of `run`).
@@ -22,6 +23,7 @@ class Job:
     speedup: tuple[Number, ...] | None = None  # speedup[g] on g units, speedup[0] = 0; None: linear
     estimate: Number | None = None  # the believed total work, used when sizes="estimate"; None: the truth
     factor: Number | None = None  # believed = factor * true, used when sizes="noise"; None: 1
+    demand: tuple[int, int, int] = (0, 0, 0)  # what a unit takes of a node
 
 
 class ActiveJob:
@@ -55,6 +57,11 @@ class ActiveJob:
         self.settled_grant = number(0)  # the grant in force when time last moved on
         self.has_progressed = False
         self.stall_left = number(0)
+
+        self.demand = job.demand
+        self.width_since = number(0)  # when the settled grant began
+        self.places: list[list[int]] = []  # [node, units], in the order in which it came there
+        self.settled_places: list[list[int]] = []
 
         self.start: Number | None = None
         self.finish: Number | None = None
@@ -126,6 +133,9 @@ class ActiveJob:
 
     def advance(self, now: Number, until: Number, restart_s: Number) -> None:
         ends, outruns = self.end_due(now, restart_s), self.outrun_due(now, restart_s)
+        if self.grant != self.settled_grant:
+            self.width_since = now
+        self.settled_places = [list(place) for place in self.places]
         self.settle(restart_s)
         stalled = min(self.stall_left, until - now)
         self.stall_left -= stalled
@@ -175,6 +185,12 @@ class Cluster:
         number: type,
     ) -> None:
         self.units = units
+        # How decisions are cut; `oracle.run` says otherwise.
+        self.resize_interval = number(0)
+        self.resize_gain = False
+        self.nodes: tuple[tuple[int, int, int], ...] | None = None  # what each has; None: there are none
+        self.up: list[bool] = []
+        self.cut: Cut | None = None
         if policy.period is not None and policy.period <= restart_s:
             raise ValueError("jobs that take turns would only ever restart, and never end")
         self.policy = policy
@@ -247,10 +263,21 @@ class Cluster:
         self.check(grants)
         for job in self.active:
             job.grant = self.number(grants[job.index])
-            if job.grant > 0 and job.start is None:
-                job.start = self.now
         delay = self.policy.wake_after(self)
         self.wake = None if delay is None else self.now + delay
+        if self.nodes is not None or self.resize_interval > 0 or self.resize_gain:
+            self.carry_out_what_can_be(grants)
+        for job in self.active:
+            if job.grant > 0 and job.start is None:
+                job.start = self.now
+
+    def carry_out_what_can_be(self, grants: dict[int, Number]) -> None:
+        self.cut = Cut(self, grants)
+        for job in self.active:
+            settled = self.cut.settled.get(job.index)
+            job.grant = self.number(0 if settled is None else settled.units)
+        if self.cut.opens is not None:
+            self.wake = self.cut.opens if self.wake is None else min(self.wake, self.cut.opens)
 
     def check(self, grants: dict[int, Number]) -> None:
         if sum(grants.values()) > self.units:

@@ -1,6 +1,6 @@
 """The model's two ways in: a whole simulation, and one decision."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -61,13 +61,23 @@ def run(
     restart_s: Number = 0,
     sizes: str = "true",
     exact: bool = False,
+    resize_interval: Number = 0,
+    resize_gain: bool = False,
+    nodes: tuple[tuple[int, int, int], ...] | None = None,
+    switches: Sequence[tuple[int, int]] = (),
+    watch: Callable[[Cluster], object] = lambda cluster: None,
 ) -> ReferenceResult:
     """Simulate the jobs, which must come in order of submission, until the last one ends.
 
     sizes: "true", "estimate" (each job's `estimate`) or "noise" (each job's `factor`).
     exact: compute in fractions, without any rounding, instead of floats.
+    switches: (job, node): once the job has been submitted the node is drained, or up again. watch: is shown the
+    cluster after every event.
     """
     cluster = make_cluster(jobs, units, policy, fractional, restart_s, sizes, exact)
+    cluster.resize_interval = cluster.number(resize_interval)
+    cluster.resize_gain = resize_gain
+    cluster.nodes, cluster.up = nodes, [True for _ in nodes or ()]
     decisions: list[Decision] = []
     predictions: list[list[Number]] = [[] for _ in jobs]
     while (event := cluster.step()) is not None:
@@ -75,6 +85,10 @@ def run(
         if predict and event.kind is Kind.SUBMIT:
             for index, finish in predict_finishes(cluster).items():
                 predictions[index].append(finish)
+        watch(cluster)
+        if event.kind is Kind.SUBMIT:
+            for _, node in (switch for switch in switches if switch[0] == event.job_index):
+                cluster.up[node] = not cluster.up[node]
     ended = sorted(cluster.ended, key=lambda job: job.index)
     return ReferenceResult(
         jobs=list(jobs),

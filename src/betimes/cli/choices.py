@@ -21,10 +21,10 @@ def chosen_policies(
     Raises PolicyError for unknown ones, one named twice, or one that is for the other engine.
     """
     from betimes.cli.sources import is_for_nodes
-    from betimes.foresight.engines import NODES, engine_for
+    from betimes.foresight.engines import NODES, POOL, engine_for
     from betimes.policies import parse_nodes_policy, parse_policy, split_policies
 
-    because = "--cluster is given" if cluster is not None else ""
+    because = "--cluster is given" if cluster is not None and engine != POOL else ""
     if not because and engine == "auto" and is_for_nodes(file):
         because = f"{file.partition(':')[0]} makes jobs for nodes"
     texts = split_policies(text)
@@ -42,7 +42,7 @@ def chosen_policies(
     return chosen, found
 
 
-def check_engine(engine: Engine, given: dict[str, Any]) -> None:
+def check_engine(engine: Engine, given: dict[str, Any], cluster: str | None) -> None:
     """Refuse options that mean nothing on this engine; `given` has them all by name. Raises InputError."""
     if engine == "nodes":
         if given["fractional"]:
@@ -51,9 +51,16 @@ def check_engine(engine: Engine, given: dict[str, Any]) -> None:
             raise InputError(
                 f"--{'' if given['fair'] else 'no-'}fair: there is no max-min run on nodes; leave it out"
             )
+        if given["resize_interval"] or given["resize_gain"]:
+            option = "gain" if given["resize_gain"] else "interval"
+            raise InputError(f"--resize-{option}: jobs on nodes are never resized; leave it out")
         if given["on_wide"] == "clip":
             raise InputError("--on-wide clip: jobs on nodes are never narrowed; choose drop or refuse")
     else:
+        held_back = given["resize_interval"] or given["resize_gain"]
+        if given["fractional"] and (cluster is not None or held_back):
+            what = "resizes are held back in" if cluster is None else "units on nodes are"
+            raise InputError(f"--fractional: {what} whole units; leave it out")
         for name, what in (
             ("overrun", "nobody is bound to an estimate"),
             ("grace", "jobs leave at once"),

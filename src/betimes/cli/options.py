@@ -57,7 +57,8 @@ Cluster = Annotated[
     typer.Option(
         "--cluster",
         metavar="FILE.toml",
-        help="The nodes to run on, instead of a pool: a cluster file, or an openb node list.",
+        help="The nodes to run on: a cluster file, or an openb node list. With --engine pool its GPUs, or its cores "
+        "if it has none, are the units.",
         show_default=False,
     ),
 ]
@@ -65,8 +66,8 @@ Engine = Annotated[
     Literal["auto", "pool", "nodes"],
     typer.Option(
         "--engine",
-        help="Elastic jobs on a pool, or rigid ones on nodes; auto: nodes with --cluster, or with a policy or "
-        "generator for them.",
+        help="Elastic jobs on a pool (with --cluster, on its nodes), or rigid ones on nodes; auto: nodes with "
+        "--cluster, or with a policy or generator for them.",
     ),
 ]
 Trial = Annotated[
@@ -150,6 +151,22 @@ RestartS = Annotated[
         "--restart-s",
         metavar="S",
         help="Seconds lost whenever a running job's units change, or a preempted one resumes.",
+    ),
+]
+ResizeInterval = Annotated[
+    float,
+    typer.Option(
+        "--resize-interval",
+        metavar="S",
+        help="A job on a pool keeps the width that it has got for S seconds, unless it is preempted.",
+    ),
+]
+ResizeGain = Annotated[
+    bool,
+    typer.Option(
+        "--resize-gain",
+        help="Resize jobs on a pool only where it pays: to grow if the job is done earlier, restart included; to "
+        "shrink if somebody else gets the units.",
     ),
 ]
 OnWide = Annotated[

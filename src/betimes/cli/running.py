@@ -39,6 +39,7 @@ def study(
     sizes: str | None,
     grace: str | None,
     restart_s: float,
+    resize_interval: float,
     predict: bool,
     predict_sample: int | None,
     **plain: Any,
@@ -53,13 +54,17 @@ def study(
     from betimes.workload.speedup import SpeedupTable
 
     chosen, found = chosen_policies(policies, several=several, engine=engine, cluster=cluster, file=file)
-    check_engine(found, {"grace": grace, **plain})
+    check_engine(found, {"grace": grace, "resize_interval": resize_interval, **plain}, cluster)
     if cluster is not None and units is not None:
         raise InputError(f"--cluster {cluster}: --units {units} is given too; leave one of them out")
     if load is not None and not (load > 0 and math.isfinite(load)):
         raise InputError(f"--load {load:g}: the offered load is a number above 0, such as 0.8")
     if not (restart_s >= 0 and math.isfinite(restart_s)):
         raise InputError(f"--restart-s {restart_s:g}: the time of a restart is a number of seconds from 0")
+    if not (resize_interval >= 0 and math.isfinite(resize_interval)):
+        raise InputError(
+            f"--resize-interval {resize_interval:g}: the time between resizes is a number of seconds from 0"
+        )
     wanted = Study(
         file=file,
         engine=found,
@@ -72,6 +77,7 @@ def study(
         sizes=str(parse_sizes(sizes)) if sizes is not None else None,
         grace=parse_grace(grace) if grace is not None else None,
         restart_s=restart_s,
+        resize_interval_s=resize_interval,
         predict=predict or predict_sample is not None,
         predict_sample=predict_sample,
         **plain,

@@ -43,6 +43,8 @@ class Study:
     trial: str | None
     grace: tuple[float, float | None] | None
     restart_s: float
+    resize_interval_s: float
+    resize_gain: bool
     on_wide: str | None
     overrun: str | None
     predict: bool
@@ -89,7 +91,8 @@ class Run:
 def load(study: Study, seed: int) -> Loaded:
     """Read or generate the workload, keep its first jobs, mark trials, rescale its load; raises InputError."""
     started = time.perf_counter()
-    units = GENERATED_UNITS if study.engine == "pool" and study.units is None else study.units
+    nothing_named = study.engine == "pool" and study.units is None and study.cluster is None
+    units = GENERATED_UNITS if nothing_named else study.units
     workload = read(study.file, units, seed, study.form, study.on_bad_rows, study.cluster)
     if study.jobs is not None:
         workload = workload.head(study.jobs)
@@ -128,7 +131,7 @@ def _on_nodes(study: Study, workload: Workload) -> tuple[Workload, Cluster]:
     return workload, cluster
 
 
-def _on_pool(study: Study, workload: Workload) -> tuple[Workload, int]:
+def _on_pool(study: Study, workload: Workload) -> tuple[Workload, int | Cluster]:
     from betimes.twin.generate import noted_cluster
     from betimes.twin.simulation import fit
 
@@ -136,11 +139,11 @@ def _on_pool(study: Study, workload: Workload) -> tuple[Workload, int]:
         raise InputError(
             f"{study.file}: was generated for nodes; give --engine nodes, or pool if you mean it"
         )
-    units = _units(study, workload)
-    fitted = fit(workload, units, study.on_wide or "refuse").workload
+    units = study.cluster.units if study.cluster is not None else _units(study, workload)
+    fitted = fit(workload, units, study.on_wide or "refuse", study.cluster).workload
     if study.load_frac is not None:
         workload = _rescaled(workload, fitted, units, study.load_frac, study.curves)
-    return workload, units
+    return workload, study.cluster or units
 
 
 def wants_fair(study: Study, jobs: int) -> bool:
@@ -162,7 +165,7 @@ def simulate(
 
     common: dict[str, Any] = {
         "engine": study.engine,
-        "units" if study.engine == "pool" else "cluster": loaded.machine,
+        "units" if isinstance(loaded.machine, int) else "cluster": loaded.machine,
         "fractional": study.fractional,
         "curves": study.curves,
         "seed": run.seed,
@@ -178,6 +181,8 @@ def simulate(
         sizes=study.sizes,
         overrun=study.overrun,
         restart_s=study.restart_s,
+        resize_interval_s=study.resize_interval_s,
+        resize_gain=study.resize_gain,
         timeline=study.timeline,
         warn=warn,
         progress=progress,

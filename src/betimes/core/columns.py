@@ -19,6 +19,8 @@ from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.core.places import Footprint, Node, Placement
+
 UNLIMITED = 1 << 62  # events
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -93,6 +95,10 @@ class Progress:
     preemptions: int
     resizes: int
     row: int  # row of the job in the workload
+    resized_s: float  # when its present width began
+    resized_before_s: float  # and the width in force before `since`
+    asked: float  # units that the policy gave it, before the decision was curtailed (`curtailing.asked_for`)
+    curtailed: int  # why it got another number: `curtailing`'s codes, 0: it got them
 
 
 class Group:
@@ -109,8 +115,11 @@ class Pool:
     units: float  # size of the pool
     fractional: int  # 1: grants may be any real number
     restart_s: float  # lost whenever a job's grant changes after it has run
+    resize_interval_s: float  # a width stands at least so long, unless the job is preempted; 0: no such rule
+    resize_gain: int  # 1: a width changes only where that pays
     now: float  # s
-    wakeup: float  # when the policy wants to decide again, if nothing happens before
+    wakeup: float  # when the policy, or the gate on resizes, wants a decision if nothing happens before
+    opens_at: float  # when the first resize that came too soon would be let through; infinity: none did
     period: float  # > 0: until something else happens, wake-ups this far apart all decide the same
     contention: float  # sum over all events of the number of active jobs just before the event
     events: int  # events so far; each is one sample of the contention
@@ -131,6 +140,10 @@ class Pool:
     stamp: int  # grows with every decision; marks whom it served
     segments: int  # length of `State.segments`
     offender: int  # slot named by a refused decision, -1: none
+    spare: int  # head of the list of unused placements, -1: none
+    unused: int  # their number
+    touched: int  # a slot whose placements have changed at `instant`, the head of their list; -1: none
+    instant: float  # s
 
 
 class Grant:
@@ -186,6 +199,10 @@ class State(NamedTuple):
     grants: Records[Grant]  # (slots,)
     again: Records[Again]  # (1,)
     segments: Records[Segment]  # ; of length 0 where none are recorded
+    # Of length 0 where units are nowhere in particular:
+    nodes: Records[Node]
+    footprints: Records[Footprint]  # (slots,)
+    placements: Records[Placement]
 
 
 def new_state(
@@ -199,15 +216,29 @@ def new_state(
     params: Floats,
     table: Ints,
     segments: int = 0,
+    resize_interval_s: float = 0.0,
+    resize_gain: bool = False,
+    capacity: NDArray[np.int64] | None = None,
 ) -> State:
-    """An empty pool with room for `slots` live jobs and `segments` recorded segments."""
+    """An empty pool with room for `slots` live jobs and `segments` recorded segments.
+
+    capacity: (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB, where the units are on nodes. Units on
+    nodes are whole, and so are those of a pool that holds resizes back: raises ValueError with `fractional`.
+    """
+    if fractional and (resize_interval_s > 0.0 or resize_gain or capacity is not None):
+        raise ValueError("fractions of a unit have no place on nodes, and are never held back")
+    nodes = _nodes_of(np.zeros((0, 3), dtype=np.int64) if capacity is None else capacity)
+    # At any time no more than `units` hold a placement each, and no more held one when the instant began.
+    room = 2 * int(units) if len(nodes) > 0 else 0
     progress = blank(Progress, slots)
     as_array(progress)["mark"] = -1
     pools = blank(Pool, 1)
     pool = pools[0]
     pool.units, pool.fractional, pool.restart_s = units, int(fractional), restart_s
-    pool.wakeup = pool.next_finish = pool.next_outrun = math.inf
-    pool.finisher = pool.outrunner = pool.offender = -1
+    pool.resize_interval_s, pool.resize_gain = resize_interval_s, int(resize_gain)
+    pool.wakeup = pool.opens_at = pool.next_finish = pool.next_outrun = math.inf
+    pool.finisher = pool.outrunner = pool.offender = pool.touched = -1
+    pool.unused, pool.spare = room, 0 if room else -1
     pool.free = slots
     pool.budget = UNLIMITED
     return State(
@@ -224,7 +255,50 @@ def new_state(
         grants=blank(Grant, slots),
         again=blank(Again, 1),
         segments=blank(Segment, segments),
+        nodes=nodes,
+        footprints=blank(Footprint, slots if room else 0),
+        placements=chained(blank(Placement, room)),
     )
+
+
+def chained(placements: Records[Placement], first: int = 0) -> Records[Placement]:
+    """The same records, those from `first` on as a list of unused ones."""
+    as_array(placements)["follows"][first:] = [*range(first + 1, len(placements)), -1][
+        : len(placements) - first
+    ]
+    return placements
+
+
+def with_nodes(state: State, capacity: NDArray[np.int64], most_units: int) -> State:
+    """The same pool with further nodes behind those that it has, and room for `most_units` units on all of them.
+
+    capacity: of the new nodes, as in `new_state`. The old state must not be used any more. Raises ValueError for a
+    pool that was made without nodes.
+    """
+    if len(state.footprints) < len(state.free):
+        raise ValueError("this pool was made without nodes")
+    added, old = _nodes_of(capacity), len(state.placements)
+    nodes = blank(Node, len(state.nodes) + len(added))
+    as_array(nodes)[: len(state.nodes)] = as_array(state.nodes)
+    as_array(nodes)[len(state.nodes) :] = as_array(added)
+    more = max(0, 2 * most_units - old)
+    placements = blank(Placement, old + more)
+    as_array(placements)[:old] = as_array(state.placements)
+    if more:
+        pool = state.pool[0]
+        chained(placements, old)
+        as_array(placements)["follows"][-1] = pool.spare
+        pool.spare, pool.unused = old, pool.unused + more
+    return state._replace(nodes=nodes, placements=placements)
+
+
+def _nodes_of(capacity: NDArray[np.int64]) -> Records[Node]:
+    nodes = blank(Node, len(capacity))
+    columns = as_array(nodes)
+    for at, name in enumerate(("gpu", "cpu", "memory")):
+        columns[name] = columns[f"free_{name}"] = capacity[:, at]
+    columns["up"] = 1
+    return nodes
 
 
 def grown(state: State) -> State:
@@ -242,7 +316,10 @@ def grown(state: State) -> State:
     bigger.free[:old] = np.arange(old, 2 * old)[::-1]
     bigger.free[old : old + unused] = state.free[:unused]
     bigger.pool[0].free = old + unused
-    return bigger
+    if len(state.nodes) == 0:
+        return bigger
+    as_array(bigger.footprints)[:old] = as_array(state.footprints)
+    return bigger._replace(nodes=state.nodes, placements=state.placements)
 
 
 def room_to_play(state: State) -> State:
@@ -263,4 +340,11 @@ def _like(state: State, slots: int, segments: int) -> State:
         table=state.table,
         segments=segments,
     )
-    return fresh._replace(speedup=state.speedup, params=state.params, table=state.table)
+    return fresh._replace(
+        speedup=state.speedup,
+        params=state.params,
+        table=state.table,
+        nodes=blank(Node, len(state.nodes)),
+        footprints=blank(Footprint, slots if len(state.nodes) > 0 else 0),
+        placements=blank(Placement, len(state.placements)),
+    )

@@ -14,16 +14,12 @@ from typing import Any, TypeVar, cast
 
 from betimes.core.columns import Job, Pool, Progress, Records, State, as_array
 from betimes.core.moves import JobState, state_of
+from betimes.core.placing_invariants import BrokenInvariant, check_places
 from betimes.core.transitions import SLACK_FRAC
-from betimes.errors import BetimesError
 
 ROUNDING = 1e-9  # relative; of sums that the state forms in another order than they are formed here
 
 R = TypeVar("R")
-
-
-class BrokenInvariant(BetimesError):
-    """The pool's state contradicts itself; names the invariant and the job."""
 
 
 def check(state: State) -> None:
@@ -46,6 +42,8 @@ def check(state: State) -> None:
         _check_account(seen, slot)
     _check_next(seen)
     _check_counts(seen)
+    if len(state.nodes) > 0:
+        check_places(state, active)
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,22 @@ def copy_into(state: State, copy: State, believing: bool) -> None:
                 _take_belief_for_truth(state, copy, slot)
     for at in range(state.pool[0].holders):
         copy.holders[at] = state.holders[at]
+    if len(state.nodes) > 0:
+        _copy_nodes(state, copy)
     if believing:
         find_next(copy)
+
+
+@lean_kernel
+def _copy_nodes(state: State, copy: State) -> None:
+    for number in range(len(state.nodes)):
+        copy.nodes[number] = state.nodes[number]
+    for number in range(len(state.placements)):
+        copy.placements[number] = state.placements[number]
+    for number in range(len(state.groups)):
+        for place in range(state.groups[number].head, state.groups[number].tail):
+            slot = state.order[number, place]
+            copy.footprints[slot] = state.footprints[slot]
 
 
 @lean_kernel
@@ -51,4 +65,5 @@ def _take_belief_for_truth(state: State, copy: State, slot: int) -> None:
             progress.since = now
             progress.units_before = job.units
             progress.stall_before = progress.stall
+            progress.resized_before_s = progress.resized_s
         progress.finish_at = now + progress.stall + left / progress.rate

@@ -17,9 +17,12 @@ from betimes.core.account import (
     rest,
     set_to_work,
 )
-from betimes.core.columns import Floats, State, View
+from betimes.core.columns import State, View
+from betimes.core.curtailing import curtail, curtails
 from betimes.core.kernel import lean_kernel
 from betimes.core.order import leave
+from betimes.core.placing import enter_nodes, leave_nodes
+from betimes.core.speed import speed
 
 # Why a decision is refused; `policies.violations` has the words.
 ACCEPTED = 0
@@ -84,6 +87,10 @@ def submit(
     job.seen_sum = pool.contention - pool.active
     job.seen_count = pool.events - 1
     open_account(state, slot, row, work, believed, believed_per_work)
+    state.progress[slot].resized_s = state.progress[slot].resized_before_s = pool.now
+    state.progress[slot].asked = 0.0
+    if len(state.nodes) > 0:
+        enter_nodes(state, slot)
     return slot
 
 
@@ -105,21 +112,12 @@ def refresh(state: State) -> None:
 
 
 @lean_kernel
-def speed(speedup: Floats, curve: int, units: float) -> float:
-    """Work a second on `units`, linear between the whole numbers of units (PCS's simulator, `Job.rate`)."""
-    below = int(units)
-    if units == below:
-        return speedup[curve, below]
-    slow, fast = speedup[curve, below], speedup[curve, below + 1]
-    return slow + (fast - slow) * (units - below)
-
-
-@lean_kernel
 def regrant(state: State, slot: int, units: float, now: float) -> None:
-    """Give the job exactly `units` from `now` on; 0 preempts it."""
+    """Give the job exactly `units` from `now` on; 0 preempts it. Where they are is `placing`'s affair."""
     job, progress = state.jobs[slot], state.progress[slot]
     _settle(state, slot, now)
     job.units = units
+    progress.resized_s = progress.resized_before_s if units == progress.units_before else now
     _count_change(state, slot, units, 1)
     if units > 0.0:
         if math.isnan(progress.started_s):
@@ -147,11 +145,33 @@ def finish(state: State, slot: int, now: float) -> None:
     pool.used -= job.units
     job.units = 0.0
     leave(state, slot)
+    if len(state.nodes) > 0:
+        leave_nodes(state, slot)
     pool.active -= 1
     if job.min_units > 1:
         pool.with_minimum -= 1
     state.free[pool.free] = slot
     pool.free += 1
+    _stop_holding(state, slot)
+
+
+@lean_kernel
+def evict(state: State, slot: int) -> None:
+    """What the job held is gone, as with its node: it is preempted, and no decision at this instant undoes that."""
+    pool, job, progress = state.pool[0], state.jobs[slot], state.progress[slot]
+    pool.used -= job.units
+    regrant(state, slot, 0.0, pool.now)
+    progress.units_before = 0.0
+    progress.stall_before = 0.0
+    if len(state.nodes) > 0:
+        leave_nodes(state, slot)
+    _stop_holding(state, slot)
+    find_next(state)
+
+
+@lean_kernel
+def _stop_holding(state: State, slot: int) -> None:
+    pool = state.pool[0]
     for at in range(pool.holders):
         if state.holders[at] == slot:
             pool.holders -= 1
@@ -203,13 +223,23 @@ def check_grants(state: State, count: int) -> int:
 
 @lean_kernel
 def apply_grants(state: State, count: int) -> int:
-    """Carry out the decision grants[:count] if it is legal; finds the next finish. Returns ACCEPTED or why not."""
+    """Carry out the decision grants[:count] if it is legal; finds the next finish. Returns ACCEPTED or why not.
+
+    In a pool on nodes, or one that holds resizes back, as much of it as can be carried out (`curtailing`).
+    """
     verdict = check_grants(state, count)
     pool = state.pool[0]
     pool.stamp += 1
     if verdict != ACCEPTED:
         return verdict
     now, stamp = pool.now, pool.stamp
+    pool.opens_at = math.inf
+    if curtails(state):
+        named, count = count, curtail(state, count)
+        for at in range(count, named):
+            slot = state.grants[at].job
+            if state.jobs[slot].units > 0.0:
+                regrant(state, slot, 0.0, now)
     if pool.kept < pool.holders:
         for at in range(pool.holders):
             slot = state.holders[at]
@@ -266,6 +296,7 @@ def _settle(state: State, slot: int, now: float) -> None:
             bring_up_to_date(state, slot, now)
         progress.units_before = job.units
         progress.stall_before = progress.stall
+        progress.resized_before_s = progress.resized_s
         progress.since = now
     else:
         # A second thought within one instant: only the grant in force when time moves on counts.

@@ -22,14 +22,13 @@ AnyChosen = ChosenPolicy[Policy] | ChosenPolicy[NodesPolicy]
 def engine_for(policies: Sequence[str | AnyChosen], engine: str = "auto", nodes_because: str = "") -> Engine:
     """The engine for all of these policies: the one named, else nodes if there is a reason, else the pool.
 
-    nodes_because: why it is nodes, in a few words, "" for no reason; a policy that exists only there is one.
+    nodes_because: why it is nodes, in a few words, "" for no reason; a policy that exists only there is one. A pool
+    that is asked for by name may be on nodes too.
     Raises PolicyError naming the policy at odds with it, and InputError for another engine.
     """
     if engine not in ENGINES:
         raise InputError(f"--engine {engine}: choose {', '.join(ENGINES)}")
     homes = {str(policy): engines_of(policy) for policy in policies}
-    if engine == POOL and nodes_because:
-        raise InputError(f"--engine pool: {nodes_because}, which is for nodes; leave one of them out")
     if engine != "auto":
         chosen: Engine = "pool" if engine == POOL else "nodes"
         why = f"--engine {engine} is given"
@@ -42,7 +41,10 @@ def engine_for(policies: Sequence[str | AnyChosen], engine: str = "auto", nodes_
         if chosen not in found:
             there = ", ".join(NODES_POLICIES if chosen == NODES else POLICIES)
             kind = "a pool" if found == (POOL,) else "nodes"
-            raise PolicyError(f"policy {name} is for {kind}, but {why}; choose among {there}")
+            place = (
+                "; or give --engine pool" if chosen == NODES and nodes_because and engine == "auto" else ""
+            )
+            raise PolicyError(f"policy {name} is for {kind}, but {why}; choose among {there}{place}")
     return chosen
 
 

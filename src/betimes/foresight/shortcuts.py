@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.columns import Ints, Progress, Records, State
+from betimes.core.curtailing import curtails
 from betimes.core.kernel import lean_kernel
 from betimes.core.transitions import regrant
 from betimes.policies.hooks import EQUAL_SHARES, IN_ORDER, ONE_EACH_IN_ORDER
@@ -17,7 +18,12 @@ from betimes.policies.hooks import EQUAL_SHARES, IN_ORDER, ONE_EACH_IN_ORDER
 
 @lean_kernel
 def applies(copy: State, way: int) -> bool:
-    """Whether the play-out can go `way` from here: jobs without minimum widths, and an overload where needed."""
+    """Whether the play-out can go `way` from here: jobs without minimum widths, and an overload where needed.
+
+    Where decisions are cut, who is next does depend on what happens on the way.
+    """
+    if curtails(copy):
+        return False
     pool = copy.pool[0]
     if way == IN_ORDER:
         return pool.with_minimum == 0

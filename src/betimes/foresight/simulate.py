@@ -44,6 +44,8 @@ def simulate(
     overrun: str | None = None,
     seed: int = 0,
     restart_s: float = 0.0,
+    resize_interval_s: float = 0.0,
+    resize_gain: bool = False,
     timeline: bool = False,
     fair: bool = False,
     on_wide: str | None = None,
@@ -60,8 +62,11 @@ def simulate(
     assumed or left out; progress the number of jobs submitted so far.
 
     On a pool: fractional grants fractions of a unit. fair: also run max-min shares in the same pool, without
-    restarts, and record their finish times. restart_s: lost whenever a running job's grant changes. on_wide: jobs
-    that need more than all units are an error (`refuse`, the default), narrowed (`clip`) or left out (`drop`).
+    restarts, and record their finish times. restart_s: lost whenever a running job's grant changes.
+    resize_interval_s: a width stands at least so long, unless the job is preempted; resize_gain: it changes only
+    where that pays. on_wide: jobs that need more than all units are an error (`refuse`, the default), narrowed
+    (`clip`) or left out (`drop`). With `engine="pool"` and a cluster its GPUs, or its cores if it has none, are the
+    units, and they are where the jobs' demands find room (docs/notes/pool-on-nodes.md).
 
     On nodes: overrun: jobs that outrun their estimate are believed to take twice as long (`extend`, the default), or
     are ended (`kill`). restart_s: lost by a preempted job when it resumes. on_wide: jobs that the empty cluster
@@ -79,7 +84,7 @@ def simulate(
         "warn": warn,
         "progress": progress,
     }
-    because = "a cluster is given" if cluster is not None else ""
+    because = "a cluster is given" if cluster is not None and engine != POOL else ""
     if not because and engine == "auto" and noted_cluster(workload) is not None:
         because = f"{workload.name} was generated for nodes"
     if engine_for([policy], engine, because) == POOL:
@@ -91,13 +96,22 @@ def simulate(
             workload,
             policy,  # pyright: ignore[reportArgumentType]  # the engine is the policy's
             units=units,
+            cluster=cluster,
             fractional=fractional,
             sizes=sizes or "true",
+            resize_interval_s=resize_interval_s,
+            resize_gain=resize_gain,
             fair=fair,
             on_wide=on_wide or "refuse",
             **common,
         )
-    for name, value in (("fractional", fractional), ("fair", fair)):
+    given = {
+        "fractional": fractional,
+        "fair": fair,
+        "resize_interval_s": resize_interval_s,
+        "resize_gain": resize_gain,
+    }
+    for name, value in given.items():
         if value:
             raise InputError(f"{name}: means nothing on nodes, where jobs are never resized; leave it out")
     if cluster is not None and units is not None:
@@ -145,6 +159,7 @@ def simulate_pool(
     policy: str | ChosenPolicy[Policy],
     *,
     units: int | None = None,
+    cluster: Cluster | None = None,
     fractional: bool = False,
     curves: SpeedupTable | None = None,
     predict: bool = False,
@@ -152,6 +167,8 @@ def simulate_pool(
     sizes: str | Sizes = "true",
     seed: int = 0,
     restart_s: float = 0.0,
+    resize_interval_s: float = 0.0,
+    resize_gain: bool = False,
     timeline: bool = False,
     fair: bool = False,
     on_wide: str = "refuse",
@@ -163,7 +180,11 @@ def simulate_pool(
     told = warn or _keep_quiet
     if len(workload) == 0:
         raise InputError(f"{workload.name}: there is no job to simulate")
-    if units is None:
+    if cluster is not None:
+        if units is not None:
+            raise InputError(f"units {units}: the cluster {cluster.name} is given too; give one of them")
+        units = cluster.units
+    elif units is None:
         if workload.machine_units is None:
             raise InputError(
                 f"{workload.name}: the trace does not say how large its machine is; give --units N"
@@ -171,13 +192,14 @@ def simulate_pool(
         units = workload.machine_units
     if units != int(units):
         raise InputError(f"--units {units}: a whole number")
-    fitted = fit(workload, int(units), on_wide)
+    fitted = fit(workload, int(units), on_wide, cluster)
+    there = f"{units} units" if cluster is None else f"fits into {cluster.name}"
     if fitted.clipped:
-        told(f"{_jobs(fitted.clipped)} with a minimum of more than {units} units: clipped to them")
+        told(f"{_jobs(fitted.clipped)} with a minimum of more than {there}: clipped to that")
     if fitted.dropped.any():
-        told(
-            f"{_jobs(int(fitted.dropped.sum()))} with a minimum of more than {units} units: left out (refused)"
-        )
+        told(f"{_jobs(int(fitted.dropped.sum()))} with a minimum of more than {there}: left out (refused)")
+    if fitted.narrowed:
+        told(f"{_jobs(fitted.narrowed)} that could use more units than the nodes hold: narrowed to those")
     if seed < 0:
         raise InputError(f"--seed {seed}: a whole number of 0 or more")
     choice = sizes if isinstance(sizes, Sizes) else parse_sizes(sizes)
@@ -194,6 +216,9 @@ def simulate_pool(
         sizes=choice,
         seed=seed,
         restart_s=restart_s,
+        resize_interval_s=resize_interval_s,
+        resize_gain=resize_gain,
+        cluster=cluster,
         timeline=timeline,
     )
     compile_s = time.perf_counter() - started
@@ -208,7 +233,13 @@ def simulate_pool(
     result = run.result(compile_s=compile_s)
     if fair:
         shares = simulate_pool(
-            fitted.workload, "max-min", units=units, fractional=fractional, curves=curves, seed=seed
+            fitted.workload,
+            "max-min",
+            units=None if cluster is not None else units,
+            cluster=cluster,
+            fractional=fractional,
+            curves=curves,
+            seed=seed,
         )
         result = replace(result, fair_finish_s=shares.jobs.finish_s)
     return _with_refused(result, workload, fitted.dropped) if fitted.dropped.any() else result

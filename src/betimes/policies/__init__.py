@@ -5,7 +5,7 @@ A user's policy file imports from here: ``from betimes.policies import priority,
 
 from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
 from betimes.core.kernel import kernel
-from betimes.core.transitions import speed
+from betimes.core.speed import speed
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, allocation, greedy, priority
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES

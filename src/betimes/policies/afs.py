@@ -12,7 +12,7 @@ import numpy as np
 
 from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
 from betimes.core.kernel import kernel
-from betimes.core.transitions import speed
+from betimes.core.speed import speed
 from betimes.policies.hooks import Policy, Prepared, Setting, Value
 
 SMALL_S = 1e-7  # the published code's guard against a division by zero

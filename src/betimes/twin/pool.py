@@ -14,6 +14,7 @@ from betimes.core.account import outrun
 from betimes.core.columns import Floats, Records, State
 from betimes.core.kernel import lean_kernel
 from betimes.core.order import enter, reach, reorder
+from betimes.core.placing import set_demand
 from betimes.core.transitions import (
     ACCEPTED,
     BAD_GROUP,
@@ -56,6 +57,9 @@ class Arrival:
     believed_per_work: float
     user: int  # -1: unknown
     longest_s: float  # the user's own limit on a belief drawn from history, seconds at full width
+    gpu: int  # what a unit takes of a node: thousandths
+    cpu: int  # thousandths of a core
+    memory: int  # MiB
 
 
 class Outcome:
@@ -121,6 +125,9 @@ def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats)
         return REFUSED + verdict
     pool.wakeup = again.at_s
     pool.period = again.period_s
+    if pool.opens_at < math.inf:  # until then every wake-up may decide something new
+        pool.wakeup = min(again.at_s, pool.opens_at)
+        pool.period = 0.0
     return REACHED
 
 
@@ -193,6 +200,8 @@ def arrive(
         _belief(state.speedup, trace, row, rules.learns),
         arrival.believed_per_work,
     )
+    if len(state.nodes) > 0:
+        set_demand(state, slot, arrival.gpu, arrival.cpu, arrival.memory)
     view = view_of(state)
     group = classify(view, slot)
     if group < 0 or group >= len(state.groups):

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.cluster import Cluster
 from betimes.core.columns import Floats, Ints, Segment, State, as_array, blank, grown, new_state
 from betimes.errors import BetimesError, ClusterError, PolicyViolation
 from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
@@ -18,6 +19,7 @@ from betimes.policies.loading import mark_proven
 from betimes.policies.violations import violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.loop import compiled_loop, new_trace
+from betimes.twin.nodes.tasks import held, unit_demand
 from betimes.twin.pool import (
     FORESEEN,
     NEED_SEGMENTS,
@@ -46,35 +48,58 @@ class Fitted:
     workload: Workload
     clipped: int
     dropped: np.ndarray[Any, np.dtype[np.bool_]]
+    narrowed: int = 0  # jobs that could use more units than the empty nodes hold of them
 
 
-def fit(workload: Workload, units: int, on_wide: str = "refuse") -> Fitted:
-    """Deal with jobs whose minimum is more than `units`: refuse them all with an error, clip, or drop them.
+def fit(workload: Workload, units: int, on_wide: str = "refuse", cluster: Cluster | None = None) -> Fitted:
+    """Deal with jobs whose minimum is more than there is: refuse them all with an error, clip, or drop them.
 
-    A clipped job keeps its work and needs at most all units. Raises ClusterError naming the first such job.
+    There are `units`, of which the empty nodes of `cluster`, if one is given, may hold fewer of one job's kind; a
+    job that could use more than that is narrowed. A clipped job keeps its work and needs at most all there is.
+    Raises ClusterError naming the first such job.
     """
     if units < 1:
         raise ClusterError(f"--units {units}: a pool has at least one unit")
-    wide = workload.min_units > units
+    most = np.full(len(workload), units)
+    if cluster is not None:
+        most = np.minimum(most, held(unit_demand(workload, cluster), cluster, units))
+    wide = workload.min_units > most
     if on_wide not in ON_WIDE:
         raise ClusterError(f"--on-wide {on_wide}: choose {', '.join(ON_WIDE)}")
     none = np.zeros(len(workload), dtype=bool)
     if not wide.any():
-        return Fitted(workload, 0, none)
-    if on_wide == "refuse":
-        first = int(np.argmax(wide))
+        return _narrowed(workload, most, cluster, 0, none)
+    if on_wide == "refuse" or (on_wide == "clip" and most.min() == 0):
+        first = int(np.argmax(wide if on_wide == "refuse" else most == 0))
+        there = f"{most[first]} fit into {cluster.name}" if cluster is not None else f"the pool has {units}"
+        more = "give a larger cluster" if cluster is not None else "give more --units"
         raise ClusterError(
-            f"{workload.name}: job {workload.job_id[first]} needs {workload.min_units[first]} units and the pool has "
-            f"{units} (such jobs: {int(wide.sum())}); give more --units, or --on-wide clip or drop"
+            f"{workload.name}: job {workload.job_id[first]} needs {workload.min_units[first]} units and {there} "
+            f"(such jobs: {int(wide.sum())}); {more}, or --on-wide clip or drop"
         )
     if on_wide == "drop":
-        return Fitted(workload[~wide], 0, wide)
+        return _narrowed(workload[~wide], most[~wide], cluster, 0, wide)
     clipped = replace(
         workload,
-        min_units=np.minimum(workload.min_units, units),
-        max_units=np.where(wide, units, workload.max_units),
+        min_units=np.minimum(workload.min_units, most),
+        max_units=np.where(wide, most, workload.max_units),
     )
-    return Fitted(clipped, int(wide.sum()), none)
+    return _narrowed(clipped, most, cluster, int(wide.sum()), none)
+
+
+def _narrowed(
+    workload: Workload,
+    most: np.ndarray[Any, Any],
+    cluster: Cluster | None,
+    clipped: int,
+    dropped: np.ndarray[Any, np.dtype[np.bool_]],
+) -> Fitted:
+    """A policy divides all units; on nodes it must not give a job more of them than can ever be placed."""
+    wide = workload.max_units > most
+    if cluster is None or not wide.any():
+        return Fitted(workload, clipped, dropped)
+    narrowed = replace(workload, max_units=np.minimum(workload.max_units, most))
+    return Fitted(narrowed, clipped, dropped, int(wide.sum()))
 
 
 class Simulation:
@@ -91,10 +116,17 @@ class Simulation:
         sizes: Sizes | None = None,
         seed: int = 0,
         restart_s: float = 0.0,
+        resize_interval_s: float = 0.0,
+        resize_gain: bool = False,
+        cluster: Cluster | None = None,
         timeline: bool = False,
     ) -> None:
-        if restart_s < 0 or not math.isfinite(restart_s):
-            raise ClusterError(f"--restart-s {restart_s}: must be a number of seconds, 0 or more")
+        for option, seconds in (("restart-s", restart_s), ("resize-interval", resize_interval_s)):
+            if seconds < 0 or not math.isfinite(seconds):
+                raise ClusterError(f"--{option} {seconds}: must be a number of seconds, 0 or more")
+        if fractional and (cluster is not None or resize_interval_s > 0 or resize_gain):
+            what = "units on nodes are" if cluster is not None else "resizes are held back in"
+            raise ClusterError(f"--fractional: {what} whole units; leave it out")
         self.workload, self.policy, self.units, self.seed = workload, policy, units, seed
         self.fractional, self.timeline = fractional, timeline
         self.sizes = sizes or Sizes("true")
@@ -116,6 +148,10 @@ class Simulation:
         arrivals["believed_per_work"] = belief.per_work
         arrivals["user"] = users
         arrivals["longest_s"] = belief.longest_s
+        if cluster is not None:
+            demand = unit_demand(workload, cluster)
+            for at, name in enumerate(("gpu", "cpu", "memory")):
+                arrivals[name] = demand[:, at]
         prepared = policy.policy.prepared(
             policy.values,
             Setting(
@@ -140,6 +176,9 @@ class Simulation:
             params=prepared.params,
             table=prepared.table,
             segments=SEGMENT_ROWS if timeline else 0,
+            resize_interval_s=float(resize_interval_s),
+            resize_gain=resize_gain,
+            capacity=None if cluster is None else cluster.capacity,
         )
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(workload), np.nan)

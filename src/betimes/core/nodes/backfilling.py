@@ -11,7 +11,8 @@ from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import pop_end, push_end
 from betimes.core.nodes.room import PlaceHook, find_room, has_room, tasks_that_fit
-from betimes.core.nodes.transitions import believed_end, give_all, take
+from betimes.core.nodes.transitions import believed_end, give_all
+from betimes.core.places import take
 
 
 @lean_kernel

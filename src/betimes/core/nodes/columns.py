@@ -28,6 +28,7 @@ from betimes.core.columns import (
     as_array,
     blank,
 )
+from betimes.core.places import Node, Placement
 
 BLOCK = 64
 """Entries in a block of the queue: a change moves at most half as many."""
@@ -58,30 +59,6 @@ class Need:
     told_s: float  # when it was told to leave
     promised_s: float  # start of its reservation; infinity: it has none
     booked: int  # the first placement of its reservation, -1: none
-
-
-class Node:
-    """A machine."""
-
-    free_gpu: int
-    free_cpu: int
-    free_memory: int
-    gpu: int  # capacity
-    cpu: int
-    memory: int
-    up: int  # 1: takes new tasks
-    kind: int  # its group in the cluster
-
-
-class Placement:
-    """Tasks of one job on one node."""
-
-    node: int
-    tasks: int
-    follows: int  # the next placement of the same job, -1: none; on the free list likewise
-    owed_gpu: int  # what victims must still give up before the tasks can start
-    owed_cpu: int
-    owed_memory: int
 
 
 class Due:

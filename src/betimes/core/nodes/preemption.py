@@ -12,7 +12,8 @@ from typing import Any
 from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import NodesState, NodesView
 from betimes.core.nodes.room import BAD_SCORE, PlaceHook, find_room, has_room, tasks_that_fit, view_of
-from betimes.core.nodes.transitions import give, give_all, nominate, tell_to_leave
+from betimes.core.nodes.transitions import give_all, nominate, tell_to_leave
+from betimes.core.places import give
 
 EvictHook = Any  # a compiled function, passed as a pointer
 

@@ -18,16 +18,16 @@ from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import pop_end, push_end
 from betimes.core.nodes.queue import all_waiting, remove
-from betimes.core.nodes.room import PlaceHook, find_room, fits, has_room, tasks_that_fit
+from betimes.core.nodes.room import PlaceHook, find_room, has_room, tasks_that_fit
 from betimes.core.nodes.transitions import (
     believed_end,
     book,
     give_all,
     restart_s,
     start_as_booked,
-    take,
     unbook,
 )
+from betimes.core.places import fits, take
 
 DONE = 0
 NEED_ROWS = -3

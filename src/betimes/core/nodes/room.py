@@ -7,7 +7,8 @@ from typing import Any
 
 from betimes.core.columns import Floats, Ints, Records
 from betimes.core.kernel import inlined_kernel, lean_kernel
-from betimes.core.nodes.columns import Need, Node, NodesState, NodesView
+from betimes.core.nodes.columns import Need, NodesState, NodesView
+from betimes.core.places import Node, fits, how_many_fit
 
 PlaceHook = Any  # a compiled function, passed as a pointer
 
@@ -31,29 +32,9 @@ def view_of(state: NodesState) -> NodesView:
 
 
 @inlined_kernel
-def fits(node: Node, need: Need) -> bool:
-    """Whether one task fits into what the node has free."""
-    return (
-        need.cpu <= node.free_cpu
-        and need.gpu <= node.free_gpu
-        and need.memory <= node.free_memory
-        and node.up == 1
-    )
-
-
-@inlined_kernel
 def tasks_that_fit(node: Node, need: Need) -> int:
     """How many of the job's tasks fit into what the node has free."""
-    if node.up == 0:
-        return 0
-    count = need.tasks
-    if need.gpu > 0:
-        count = min(count, node.free_gpu // need.gpu)
-    if need.cpu > 0:
-        count = min(count, node.free_cpu // need.cpu)
-    if need.memory > 0:
-        count = min(count, node.free_memory // need.memory)
-    return max(0, count)
+    return how_many_fit(node, need, need.tasks)
 
 
 @inlined_kernel

@@ -19,9 +19,10 @@ from betimes.core.account import (
 )
 from betimes.core.columns import Records
 from betimes.core.kernel import inlined_kernel
-from betimes.core.nodes.columns import Choice, Need, Node, NodesState
+from betimes.core.nodes.columns import Choice, Need, NodesState
 from betimes.core.nodes.dues import drop_due, settle_due
 from betimes.core.nodes.queue import insert
+from betimes.core.places import Node, free_placement, give, new_placement, take
 
 
 @inlined_kernel
@@ -64,29 +65,13 @@ def enqueue(state: NodesState, slot: int) -> None:
 
 
 @inlined_kernel
-def take(node: Node, need: Need, tasks: int) -> None:
-    """Take what so many tasks need from what the node has free."""
-    node.free_gpu -= tasks * need.gpu
-    node.free_cpu -= tasks * need.cpu
-    node.free_memory -= tasks * need.memory
-
-
-@inlined_kernel
-def give(node: Node, need: Need, tasks: int) -> None:
-    """Add what so many tasks hold to what the node has free."""
-    node.free_gpu += tasks * need.gpu
-    node.free_cpu += tasks * need.cpu
-    node.free_memory += tasks * need.memory
-
-
-@inlined_kernel
 def start(state: NodesState, slot: int, count: int) -> None:
     """A job that is not in the queue any more starts on the nodes of state.plan[:count]."""
     need = state.needs[slot]
     for at in range(count):
         choice = state.plan[at]
         take(state.nodes[choice.node], need, choice.tasks)
-        _put(state, slot, choice)
+        put(state, slot, choice)
     _begin(state, slot)
 
 
@@ -147,7 +132,7 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
     for at in range(count):
         choice = state.plan[at]
         node, sketch = state.nodes[choice.node], state.sketch[choice.node]
-        number = _put(state, slot, choice)
+        number = put(state, slot, choice)
         placement = state.placements[number]
         # The sketch has what is free and what the victims give: the difference is theirs.
         placement.owed_gpu = min(choice.tasks * need.gpu, sketch.free_gpu - node.free_gpu)
@@ -177,7 +162,7 @@ def unbook(state: NodesState, slot: int) -> None:
     need = state.needs[slot]
     at = need.booked
     while at >= 0:
-        at = _free_placement(state, at)
+        at = drop_placement(state, at)
     need.booked = -1
     need.promised_s = math.inf
 
@@ -233,37 +218,22 @@ def restart_s(state: NodesState, slot: int) -> float:
 
 
 @inlined_kernel
-def _put(state: NodesState, slot: int, choice: Choice) -> int:
+def put(state: NodesState, slot: int, choice: Choice) -> int:
+    """Note that tasks of the job are on a node; returns the placement's number."""
     need = state.needs[slot]
     need.placed = _new_placement(state, choice, need.placed)
     return need.placed
 
 
 @inlined_kernel
-def _new_placement(state: NodesState, choice: Choice, follows: int) -> int:
-    cluster = state.cluster[0]
-    number = cluster.spare
-    placement = state.placements[number]
-    cluster.spare = placement.follows
-    cluster.unused -= 1
-    placement.node = choice.node
-    placement.tasks = choice.tasks
-    placement.owed_gpu = 0
-    placement.owed_cpu = 0
-    placement.owed_memory = 0
-    placement.follows = follows
-    return number
+def drop_placement(state: NodesState, number: int) -> int:
+    """Put a placement on the list of unused ones; returns the one that followed it."""
+    return free_placement(state.placements, state.cluster[0], number)
 
 
 @inlined_kernel
-def _free_placement(state: NodesState, number: int) -> int:
-    """Put a placement on the list of unused ones; returns the one that followed it."""
-    cluster, placement = state.cluster[0], state.placements[number]
-    following = placement.follows
-    placement.follows = cluster.spare
-    cluster.spare = number
-    cluster.unused += 1
-    return following
+def _new_placement(state: NodesState, choice: Choice, follows: int) -> int:
+    return new_placement(state.placements, state.cluster[0], choice.node, choice.tasks, follows)
 
 
 @inlined_kernel
@@ -302,7 +272,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
             _pay(state, need.preemptor, placement.node, need, placement.tasks)
         state.log[cluster.freed % len(state.log)] = placement.node
         cluster.freed += 1
-        at = _free_placement(state, at)
+        at = drop_placement(state, at)
     need.placed = -1
     pool.holders -= 1
     last = state.holders[pool.holders]

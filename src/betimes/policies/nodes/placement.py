@@ -12,7 +12,8 @@ from typing import Any
 
 from betimes.core.columns import Floats, Ints, Records
 from betimes.core.kernel import lean_kernel
-from betimes.core.nodes.columns import Node, NodesView
+from betimes.core.nodes.columns import NodesView
+from betimes.core.places import Node
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
+NO_LIMIT = 1 << 40  # tasks on a node; as many on each of a million nodes are still an int64
+
 
 @dataclass(frozen=True, eq=False)
 class Tasks:
@@ -39,7 +41,7 @@ def tasks_of(workload: Workload, cluster: Cluster) -> Tasks:
     where it knows none of the three a unit needs one GPU, or one core on a cluster without GPUs. On a pool a
     unit is one core, whatever it needs elsewhere.
     """
-    unit = _unit_demand(workload, cluster)
+    unit = _unit_amounts(workload, cluster)
     units = workload.max_units
     together = np.zeros(len(workload), np.int64)
     for capacity in _undominated(cluster.group_capacity):
@@ -49,8 +51,8 @@ def tasks_of(workload: Workload, cluster: Cluster) -> Tasks:
     demand = whole_demand(unit * each[:, None])
     large = together == 0
     several = np.flatnonzero((count > 1) & ~large)
-    held = _held(demand[several], cluster)
-    crowded = several[count[several] > held]
+    room = held(demand[several], cluster)
+    crowded = several[count[several] > room]
     impatient = np.flatnonzero(workload.grace_s > cluster.grace_limit_s)
 
     refused = large.copy()
@@ -59,7 +61,7 @@ def tasks_of(workload: Workload, cluster: Cluster) -> Tasks:
     reasons = _too_large(workload, unit, large, cluster)
     if len(crowded):
         row = int(crowded[0])
-        most = int(held[np.searchsorted(several, row)])
+        most = int(room[np.searchsorted(several, row)])
         reasons.append(_too_wide(workload, row, count, each, most, cluster) + _such(len(crowded)))
     if len(impatient):
         row = int(impatient[0])
@@ -69,7 +71,12 @@ def tasks_of(workload: Workload, cluster: Cluster) -> Tasks:
     return Tasks(count, demand, refused, tuple(reasons))
 
 
-def _unit_demand(workload: Workload, cluster: Cluster) -> Floats:
+def unit_demand(workload: Workload, cluster: Cluster) -> Integers:
+    """What one unit of each job needs, (n, 3), in the whole numbers of `cluster.resources`, as `tasks_of` has it."""
+    return whole_demand(_unit_amounts(workload, cluster))
+
+
+def _unit_amounts(workload: Workload, cluster: Cluster) -> Floats:
     """What one unit of each job needs, (n, 3): GPUs, cores, GiB."""
     if cluster.is_pool:
         return np.tile([0.0, 1.0, 0.0], (len(workload), 1))
@@ -89,15 +96,15 @@ def _undominated(capacities: Integers) -> list[Integers]:
     return kept
 
 
-def _held(demand: Integers, cluster: Cluster) -> Integers:
-    """How many tasks of each demand (n, 3) the empty cluster holds."""
+def held(demand: Integers, cluster: Cluster, most: int = NO_LIMIT) -> Integers:
+    """How many tasks of each demand (n, 3) the empty cluster holds, at most so many on a node."""
     capacities, group = np.unique(cluster.group_capacity, axis=0, return_inverse=True)
     nodes = np.bincount(group, [each.count for each in cluster.groups], len(capacities)).astype(np.int64)
-    held = np.zeros(len(demand), np.int64)
+    total = np.zeros(len(demand), np.int64)
     for capacity, count in zip(capacities, nodes, strict=True):
-        fits = np.where(demand > 0, capacity // np.maximum(demand, 1), np.iinfo(np.int64).max)
-        held += fits.min(axis=1) * count
-    return held
+        fits = np.where(demand > 0, capacity // np.maximum(demand, 1), most)
+        total += fits.min(axis=1, initial=most) * count
+    return total
 
 
 def _divided_up(a: Integers, b: Integers) -> Integers:

@@ -1,0 +1,134 @@
+"""Nodes, and where jobs are on them: the records that both engines share, and the smallest steps on them.
+
+Resources are whole numbers - thousandths of a GPU, thousandths of a core, MiB - so that what is taken and given
+back a million times never drifts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from betimes.core.kernel import inlined_kernel
+
+if TYPE_CHECKING:
+    from betimes.core.columns import Records
+
+
+class Node:
+    """A machine."""
+
+    free_gpu: int
+    free_cpu: int
+    free_memory: int
+    gpu: int  # capacity
+    cpu: int
+    memory: int
+    up: int  # 1: takes new tasks
+    kind: int  # its group in the cluster
+
+
+class Placement:
+    """Tasks of one job on one node; in a pool a unit is a task."""
+
+    node: int
+    tasks: int
+    follows: int  # the next placement of the same job, -1: none; on the free list likewise
+    owed_gpu: int  # what victims must still give up before the tasks can start
+    owed_cpu: int
+    owed_memory: int
+
+
+class Footprint:
+    """What a unit of a job takes of a node, and where the job's units are (pool engine)."""
+
+    gpu: int  # thousandths
+    cpu: int  # thousandths of a core
+    memory: int  # MiB
+    placed: int  # its first placement, that of the node it came to last; -1: none
+    before: int  # once `touched`, a copy of what `placed` was when the present instant began
+    touched: int  # 1: its placements have changed at this instant
+    follows: int  # the slot touched before it, -1: none
+
+
+class Amounts(Protocol):
+    """What one task takes of a node."""
+
+    gpu: int
+    cpu: int
+    memory: int
+
+
+class Spare(Protocol):
+    """Who keeps the list of unused placements."""
+
+    spare: int
+    unused: int
+
+
+@inlined_kernel
+def take(node: Node, need: Amounts, tasks: int) -> None:
+    """Take what so many tasks need from what the node has free."""
+    node.free_gpu -= tasks * need.gpu
+    node.free_cpu -= tasks * need.cpu
+    node.free_memory -= tasks * need.memory
+
+
+@inlined_kernel
+def give(node: Node, need: Amounts, tasks: int) -> None:
+    """Add what so many tasks hold to what the node has free."""
+    node.free_gpu += tasks * need.gpu
+    node.free_cpu += tasks * need.cpu
+    node.free_memory += tasks * need.memory
+
+
+@inlined_kernel
+def fits(node: Node, need: Amounts) -> bool:
+    """Whether one task fits into what the node has free."""
+    return (
+        need.cpu <= node.free_cpu
+        and need.gpu <= node.free_gpu
+        and need.memory <= node.free_memory
+        and node.up == 1
+    )
+
+
+@inlined_kernel
+def how_many_fit(node: Node, need: Amounts, most: int) -> int:
+    """How many tasks, at most so many, fit into what the node has free."""
+    if node.up == 0:
+        return 0
+    count = most
+    if need.gpu > 0:
+        count = min(count, node.free_gpu // need.gpu)
+    if need.cpu > 0:
+        count = min(count, node.free_cpu // need.cpu)
+    if need.memory > 0:
+        count = min(count, node.free_memory // need.memory)
+    return max(0, count)
+
+
+@inlined_kernel
+def new_placement(placements: Records[Placement], lists: Spare, node: int, tasks: int, follows: int) -> int:
+    """Take a placement from the list of unused ones; returns its number."""
+    number = lists.spare
+    placement = placements[number]
+    lists.spare = placement.follows
+    lists.unused -= 1
+    placement.node = node
+    placement.tasks = tasks
+    placement.owed_gpu = 0
+    placement.owed_cpu = 0
+    placement.owed_memory = 0
+    placement.follows = follows
+    return number
+
+
+@inlined_kernel
+def free_placement(placements: Records[Placement], lists: Spare, number: int) -> int:
+    """Put a placement on the list of unused ones; returns the one that followed it."""
+    placement = placements[number]
+    following = placement.follows
+    placement.follows = lists.spare
+    lists.spare = number
+    lists.unused += 1
+    return following
