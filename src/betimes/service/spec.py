@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -19,19 +20,20 @@ MOST_UNITS = 1_000_000
 MOST_SECONDS = 1e9
 MOST_AMOUNT = 1e6  # cores, GPUs, GiB
 
-Text = Annotated[str, Field(max_length=MOST_CHARACTERS), AfterValidator(lambda text: _without_nul(text))]
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("holds a NUL character, which no command, path or variable can")
+    return text
+
+
+Text = Annotated[str, Field(max_length=MOST_CHARACTERS), AfterValidator(_without_nul)]
 Label = Annotated[Text, Field(min_length=1, max_length=200)]
 Amount = Annotated[float, Field(ge=0, le=MOST_AMOUNT, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
 
 _ARRAY = re.compile(r"(?P<indices>[0-9,:-]+)(?:%(?P<most>[0-9]+))?")
 _AFTER = re.compile(r"(?P<job>[1-9][0-9]{0,17})(?::(?P<on>ok|any))?")
-
-
-def _without_nul(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("holds a NUL character, which no command, path or variable can")
-    return text
 
 
 class Curve(BaseModel):
@@ -49,7 +51,7 @@ class Curve(BaseModel):
             raise ValueError(f"{units[0]} units: a table begins at one unit")
         if speedup.get(1, 1.0) != 1.0:
             raise ValueError(f"{speedup[1]:g} on one unit: a speed-up is relative to one unit, so that is 1")
-        for fewer, more in zip(units, units[1:], strict=False):
+        for fewer, more in pairwise(units):
             if speedup[more] < speedup[fewer]:
                 raise ValueError(f"{more} units are slower than {fewer}; a table never falls")
         return speedup

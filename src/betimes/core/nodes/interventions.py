@@ -12,7 +12,8 @@ from betimes.core.kernel import lean_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import settle_due
 from betimes.core.nodes.queue import remove
-from betimes.core.nodes.transitions import drop_placement, unbook, vacate
+from betimes.core.nodes.transitions import drop_placement, put, unbook, vacate
+from betimes.core.places import take
 
 
 @lean_kernel
@@ -70,6 +71,46 @@ def unbind(state: NodesState, slot: int) -> None:
         if victim.preemptor == slot:
             victim.preemptor = -1
     state.cluster[0].nominated -= 1
+    state.cluster[0].changed += 1
+
+
+@lean_kernel
+def hold(state: NodesState, slot: int, count: int) -> None:
+    """A job that is not in the queue has held the nodes of state.plan[:count] since its account was true."""
+    pool, need, job = state.pool[0], state.needs[slot], state.jobs[slot]
+    for at in range(count):
+        choice = state.plan[at]
+        take(state.nodes[choice.node], need, choice.tasks)
+        put(state, slot, choice)
+    job.units = float(job.max_units)
+    need.holder = pool.holders
+    state.holders[pool.holders] = slot
+    pool.holders += 1
+    if need.vacate_at == math.inf:
+        set_to_work(state, slot, 1.0, state.progress[slot].since)
+    settle_due(state, slot)
+    state.cluster[0].changed += 1
+
+
+@lean_kernel
+def bind(state: NodesState, slot: int, count: int) -> None:
+    """A job that is not in the queue is bound to the nodes of state.plan[:count].
+
+    What victims owe it there is in the first columns of state.sketch[:count].
+    """
+    need = state.needs[slot]
+    for at in range(count):
+        choice, owed = state.plan[at], state.sketch[at]
+        node, placement = state.nodes[choice.node], state.placements[put(state, slot, choice)]
+        placement.owed_gpu = owed.free_gpu
+        placement.owed_cpu = owed.free_cpu
+        placement.owed_memory = owed.free_memory
+        node.free_gpu -= choice.tasks * need.gpu - owed.free_gpu
+        node.free_cpu -= choice.tasks * need.cpu - owed.free_cpu
+        node.free_memory -= choice.tasks * need.memory - owed.free_memory
+        if owed.free_gpu > 0 or owed.free_cpu > 0 or owed.free_memory > 0:
+            need.owed += 1
+    state.cluster[0].nominated += 1
     state.cluster[0].changed += 1
 
 

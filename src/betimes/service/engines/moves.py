@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from betimes.core.columns import Floats
+from betimes.service.job import Account
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,21 @@ class Outrun:
     size_s: float  # believed work in all, seconds on one unit
 
 
+@dataclass(frozen=True)
+class Carried:
+    """A job as one engine hands it to another, or as the log has it: who holds what, and how far it has come."""
+
+    wanted: Wanted
+    account: Account
+    units: int = 0
+    places: tuple[Held, ...] = ()
+    leave_by_s: float = math.inf  # infinity: it has not been told to leave
+    makes_room_for: int | None = None
+    bound: tuple[Held, ...] = ()  # what it will have
+    owed: tuple[tuple[int, int, int], ...] = ()  # by victims, at each of these; empty: it is a reservation
+    start_s: float = math.inf  # of the reservation
+
+
 Move = Grant | Tell | Nominate | Reserve | Outrun
 
 
@@ -103,6 +119,7 @@ class Happened:
         default_factory=list[tuple[int, float]]
     )  # job, seconds left on one unit
     wanted: list[Wanted] = field(default_factory=list[Wanted])
+    look: bool = False  # the policy is to look, though nothing has happened
 
 
 @dataclass(frozen=True)
@@ -134,6 +151,10 @@ class Engine(Protocol):
 
     def happen(self, now_s: float, what: Happened) -> list[Round]:
         """Let everything happen up to `now_s`, then `what`; the policy decides as it goes."""
+        ...
+
+    def account(self, job: int) -> Account:
+        """How far a job has come."""
         ...
 
     def foresee(self, more: Wanted | None = None) -> Play:

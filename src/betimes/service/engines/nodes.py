@@ -30,6 +30,7 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import nodes_steps as steps
 from betimes.service.engines.moves import (
+    Carried,
     Foreseen,
     Grant,
     Happened,
@@ -43,6 +44,7 @@ from betimes.service.engines.moves import (
     Tell,
     Wanted,
 )
+from betimes.service.job import Account
 from betimes.twin.nodes import events
 from betimes.twin.nodes.events import Arrival, Trace
 from betimes.twin.nodes.loop import new_trace
@@ -187,9 +189,77 @@ class LiveNodes:
 
         return play
 
-    def places_of(self, job: int) -> tuple[Held, ...]:
-        """Where a job is, or will be once its victims have left."""
-        return self._held(int(self.state.needs[self.slot_of[job]].placed))
+    def restore(self, carried: Carried, now_s: float) -> None:
+        """Take over a job as it stands; nobody decides, and no time passes. `settle` follows when all are there."""
+        if self.state.pool[0].free == 0:
+            self.state = with_more_slots(self.state)
+            self._make_room_to_see()
+        self.state.pool[0].now = now_s
+        trace = new_trace(1, 1)
+        self._fill(trace.arrivals[0], carried.wanted, now_s)
+        slot, account = int(self.state.free[self.state.pool[0].free - 1]), carried.account
+        self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
+        row = np.zeros(1, dtype=np.int64)
+        self._call(self.state, trace, row, steps.ENTER)
+        job, progress, need = self.state.jobs[slot], self.state.progress[slot], self.state.needs[slot]
+        job.submit_s, job.size_s, job.remaining_s = account.entered_s, account.size_s, account.left_s
+        job.attained = progress.attained = account.attained
+        progress.row, progress.since, progress.stall = slot, account.since_s, account.stall_s
+        progress.believed_left, progress.preemptions = account.left_s, account.preemptions
+        if carried.units or account.attained > 0.0:
+            progress.started_s = account.entered_s
+        if carried.units:
+            need.vacate_at = carried.leave_by_s
+            row[0] = self._plan(carried.places)
+            self._call(self.state, trace, row, steps.HOLD, slot)
+        elif carried.owed:
+            row[0] = self._plan(carried.bound, carried.owed)
+            self._call(self.state, trace, row, steps.BIND, slot)
+        else:
+            if carried.bound:
+                row[0] = self._plan(carried.bound)
+                self._call(self.state, trace, row, steps.BOOK, slot, carried.start_s)
+            self._step(steps.QUEUE, slot)
+        self.seen = _look(self.state)
+
+    def settle(self, carried: Sequence[Carried]) -> None:
+        """Once all are restored: who makes room for whom."""
+        for one in carried:
+            preemptor = self.slot_of.get(one.makes_room_for) if one.makes_room_for is not None else None
+            if preemptor is not None and self.state.needs[preemptor].owed > 0:
+                self.state.needs[self.slot_of[one.wanted.job]].preemptor = preemptor
+
+    def _plan(self, places: Sequence[Held], owed: Sequence[tuple[int, int, int]] = ()) -> int:
+        while self.state.cluster[0].unused < len(places) + len(self.capacity):
+            self.state = with_more_placements(self.state)
+        for at, place in enumerate(reversed(places)):  # lists of placements are read from their end
+            self.state.plan[at].node, self.state.plan[at].tasks = place.node, place.units
+        for at, (gpu, cpu, memory) in enumerate(reversed(owed)):
+            sketch = self.state.sketch[at]
+            sketch.free_gpu, sketch.free_cpu, sketch.free_memory = gpu, cpu, memory
+        return len(places)
+
+    def account(self, job: int) -> Account:
+        """How far a job has come; work is in seconds."""
+        slot = self.slot_of[job]
+        record, progress = self.state.jobs[slot], self.state.progress[slot]
+        return Account(
+            since_s=float(progress.since),
+            left_s=float(progress.believed_left),
+            size_s=float(record.size_s),
+            attained=float(progress.attained),
+            stall_s=float(progress.stall),
+            entered_s=float(record.submit_s),
+            seq=int(record.seq),
+            preemptions=int(progress.preemptions),
+        )
+
+    def binding(self, job: int) -> Nominate | None:
+        """What a job is bound to while victims are on their way; None: it is not."""
+        need = self.state.needs[self.slot_of[job]]
+        if need.holder >= 0 or need.placed < 0:
+            return None
+        return Nominate(job, self._held(int(need.placed)), self._owed(int(need.placed)))
 
     def _be_patient(self, now_s: float, gone: set[int]) -> None:
         """Nobody has left before that is told, however long ago the grace period was over."""
@@ -214,7 +284,7 @@ class LiveNodes:
             self._step(steps.BELIEVE, slot, left_s)
             self.seen.size_s[slot] = self.state.jobs[slot].size_s
         changed, self.changed = self.changed, False
-        return bool(waiting or what.lost or what.believed or changed)
+        return bool(waiting or what.lost or what.believed or what.look or changed)
 
     def _instant(self, until_s: float, wanted: Sequence[Wanted] = (), again: bool = False) -> Round:
         """The next instant, with these submissions, and what it changed."""

@@ -11,22 +11,25 @@ from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.interventions import (
     believe,
+    bind,
     expect_finish,
     expect_leaving,
+    hold,
     lose,
     open_node,
     unbind,
     withdraw,
 )
 from betimes.core.nodes.preemption import EvictHook
-from betimes.core.nodes.queue import remove
 from betimes.core.nodes.room import PlaceHook
 from betimes.core.nodes.schedule import RankHook, Rules
 from betimes.core.nodes.snapshot import copy_into
-from betimes.twin.nodes.events import EVERYTHING, REACHED, Trace, advance, wait
+from betimes.core.nodes.transitions import book
+from betimes.twin.nodes.events import EVERYTHING, REACHED, Trace, advance, enter, wait
 from betimes.twin.nodes.loop import argument_types
 
-ADVANCE, AGAIN, FINISH, GO, WITHDRAW, UNBIND, LOSE, BELIEVE, OPEN, ADOPT, COPY, PLAY = range(12)
+ADVANCE, AGAIN, FINISH, GO, WITHDRAW, UNBIND, LOSE, BELIEVE = range(8)
+OPEN, ENTER, QUEUE, HOLD, BIND, BOOK, COPY, PLAY = range(8, 16)
 
 
 @lean_kernel
@@ -49,7 +52,9 @@ def step(
     AGAIN: at pool.now, whatever is due and a pass over everybody. FINISH: a job turns out to finish at `value`. GO: one
     that has been told to leave does so at `value`. WITHDRAW: a job that does not run is no more. UNBIND: a nominated
     job waits again. LOSE: a job has lost its nodes, and waits. BELIEVE: it has `value` seconds left. OPEN: node `slot`
-    takes new tasks (value 1) or none (0). ADOPT: a waiting job is ranked anew. COPY: what is believed, into `copy`.
+    takes new tasks (value 1) or none (0). ENTER: the job of trace.arrivals[0] has
+    a slot, and no place yet. QUEUE: it waits. HOLD, BIND, BOOK: it has, is bound to, or is promised from `value` on the
+    nodes of state.plan[:row[0]]. COPY: what is believed, into `copy`.
     PLAY: let everything happen that will.
     """
     if what == ADVANCE:
@@ -73,9 +78,16 @@ def step(
         believe(state, slot, value)
     elif what == OPEN:
         open_node(state, slot, int(value))
-    elif what == ADOPT:
-        remove(state, slot)
+    elif what == ENTER:
+        enter(state, rules, trace, 0)
+    elif what == QUEUE:
         return wait(state, rules, rank, slot)
+    elif what == HOLD:
+        hold(state, slot, row[0])
+    elif what == BIND:
+        bind(state, slot, row[0])
+    elif what == BOOK:
+        book(state, slot, row[0], value)
     elif what == COPY:
         copy_into(state, copy, True)
     elif what == PLAY:

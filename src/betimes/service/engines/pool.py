@@ -19,8 +19,19 @@ from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import Prepared
 from betimes.policies.violations import violation
 from betimes.service.engines import pool_steps as steps
-from betimes.service.engines.moves import Foreseen, Grant, Happened, Move, Outrun, Play, Round, Wanted
+from betimes.service.engines.moves import (
+    Carried,
+    Foreseen,
+    Grant,
+    Happened,
+    Move,
+    Outrun,
+    Play,
+    Round,
+    Wanted,
+)
 from betimes.service.engines.speedups import Speedups
+from betimes.service.job import Account
 from betimes.twin.loop import new_trace
 from betimes.twin.pool import PAUSED, REACHED, REFUSED, STUCK, Outcome, Rules, Trace
 
@@ -90,13 +101,50 @@ class LivePool:
             slot = self.slot_of[job]
             self._step(steps.BELIEVE, slot, left_s)
             self.sizes_seen[slot] = self.state.jobs[slot].size_s
-        if idle or what.lost or what.believed:
+        if idle or what.lost or what.believed or what.look:
             self._step(steps.DECIDE)
             rounds.append(self._round())
         for wanted in what.wanted:
             self._arrive(wanted, now_s)
             rounds.append(self._round())
         return rounds
+
+    def restore(self, carried: Carried, now_s: float) -> None:
+        """Take over a job as it stands; nobody decides, and no time passes."""
+        if self.state.pool[0].free == 0:
+            self._grow()
+        self.state.pool[0].now = now_s
+        self.state = self._with_arrival(self.state, self.trace, carried.wanted, now_s)
+        slot = int(self.state.free[self.state.pool[0].free - 1])
+        self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
+        self._step(steps.ENTER)
+        account, job, progress = carried.account, self.state.jobs[slot], self.state.progress[slot]
+        job.submit_s, job.size_s, job.remaining_s = account.entered_s, account.size_s, account.left_s
+        job.attained = progress.attained = account.attained
+        progress.row, progress.since, progress.stall = slot, account.since_s, account.stall_s
+        progress.believed_left, progress.preemptions = account.left_s, account.preemptions
+        progress.units_before, progress.stall_before = float(carried.units), account.stall_s
+        if carried.units or account.attained > 0.0:
+            progress.started_s = account.entered_s
+        self._step(steps.ADOPT, slot)
+        if carried.units:
+            self._step(steps.HOLD, slot, float(carried.units))
+        self.units_seen[slot], self.sizes_seen[slot] = carried.units, account.size_s
+
+    def account(self, job: int) -> Account:
+        """How far a job has come."""
+        slot = self.slot_of[job]
+        record, progress = self.state.jobs[slot], self.state.progress[slot]
+        return Account(
+            since_s=float(progress.since),
+            left_s=float(progress.believed_left),
+            size_s=float(record.size_s),
+            attained=float(progress.attained),
+            stall_s=float(progress.stall),
+            entered_s=float(record.submit_s),
+            seq=int(record.seq),
+            preemptions=int(progress.preemptions),
+        )
 
     def foresee(self, more: Wanted | None = None) -> Play:
         """A copy of what is believed, to be played forward."""
@@ -134,6 +182,14 @@ class LivePool:
 
     def _submit(self, state: State, trace: Trace, wanted: Wanted, now_s: float) -> tuple[State, int]:
         """Submit to `state`, which has a slot free, and decide; returns the state, with its curve, and the slot."""
+        state = self._with_arrival(state, trace, wanted, now_s)
+        slot = int(state.free[state.pool[0].free - 1])
+        self._check(self._call(state, trace, steps.ARRIVE), state, {**self.job_of, slot: wanted.job})
+        state.progress[slot].row = slot
+        return state, slot
+
+    def _with_arrival(self, state: State, trace: Trace, wanted: Wanted, now_s: float) -> State:
+        """Write the job into trace.arrivals[0]; returns the state, which knows its curve."""
         row = self.curves.row_of(wanted)
         if state.speedup is not self.curves.table:
             prepared = self._prepared()  # what a policy makes of curves holds for the new one too
@@ -145,10 +201,7 @@ class LivePool:
         arrival.believed = wanted.believed_s * self.curves.speed(wanted, wanted.max_units)
         arrival.believed_per_work = 1.0
         arrival.user = -1
-        slot = int(state.free[state.pool[0].free - 1])
-        self._check(self._call(state, trace, steps.ARRIVE), state, {**self.job_of, slot: wanted.job})
-        state.progress[slot].row = slot
-        return state, slot
+        return state
 
     def _prepared(self) -> Prepared:
         setting = Setting(float(self.units), False, self.curves.table, self.sizes, self.restart_s)

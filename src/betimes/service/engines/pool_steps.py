@@ -6,16 +6,17 @@ import math
 from functools import cache
 from typing import Any
 
+from betimes.core.account import set_to_work
 from betimes.core.columns import State
 from betimes.core.interventions import believe, lose
 from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.core.order import enter
 from betimes.core.snapshot import copy_into
-from betimes.core.transitions import BAD_GROUP, BAD_KEY, find_next, finish, view_of
+from betimes.core.transitions import BAD_GROUP, BAD_KEY, find_next, finish, speed, submit, view_of
 from betimes.twin.loop import argument_types
 from betimes.twin.pool import REACHED, REFUSED, Hook, Rules, Trace, advance, arrive, decide
 
-ADVANCE, ARRIVE, DECIDE, FINISH, LEAVE, LOSE, BELIEVE, ADOPT, COPY, PLAY = range(10)
+ADVANCE, ARRIVE, DECIDE, FINISH, LEAVE, LOSE, BELIEVE, ENTER, ADOPT, HOLD, COPY, PLAY = range(12)
 
 
 @lean_kernel
@@ -36,7 +37,9 @@ def step(
     ADVANCE: timers and finishes up to the instant `value`, as far as the budget goes. ARRIVE: the job of
     trace.arrivals[0]. DECIDE: ask the policy. FINISH: a job that holds units turns out to finish at `value`. LEAVE: a
     job is over. LOSE: a job holds nothing any more, and waits. BELIEVE: it has
-    `value` seconds of work left. ADOPT: a job that another policy has left behind ranks under this one. COPY: what
+    `value` seconds of work left. ENTER: the job of
+    trace.arrivals[0] has a slot, and nobody decides. ADOPT: it is ranked. HOLD: it has held `value` units since its
+    account was true. COPY: what
     is believed, into `copy`. PLAY: let everything happen that will.
     """
     pool = state.pool[0]
@@ -56,6 +59,20 @@ def step(
         lose(state, slot)
     elif what == BELIEVE:
         believe(state, slot, value)
+    elif what == ENTER:
+        arrival = trace.arrivals[0]
+        submit(
+            state,
+            0,
+            arrival.min_units,
+            arrival.max_units,
+            arrival.curve,
+            arrival.work,
+            arrival.believed,
+            arrival.believed_per_work,
+        )
+    elif what == HOLD:
+        _hold(state, slot, value)
     elif what == ADOPT:
         return _adopt(state, rules, rank, classify, trace, slot)
     elif what == COPY:
@@ -65,6 +82,17 @@ def step(
     elif what == PLAY:
         return advance(state, rules, rank, allocate, trace, math.inf, -1)
     return REACHED
+
+
+@lean_kernel
+def _hold(state: State, slot: int, units: float) -> None:
+    pool, job = state.pool[0], state.jobs[slot]
+    job.units = units
+    state.holders[pool.holders] = slot
+    pool.holders += 1
+    pool.used += units
+    set_to_work(state, slot, speed(state.speedup, job.curve, units), state.progress[slot].since)
+    find_next(state)
 
 
 @lean_kernel

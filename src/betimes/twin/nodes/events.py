@@ -164,6 +164,12 @@ def next_due(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> i
 @lean_kernel
 def arrive(state: NodesState, rules: Rules, rank: RankHook, trace: Trace, row: int) -> int:
     """Submit the job of `row` at its time; DONE, or why its key cannot be used."""
+    return wait(state, rules, rank, enter(state, rules, trace, row))
+
+
+@inlined_kernel
+def enter(state: NodesState, rules: Rules, trace: Trace, row: int) -> int:
+    """Give the job of `row` a slot with all that it needs; returns the slot. It is not in the queue yet."""
     arrival = trace.arrivals[row]
     believed_s = arrival.believed_s
     if rules.learns and knows(trace.history, arrival.user):
@@ -179,7 +185,7 @@ def arrive(state: NodesState, rules: Rules, rank: RankHook, trace: Trace, row: i
     need.level = 2 * arrival.priority + arrival.trial if rules.by_priority else arrival.trial
     need.grace_s = arrival.grace_s
     need.share = arrival.share
-    return wait(state, rules, rank, slot)
+    return slot
 
 
 @inlined_kernel

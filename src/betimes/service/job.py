@@ -1,0 +1,127 @@
+"""A live job as the service keeps it in memory: what was asked, where it stands, and the account of its work."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from betimes.service.spec import JobSpec
+from betimes.service.views import Status
+
+Places = list[tuple[str, int]]  # units on a node, by the node's name
+
+
+@dataclass
+class Account:
+    """How far a job has come, as its engine has it: true at `since_s`, when its units last changed."""
+
+    since_s: float
+    left_s: float  # work left as believed, seconds on one unit (on nodes: seconds)
+    size_s: float  # work in all as believed, likewise
+    attained: float  # unit-seconds held before
+    stall_s: float  # of a restart, before work goes on
+    entered_s: float  # when it first entered its engine
+    seq: int  # order of entering: the tie-break everywhere
+    preemptions: int = 0
+
+
+@dataclass
+class Run:
+    """One time that a job's command is started."""
+
+    number: int
+    units: int
+    places: Places
+    decided_at: float
+    launched: bool = False  # the executor has been told to start it
+    started_at: float | None = None
+    stopping: str | None = None  # why it has been told to stop: preempted, resized, cancelled
+    stop_by_at: float | None = None
+
+
+@dataclass
+class Job:
+    """A job that is not over, or has just ended."""
+
+    job_id: int
+    spec: JobSpec
+    user: str
+    submitted_at: float
+    believed_s: float  # run time on max_units
+    basis: str
+    array_id: int | None = None
+    array_index: int | None = None
+    array_most: int = 0  # elements of the array that may be queued or running at once; 0: any number
+    status: Status = Status.BLOCKED
+    units: int = 0  # granted by the policy
+    places: Places = field(default_factory=list[tuple[str, int]])
+    attempt: int = 0
+    preemptions: int = 0
+    resizes: int = 0
+    failures: int = 0
+    not_before_at: float = 0.0
+    started_at: float | None = None
+    finished_at: float | None = None
+    progress_frac: float | None = None
+    promised_finish_at: float | None = None
+    reason: dict[str, Any] | None = None
+    account: Account | None = None  # while an engine has it
+    run: Run | None = None
+    makes_room_for: int | None = None
+    binding: dict[str, Any] | None = (
+        None  # nodes that it will have: when its victims have left, or from start_s on
+    )
+
+    def row(self) -> dict[str, Any]:
+        """The row of table `jobs`."""
+        return {
+            "job_id": self.job_id,
+            "array_id": self.array_id,
+            "array_index": self.array_index,
+            "name": self.spec.title,
+            "user": self.user,
+            "status": self.status.value,
+            "qos": self.spec.qos,
+            "units": self.run.units if self.run else 0,
+            "min_units": self.spec.min_units,
+            "max_units": self.spec.max_units,
+            "submitted_at": self.submitted_at,
+            "started_at": self.started_at,
+            "finished_at": self.finished_at,
+            "attempt": self.attempt,
+            "preemptions": self.preemptions,
+            "resizes": self.resizes,
+            "progress_frac": self.progress_frac,
+            "reason": self.reason,
+            "promised_finish_at": self.promised_finish_at,
+            "labels": self.spec.labels,
+            "spec": self.spec.model_dump(mode="json", exclude_defaults=True),
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for a snapshot."""
+        found = {one.name: getattr(self, one.name) for one in fields(self)}
+        found["spec"] = self.spec.model_dump(mode="json", exclude_defaults=True)
+        found["status"] = self.status.value
+        found["account"] = asdict(self.account) if self.account else None
+        found["run"] = asdict(self.run) if self.run else None
+        return found
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Job:
+        """A job of a snapshot."""
+        run, account = found["run"], found["account"]
+        return cls(
+            **{
+                **found,
+                "spec": JobSpec(**found["spec"]),
+                "status": Status(found["status"]),
+                "places": _places(found["places"]),
+                "account": Account(**account) if account else None,
+                "run": Run(**{**run, "places": _places(run["places"])}) if run else None,
+            }
+        )
+
+
+def _places(found: list[Any]) -> Places:
+    return [(str(node), int(units)) for node, units in found]

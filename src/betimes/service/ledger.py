@@ -1,0 +1,300 @@
+"""The state of the service as its event log has it: `apply` an event, live or when recovering, and nothing else.
+
+What the policy decided stands in the events, so that recovering never asks it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from betimes.errors import StoreError
+from betimes.service.events import Event
+from betimes.service.job import Account, Job, Run
+from betimes.service.life import Step, next_status
+from betimes.service.node import Node
+from betimes.service.spec import JobSpec
+
+FORMAT = 1  # of a snapshot
+
+
+class Ledger:
+    """Jobs that are not over, nodes, and the policy in force."""
+
+    def __init__(self) -> None:
+        self.jobs: dict[int, Job] = {}
+        self.nodes: dict[str, Node] = {}
+        self.over: dict[
+            int, str
+        ] = {}  # how the jobs ended that somebody may still wait for: by number, the status
+        self.policy = ""
+        self.policy_since_at = 0.0
+        self.next_job = 1
+        self.next_event = 1
+        self.last_at = 0.0
+
+    def apply(self, event: Event) -> Job | None:
+        """Let an event have happened; returns its job, also when this was its last event."""
+        if event.event_id != self.next_event:
+            raise StoreError(
+                f"the event log goes on with {event.event_id} where {self.next_event} should follow; "
+                "restore the database from a copy"
+            )
+        self.next_event += 1
+        self.last_at = max(self.last_at, event.at_s)
+        change = _CHANGES.get(event.kind)
+        job = self.jobs.get(event.job) if event.job is not None else None
+        if change is not None:
+            job = change(self, event, job) or job
+        return job
+
+    def to_bytes(self) -> bytes:
+        """A snapshot."""
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "jobs": [job.to_json() for job in self.jobs.values()],
+                "nodes": [node.to_json() for node in self.nodes.values()],
+                "over": sorted(self.over.items()),
+                "policy": self.policy,
+                "policy_since_at": self.policy_since_at,
+                "next_job": self.next_job,
+                "next_event": self.next_event,
+                "last_at": self.last_at,
+            },
+            allow_nan=False,
+        ).encode()
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> Ledger:
+        """The ledger of a snapshot."""
+        found = json.loads(body)
+        if found["format"] != FORMAT:
+            raise StoreError(f"a snapshot of format {found['format']}, and this version reads {FORMAT}")
+        ledger = cls()
+        ledger.jobs = {one["job_id"]: Job.from_json(one) for one in found["jobs"]}
+        ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
+        ledger.over = dict(found["over"])
+        for name in ("policy", "policy_since_at", "next_job", "next_event", "last_at"):
+            setattr(ledger, name, found[name])
+        return ledger
+
+    @classmethod
+    def recovered(cls, body: bytes | None, events: Iterable[Event]) -> Ledger:
+        """The ledger of a snapshot, if there is one, and of the events that follow it."""
+        ledger = cls() if body is None else cls.from_bytes(body)
+        for event in events:
+            job = ledger.apply(event)
+            if job is not None and job.status.is_over:
+                ledger.forget(job)
+        return ledger
+
+    def forget(self, job: Job) -> None:
+        """A job that is over is kept by the store alone, but for how it ended while others wait for it."""
+        del self.jobs[job.job_id]
+        self.over[job.job_id] = job.status.value
+
+    def is_awaited(self, job_id: int) -> bool:
+        """Whether a job waits for this one to end."""
+        return any(
+            after.split(":")[0] == str(job_id) for job in self.jobs.values() for after in job.spec.after
+        )
+
+
+Change = Callable[[Ledger, Event, Any], Job | None]
+
+
+def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
+    data = event.data
+    job = Job(
+        job_id=int(event.job or 0),
+        spec=JobSpec(**data["spec"]),
+        user=data["user"],
+        submitted_at=event.at_s,
+        believed_s=data["believed_s"],
+        basis=data["basis"],
+        array_id=data.get("array_id"),
+        array_index=data.get("array_index"),
+        array_most=data.get("array_most", 0),
+    )
+    job.status = next_status(None, Step.SUBMIT)
+    job.reason = data.get("reason")
+    ledger.jobs[job.job_id] = job
+    ledger.next_job = max(ledger.next_job, job.job_id + 1)
+    return job
+
+
+def _moved(step: Step) -> Change:
+    def change(_: Ledger, event: Event, job: Job) -> None:
+        job.status = next_status(job.status, step)
+        job.reason = event.data.get("reason")
+
+    return change
+
+
+def _queued(_: Ledger, event: Event, job: Job) -> None:
+    job.status = next_status(job.status, Step.QUEUE)
+    job.reason = None
+    job.account = Account(**event.data["account"])
+    job.believed_s, job.basis = event.data["believed_s"], event.data["basis"]
+
+
+def _held(_: Ledger, event: Event, job: Job) -> None:
+    job.status = next_status(job.status, Step.HOLD)
+    job.reason, job.account, job.binding = event.data["reason"], None, None
+
+
+def _granted(_: Ledger, event: Event, job: Job) -> None:
+    """The policy gives the job so many units, or none."""
+    data = event.data
+    before, job.units = job.units, data["units"]
+    job.places = [(str(node), int(units)) for node, units in data["places"]]
+    job.account = Account(**data["account"])
+    job.reason, job.binding = None if job.units else data.get("reason"), None
+    run = job.run
+    if job.units and run is None:
+        job.run = Run(job.attempt + 1, job.units, job.places, event.at_s)
+    elif before == 0 and run is not None and not run.launched:
+        run.units, run.places = job.units, job.places
+    elif not job.units and run is not None and not run.launched:
+        job.run = None  # it was never told to start
+    elif job.units and run is not None and run.launched and run.stopping is None and before:
+        job.resizes += 1
+
+
+def _bound(_: Ledger, event: Event, job: Job) -> None:
+    """The job is to have these nodes once its victims have left, or from an instant on."""
+    job.binding = event.data or None
+
+
+def _told(_: Ledger, event: Event, job: Job) -> None:
+    """The job's run is told to stop."""
+    data = event.data
+    job.status = next_status(job.status, Step.STOP)
+    if job.run is not None:
+        if job.run.stopping != "cancelled":
+            job.run.stopping = data["why"]
+        job.run.stop_by_at = data["stop_by_at"]
+    if data["why"] == "preempted":
+        job.preemptions += 1
+        job.makes_room_for = data.get("makes_room_for")
+    if data.get("account"):
+        job.account = Account(**data["account"])
+    job.reason = data.get("reason")
+
+
+def _launched(_: Ledger, event: Event, job: Job) -> None:
+    data = event.data
+    if job.run is None or job.run.number != data["number"]:
+        job.run = Run(data["number"], data["units"], [], event.at_s)
+    job.run.launched = True
+    job.run.units = data["units"]
+    job.run.places = [(str(node), int(units)) for node, units in data["places"]]
+    job.attempt = job.run.number
+    job.status = next_status(job.status, Step.START)
+    job.reason = None
+
+
+def _started(_: Ledger, event: Event, job: Job) -> None:
+    if job.run is not None:
+        job.run.started_at = event.at_s
+    if job.started_at is None:
+        job.started_at = event.at_s
+
+
+def _resized(_: Ledger, event: Event, job: Job) -> None:
+    if job.run is not None:
+        job.run.units = event.data["units"]
+        job.run.places = [(str(node), int(units)) for node, units in event.data["places"]]
+
+
+def _ended(_: Ledger, _event: Event, job: Job) -> None:
+    """The job's run has ended; what becomes of the job is another event."""
+    job.run = None
+    job.makes_room_for = None
+
+
+def _waits(_: Ledger, event: Event, job: Job) -> None:
+    job.status = next_status(job.status, Step.WAIT)
+    if "account" in event.data:
+        job.account = Account(**event.data["account"])
+    if not event.data.get("keeps_units"):
+        job.units, job.places = 0, []
+    elif job.units:
+        job.run = Run(job.attempt + 1, job.units, job.places, event.at_s)
+    job.reason = event.data.get("reason")
+
+
+def _retries(_: Ledger, event: Event, job: Job) -> None:
+    job.status = next_status(job.status, Step.BLOCK)
+    job.units, job.places, job.account = 0, [], None
+    job.failures += 1
+    job.not_before_at = event.data["not_before_at"]
+    job.reason = event.data["reason"]
+
+
+def _over(step: Step) -> Change:
+    def change(_: Ledger, event: Event, job: Job) -> None:
+        job.status = next_status(job.status, step)
+        job.finished_at = event.at_s
+        job.units, job.places, job.account, job.run, job.binding = 0, [], None, None, None
+        job.reason = event.data.get("reason")
+        if step is Step.FINISH:
+            job.progress_frac = 1.0
+
+    return change
+
+
+def _believed(_: Ledger, event: Event, job: Job) -> None:
+    job.account = Account(**event.data["account"])
+    job.basis = event.data["basis"]
+    if "progress_frac" in event.data:
+        job.progress_frac = event.data["progress_frac"]
+
+
+def _quoted(_: Ledger, event: Event, job: Job) -> None:
+    if job.promised_finish_at is None:
+        job.promised_finish_at = event.data["finish_at"]
+
+
+def _node_added(ledger: Ledger, event: Event, _: Job | None) -> None:
+    node = Node.from_json(event.data)
+    ledger.nodes[node.machine.name] = node
+
+
+def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.nodes[str(event.node)].status = event.data["status"]
+
+
+def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.policy, ledger.policy_since_at = event.data["policy"], event.at_s
+    for job_id, account in event.data.get("accounts", {}).items():
+        ledger.jobs[int(job_id)].account = Account(**account)
+
+
+_CHANGES: dict[str, Change] = {
+    "submitted": _submitted,
+    "queued": _queued,
+    "held": _held,
+    "released": _moved(Step.RELEASE),
+    "granted": _granted,
+    "nominated": _bound,
+    "reserved": _bound,
+    "told": _told,
+    "launched": _launched,
+    "started": _started,
+    "resized": _resized,
+    "ended": _ended,
+    "waits": _waits,
+    "retries": _retries,
+    "finished": _over(Step.FINISH),
+    "failed": _over(Step.FAIL),
+    "cancelled": _over(Step.CANCEL),
+    "believed": _believed,
+    "quoted": _quoted,
+    "node-added": _node_added,
+    "node-is": _node_is,
+    "policy-set": _policy_set,
+}
+"""What each kind of event changes; the others (reserved, nominated, asked to cancel, ...) change nothing."""

@@ -1,0 +1,59 @@
+"""A node as the service keeps it in memory."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from betimes.cluster.resources import PER_UNIT
+from betimes.service.machines.machine import Machine
+
+UP, DRAINING, DRAINED, LOST, BOOTING = "up", "draining", "drained", "lost", "booting"
+
+
+@dataclass
+class Node:
+    """A machine and whether it takes work."""
+
+    machine: Machine
+    status: str = UP
+    last_seen_at: float | None = None
+
+    @property
+    def is_there(self) -> bool:
+        """Whether what runs on it goes on."""
+        return self.status in (UP, DRAINING, DRAINED)
+
+    @property
+    def capacity(self) -> tuple[int, int, int]:
+        """Thousandths of GPUs, thousandths of cores, MiB."""
+        amounts = (self.machine.gpu, self.machine.cpu, self.machine.memory_gib)
+        gpu, cpu, memory = (int(amount * per) for amount, per in zip(amounts, PER_UNIT, strict=True))
+        return gpu, cpu, memory
+
+    def row(self) -> dict[str, Any]:
+        """The row of table `nodes`."""
+        machine = self.machine
+        return {
+            "name": machine.name,
+            "kind": machine.kind,
+            "type": machine.type,
+            "status": self.status,
+            "cpu": machine.cpu,
+            "memory_gib": machine.memory_gib,
+            "gpu": machine.gpu,
+            "usd_per_h": machine.usd_per_h,
+            "last_seen_at": self.last_seen_at,
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for a snapshot or an event."""
+        return {"machine": asdict(self.machine), "status": self.status}
+
+    @classmethod
+    def from_json(cls, found: dict[str, Any]) -> Node:
+        """A node of a snapshot or an event."""
+        machine = found["machine"]
+        for name in ("cores", "gpu_ids"):
+            machine = {**machine, name: tuple(machine.get(name, ()))}
+        return cls(Machine(**machine), found["status"])
