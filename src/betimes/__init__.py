@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from betimes.foresight.simulate import simulate
     from betimes.outcome import Result, load, save, summarise
     from betimes.policies import NODES_POLICIES, POLICIES
+    from betimes.reporting import progress
+    from betimes.resizing import on_resize
     from betimes.twin.generate import generate
     from betimes.workload import Job, Workload, mark_trials, read_trace
     from betimes.workload.speedup import SpeedupTable
@@ -35,6 +37,8 @@ _HOME = {
     "generate": "betimes.twin.generate",
     "load": "betimes.outcome",
     "mark_trials": "betimes.workload",
+    "on_resize": "betimes.resizing",
+    "progress": "betimes.reporting",
     "read_cluster": "betimes.cluster",
     "read_trace": "betimes.workload",
     "save": "betimes.outcome",
@@ -56,6 +60,8 @@ __all__ = [
     "generate",
     "load",
     "mark_trials",
+    "on_resize",
+    "progress",
     "read_cluster",
     "read_trace",
     "save",

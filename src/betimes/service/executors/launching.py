@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import marshal
 import os
 import signal
@@ -63,7 +64,7 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
         "log_files": keeping.log_files,
         "boot_id": boot_id(),
     }
-    files.write_atomically(f"{launch.folder}/{files.LAUNCH}", files.as_json(record), durable=True)
+    files.write_atomically(f"{launch.folder}/{files.LAUNCH}", json.dumps(record), durable=True)
     return record
 
 
