@@ -38,9 +38,10 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.context = Context(controller, tokens, limits or Limits(), closing or asyncio.Event())
-    for router in (jobs.router, logs.router, cluster.router, events.router):
-        app.include_router(router, prefix=PREFIX)
-    app.include_router(health.router)
+    routers = (jobs.router, logs.router, cluster.router, events.router, health.router)
+    for router in routers:
+        app.include_router(router)
+    app.state.routers = routers
     failures.install(app)
     install_document(app)
     app.add_middleware(KnownHosts, hosts=tuple(hosts))

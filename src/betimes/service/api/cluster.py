@@ -7,12 +7,12 @@ from fastapi import APIRouter, Request, Response
 from betimes.service.api import examples
 from betimes.service.api.bodies import dump_list, read_model
 from betimes.service.api.context import Here, User
-from betimes.service.api.document import NodeName, body, failing
+from betimes.service.api.document import PREFIX, NodeName, body, failing
 from betimes.service.api.jobs import json
 from betimes.service.api.models import NodeList, PolicyChoice
 from betimes.service.views import NodeSpec, NodeView, PolicyView
 
-router = APIRouter(tags=["cluster"])
+router = APIRouter(prefix=PREFIX, tags=["cluster"])
 
 _NODE = NodeSpec(type="big", count=4, cpu=64, memory_gib=512, gpu=8).model_dump(
     mode="json", exclude_defaults=True

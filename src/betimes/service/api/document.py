@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import FastAPI, Path
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
+from starlette.convertors import Convertor, register_url_convertor
 
 from betimes.service.api.limits import MOST_JOB_NUMBER
 from betimes.service.api.models import ErrorBody, JobBatch, JobNumbers, PolicyChoice, ProgressReport
@@ -16,6 +17,21 @@ from betimes.service.views import EventView, NodeSpec
 PREFIX = "/api/v1"
 JobId = Annotated[int, Path(ge=1, le=MOST_JOB_NUMBER, description="a job's number")]
 NodeName = Annotated[str, Path(min_length=1, max_length=200, description="a node's name")]
+
+
+class _JobNumber(Convertor[int]):
+    """A job's number in a path; Starlette's own `int` fails on one of thousands of digits."""
+
+    regex = "[0-9]{1,18}"
+
+    def convert(self, value: str) -> int:
+        return int(value)
+
+    def to_string(self, value: int) -> str:
+        return str(value)
+
+
+register_url_convertor("job", _JobNumber())
 
 _DESCRIPTION = """\
 Submit jobs, read what was promised for them, follow what becomes of them, and run the cluster.

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 
 from betimes.service.api import examples
 from betimes.service.api.context import Context, Here, User
-from betimes.service.api.document import failing
+from betimes.service.api.document import PREFIX, failing
 from betimes.service.api.failures import Rejected
 from betimes.service.api.jobs import json
 from betimes.service.api.limits import MOST_EVENT_NUMBER
@@ -16,7 +16,7 @@ from betimes.service.api.models import EventQuery
 from betimes.service.api.streams import EventStream, sse
 from betimes.service.views import EventView, Page
 
-router = APIRouter(tags=["events"])
+router = APIRouter(prefix=PREFIX, tags=["events"])
 
 _WIRE = f"id: 107\ndata: {examples.EVENT.model_dump_json()}\n\n"
 _STREAM = {

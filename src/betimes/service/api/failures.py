@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.routing import Match
+from starlette.routing import Route
 
 from betimes.errors import (
     BetimesError,
@@ -154,11 +154,9 @@ async def _http(request: Request, error: Exception) -> Response:
 
 def _methods(request: Request) -> list[str]:
     """Everything that a path takes: several routes may share it."""
-    found: set[str] = set()
-    for route in request.app.routes:
-        if route.matches(request.scope)[0] is not Match.NONE:
-            found |= set(getattr(route, "methods", None) or ())
-    return sorted(found)
+    routes = [route for router in (request.app, *request.app.state.routers) for route in router.routes]
+    fit = [route for route in routes if isinstance(route, Route) and route.path_regex.match(request.url.path)]
+    return sorted({method for route in fit for method in route.methods or ()})
 
 
 async def _ours(request: Request, error: Exception) -> Response:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Header, Query, Request, Response
 from betimes.service.api import examples
 from betimes.service.api.bodies import dump_list, read_jobs, read_model
 from betimes.service.api.context import Here, RunToken, User
-from betimes.service.api.document import JobId, body, failing
+from betimes.service.api.document import PREFIX, JobId, body, failing
 from betimes.service.api.failures import Nobody, Rejected
 from betimes.service.api.limits import MOST_KEY_CHARACTERS, MOST_WAIT_S
 from betimes.service.api.models import JobBatch, JobList, JobNumbers, JobQuery, ProgressReport, SubmittedBatch
@@ -20,7 +20,7 @@ from betimes.service.auth import attempt_of
 from betimes.service.spec import JobSpec
 from betimes.service.views import JobStory, JobView, Page, Quote, Submitted
 
-router = APIRouter(tags=["jobs"])
+router = APIRouter(prefix=PREFIX, tags=["jobs"])
 
 _KEY = re.compile(rf"[\x21-\x7e]{{1,{MOST_KEY_CHARACTERS}}}")
 _NUMBERS = {"several": {"jobs": [41, 42]}}
@@ -103,7 +103,7 @@ async def list_jobs(here: Here, _: User, asked: Annotated[JobQuery, Query()]) ->
 
 
 @router.get(
-    "/jobs/{job_id:int}",
+    "/jobs/{job_id:job}",
     summary="A job's story",
     operation_id="get_job",
     response_model=JobStory,
@@ -118,7 +118,7 @@ async def get_job(job_id: JobId, here: Here, _: User) -> Response:
 
 
 @router.get(
-    "/jobs/{job_id:int}/wait",
+    "/jobs/{job_id:job}/wait",
     summary="Wait until a job is over",
     operation_id="wait_for_job",
     response_model=JobView,
@@ -153,7 +153,7 @@ def _steering(verb: str, summary: str, description: str) -> None:
         return await _act(getattr(here.door, verb), request, here, user)
 
     router.post(
-        f"/jobs/{{job_id:int}}/{verb}",
+        f"/jobs/{{job_id:job}}/{verb}",
         summary=f"{summary} a job",
         description=description,
         operation_id=f"{verb}_job",
@@ -183,7 +183,7 @@ _steering("release", "Release", "Let a held job start when its turn comes.")
 
 
 @router.post(
-    "/jobs/{job_id:int}/progress",
+    "/jobs/{job_id:job}/progress",
     summary="Report a run's progress",
     operation_id="report_progress",
     status_code=204,

@@ -11,17 +11,17 @@ from fastapi import APIRouter, Query
 
 from betimes.errors import Unknown
 from betimes.service.api.context import Context, Here, User
-from betimes.service.api.document import JobId, failing
+from betimes.service.api.document import PREFIX, JobId, failing
 from betimes.service.api.limits import MOST_TAIL
 from betimes.service.api.log_files import LogCursor
 from betimes.service.api.streams import Stream
 from betimes.service.views import JobFilter, Status
 
-router = APIRouter(tags=["jobs"])
+router = APIRouter(prefix=PREFIX, tags=["jobs"])
 
 
 @router.get(
-    "/jobs/{job_id:int}/log",
+    "/jobs/{job_id:job}/log",
     summary="A run's output",
     operation_id="get_log",
     response_class=Stream,

@@ -8,7 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any
 
-from fastapi.sse import EventSourceResponse, format_sse_event
+from fastapi.sse import format_sse_event
 from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -32,8 +32,12 @@ class Stream(StreamingResponse):
                 await source.aclose()
 
 
-class EventStream(Stream, EventSourceResponse):
-    """Server-sent events."""
+class EventStream(Stream):
+    """Server-sent events. FastAPI's own class is for generators, with its own pause between signs of life, and no ids
+    in them.
+    """
+
+    media_type = "text/event-stream"
 
     def __init__(self, content: AsyncGenerator[bytes, None], status_code: int = 200) -> None:
         # Proxies (nginx by the second header) would keep events back.

@@ -1,0 +1,237 @@
+"""Every error has one form, names what is at fault, and harms nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from betimes.errors import PolicyViolation, StoreFull, Unavailable
+from betimes.service.api import Limits
+from tests.service.api.test_routes import ask, with_jobs
+from tests.service.serving import Fake, fake
+
+
+def failure(it: Fake, status: int, method: str, path: str, **options: Any) -> dict[str, Any]:
+    """The error of a request that must fail so."""
+    response = ask(it, method, path, **options)
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/json"
+    assert list(response.json()) == ["error"]
+    error = response.json()["error"]
+    assert set(error) == {"code", "message", "field", "details"}
+    assert error["message"]
+    assert "\n" not in error["message"]
+    return error
+
+
+def refused(body: Any, path: str = "/api/v1/jobs", **options: Any) -> dict[str, Any]:
+    error = failure(fake(), 422, "POST", path, json=body, **options)
+    assert error["code"] == "refused"
+    return error
+
+
+@pytest.mark.parametrize(
+    ("change", "field", "words"),
+    [
+        ({"cpu": -1}, "cpu", "0"),
+        ({"cpu": 1e7}, "cpu", "at most 1e+06"),
+        ({"cpu": "2"}, "cpu", "number"),
+        ({"cpu": 65}, "cpu", "64"),
+        ({"min_units": True}, "min_units", "whole number"),
+        ({"min_units": 3, "max_units": 2}, None, "min_units 3 is more than max_units 2"),
+        ({"command": []}, "command", "at least one"),
+        ({"comand": ["x"]}, "comand", "did you mean command"),
+        ({"env": {"A": "x\0y"}}, "env.A", "NUL"),
+        ({"curve": {"speedup": {"1": 2, "2": 3}}}, "curve.speedup", "relative to one unit"),
+        ({"qos": "best"}, "qos", "best-effort"),
+    ],
+)
+def test_a_bad_job_is_refused_by_field_and_limit(
+    change: dict[str, Any], field: str | None, words: str
+) -> None:
+    error = refused({"command": ["true"], **change})
+    assert error["field"] is None if field is None else (error["field"] or "").startswith(field)
+    assert words in error["message"]
+
+
+def test_numbers_that_are_none_are_refused() -> None:
+    for text in ("NaN", "Infinity", "-Infinity", "1e999"):
+        body = f'{{"command": ["true"], "cpu": {text}}}'
+        error = failure(
+            fake(), 422, "POST", "/api/v1/jobs", content=body, headers={"Content-Type": "application/json"}
+        )
+        assert error["field"] == "cpu"
+        assert "finite" in error["message"]
+
+
+def test_all_faults_are_listed_and_the_first_is_the_message() -> None:
+    error = refused({"command": ["true"], "cpu": -1, "gpu": -2})
+    assert [fault["field"] for fault in error["details"]] == ["cpu", "gpu"]
+    assert error["message"].startswith("cpu: ")
+    assert error["message"].endswith("(and 1 more)")
+
+
+def test_a_batch_is_refused_whole_and_names_the_job() -> None:
+    it = fake()
+    jobs = [{"command": ["true"]}] * 3 + [{"command": ["true"], "cpu": -1}, {}]
+    error = failure(it, 422, "POST", "/api/v1/jobs", json={"jobs": jobs})
+    assert [fault["field"] for fault in error["details"]] == ["jobs[3].cpu", "jobs[4].command"]
+    assert it.door.specs == {}
+    assert refused({"jobs": []})["field"] == "jobs"
+    assert refused({"jobs": {}})["field"] == "jobs"
+    assert refused({"jobs": [1]})["field"] == "jobs[0]"
+    assert refused({"jobs": jobs[:1], "cpu": 2})["field"] == "cpu"
+    few = failure(fake(limits=Limits(batch_jobs=2)), 422, "POST", "/api/v1/jobs", json={"jobs": jobs[:3]})
+    assert "1 to 2 jobs, not 3" in few["message"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "{",
+        "nothing",
+        '{"command": ["true"]',
+        '{"command": ["\\ud800"]}',
+        "[" * 100_000,
+        '{"a":' * 100_000,
+        b"\xff\xfe",
+        b"\x00",
+        "1" * 5000,
+    ],
+    ids=range(10),
+)
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/jobs"), ("POST", "/quote"), ("POST", "/jobs/cancel"), ("PUT", "/policy"), ("POST", "/nodes")],
+)
+def test_what_is_no_json_is_said_to_be_none(method: str, path: str, body: str | bytes) -> None:
+    headers = {"Content-Type": "application/json"}
+    error = failure(fake(), 400, method, f"/api/v1{path}", content=body, headers=headers)
+    assert error["code"] == "bad-json"
+
+
+@pytest.mark.parametrize("body", ["null", "1", '"x"', "[]", "{}", '{"jobs": null}'])
+def test_json_of_another_kind_is_refused(body: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    for method, path in [("POST", "/jobs"), ("POST", "/quote"), ("POST", "/jobs/hold"), ("PUT", "/policy")]:
+        error = failure(fake(), 422, method, f"/api/v1{path}", content=body, headers=headers)
+        assert error["code"] == "refused"
+
+
+def test_the_last_of_two_equal_names_counts() -> None:
+    it = fake()
+    body = '{"command": ["first"], "command": ["second"]}'
+    response = ask(it, "POST", "/api/v1/jobs", content=body, headers={"Content-Type": "application/json"})
+    assert response.status_code == 201
+    assert it.door.specs[1].command == ["second"]
+
+
+def test_a_body_is_json_by_name_too() -> None:
+    for headers in (
+        {},
+        {"Content-Type": "text/plain"},
+        {"Content-Type": "application/x-www-form-urlencoded"},
+    ):
+        error = failure(fake(), 415, "POST", "/api/v1/jobs", content='{"command": ["true"]}', headers=headers)
+        assert error["code"] == "unsupported-media-type"
+    headers = {"Content-Type": "application/vnd.betimes+json; charset=utf-8"}
+    assert (
+        ask(fake(), "POST", "/api/v1/quote", content='{"command": ["x"]}', headers=headers).status_code == 200
+    )
+
+
+@pytest.mark.parametrize(
+    ("params", "field"),
+    [
+        ({"limit": 0}, "limit"),
+        ({"limit": 1001}, "limit"),
+        ({"limit": "x"}, "limit"),
+        ({"after": 0}, "after"),
+        ({"after": "9" * 30}, "after"),
+        ({"status": "done"}, "status[0]"),
+        ({"label": "team"}, "label"),
+        ({"state": "running"}, "state"),
+    ],
+)
+def test_a_bad_filter_is_refused(params: dict[str, Any], field: str) -> None:
+    error = failure(fake(), 422, "GET", "/api/v1/jobs", params=params)
+    assert error["field"] == field
+
+
+def test_an_unknown_parameter_is_answered_with_the_known_ones() -> None:
+    error = failure(fake(), 422, "GET", "/api/v1/jobs", params={"satus": "running"})
+    assert "did you mean status?" in error["message"]
+
+
+@pytest.mark.parametrize("key", ["", "a b", "ä", "x" * 201])
+def test_a_bad_key_is_refused(key: str) -> None:
+    headers = {"Idempotency-Key": key.encode()}
+    error = failure(fake(), 422, "POST", "/api/v1/jobs", json={"command": ["true"]}, headers=headers)
+    assert error["field"] == "Idempotency-Key"
+
+
+def test_what_is_not_there() -> None:
+    it = with_jobs(1)
+    assert "no job 7" in failure(it, 404, "GET", "/api/v1/jobs/7")["message"]
+    assert failure(it, 404, "POST", "/api/v1/jobs/cancel", json={"jobs": [1, 7]})["code"] == "unknown"
+    assert it.door.views[1].status == "queued"
+    assert failure(it, 404, "GET", "/api/v1/jobs/7/wait")["code"] == "unknown"
+    assert failure(it, 404, "GET", "/api/v1/jobs/7/log")["code"] == "unknown"
+    assert failure(it, 404, "POST", "/api/v1/nodes/there/drain")["code"] == "unknown"
+    assert "/nowhere" in failure(it, 404, "GET", "/nowhere")["message"]
+    assert failure(it, 404, "GET", "/api/v1/jobs/")["code"] == "unknown"
+    assert failure(it, 404, "GET", "/api/v1/jobs/one")["code"] == "unknown"
+    assert failure(it, 404, "GET", "/%ff%00%0a")["code"] == "unknown"
+    assert failure(it, 404, "GET", f"/api/v1/jobs/{10**30}")["code"] == "unknown"
+    assert failure(it, 404, "GET", f"/api/v1/jobs/{'1' * 5000}")["code"] == "unknown"
+    assert failure(it, 422, "GET", "/api/v1/jobs/0")["field"] == "job_id"
+
+
+def test_methods_that_a_path_does_not_take() -> None:
+    response = ask(fake(), "DELETE", "/api/v1/jobs")
+    assert response.status_code == 405
+    assert response.headers["allow"] == "GET, POST"
+    assert response.json()["error"]["code"] == "method-not-allowed"
+    assert ask(fake(), "GET", "/api/v1/jobs/cancel").headers["allow"] == "POST"
+
+
+def test_a_move_that_is_not_legal_is_a_conflict() -> None:
+    it = with_jobs(1)
+    ask(it, "POST", "/api/v1/jobs/1/cancel")
+    assert "cancelled" in failure(it, 409, "POST", "/api/v1/jobs/1/cancel")["message"]
+
+
+def test_an_unknown_policy_is_refused() -> None:
+    error = failure(fake(), 422, "PUT", "/api/v1/policy", json={"policy": "magic"})
+    assert error["field"] == "policy"
+
+
+@pytest.mark.parametrize("error", [Unavailable("it is stopping"), StoreFull("the disk is full")])
+def test_a_service_that_cannot_says_so(error: Exception) -> None:
+    it = fake()
+    it.door.failing = error
+    for method, path, options in [
+        ("POST", "/api/v1/jobs", {"json": {"command": ["true"]}}),
+        ("GET", "/api/v1/jobs", {}),
+        ("GET", "/api/v1/events/stream", {}),
+        ("GET", "/readyz", {}),
+    ]:
+        found = failure(it, 503, method, path, **options)
+        assert (found["code"], found["message"]) == ("unavailable", str(error))
+
+
+@pytest.mark.parametrize("error", [RuntimeError("a secret"), PolicyViolation("a secret")])
+def test_what_nobody_foresaw_is_logged_and_not_shown(
+    error: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    it = fake()
+    it.door.failing = error
+    with caplog.at_level(logging.ERROR, "betimes.api"):
+        found = failure(it, 500, "GET", "/api/v1/jobs")
+    assert found["code"] == "internal"
+    assert "secret" not in json.dumps(found)
+    assert "a secret" in caplog.text

@@ -1,0 +1,91 @@
+"""What is too large is refused, however it is sent, and read no further."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from betimes.service.api import Limits
+from tests.service.api.test_routes import ask
+from tests.service.serving import Fake, fake
+
+SMALL = Limits(job_bytes=1000, batch_bytes=10_000)
+JSON = {"Content-Type": "application/json"}
+
+
+def job(size: int) -> bytes:
+    """A job whose JSON has so many bytes."""
+    empty = len(json.dumps({"command": [""]}))
+    return json.dumps({"command": ["x" * (size - empty)]}).encode()
+
+
+def chunked(it: Fake, body: bytes, path: str = "/api/v1/jobs", method: str = "POST") -> tuple[int, int]:
+    """Send in chunks without a Content-Length: the status, and how many bytes were taken."""
+    taken = 0
+
+    async def chunks() -> AsyncIterator[bytes]:
+        nonlocal taken
+        for start in range(0, len(body), 100):
+            taken += 100
+            yield body[start : start + 100]
+
+    return ask(it, method, path, content=chunks(), headers=JSON).status_code, taken
+
+
+@pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/quote"])
+def test_a_job_has_a_size(path: str) -> None:
+    it = fake(limits=SMALL)
+    assert ask(it, "POST", path, content=job(1000), headers=JSON).is_success
+    for status in (
+        ask(it, "POST", path, content=job(1001), headers=JSON).status_code,
+        chunked(it, job(1001), path)[0],
+    ):
+        assert status == 413
+
+
+def test_so_has_a_batch_and_every_job_in_it() -> None:
+    it = fake(limits=SMALL)
+
+    def batch(*sizes: int) -> Any:
+        body = b'{"jobs": [' + b",".join(job(size) for size in sizes) + b"]}"
+        return ask(it, "POST", "/api/v1/jobs", content=body, headers=JSON)
+
+    assert batch(*[900] * 10).status_code == 201
+    assert batch(*[900] * 12).status_code == 413
+    found = batch(900, 1200)
+    assert found.status_code == 413
+    assert found.json()["error"]["code"] == "too-large"
+    assert "jobs[1]" in found.json()["error"]["message"]
+    assert len(it.door.specs) == 10
+
+
+def test_the_rest_of_what_is_far_too_large_is_not_read() -> None:
+    for method, path in [
+        ("PUT", "/api/v1/policy"),
+        ("POST", "/api/v1/jobs/cancel"),
+        ("POST", "/api/v1/nodes"),
+    ]:
+        status, taken = chunked(fake(limits=SMALL), b" " * 1_000_000, path, method)
+        assert status == 413
+        assert taken <= 2 * SMALL.job_bytes + 200
+
+
+def test_a_large_batch_leaves_others_their_turn() -> None:
+    it = fake()
+    body = {"jobs": [{"command": ["true"]}] * 10_000}
+    turns: list[bool] = []
+
+    async def both() -> None:
+        async with it.asking() as http:
+            batch = asyncio.ensure_future(http.post("/api/v1/jobs", json=body))
+            while not batch.done():
+                await asyncio.sleep(0)
+                turns.append(bool(it.door.specs))
+            assert (await batch).status_code == 201
+
+    asyncio.run(both())
+    assert turns.count(False) >= 10_000 / 200
