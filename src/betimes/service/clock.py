@@ -1,0 +1,208 @@
+"""The service's clocks: one that follows the wall clock without its jumps, and a virtual one for replays and tests.
+
+Both tell seconds since 1970, never go back, and let a coroutine sleep until an instant.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from heapq import heapify, heappop, heappush
+from itertools import count
+from typing import NamedTuple
+
+Source = Callable[[], float]  # seconds
+
+LONGEST_SLEEP_S = 1.0  # by the event loop's clock, which stands still while the machine is suspended
+_LONGEST_UNSEEN_S = 1.0  # that a clock runs before it sees again how far it is off
+
+# Rounds of the event loop in which whatever is ready may run, and what that makes ready, before a clock jumps: a result
+# is seen that passes through so many futures and queues.
+_TURNS = 32
+
+
+class Jump(NamedTuple):
+    """The wall clock was set, or the machine was suspended."""
+
+    wall_s: float  # how far the wall clock jumped; negative: back
+    stepped_s: float  # how far the service's clock was put forward for it, 0 or more
+
+
+class Clock:
+    """Wall time at the start, carried on by a steady clock, and kept near the wall clock without ever going back.
+
+    A wall clock that comes to be more than `threshold_s` ahead (a suspended machine, a correction) is followed at
+    once: that much time has really passed, or the earlier time was wrong. One that was put back is not: this clock
+    runs slower, by `slew_frac`, until it has been caught up with. Smaller differences are made up for in the same way,
+    so but for the steps no duration is wrong by more than that. `floor_s` is an instant before which it must not
+    start: that of the last event in the store. Not safe for several threads at once.
+    """
+
+    def __init__(
+        self,
+        floor_s: float = -math.inf,
+        *,
+        threshold_s: float = 1.0,
+        slew_frac: float = 0.05,
+        wall: Source = time.time,
+        steady: Source = time.monotonic,
+    ) -> None:
+        self._threshold_s, self._slew_frac = threshold_s, slew_frac
+        self._wall, self._steady = wall, steady
+        wall_s, steady_s = wall(), steady()
+        self._offset_s = wall_s - steady_s  # when the wall clock was last looked at
+        self._last_s = max(wall_s, floor_s)
+        self._anchor_s, self._anchor_steady_s = self._last_s, steady_s
+        self._behind_s = wall_s - self._last_s  # at the anchor; negative: ahead
+        self._jump: Jump | None = None
+        if wall_s < floor_s - threshold_s:
+            self._jump = Jump(wall_s - floor_s, 0.0)
+
+    def now_s(self) -> float:
+        """Seconds since 1970; never less than what it said before."""
+        before_s, wall_s, after_s = self._steady(), self._wall(), self._steady()
+        elapsed_s = before_s - self._anchor_steady_s
+        made_up_s = min(abs(self._behind_s), self._slew_frac * elapsed_s)
+        now_s = self._anchor_s + elapsed_s + math.copysign(made_up_s, self._behind_s)
+        # A process that was stopped between the readings has not seen a jump.
+        if after_s - before_s < self._threshold_s / 2:
+            now_s = self._look(now_s, before_s, wall_s)
+        self._last_s = max(self._last_s, now_s)
+        return self._last_s
+
+    def jump(self) -> Jump | None:
+        """What the wall clock has done since this was last asked; null: it went on as it should."""
+        self.now_s()
+        told, self._jump = self._jump, None
+        return told
+
+    async def sleep_until(self, at_s: float) -> None:
+        """Return once it is `at_s`, at once if it is so already, within a second if a jump makes it so."""
+        await asyncio.sleep(0)
+        while (left_s := at_s - self.now_s()) > 0:
+            await asyncio.sleep(min(left_s, LONGEST_SLEEP_S))
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """Nothing: real time waits for nobody. See `VirtualClock.hold`."""
+        yield
+
+    def _look(self, now_s: float, steady_s: float, wall_s: float) -> float:
+        """Compare with the wall clock; the time it is."""
+        jumped_s = wall_s - steady_s - self._offset_s
+        self._offset_s += jumped_s
+        behind_s = wall_s - now_s
+        stepped_s = behind_s if behind_s > self._threshold_s else 0.0
+        if stepped_s or abs(jumped_s) > self._threshold_s:
+            earlier = self._jump or Jump(0.0, 0.0)
+            self._jump = Jump(earlier.wall_s + jumped_s, earlier.stepped_s + stepped_s)
+        elif steady_s - self._anchor_steady_s < _LONGEST_UNSEEN_S:
+            return now_s
+        self._anchor_s, self._anchor_steady_s = now_s + stepped_s, steady_s
+        self._behind_s = behind_s - stepped_s
+        return self._anchor_s
+
+
+class VirtualClock:
+    """A clock with a speed: 1 is real time, 3600 an hour a second, infinity jumps from event to event, 0 stands still.
+
+    At infinite speed the time is exactly that of the first sleeper that is due, as soon as nothing else is left to
+    run: what is ready to run in the event loop is given a few turns before, and what runs elsewhere (a thread, a
+    socket) holds the clock meanwhile. `advance_to` moves a clock of any speed forward.
+    """
+
+    def __init__(
+        self, start_s: float = 0.0, speed: float = math.inf, *, steady: Source = time.monotonic
+    ) -> None:
+        if not speed >= 0:
+            raise ValueError(f"expected a speed of 0 or more, found {speed}")
+        self._speed, self._steady = speed, steady
+        self._runs = 0 < speed < math.inf
+        self._base_s, self._base_steady_s = start_s, steady()
+        self._sleepers: list[_Sleeper] = []
+        self._numbers = count()
+        self._alarm: asyncio.Handle | None = None
+        self._holders = 0
+
+    def now_s(self) -> float:
+        """The virtual time; never less than what it said before."""
+        if not self._runs:
+            return self._base_s
+        return self._base_s + (self._steady() - self._base_steady_s) * self._speed
+
+    def jump(self) -> Jump | None:
+        """Null: a virtual clock has no wall clock to follow."""
+        return None
+
+    async def sleep_until(self, at_s: float) -> None:
+        """Return once it is `at_s`. Those due at the same instant wake in the order in which they fell asleep."""
+        if at_s <= self.now_s():
+            await asyncio.sleep(0)
+            return
+        sleeper = _Sleeper(at_s, next(self._numbers), asyncio.get_running_loop().create_future())
+        heappush(self._sleepers, sleeper)
+        self._set_alarm()
+        try:
+            await sleeper.woken
+        except asyncio.CancelledError:
+            self._forget(sleeper)
+            raise
+
+    def advance_to(self, at_s: float) -> None:
+        """Move on to `at_s` if it is not that late yet, and wake all who are due by then."""
+        self._base_s, self._base_steady_s = max(self.now_s(), at_s), self._steady()
+        self._wake()
+
+    @contextmanager
+    def hold(self) -> Iterator[None]:
+        """While this is held a clock of infinite speed does not jump: for work outside the event loop."""
+        self._holders += 1
+        try:
+            yield
+        finally:
+            self._holders -= 1
+            if not self._holders and self._sleepers:
+                self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        """See to it that the first sleeper is woken."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if not self._sleepers or self._sleepers[0].at_s == math.inf:
+            return
+        loop = asyncio.get_running_loop()
+        if self._runs:
+            left_s = (self._sleepers[0].at_s - self.now_s()) / self._speed
+            self._alarm = loop.call_later(max(left_s, 0.0), self._wake)
+        elif self._speed and not self._holders:
+            self._alarm = loop.call_soon(self._jump_on, _TURNS)
+
+    def _jump_on(self, turns: int) -> None:
+        if turns:
+            self._alarm = asyncio.get_running_loop().call_soon(self._jump_on, turns - 1)
+            return
+        self._base_s = max(self._base_s, self._sleepers[0].at_s)
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._sleepers and self._sleepers[0].at_s <= self.now_s():
+            sleeper = heappop(self._sleepers)
+            if not sleeper.woken.done():
+                sleeper.woken.set_result(None)
+        self._set_alarm()
+
+    def _forget(self, sleeper: _Sleeper) -> None:
+        if sleeper in self._sleepers:
+            self._sleepers.remove(sleeper)
+            heapify(self._sleepers)
+            self._set_alarm()
+
+
+class _Sleeper(NamedTuple):
+    at_s: float
+    number: int
+    woken: asyncio.Future[None]
