@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -32,12 +33,19 @@ def test_migrated_tables_are_those_of_the_code(opened: Opening, url: str) -> Non
             options = {
                 "version_table": schema.VERSION_TABLE,
                 "compare_type": True,
-                "compare_server_default": True,
+                "compare_server_default": _another_default,
             }
             context = MigrationContext.configure(connection, opts=options)
             assert compare_metadata(context, schema.metadata) == []
     finally:
         engine.dispose()
+
+
+def _another_default(_context: Any, _found: Any, column: Any, found: str | None, *_: Any) -> bool | None:
+    """Alembic asks PostgreSQL whether two documents are equal, which it cannot say of `json`."""
+    if column.type is not schema.DOCUMENT or found is None or column.server_default is None:
+        return None
+    return str(column.server_default.arg) != found.removesuffix("::json").strip("'")
 
 
 def test_migrated_tables_are_to_the_word_those_of_the_code(folder: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, event, inspect
+from sqlalchemy import URL, Connection, Engine, event
 from sqlalchemy.engine.interfaces import Dialect
 
 from betimes.errors import StoreError
@@ -91,10 +91,17 @@ class Database(ABC):
         with self.faults.told(), self._readers.connect() as connection:
             yield connection
 
-    def table_names(self) -> set[str]:
-        """The tables that are there."""
+    @contextmanager
+    def migrating(self) -> Iterator[Connection]:
+        """The writer's connection in a transaction; like `writing`, for those who speak to SQLAlchemy."""
         with self.faults.told():
-            return set(inspect(self.writer()).get_table_names())
+            writer = self.writer()
+            with writer.begin():  # which begins nothing by itself, but commits, and undoes what failed
+                assert writer.connection.driver_connection is not None
+                cursor = writer.connection.driver_connection.cursor()
+                self._begin(cursor)
+                cursor.close()
+                yield writer
 
     def close(self) -> None:
         """Give up ownership and every connection."""

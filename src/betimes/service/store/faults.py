@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from betimes.errors import (
@@ -57,7 +57,7 @@ class Faults:
             return self._of_system(original)
         if isinstance(original, sqlite3.Error):
             return self._of_sqlite(original)
-        return self._of_postgres(original, isinstance(error, OperationalError | InterfaceError))
+        return self._of_postgres(original)
 
     def full(self, detail: str) -> StoreFull:
         """There is no room."""
@@ -95,7 +95,9 @@ class Faults:
             return StoreError(f"{self.name}: the disk failed ({detail}); look at the system's log (dmesg)")
         return StoreError(f"{self.name}: {detail}")
 
-    def _of_postgres(self, error: Any, connecting: bool) -> StoreError:
+    def _of_postgres(self, error: Any) -> StoreError:
+        from psycopg import InterfaceError, OperationalError
+
         state: str = getattr(error, "sqlstate", None) or ""
         detail = " ".join(str(error).split())
         if state in ("53100", "53200"):
@@ -113,7 +115,9 @@ class Faults:
             return StoreDamaged(f"{self.name}: is damaged ({detail}); {_RESTORE}")
         if state.startswith(("22", "23")):
             return StoreRefused(f"{self.name}: cannot be kept ({detail}); nothing was written")
-        if state.startswith(("08", "57", "28", "3D", "53")) or (not state and connecting):
+        if state.startswith(("08", "57", "28", "3D", "53")) or (
+            not state and isinstance(error, OperationalError | InterfaceError)
+        ):
             return StoreUnreachable(
                 f"{self.name}: no connection ({detail}); see that the server runs and lets this user in, "
                 "then try the same again"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, inspect, text
 
 from betimes.errors import StoreError, StoreTooNew
 from betimes.service.store.database import Database
@@ -19,8 +19,9 @@ def bring_up_to_date(database: Database) -> None:
 
     Raises StoreTooNew where a later version has been here, StoreError where the tables are somebody else's.
     """
-    there = database.table_names()
-    version = _version(database) if VERSION_TABLE in there else None
+    with database.reading() as connection:
+        there = set(inspect(connection).get_table_names())
+        version = _version(connection) if VERSION_TABLE in there else None
     if version == REVISIONS[-1]:
         return
     if version is None and there & set(metadata.tables):
@@ -40,8 +41,8 @@ def upgrade(database: Database, revision: str) -> None:
     """Run the migrations up to `revision`: all of them, or none."""
     from alembic import command  # a third of a second, for nothing where the tables are up to date
 
-    with database.writing(), database.faults.told():
-        command.upgrade(configuration(database.writer()), revision)
+    with database.migrating() as connection:
+        command.upgrade(configuration(connection), revision)
 
 
 def configuration(connection: Connection) -> Any:
@@ -54,9 +55,5 @@ def configuration(connection: Connection) -> Any:
     return settings
 
 
-def _version(database: Database) -> str | None:
-    with database.faults.told():
-        connection = database.writer()
-        found = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalars().all()
-        connection.commit()
-    return found[0] if found else None
+def _version(connection: Connection) -> str | None:
+    return connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalar()

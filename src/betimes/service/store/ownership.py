@@ -12,7 +12,7 @@ from typing import IO
 from betimes.errors import StoreInUse
 
 
-class FolderLock:
+class FileLock:
     """An exclusive lock on a file that says who holds it: `pid host started`.
 
     The kernel drops it when the process ends, however it ends. It does not pass to programs that the process

@@ -10,7 +10,7 @@ from sqlalchemy import URL, Engine, NullPool, QueuePool, create_engine
 
 from betimes.errors import StoreError
 from betimes.service.store.database import Database
-from betimes.service.store.ownership import FolderLock
+from betimes.service.store.ownership import FileLock
 
 _WRITER_CACHE_KIB = 32 * 1024
 _READER_CACHE_KIB = 4 * 1024
@@ -25,7 +25,7 @@ class SQLite(Database):
         if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
             raise StoreError(f"{url}: names no file; write sqlite:///path/to/betimes.db (tests: MemoryStore)")
         self.path = Path(url.database).absolute()
-        self._lock: FolderLock | None = None
+        self._lock: FileLock | None = None
         super().__init__(url.set(database=str(self.path)), str(self.path), folder, busy_s)
 
     def _engine(self, *, writes: bool) -> Engine:
@@ -65,10 +65,10 @@ class SQLite(Database):
         cursor.close()
 
     def own(self) -> None:
-        """Lock the database, where the folder's lock is not enough, and connect the writer."""
+        """Lock the database and connect the writer; raises StoreInUse where somebody else has it."""
         with self.faults.told():
-            if self.path.parent != self.folder:  # else the lock of the folder is the database's, too
-                self._lock = FolderLock(self.path.with_name(f"{self.path.name}.lock"), str(self.path))
+            # Beside the lock of the state directory: the database may be in another one's.
+            self._lock = FileLock(self.path.with_name(f"{self.path.name}.lock"), str(self.path))
             self._create()
             self._writer = self._writers.connect()
 

@@ -17,7 +17,7 @@ from betimes.service.store.batch import Batch, Row, Snapshot
 from betimes.service.store.codec import TOKENS
 from betimes.service.store.database import Database
 from betimes.service.store.opening import bring_up_to_date
-from betimes.service.store.ownership import FolderLock
+from betimes.service.store.ownership import FileLock
 from betimes.service.store.postgres import Postgres
 from betimes.service.store.reading import Reader
 from betimes.service.store.removing import Removal
@@ -44,7 +44,7 @@ class Store:
     keep nobody waiting.
     """
 
-    def __init__(self, database: Database, lock: FolderLock, folder: Path) -> None:
+    def __init__(self, database: Database, lock: FileLock, folder: Path) -> None:
         """Of a database that is owned and up to date: use `open`."""
         self._database, self._lock, self._folder = database, lock, folder
         self._writing = threading.Lock()  # one transaction at a time
@@ -67,7 +67,7 @@ class Store:
         folder = Path(folder).absolute()
         database = _database(url, folder, busy_s)
         with database.faults.told():
-            lock = FolderLock(folder / "lock", str(folder))
+            lock = FileLock(folder / "lock", str(folder))
         try:
             database.own()
             bring_up_to_date(database)
