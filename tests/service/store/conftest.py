@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import pwd
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -82,12 +84,13 @@ def postgres_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture
-def postgres_url(postgres_server: str, request: pytest.FixtureRequest) -> Iterator[str]:
-    """The address of an empty database."""
-    number = getattr(postgres_url, "number", 0) + 1
-    postgres_url.number = number  # type: ignore[attr-defined]
-    name = f"test_{os.getpid()}_{number}"
+_numbers = itertools.count(1)
+
+
+@contextmanager
+def database(postgres_server: str) -> Iterator[str]:
+    """The address of an empty database of the server."""
+    name = f"test_{os.getpid()}_{next(_numbers)}"
     engine = create_engine(
         postgres_server.format(name="postgres").replace("postgresql:", "postgresql+psycopg:"),
         isolation_level="AUTOCOMMIT",
@@ -100,6 +103,13 @@ def postgres_url(postgres_server: str, request: pytest.FixtureRequest) -> Iterat
             connection.execute(text(f"DROP DATABASE {name} WITH (FORCE)"))
     finally:
         engine.dispose()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: str) -> Iterator[str]:
+    """The address of an empty database."""
+    with database(postgres_server) as url:
+        yield url
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
