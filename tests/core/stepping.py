@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -61,16 +62,20 @@ def simulation(jobs: Workload, policy: str, **options: Any) -> Simulation:
 
 def after_every_event(run: Simulation) -> Iterator[State]:
     """The state after every instant at which something has happened, until only the last job is to come."""
-    step_to = _compiled_step()
     for row in range(len(run.workload)):
         submit_s = float(run.workload.submit_s[row])
-        while (at := _next_event_s(run.state)) <= submit_s:
-            assert step_to(run.state, run.rules, run.rank, run.allocate, run.trace, at) == REACHED
+        while (at := next_event_s(run.state)) <= submit_s:
+            step_to(run, at)
             yield run.state
         if submit_s == EXTENT_S:
             return
         assert run.submit_rows(row + 1) == REACHED
         yield run.state
+
+
+def step_to(run: Simulation, at: float) -> None:
+    """Let everything happen up to an instant."""
+    assert _compiled_step()(run.state, run.rules, run.rank, run.allocate, run.trace, at) == REACHED
 
 
 @lean_kernel
@@ -79,6 +84,7 @@ def step(state: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, u
     return advance(state, rules, rank, allocate, trace, until, -1)
 
 
+@cache
 def _compiled_step() -> Any:
     if INTERPRETED:
         return step
@@ -89,7 +95,8 @@ def _compiled_step() -> Any:
     return compile_for(step, int64(state, rules, rank, allocate, trace, float64))
 
 
-def _next_event_s(state: State) -> float:
+def next_event_s(state: State) -> float:
+    """When something happens that is no submission; infinity: nothing will."""
     pool = state.pool[0]
     at = min(pool.next_finish, pool.next_outrun, pool.wakeup)
     return float(at) if at < math.inf else math.inf

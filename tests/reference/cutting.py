@@ -148,9 +148,7 @@ class Cut:
             candidates = [node for node in its_own if self.fitting(job, node, units) > 0] or [
                 node for node in self.node_numbers() if node not in its_own
             ]
-            best = min(
-                candidates, key=lambda node: (-self.fitting(job, node, units), *self.free(node), node)
-            )
+            best = min(candidates, key=lambda node: (-self.fitting(job, node, units), *self.free(node), node))
             taken = self.fitting(job, best, units)
             if best in its_own:
                 job.places[its_own.index(best)][1] += taken

@@ -65,7 +65,7 @@ def run(
     resize_gain: bool = False,
     nodes: tuple[tuple[int, int, int], ...] | None = None,
     switches: Sequence[tuple[int, int]] = (),
-    watch: Callable[[Cluster], object] = lambda cluster: None,
+    watch: Callable[[Cluster], object] = lambda _: None,
 ) -> ReferenceResult:
     """Simulate the jobs, which must come in order of submission, until the last one ends.
 
