@@ -28,6 +28,7 @@ class Ledger:
         self.over: dict[
             int, str
         ] = {}  # how the jobs ended that somebody may still wait for: by number, the status
+        self.epoch_at = 0.0  # engines count seconds from here
         self.policy = ""
         self.policy_since_at = 0.0
         self.next_job = 1
@@ -57,6 +58,7 @@ class Ledger:
                 "jobs": [job.to_json() for job in self.jobs.values()],
                 "nodes": [node.to_json() for node in self.nodes.values()],
                 "over": sorted(self.over.items()),
+                "epoch_at": self.epoch_at,
                 "policy": self.policy,
                 "policy_since_at": self.policy_since_at,
                 "next_job": self.next_job,
@@ -76,7 +78,7 @@ class Ledger:
         ledger.jobs = {one["job_id"]: Job.from_json(one) for one in found["jobs"]}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
         ledger.over = dict(found["over"])
-        for name in ("policy", "policy_since_at", "next_job", "next_event", "last_at"):
+        for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
             setattr(ledger, name, found[name])
         return ledger
 
@@ -103,6 +105,10 @@ class Ledger:
 
 
 Change = Callable[[Ledger, Event, Any], Job | None]
+
+
+def _opened(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.epoch_at = event.data["epoch_at"]
 
 
 def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
@@ -274,6 +280,7 @@ def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
 
 
 _CHANGES: dict[str, Change] = {
+    "opened": _opened,
     "submitted": _submitted,
     "queued": _queued,
     "held": _held,

@@ -149,6 +149,14 @@ class Engine(Protocol):
         """When it wants to be called again if nothing happens before; infinity: never."""
         ...
 
+    def catch_up(self, now_s: float) -> list[Round]:
+        """Let the timers before `now_s` go off; the policy decides as they do."""
+        ...
+
+    def believed_left(self, job: int, now_s: float) -> float:
+        """Work that a job is believed to have left now."""
+        ...
+
     def happen(self, now_s: float, what: Happened) -> list[Round]:
         """Let everything happen up to `now_s`, then `what`; the policy decides as it goes."""
         ...

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.core.account import believed_left
 from betimes.core.columns import Ints, as_array, blank
 from betimes.core.nodes import schedule
 from betimes.core.nodes.columns import (
@@ -135,6 +136,14 @@ class LiveNodes:
         """When the next belief is outrun, or somebody should have left."""
         return float(self.state.dues[0].at_s) if self.state.cluster[0].dues > 0 else math.inf
 
+    def catch_up(self, now_s: float) -> list[Round]:
+        """Let the timers before `now_s` go off."""
+        rounds: list[Round] = []
+        self._be_patient(math.nextafter(now_s, -math.inf), set())
+        while (timer_s := self.next_timer_s()) < now_s:
+            rounds.append(self._instant(timer_s))
+        return rounds
+
     def happen(self, now_s: float, what: Happened) -> list[Round]:
         """As the twin has it: at one instant all that is due, then all submissions, then one pass for everybody."""
         rounds: list[Round] = []
@@ -164,6 +173,10 @@ class LiveNodes:
         """A node takes new tasks from now on, or none; `happen` lets the policy look."""
         self._step(steps.OPEN, number, 1.0 if is_up else 0.0)
         self.changed = True
+
+    def believed_left(self, job: int, now_s: float) -> float:
+        """Work that is believed to be left now."""
+        return float(max(0.0, believed_left(self.state, self.slot_of[job], now_s)))
 
     def foresee(self, more: Wanted | None = None) -> Play:
         """A copy of what is believed, to be played forward."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.core.account import believed_left
 from betimes.core.columns import State, as_array, blank, grown, new_state, room_to_play
 from betimes.errors import BetimesError
 from betimes.policies import ChosenPolicy, Policy, Setting
@@ -77,11 +78,16 @@ class LivePool:
         pool = self.state.pool[0]
         return float(min(pool.next_outrun, math.inf if pool.period > 0.0 else pool.wakeup))
 
-    def happen(self, now_s: float, what: Happened) -> list[Round]:
-        """As the twin has it: finishes, outruns and wake-ups, then submissions, each followed by a decision."""
+    def catch_up(self, now_s: float) -> list[Round]:
+        """Let the timers before `now_s` go off."""
         rounds: list[Round] = []
         while (timer_s := self.next_timer_s()) < now_s:
             rounds += self._advance(timer_s)
+        return rounds
+
+    def happen(self, now_s: float, what: Happened) -> list[Round]:
+        """As the twin has it: finishes, outruns and wake-ups, then submissions, each followed by a decision."""
+        rounds = self.catch_up(now_s)
         idle: list[int] = []
         for job in what.done:
             slot = self.slot_of.pop(job)
@@ -145,6 +151,10 @@ class LivePool:
             seq=int(record.seq),
             preemptions=int(progress.preemptions),
         )
+
+    def believed_left(self, job: int, now_s: float) -> float:
+        """Work that is believed to be left now."""
+        return float(max(0.0, believed_left(self.state, self.slot_of[job], now_s)))
 
     def foresee(self, more: Wanted | None = None) -> Play:
         """A copy of what is believed, to be played forward."""

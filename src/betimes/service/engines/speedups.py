@@ -33,7 +33,8 @@ class Speedups:
 
     def speed(self, wanted: Wanted, units: int) -> float:
         """How much faster a job runs on so many units than on one."""
-        return float(self.table[self.row_of(wanted), units])
+        row = self.row_of(wanted)  # may make another table
+        return float(self.table[row, units])
 
 
 def _row(curve: str, table: tuple[float, ...], widest: int) -> Floats:

@@ -1,0 +1,161 @@
+"""Engines made of the ledger: when the service starts, when the policy changes, and when nodes come or go."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from betimes.errors import ClusterError
+from betimes.foresight.engines import NODES, POOL, engines_of
+from betimes.policies import parse_nodes_policy, parse_policy
+from betimes.service.engines.moves import Carried, Held
+from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.pool import LivePool
+from betimes.service.engines.speedups import Speedups
+from betimes.service.job import Account, Job
+from betimes.service.node import UP, Node
+from betimes.service.wanted import at_width, wanted_of
+
+SIZES_WITHOUT_JOBS = (3600.0,)  # what a policy that looks at the workload sees of none
+
+
+@dataclass
+class Settings:
+    """What an operator may set of the engines."""
+
+    restart_s: float = 0.0  # lost whenever a job's units change
+    seed: int = 0  # of whatever is decided by lot
+
+
+@dataclass
+class Built:
+    """An engine, its nodes by number, and the policy's specification without the engine's name."""
+
+    engine: LivePool | LiveNodes
+    kind: str  # pool or nodes
+    nodes: list[str]
+    accounts: dict[int, Account]  # of the jobs that it has taken over, in its own units of work
+
+
+def kind_of(policy: str) -> tuple[str, str]:
+    """The engine of a policy and its plain specification: `nodes:fifo` names one that both engines have."""
+    for kind in (POOL, NODES):
+        if policy.startswith(f"{kind}:"):
+            rest = policy.removeprefix(f"{kind}:")
+            if kind not in engines_of(rest):
+                raise ClusterError(
+                    f"policy {policy}: there is no {rest} for {kind}; `betimes policies` lists all"
+                )
+            return kind, rest
+    return engines_of(policy)[0], policy
+
+
+def build(
+    policy: str,
+    nodes: dict[str, Node],
+    jobs: dict[int, Job],
+    before: str | None,
+    now_s: float,
+    settings: Settings,
+    sizes: tuple[float, ...] = (),
+    epoch_at: float = 0.0,
+) -> Built:
+    """The engine of `policy` with all jobs that the engine of policy `before` had (null: none is different).
+
+    Engines count seconds from `epoch_at`.
+    """
+    kind, text = kind_of(policy)
+    numbers = {name: at for at, name in enumerate(nodes)}
+    live = sorted((job for job in jobs.values() if job.account is not None), key=_seq)
+    if kind == POOL:
+        known = tuple(_work_of(job, before or policy) for job in live) + sizes
+        engine = LivePool(
+            parse_policy(text),
+            pool_units(nodes),
+            restart_s=settings.restart_s,
+            sizes=known or SIZES_WITHOUT_JOBS,
+        )
+    else:
+        capacity = np.array([node.capacity for node in nodes.values()], dtype=np.int64).reshape(-1, 3)
+        kinds = np.unique([node.machine.type for node in nodes.values()], return_inverse=True)[1]
+        engine = LiveNodes(
+            parse_nodes_policy(text),
+            capacity,
+            kinds.astype(np.int64),
+            units=float(max(1, pool_units(nodes))),
+            restart_s=settings.restart_s,
+            seed=settings.seed,
+        )
+    carried = [_carried(job, kind, before or policy, numbers, epoch_at) for job in live]
+    for one in carried:
+        engine.restore(one, now_s)
+    if isinstance(engine, LiveNodes):
+        engine.settle(carried)
+        for name, node in nodes.items():
+            if node.status != UP:
+                engine.open_node(numbers[name], False)
+    accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
+    return Built(engine, kind, list(nodes), accounts)
+
+
+def pool_units(nodes: dict[str, Node]) -> int:
+    """The units of the pool: GPUs where any node has some, else cores; of nodes that are there."""
+    there = [node.capacity for node in nodes.values() if node.is_there]
+    gpus = sum(gpu for gpu, _, _ in there) // 1000
+    return gpus or sum(cpu for _, cpu, _ in there) // 1000
+
+
+def _seq(job: Job) -> int:
+    return job.account.seq if job.account else 0
+
+
+def _work_of(job: Job, policy: str) -> float:
+    """Believed work in all, seconds on one unit."""
+    account = job.account
+    if account is None:
+        return 0.0
+    return account.size_s * (_full_speed(job) if kind_of(policy)[0] == NODES else 1.0)
+
+
+def _full_speed(job: Job) -> float:
+    wanted = wanted_of(job)
+    return Speedups().speed(wanted, wanted.max_units)
+
+
+def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at: float) -> Carried:
+    """A job as the new engine takes it over. Work is in seconds on one unit in a pool, in plain seconds on nodes."""
+    account, wanted, was = job.account, wanted_of(job), kind_of(before)[0]
+    if account is None:
+        raise ValueError(f"internal: job {job.job_id} is in no engine")
+    run = job.run
+    places = tuple(
+        Held(numbers[node], units) for node, units in (run.places if run and run.launched else job.places)
+    )
+    units = run.units if run and run.launched and kind == NODES else job.units
+    if kind != was:
+        speed = Speedups().speed(wanted, units or wanted.max_units) if kind == NODES else _full_speed(job)
+        factor = 1.0 / speed if kind == NODES else speed
+        account = Account(
+            **{**account.__dict__, "left_s": account.left_s * factor, "size_s": account.size_s * factor}
+        )
+    if kind == POOL:
+        leaving = was == NODES and run is not None and run.stopping is not None
+        return Carried(wanted, account, units=0 if leaving else units)
+    if units and not places:
+        units = 0  # granted by a pool, and not started yet
+    if units:
+        wanted = at_width(wanted, units)
+        leave_by_s = run.stop_by_at - epoch_at if run is not None and run.stop_by_at is not None else math.inf
+        return Carried(wanted, account, units, places, leave_by_s, job.makes_room_for)
+    bound = job.binding or {}
+    if was != NODES or any(node not in numbers for node, _ in bound.get("places", ())):
+        bound = {}
+    return Carried(
+        wanted,
+        account,
+        bound=tuple(Held(numbers[node], held) for node, held in bound.get("places", ())),
+        owed=tuple((gpu, cpu, memory) for gpu, cpu, memory in bound.get("owed", ())),
+        start_s=bound.get("start_s", math.inf),
+    )

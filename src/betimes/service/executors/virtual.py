@@ -1,0 +1,182 @@
+"""Jobs that only take time, on a virtual clock: what replays a trace on the real service.
+
+What a job truly takes stands in its environment, where the scheduler does not look: `VIRTUAL_WORK_S`, seconds on one
+unit, and `VIRTUAL_SPEEDS`, how much faster it is on 1, 2, ... units (linear without).
+"""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from betimes.service.executors.physics import VirtualJob
+from betimes.service.executors.protocol import Ended, Launch, Listener, Place, Report, RunId, Started
+
+WORK = "VIRTUAL_WORK_S"
+SPEEDS = "VIRTUAL_SPEEDS"
+EXIT_CODE = "VIRTUAL_EXIT_CODE"
+DEFAULT_WORK_S = 60.0
+
+
+@dataclass
+class _Stay:
+    run: RunId
+    exit_code: int
+    leaves_at: float = math.inf
+    limit_at: float = math.inf
+
+
+class VirtualWorld:
+    """Runs on virtual nodes, without a clock of its own.
+
+    at_once: a job that loses its units has left at once, and has lost nothing if it gets them back at that instant,
+    as in a pool; else it keeps its nodes for its grace period.
+    """
+
+    def __init__(self, restart_s: float = 0.0, at_once: bool = False, epoch_at: float = 0.0) -> None:
+        self.restart_s, self.at_once, self.epoch_at = restart_s, at_once, epoch_at
+        self.jobs: dict[int, VirtualJob] = {}
+        self.stays: dict[int, _Stay] = {}
+        self.due: list[tuple[float, int, int]] = []  # when, the job, the run
+        self.reports: list[Report] = []
+
+    def start(self, launch: Launch, now_at: float) -> None:
+        """A run begins; a second time for the same one nothing happens."""
+        run = launch.run
+        stay = self.stays.get(run.job)
+        if stay is not None and stay.run == run:
+            return
+        job = self.jobs.get(run.job)
+        if job is None:
+            work_s, speed = _truth(launch.env, launch.units)
+            job = self.jobs[run.job] = VirtualJob(work_s, speed, self.restart_s)
+        limit_at = now_at + launch.time_limit_s if launch.time_limit_s is not None else math.inf
+        self.stays[run.job] = _Stay(run, int(launch.env.get(EXIT_CODE, "0")), limit_at=limit_at)
+        self._hold(run, launch.units, now_at)
+        self.reports.append(Started(run, now_at))
+
+    def stop(self, run: RunId, grace_s: float, now_at: float) -> None:
+        """A run is told to leave: it does no work any more, and has left when its grace period is over."""
+        stay = self.stays.get(run.job)
+        if stay is None or stay.run != run or stay.leaves_at < math.inf:
+            return
+        job = self.jobs[run.job]
+        stay.leaves_at = now_at + (0.0 if self.at_once else grace_s)
+        if self.at_once:
+            job.hold(0, self._s(now_at))
+        else:
+            job.idle(self._s(now_at))
+        heapq.heappush(self.due, (stay.leaves_at, run.job, run.number))
+
+    def resize(self, run: RunId, units: int, now_at: float) -> bool:
+        """A run works on so many units from now on."""
+        stay = self.stays.get(run.job)
+        if stay is None or stay.run != run or stay.leaves_at < math.inf:
+            return False
+        self._hold(run, units, now_at)
+        return True
+
+    def forget(self, run: RunId) -> None:
+        """The run's node has vanished, and the run with it."""
+        stay = self.stays.get(run.job)
+        if stay is not None and stay.run == run:
+            self.jobs[run.job].leave(self._s(self.due[0][0] if self.due else 0.0))
+            del self.stays[run.job]
+
+    def next_at(self) -> float:
+        """When the next run ends; infinity: none does by itself."""
+        while self.due and not self._holds(self.due[0]):
+            heapq.heappop(self.due)
+        return self.due[0][0] if self.due else math.inf
+
+    def advance(self, now_at: float) -> list[Report]:
+        """What has happened up to now."""
+        while self.next_at() <= now_at:
+            at, number, _ = heapq.heappop(self.due)
+            stay, job = self.stays.pop(number), self.jobs[number]
+            if at == stay.leaves_at:
+                if not self.at_once:
+                    job.leave(self._s(at))
+                self.reports.append(Ended(stay.run, at, 0, why="stopped"))
+            elif at == stay.limit_at:
+                job.leave(self._s(at))
+                self.reports.append(
+                    Ended(stay.run, at, None, 15, why="time-limit", message="it reached its time limit")
+                )
+            else:
+                del self.jobs[number]
+                self.reports.append(Ended(stay.run, at, stay.exit_code))
+        reports, self.reports = self.reports, []
+        return reports
+
+    def progress_frac(self, run: RunId, now_at: float) -> float | None:
+        """How far a run has come; null: it is not there."""
+        stay = self.stays.get(run.job)
+        return (
+            self.jobs[run.job].progress_frac(self._s(now_at))
+            if stay is not None and stay.run == run
+            else None
+        )
+
+    def _hold(self, run: RunId, units: int, now_at: float) -> None:
+        job, stay = self.jobs[run.job], self.stays[run.job]
+        job.hold(units, self._s(now_at))
+        heapq.heappush(self.due, (self._ends_at(job, stay), run.job, run.number))
+
+    def _ends_at(self, job: VirtualJob, stay: _Stay) -> float:
+        return min(job.finish_at + self.epoch_at, stay.limit_at)
+
+    def _holds(self, due: tuple[float, int, int]) -> bool:
+        """Whether what was due still is."""
+        at, number, run = due
+        stay = self.stays.get(number)
+        if stay is None or stay.run.number != run:
+            return False
+        return at == stay.leaves_at or (
+            stay.leaves_at == math.inf and at == self._ends_at(self.jobs[number], stay)
+        )
+
+    def _s(self, at: float) -> float:
+        return at - self.epoch_at
+
+
+class VirtualExecutor:
+    """The world as an executor: told by the service, asked by whoever turns the clock."""
+
+    def __init__(self, world: VirtualWorld, now: Callable[[], float], listener: Listener) -> None:
+        self.world, self.now, self.listener = world, now, listener
+
+    async def start(self, launch: Launch) -> None:
+        """Start a run."""
+        self.world.start(launch, self.now())
+
+    async def signal(self, run: RunId, number: int) -> None:
+        """A job that only takes time has nobody to signal to."""
+
+    async def stop(self, run: RunId, grace_s: float) -> None:
+        """Tell a run to leave."""
+        self.world.stop(run, grace_s, self.now())
+
+    async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
+        """Let a run work on so many units."""
+        return self.world.resize(run, units, self.now())
+
+    async def adopt(self, launches: Sequence[Launch]) -> None:
+        """Nothing virtual survives the service: what ran has vanished, and is started again."""
+        for launch in launches:
+            if launch.run.job not in self.world.stays:
+                self.listener(
+                    Ended(launch.run, self.now(), None, why="lost", message="the virtual world has ended")
+                )
+
+    async def close(self) -> None:
+        """Nothing to watch."""
+
+
+def _truth(env: dict[str, str], units: int) -> tuple[float, list[float]]:
+    """What a job takes on one unit, s, and its speed on 0, 1, 2, ... units."""
+    speeds = [float(speed) for speed in env.get(SPEEDS, "").split(",") if speed]
+    linear = [float(number) for number in range(1, max(units, 1024) + 1)]
+    return float(env.get(WORK, DEFAULT_WORK_S)), [0.0, *(speeds or linear)]

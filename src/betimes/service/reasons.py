@@ -1,0 +1,111 @@
+"""Why a job waits, stopped or failed: a code for programs, a sentence for people, and the evidence."""
+
+from __future__ import annotations
+
+import signal as signals
+from typing import Any
+
+CODES = {
+    "held": "a user keeps it from starting",
+    "dependency": "it waits for another job to end",
+    "dependency-failed": "the job that it was to follow did not succeed",
+    "array-limit": "as many elements of its array are at work as may be at once",
+    "retry-delay": "it failed, and is tried again after a while",
+    "no-room": "there is not enough free for it",
+    "turn": "others come first under the policy",
+    "reserved": "the policy has promised it a start",
+    "nominated": "others are making room for it",
+    "leaving": "those who were told to leave its nodes have not left yet",
+    "no-nodes": "there is no node that takes work",
+    "preempted": "it was told to make room",
+    "resized": "it is started again at another width",
+    "cancelled": "a user has ended it",
+    "node-lost": "its node has vanished",
+    "lost": "its run vanished, and nobody knows how it ended",
+    "exit-code": "its command ended with another code than 0",
+    "signal": "its command was ended by a signal",
+    "time-limit": "it reached its time limit",
+    "start-failed": "its command could not be started",
+}
+"""Every code, and what it means."""
+
+
+def _reason(code: str, text: str, **evidence: Any) -> dict[str, Any]:
+    return {"code": code, "text": text, "evidence": evidence}
+
+
+def by_user(user: str) -> dict[str, Any]:
+    """Held."""
+    return _reason("held", f"held by {user}; `betimes release` lets it start", user=user)
+
+
+def cancelled(user: str | None) -> dict[str, Any]:
+    """Ended by a user."""
+    return _reason("cancelled", f"cancelled by {user}" if user else "cancelled", user=user)
+
+
+def after(number: int) -> dict[str, Any]:
+    """A dependency that is not over."""
+    return _reason("dependency", f"waits for job {number} to end", job=number)
+
+
+def in_vain(number: int, ended: str) -> dict[str, Any]:
+    """A dependency that did not succeed."""
+    return _reason(
+        "dependency-failed", f"job {number}, which it was to follow, is {ended}", job=number, status=ended
+    )
+
+
+def array(first: int, most: int) -> dict[str, Any]:
+    """The array's own limit."""
+    return _reason(
+        "array-limit", f"{most} elements of array {first} are at work, as many as may be", most=most
+    )
+
+
+def retry(number: int, most: int, code: int | None, signal: int | None, delay_s: float) -> dict[str, Any]:
+    """Failed, with attempts left."""
+    return _reason(
+        "retry-delay",
+        f"{_how(code, signal)}; retry {number} of {most} in {delay_s:g} s",
+        exit_code=code,
+        signal=signal,
+        delay_s=delay_s,
+    )
+
+
+def told(why: str, by_at: float | None, room_for: int | None) -> dict[str, Any]:
+    """Told to stop."""
+    text = {
+        "preempted": "preempted" if room_for is None else f"makes room for job {room_for}",
+        "resized": "stopped, to go on at another width",
+        "cancelled": "cancelled, and stopping",
+    }[why]
+    return _reason(why, text, by_at=by_at, job=room_for)
+
+
+def node_lost(name: str) -> dict[str, Any]:
+    """Its node vanished."""
+    return _reason("node-lost", f"node {name} has vanished; it goes on elsewhere", node=name)
+
+
+def lost(message: str | None) -> dict[str, Any]:
+    """Its run vanished."""
+    return _reason("lost", f"its run has vanished{f': {message}' if message else ''}; it is started again")
+
+
+def failed(why: str, code: int | None, signal: int | None, message: str | None) -> dict[str, Any]:
+    """What made it fail."""
+    if why == "start-failed":
+        return _reason("start-failed", message or "its command could not be started")
+    if why == "time-limit":
+        return _reason("time-limit", message or "it reached its time limit", exit_code=code, signal=signal)
+    kind = "signal" if signal is not None else "exit-code"
+    return _reason(kind, _how(code, signal), exit_code=code, signal=signal)
+
+
+def _how(code: int | None, signal: int | None) -> str:
+    if signal is not None:
+        known = {one.value: one.name for one in signals.Signals}
+        return f"ended by {known.get(signal, f'signal {signal}')}"
+    return f"exited with {code}"

@@ -1,0 +1,61 @@
+"""From a job to what an engine is told of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from betimes.cluster.resources import PER_UNIT
+from betimes.service.engines.moves import Wanted
+from betimes.service.job import Job
+from betimes.service.spec import Curve, JobSpec
+
+
+def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> Wanted:
+    """What an engine is told of a job; believed_s: run time on max_units."""
+    is_table = isinstance(spec.curve, Curve)
+    return Wanted(
+        job=job_id,
+        min_units=spec.min_units,
+        max_units=spec.max_units,
+        curve=spec.title if isinstance(spec.curve, Curve) else spec.curve,
+        believed_s=believed_s,
+        gpu=demand_of(spec)[0],
+        cpu=demand_of(spec)[1],
+        memory=demand_of(spec)[2],
+        trial=spec.qos == "trial",
+        priority=spec.priority,
+        grace_s=spec.grace_s,
+        table=_row(spec.curve.speedup, spec.max_units) if is_table and isinstance(spec.curve, Curve) else (),
+    )
+
+
+def wanted_of(job: Job) -> Wanted:
+    """What an engine is told of a job of the ledger."""
+    return wanted_for(job.job_id, job.spec, job.believed_s)
+
+
+def at_width(wanted: Wanted, units: int) -> Wanted:
+    """The same job, rigid at the width that it has now: nodes do not change a job's width."""
+    return wanted if units == wanted.max_units else replace(wanted, min_units=units, max_units=units)
+
+
+def demand_of(spec: JobSpec) -> tuple[int, int, int]:
+    """What a unit needs: thousandths of GPUs, thousandths of cores, MiB; rounded up, so that it has what it asked."""
+    gpu, cpu, memory = (
+        -int(-amount * per // 1)
+        for amount, per in zip((spec.gpu, spec.cpu, spec.memory_gib), PER_UNIT, strict=True)
+    )
+    return gpu, cpu, memory
+
+
+def _row(speedup: dict[int, float], widest: int) -> tuple[float, ...]:
+    """Speed-ups on 1, 2, ... units: linear between what the table knows, flat beyond it."""
+    known = {1: 1.0, **speedup}
+    points = sorted(known)
+    row: list[float] = []
+    for units in range(1, min(widest, points[-1]) + 1):
+        below = max(point for point in points if point <= units)
+        above = min(point for point in points if point >= units)
+        share = (units - below) / (above - below) if above > below else 0.0
+        row.append(known[below] + share * (known[above] - known[below]))
+    return tuple(row)
