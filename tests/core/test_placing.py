@@ -12,10 +12,10 @@ import pytest
 from betimes import simulate
 from betimes.cluster import Cluster, NodeGroup
 from betimes.core.columns import State, as_array, grown, new_state, room_to_play, with_nodes
+from betimes.core.interventions import lose
 from betimes.core.invariants import BrokenInvariant, check
 from betimes.core.placing import most_on_empty_nodes
 from betimes.core.snapshot import copy_into
-from betimes.core.transitions import evict
 from betimes.twin import simulation as twin
 from betimes.workload import Workload
 from tests.core import stepping
@@ -178,21 +178,21 @@ def test_nodes_that_are_added_are_used() -> None:
 def test_a_job_whose_node_is_gone_starts_anew() -> None:
     """It is preempted for good, also where a decision at the same instant gives it as many units as before."""
     run = simulation(workload(60, 14), "fifo", cluster=CLUSTER, restart_s=1.0)
-    evicted = -1
+    lost = -1
     for events, state in enumerate(after_every_event(run)):
         check(state)
         pool = state.pool[0]
         if events == 30:
-            evicted = int(state.holders[0])
-            before = int(state.progress[evicted].preemptions)
-            evict(state, evicted)
+            lost = int(state.holders[0])
+            before = int(state.progress[lost].preemptions)
+            lose(state, lost)
             check(state)
-            assert placements(state, evicted) == []
-            assert state.jobs[evicted].units == 0.0
-            assert state.progress[evicted].preemptions == before + 1
-            assert state.progress[evicted].units_before == 0.0
-            assert evicted not in state.holders[: pool.holders]
-    assert evicted >= 0
+            assert placements(state, lost) == []
+            assert state.jobs[lost].units == 0.0
+            assert state.progress[lost].preemptions == before + 1
+            assert state.progress[lost].units_before == 0.0
+            assert lost not in state.holders[: pool.holders]
+    assert lost >= 0
 
 
 def test_what_nodes_that_are_up_could_hold() -> None:

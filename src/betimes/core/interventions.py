@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from betimes.core.columns import State
 from betimes.core.kernel import lean_kernel
-from betimes.core.transitions import find_next, regrant
+from betimes.core.placing import leave_nodes
+from betimes.core.transitions import find_next, regrant, stop_holding
 
 
 @lean_kernel
 def lose(state: State, slot: int) -> None:
-    """The job has lost its units, and nobody has decided so: it waits again."""
-    pool = state.pool[0]
+    """The job has lost its units, and nobody has decided so: it waits again.
+
+    No decision at this instant undoes that. If it is given units now it starts anew, wherever there is room.
+    """
+    pool, progress = state.pool[0], state.progress[slot]
     pool.used -= state.jobs[slot].units
     regrant(state, slot, 0.0, pool.now)
-    for at in range(pool.holders):
-        if state.holders[at] == slot:
-            pool.holders -= 1
-            state.holders[at] = state.holders[pool.holders]
-            break
+    progress.units_before = 0.0
+    progress.stall_before = 0.0
+    if len(state.nodes) > 0:
+        leave_nodes(state, slot)
+    stop_holding(state, slot)
     find_next(state)
 
 

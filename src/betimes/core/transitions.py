@@ -152,25 +152,12 @@ def finish(state: State, slot: int, now: float) -> None:
         pool.with_minimum -= 1
     state.free[pool.free] = slot
     pool.free += 1
-    _stop_holding(state, slot)
+    stop_holding(state, slot)
 
 
 @lean_kernel
-def evict(state: State, slot: int) -> None:
-    """What the job held is gone, as with its node: it is preempted, and no decision at this instant undoes that."""
-    pool, job, progress = state.pool[0], state.jobs[slot], state.progress[slot]
-    pool.used -= job.units
-    regrant(state, slot, 0.0, pool.now)
-    progress.units_before = 0.0
-    progress.stall_before = 0.0
-    if len(state.nodes) > 0:
-        leave_nodes(state, slot)
-    _stop_holding(state, slot)
-    find_next(state)
-
-
-@lean_kernel
-def _stop_holding(state: State, slot: int) -> None:
+def stop_holding(state: State, slot: int) -> None:
+    """Take a job off the list of those that hold units, if it is there."""
     pool = state.pool[0]
     for at in range(pool.holders):
         if state.holders[at] == slot:
