@@ -90,6 +90,8 @@ def test_file(betimes: Call, file: str, parts: list[str]) -> None:
         (["--policy", "fifo", "--load", "0"], ["--load 0"]),
         (["--policy", "fifo", "--load", "nan"], ["--load nan"]),
         (["--policy", "fifo", "--restart-s", "-1"], ["--restart-s -1"]),
+        (["--policy", "fifo", "--resize-interval", "-1"], ["--resize-interval -1", "seconds"]),
+        (["--policy", "fifo", "--resize-gain", "--fractional"], ["--fractional", "whole units"]),
         (["--policy", "fifo", "--curves", "prose.txt"], ["prose.txt", "row"]),
         (["--policy", "fifo", "--out", "prose.txt"], ["--out prose.txt", "is a file"]),
         (["--policy", "fifo", "--out", "prose.txt/deep/er"], ["prose.txt is a file"]),

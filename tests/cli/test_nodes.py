@@ -23,6 +23,7 @@ FILES = {
     "strict.toml": 'grace_limit_s = 2\n[[nodes]]\ntype = "a"\ngpu = 8\ncpu = 32\nmemory_gib = 256\n',
     "small.toml": '[[nodes]]\ntype = "a"\ngpu = 4\ncpu = 32\nmemory_gib = 256\n',
     "tiny.toml": '[[nodes]]\ntype = "a"\ngpu = 2\ncpu = 32\nmemory_gib = 256\n',
+    "wide.toml": '[[nodes]]\ntype = "a"\ngpu = 32\ncpu = 1\nmemory_gib = 1\n',
     "typo.toml": '[[nodes]]\ntype = "a"\ngpus = 8\ncpu = 32\nmemory_gib = 256\n',
     "none.toml": 'name = "empty"\n',
     "zero.csv": "job_id,submit_s,run_s,max_units,gpu,cpu,memory_gib\n7,0,5,1,0,0,0\n",
@@ -83,6 +84,20 @@ def test_which_engine_runs(betimes: Call) -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_cluster_as_a_pool(betimes: Call) -> None:
+    """One node without limits but its GPUs is a pool of them; with a gate, resizes are fewer."""
+    words = ("simulate", "sample:elastic", "--policy", "srsf", "--predict", "--no-fair", "--json")
+    pool, on_node = (
+        betimes(*words, *where).json()
+        for where in (("--units", "32"), ("--engine", "pool", "--cluster", "wide.toml"))
+    )
+    for key in set(pool) - {"timing"}:
+        assert on_node[key] == pytest.approx(pool[key], rel=1e-9), key
+    held_back = betimes(*words, "--units", "32", "--resize-interval", "1e9", "--resize-gain").json()
+    assert held_back["jct_mean_s"] != pool["jct_mean_s"]
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_pool_is_one_node_without_walls(betimes: Call) -> None:
     """Jobs of one unit, first come first served: both engines do the same."""
     narrow = "synthetic:jobs=200,load=0.95,widths=1@1,rigid=true"
@@ -99,7 +114,16 @@ def test_a_pool_is_one_node_without_walls(betimes: Call) -> None:
         (["--policy", "srsf", "--cluster", "node.toml"], ["policy srsf is for a pool", "--cluster", "easy"]),
         (["--policy", "srsf", "--engine", "nodes"], ["policy srsf is for a pool", "--engine nodes"]),
         (["--policy", "easy", "--engine", "pool"], ["policy easy is for nodes", "--engine pool", "srsf"]),
-        (["--policy", "fifo", "--engine", "pool", "--cluster", "node.toml"], ["--engine pool", "--cluster"]),
+        (
+            ["--policy", "fifo", "--engine", "pool", "--cluster", "node.toml", "--fractional"],
+            ["--fractional", "nodes"],
+        ),
+        (
+            ["--policy", "fifo", "--engine", "pool", "--cluster", "node.toml", "--units", "3"],
+            ["--units 3", "--cluster node.toml"],
+        ),
+        (["--policy", "easy", "--resize-gain"], ["--resize-gain", "never resized"]),
+        (["--policy", "easy", "--resize-interval", "9"], ["--resize-interval", "never resized"]),
         (["--policy", "fitgp"], ["'fitgp'", "did you mean 'fitgpp'"]),
         (["--policy", "easy:order=sjff"], ["easy", "order", "'sjff'", "did you mean 'sjf'"]),
         (["--policy", "easy:placement=bst"], ["easy", "placement", "'bst'", "first, best, worst"]),

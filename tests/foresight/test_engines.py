@@ -27,6 +27,7 @@ def test_the_engine_is_named_or_follows_from_the_policies() -> None:
     assert engine_for(["fifo"]) == engine_for(["fifo", "srsf"]) == "pool"
     assert engine_for(["fifo", "easy"]) == engine_for(["fifo"], "nodes") == "nodes"
     assert engine_for(["fifo"], nodes_because="a cluster is given") == "nodes"
+    assert engine_for(["srsf"], "pool", nodes_because="a cluster is given") == "pool"
     assert engine_for([parse_nodes_policy("fifo:placement=first")]) == "nodes"
     assert engine_for([parse_policy("fifo")]) == "pool"
     assert engines_of("fifo") == ("pool", "nodes")
@@ -48,7 +49,6 @@ def test_the_engine_is_named_or_follows_from_the_policies() -> None:
             "",
             "policy easy is for nodes, but --engine pool is given; choose among fifo, srsf",
         ),
-        (["fifo"], "pool", "a cluster is given", "--engine pool: a cluster is given, which is for nodes"),
         (["fifo"], "both", "", "--engine both: choose auto, pool, nodes"),
         (["essy"], "auto", "", "unknown policy 'essy'; did you mean 'easy'?"),
         (["./nowhere.py:mine"], "auto", "", "policy file ./nowhere.py: there is no such file"),
@@ -103,7 +103,22 @@ def test_where_jobs_run_from_python() -> None:
         ({"policy": "easy", "units": 2, "cluster": CLUSTER}, "units 2: the cluster two is given too"),
         ({"policy": "easy", "on_wide": "clip"}, "--on-wide clip: on nodes choose drop"),
         ({"policy": "easy", "overrun": "forgive"}, "--overrun forgive: choose extend or kill"),
+        ({"policy": "easy", "resize_gain": True}, "resize_gain: means nothing on nodes"),
+        ({"policy": "easy", "resize_interval_s": 3.0}, "resize_interval_s: means nothing on nodes"),
         ({"policy": "srsf", "overrun": "kill"}, "overrun kill: .* on nodes only"),
+        (
+            {"policy": "srsf", "cluster": CLUSTER, "engine": "pool", "units": 2},
+            "units 2: the cluster two is given too",
+        ),
+        (
+            {"policy": "srsf", "cluster": CLUSTER, "engine": "pool", "fractional": True},
+            "--fractional: units on nodes are whole",
+        ),
+        (
+            {"policy": "srsf", "units": 2, "resize_gain": True, "fractional": True},
+            "--fractional: resizes are held back in whole",
+        ),
+        ({"policy": "srsf", "resize_interval_s": -1.0}, "--resize-interval -1.0: must be a number of seconds"),
     ],
 )
 def test_options_of_the_other_engine_are_refused(options: dict[str, Any], message: str) -> None:
