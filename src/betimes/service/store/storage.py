@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -34,6 +34,10 @@ class Storage(Protocol):
         self, after: int = 0, limit: int = 1000, job: int | None = None, kinds: Collection[str] = ()
     ) -> list[Event]:
         """The next `limit` events after event `after`, oldest first; none of `kinds`: all of them."""
+        ...
+
+    def each_event(self, after: int = 0, page: int = 5000) -> Iterator[Event]:
+        """All events after event `after`, `page` of them at a time, as recovery reads them."""
         ...
 
     def last_event_id(self) -> int:
