@@ -50,7 +50,7 @@ async def add_nodes(request: Request, here: Here, user: User) -> Response:
 
 
 @router.post(
-    "/nodes/{name}/drain",
+    "/nodes/{name:path}/drain",
     summary="Drain a node",
     operation_id="drain_node",
     response_model=NodeView,
@@ -65,7 +65,7 @@ async def drain_node(name: NodeName, here: Here, user: User) -> Response:
 
 
 @router.post(
-    "/nodes/{name}/undrain",
+    "/nodes/{name:path}/undrain",
     summary="Use a node again",
     operation_id="undrain_node",
     response_model=NodeView,

@@ -96,10 +96,10 @@ def about(version: str) -> dict[str, Any]:
 def _failure(status: int) -> dict[str, Any]:
     description, code, message, field = _MEANING[status]
     example = {"error": {"code": code, "message": message, "field": field, "details": []}}
+    schema = {"$ref": "#/components/schemas/ErrorBody"}
     return {
-        "model": ErrorBody,
         "description": description,
-        "content": {"application/json": {"example": example}},
+        "content": {"application/json": {"schema": schema, "example": example}},
     }
 
 
@@ -114,7 +114,7 @@ def _document(app: FastAPI) -> dict[str, Any]:
         separate_input_output_schemas=False,
     )
     # Bodies are read in slices and answers are serialised once, past FastAPI's own machinery: name their models.
-    asked = (JobSpec, JobBatch, JobNumbers, PolicyChoice, ProgressReport, NodeSpec, EventView)
+    asked = (ErrorBody, JobSpec, JobBatch, JobNumbers, PolicyChoice, ProgressReport, NodeSpec, EventView)
     _, schemas = models_json_schema(
         [(model, "validation") for model in asked], ref_template="#/components/schemas/{model}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
@@ -56,11 +57,15 @@ class LogCursor:
 
     def _was_rotated(self) -> bool:
         assert self._file is not None
+        here = os.fstat(self._file.fileno())
         try:
-            newest = self._path.lstat()
+            return not os.path.samestat(self._path.lstat(), here)
         except FileNotFoundError:
-            return False  # between two files
-        return not os.path.samestat(newest, os.fstat(self._file.fileno()))
+            pass  # it is between two files: the newest has a number
+        for newest in reversed(self._files()):
+            with contextlib.suppress(FileNotFoundError):
+                return not os.path.samestat(newest.lstat(), here)
+        return False
 
     def _go_on(self) -> None:
         """To the file that was begun after this one; to the oldest that is left if this one is gone."""

@@ -1,0 +1,177 @@
+"""The server listens where it is told, says where that is, and stops in good order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from betimes.errors import InputError, ServiceError
+from betimes.service.address import read_address
+from betimes.service.server import serve
+from tests.service.serving import PATIENCE_S, fake, served
+
+ROOT = Path(__file__).resolve().parents[2]
+
+PROGRAM = """
+import asyncio, signal, sys
+from pathlib import Path
+from betimes.service.server import serve
+from tests.service.serving import fake
+
+async def main():
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    it = fake()
+    it.door.happens("started")
+    Path(sys.argv[1], "token").write_text(it.token)
+    await serve(it.app, "127.0.0.1", 0, state=Path(sys.argv[1]), stop=stop)
+    print("stopped in good order", flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_a_free_port_is_found_and_told(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with served(fake(), tmp_path) as url:
+            address = read_address(tmp_path)
+            assert address is not None
+            assert (address.url, address.pid) == (url, os.getpid())
+            assert (tmp_path / "address").stat().st_mode & 0o077 == 0
+            async with httpx.AsyncClient() as http:
+                assert (await http.get(f"{url}/healthz")).status_code == 200
+        assert read_address(tmp_path) is None
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::", "example.com", ""])
+def test_nothing_listens_beyond_this_machine_unasked(tmp_path: Path, host: str) -> None:
+    with pytest.raises(InputError, match="--listen"):
+        asyncio.run(serve(fake().app, host, 0, state=tmp_path, stop=asyncio.Event()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_every_address_when_asked(tmp_path: Path) -> None:
+    async def run() -> None:
+        stop = asyncio.Event()
+        listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        it = fake(hosts=("0.0.0.0",))
+        server = asyncio.ensure_future(
+            serve(it.app, "0.0.0.0", 0, state=tmp_path, stop=stop, listen=True, listening=listening)
+        )
+        url = await listening
+        assert url.startswith("http://127.0.0.1:")
+        async with httpx.AsyncClient() as http:
+            assert (await http.get(f"{url}/healthz")).status_code == 200
+        stop.set()
+        await server
+
+    asyncio.run(run())
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(ServiceError, match=f"cannot listen on 127.0.0.1:{port}"):
+            asyncio.run(serve(fake().app, "127.0.0.1", port, state=tmp_path, stop=asyncio.Event()))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_host_that_is_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no address of this machine"):
+        asyncio.run(serve(fake().app, "no such host", 0, state=tmp_path, stop=asyncio.Event(), listen=True))
+
+
+def test_an_answer_under_way_is_finished(tmp_path: Path) -> None:
+    async def run() -> None:
+        it = fake()
+        submit, begun, go = it.door.submit, asyncio.Event(), asyncio.Event()
+
+        async def slow(*arguments, **options):  # type: ignore[no-untyped-def]
+            begun.set()
+            await go.wait()
+            return await submit(*arguments, **options)
+
+        it.door.submit = slow  # type: ignore[method-assign]
+        async with httpx.AsyncClient(headers=it.headers, timeout=PATIENCE_S) as http:
+            async with served(it, tmp_path) as url:
+                answer = asyncio.ensure_future(http.post(f"{url}/api/v1/jobs", json={"command": ["true"]}))
+                await begun.wait()
+                asyncio.get_running_loop().call_later(0.3, go.set)
+            assert (await answer).status_code == 201
+
+    asyncio.run(run())
+
+
+def test_signals_are_left_to_the_caller(tmp_path: Path) -> None:
+    async def run() -> None:
+        before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+        async with served(fake(), tmp_path):
+            assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_open_streams_and_the_service(tmp_path: Path, number: signal.Signals) -> None:
+    with running(tmp_path) as (process, url):
+        headers = {"Authorization": f"Bearer {(tmp_path / 'token').read_text()}"}
+        with (
+            httpx.Client(headers=headers, timeout=PATIENCE_S) as http,
+            http.stream("GET", f"{url}/api/v1/events/stream") as first,
+            http.stream("GET", f"{url}/api/v1/events/stream") as second,
+        ):
+            texts = [first.iter_text(), second.iter_text()]
+            assert all(next(text) for text in texts)
+            process.send_signal(number)
+            for text in texts:
+                assert list(text)[-1:] != [None]  # it ends, and not by a broken connection
+        output, errors = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, output, errors) == (0, "stopped in good order\n", "")
+    assert read_address(tmp_path) is None
+
+
+def test_a_reader_who_does_not_read_cannot_keep_it_from_stopping(tmp_path: Path) -> None:
+    with running(tmp_path) as (process, url):
+        host, port = url.removeprefix("http://").split(":")
+        token = (tmp_path / "token").read_text()
+        with socket.create_connection((host, int(port))) as silent:
+            silent.sendall(
+                f"GET /api/v1/events/stream HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
+            )
+            assert silent.recv(10).startswith(b"HTTP/1.1 2")
+            process.terminate()
+            process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0
+
+
+@contextlib.contextmanager
+def running(state: Path):  # type: ignore[no-untyped-def]
+    """The service in a process of its own."""
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
+    with subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", PROGRAM, str(state)],
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as process:  # fmt: skip
+        try:
+            deadline = time.monotonic() + PATIENCE_S
+            while not (state / "address").exists():
+                assert process.poll() is None, process.communicate()
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            yield process, json.loads((state / "address").read_text())["url"]
+        finally:
+            process.kill()
