@@ -213,6 +213,8 @@ class LocalExecutor:
         adopted = run.spawned != shim["pid"]
         if run.spawned is not None and adopted:
             await asyncio.to_thread(wait_for, run.spawned)  # it gave way to another
+        if adopted and (had := await asyncio.to_thread(resizing.assigned, run.launch.folder)) is not None:
+            self._devices.hold(run.launch.run, had)
         run.shim = shim
         if not self._closed:
             run.watch = Watch(

@@ -36,7 +36,7 @@ def handlers(folder: str, shim: Mapping[str, Any]) -> list[int]:
 def allow_memory(shim: Mapping[str, Any], limit_bytes: int) -> bool:
     """Raise a run's memory limit, where it has one; it is never lowered, as what is used cannot be taken away.
 
-    False: that is not allowed. A resource limit can be raised by root only.
+    False: that is not allowed.
     """
     if not shim.get("memory_bytes") or not limit_bytes:
         return True
@@ -46,8 +46,9 @@ def allow_memory(shim: Mapping[str, Any], limit_bytes: int) -> bool:
         return False
     for pid in processes.descendants(shim["pid"]):
         try:
-            if resource.prlimit(pid, memory.LIMIT)[0] < limit_bytes:
-                resource.prlimit(pid, memory.LIMIT, (limit_bytes, limit_bytes))
+            limit, most = resource.prlimit(pid, memory.LIMIT)
+            if limit != resource.RLIM_INFINITY and limit < limit_bytes:
+                resource.prlimit(pid, memory.LIMIT, (limit_bytes, most))
         except ProcessLookupError:
             continue
         except (PermissionError, ValueError):
@@ -87,7 +88,7 @@ def assigned(folder: str) -> Assigned | None:
         return None
     if Path(folder, files.EXIT).exists():
         return Assigned()
-    now = {**launch, **(read(folder, UNITS) or {})}
+    now = {**launch, **(read(folder, files.SHIM) or {}), **(read(folder, UNITS) or {})}
     return Assigned(tuple(now.get("cpus") or ()), dict(now.get("gpus") or {}))
 
 

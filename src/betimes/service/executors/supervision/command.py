@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
     from .memory import Memory
 
-READY = b"+"
+READY = b"+"  # told, and at the gate: begin
+READY_LIMITED = b"-"  # at the gate: begin, under a resource limit for want of a control group
 
 
 def become_command(
@@ -33,14 +34,16 @@ def become_command(
         step = "workdir"
         os.chdir(encoded(launch["workdir"]))
         os.write(tell, READY)
-        if not os.read(gate, 1):
+        word = os.read(gate, 1)
+        if not word:
             os._exit(0)
         step = "command"
         command = [encoded(argument) for argument in launch["command"]]
         env = {encoded(name): encoded(value) for name, value in launch["env"].items()}
-        step = "memory"
-        memory.limit_self()
-        step = "command"
+        if word == READY_LIMITED:
+            step = "memory"
+            memory.limit_self()
+            step = "command"
         os.execvpe(command[0], command, env)
     except OSError as error:
         os.write(tell, f"{step} {error.errno or 0} {error.strerror}".encode())

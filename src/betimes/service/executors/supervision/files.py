@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
+from _thread import get_ident  # `threading` takes longer
 
 LAUNCH = "launch.json"
 SHIM = "shim.json"
@@ -54,7 +55,7 @@ def _was_started(folder: str) -> bool:
 
 def write_atomically(path: str, text: str, durable: bool) -> None:
     """Replace a file in one step, readable by its owner alone; `durable`: also when the power fails right after."""
-    partial = f"{path}.{os.getpid()}.part"
+    partial = f"{path}.{os.getpid()}-{get_ident()}.part"
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         with open(descriptor, "wb") as file:

@@ -20,6 +20,11 @@ class Memory:
         self.group = group if limit_bytes else None
         self.by = LIMIT_NAME if limit_bytes else "none"
 
+    @property
+    def is_left_to_command(self) -> bool:
+        """Whether the new process has to limit itself: there is a limit, and no control group."""
+        return self.by.startswith(LIMIT_NAME)
+
     def take(self, pid: int) -> None:
         """Limit a process that has not begun yet, and with it all that it will start."""
         if self.group is None:
@@ -39,10 +44,11 @@ class Memory:
 
     def limit_self(self) -> None:
         """The resource limit, in the process that is about to become the command."""
-        if self.by.startswith(LIMIT_NAME):
-            _, most = resource.getrlimit(LIMIT)
-            limit = self.limit_bytes if most == resource.RLIM_INFINITY else min(self.limit_bytes, most)
-            resource.setrlimit(LIMIT, (limit, limit))
+        _, most = resource.getrlimit(LIMIT)
+        limit = self.limit_bytes if most == resource.RLIM_INFINITY else min(self.limit_bytes, most)
+        resource.setrlimit(
+            LIMIT, (limit, most)
+        )  # soft: against mistakes, and it can be raised when the run grows
 
     def kill(self) -> None:
         """Kill all that is in the control group, if there is one."""

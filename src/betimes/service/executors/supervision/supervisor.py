@@ -10,7 +10,7 @@ import stat
 import sys
 import time
 
-from .command import READY, become_command, describe
+from .command import READY, READY_LIMITED, become_command, describe
 from .files import BELL_FD, BUSY, CONTROL, ERRORS, EXIT, LOG, SHIM, as_json, take_run, write_atomically
 from .memory import Memory
 from .output import Log
@@ -32,6 +32,7 @@ def main(folder: str) -> int:
     The launch comes on standard input, marshalled: a dictionary, see `launching.handed`.
     """
     os.set_inheritable(BELL_FD, False)
+    os.closerange(BELL_FD + 1, os.sysconf("SC_OPEN_MAX"))  # what the service was given by whoever started it
     with open(0, "rb", closefd=False) as given:
         launch = marshal.load(given)
     lock = take_run(folder)
@@ -106,7 +107,7 @@ class Supervisor:
         if said == READY:
             trouble = self._announce()
             if trouble is None:
-                os.write(open_gate, READY)
+                os.write(open_gate, READY_LIMITED if self.memory.is_left_to_command else READY)
         os.close(open_gate)  # without a word: the process only exits
         said += b"".join(iter(lambda: os.read(told, 4096), b""))
         os.close(told)

@@ -1,0 +1,170 @@
+"""Memory limits: a control group's, where there can be one, else a resource limit."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from betimes.service.executors import cgroups
+from betimes.service.executors.cgroups import allow_memory, find_group
+from betimes.service.executors.protocol import RunId
+from tests.service.executors.running import (
+    a_launch,
+    executing,
+    log_of,
+    play,
+    python,
+    run_to_end,
+    shim_of,
+)
+
+HUNGRY = python("import sys; x = bytearray(int(sys.argv[1]) << 20); print(len(x) >> 20)", "600")
+
+
+def test_a_command_that_asks_for_more_than_its_limit_does_not_get_it(at: Path) -> None:
+    launch = a_launch(at, *HUNGRY, memory_gib=0.25, units=2)
+
+    ended = run_to_end(launch)
+
+    assert ended.exit_code == 1
+    assert "MemoryError" in log_of(launch)
+    assert shim_of(launch)["memory_limited_by"] == "RLIMIT_DATA"
+
+
+def test_a_command_within_its_limit_gets_what_it_asks_for(at: Path) -> None:
+    launch = a_launch(at, *HUNGRY, memory_gib=0.5, units=2)
+
+    assert run_to_end(launch).exit_code == 0
+    assert log_of(launch) == "600\n"
+
+
+def test_what_is_only_reserved_does_not_count(at: Path) -> None:
+    program = (
+        "import mmap; mmap.mmap(-1, 8 << 30, prot=0, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS); print(1)"
+    )
+    launch = a_launch(at, *python(program), memory_gib=0.5)
+
+    run_to_end(launch)
+
+    assert log_of(launch) == "1\n"
+
+
+def test_without_a_limit_nothing_is_limited(at: Path) -> None:
+    launch = a_launch(at, "sh", "-c", "ulimit -d; ulimit -v")
+
+    run_to_end(launch)
+
+    assert log_of(launch) == "unlimited\nunlimited\n"
+    assert shim_of(launch)["memory_limited_by"] == "none"
+
+
+def test_where_a_group_cannot_be_made_a_resource_limit_takes_its_place(at: Path) -> None:
+    launch = a_launch(at, *HUNGRY, memory_gib=0.25)
+
+    assert run_to_end(launch, group=at / "no control group").exit_code == 1
+    assert shim_of(launch)["memory_limited_by"].startswith("RLIMIT_DATA, for want of a control group: ")
+
+
+def a_group(folder: Path, **files: str) -> Path:
+    """What looks like a control group."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name.replace("_", ".", 1)).write_text(text)
+    return folder
+
+
+def test_a_run_with_a_group_is_limited_and_accounted_for_by_it(at: Path) -> None:
+    group = a_group(
+        at / "group" / "run-1-1",
+        memory_max="max",
+        memory_peak="1073741824",
+        memory_events="oom 1\noom_kill 2\n",
+    )
+    for name in ("cgroup.procs", "cgroup.kill", "memory.swap.max", "memory.oom.group"):
+        (group / name).touch()
+    launch = a_launch(at, *HUNGRY, memory_gib=0.25, units=2)
+
+    ended = run_to_end(launch, group=at / "group")
+
+    assert shim_of(launch)["memory_limited_by"] == "cgroup v2"
+    assert (group / "memory.max").read_text() == str(2**29)
+    assert (group / "memory.swap.max").read_text() == "0"
+    assert (group / "memory.oom.group").read_text() == "1"
+    assert (group / "cgroup.procs").read_text() == str(shim_of(launch)["pgid"])
+    assert (group / "cgroup.kill").read_text() == "1"
+    assert log_of(launch) == "600\n"  # the resource limit is not used as well
+    assert ended.max_rss_gib == 1.0
+    assert ended.message == "it was killed for using more than its 0.5 GiB of memory"
+
+
+def test_in_a_real_control_group(at: Path) -> None:
+    group = find_group()
+    if group is None:
+        pytest.skip("no control group (v2) below which memory can be limited is writable here")
+    launch = a_launch(at, *HUNGRY, memory_gib=0.25)
+
+    ended = run_to_end(launch, group=group)
+
+    assert ended.signal == 9
+    assert ended.message == "it was killed for using more than its 0.25 GiB of memory"
+    assert not (group / "run-1-1").exists()
+
+
+def test_memory_can_be_limited_where_the_controller_is_passed_on(tmp_path: Path) -> None:
+    group = a_group(
+        tmp_path, cgroup_controllers="cpu memory\n", cgroup_subtree_control="memory\n", cgroup_procs=""
+    )
+
+    assert allow_memory(group)
+
+
+def test_a_process_alone_in_its_group_makes_room_for_others(tmp_path: Path) -> None:
+    own = f"{os.getpid()}\n"
+    group = a_group(
+        tmp_path, cgroup_controllers="cpu memory\n", cgroup_subtree_control="\n", cgroup_procs=own
+    )
+
+    assert allow_memory(group)
+    assert (group / "service" / "cgroup.procs").read_text() == str(os.getpid())
+    assert (group / "cgroup.subtree_control").read_text() == "+memory"
+
+
+@pytest.mark.parametrize("controllers", ["cpu\n", ""])
+def test_without_the_controller_memory_cannot_be_limited(tmp_path: Path, controllers: str) -> None:
+    group = a_group(tmp_path, cgroup_controllers=controllers, cgroup_subtree_control="", cgroup_procs="")
+
+    assert not allow_memory(group)
+
+
+def test_the_own_group_is_found_below_where_groups_are_mounted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = a_group(
+        tmp_path / "cg" / "a.service", cgroup_controllers="memory", cgroup_subtree_control="memory"
+    )
+    (tmp_path / "mounts").write_text(f"25 30 0:23 / {tmp_path}/cg rw - cgroup2 cgroup2 rw\n")
+    (tmp_path / "own").write_text("0::/a.service\n")
+    monkeypatch.setattr(cgroups, "_MOUNTS", tmp_path / "mounts")
+    monkeypatch.setattr(cgroups, "_OWN", tmp_path / "own")
+
+    assert find_group() == group
+    (tmp_path / "own").write_text("0::/a.service/service\n")  # where it has moved itself
+    assert find_group() == group
+    (tmp_path / "mounts").write_text("")
+    assert find_group() is None
+
+
+def test_two_runs_have_limits_of_their_own(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            small = a_launch(at, "sh", "-c", "ulimit -d", memory_gib=0.25)
+            large = a_launch(at, "sh", "-c", "ulimit -d", memory_gib=1.0, run=RunId(2, 1))
+            for launch in (small, large):
+                await executor.start(launch)
+            for launch in (small, large):
+                await heard.ended(launch.run)
+            assert (log_of(small), log_of(large)) == (f"{2**18}\n", f"{2**20}\n")
+
+    play(scenario())

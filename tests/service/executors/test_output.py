@@ -1,0 +1,92 @@
+"""A run's output is kept in files of bounded size."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from betimes.service.executors.supervision.output import Log
+from tests.service.executors.running import a_launch, executing, log_of, play, python, run_to_end, until
+
+
+def test_both_streams_come_in_order(at: Path) -> None:
+    launch = a_launch(at, "sh", "-c", "echo one; echo two >&2; echo three")
+
+    run_to_end(launch)
+
+    assert log_of(launch) == "one\ntwo\nthree\n"
+
+
+def test_output_can_be_read_while_the_command_runs(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, "sh", "-c", "echo hello; sleep 600")
+            await executor.start(launch)
+            await until(lambda: Path(launch.folder, "log").exists() and log_of(launch) == "hello\n")
+            await executor.stop(launch.run, 5.0)
+            await heard.ended()
+
+    play(scenario())
+
+
+def test_a_silent_run_has_an_empty_log(at: Path) -> None:
+    launch = a_launch(at, "true")
+
+    run_to_end(launch)
+
+    assert log_of(launch) == ""
+
+
+def test_only_the_newest_output_is_kept_in_whole_lines(at: Path) -> None:
+    launch = a_launch(at, *python("for n in range(10_000): print(f'line {n:05d}')"))
+
+    run_to_end(launch, log_bytes=4096, log_files=3)
+
+    logs = [Path(launch.folder, name) for name in ("log.2", "log.1", "log")]
+    assert sorted(file.name for file in Path(launch.folder).glob("log*")) == ["log", "log.1", "log.2"]
+    lines = "".join(file.read_text() for file in logs).splitlines()
+    assert all(file.stat().st_size <= 4096 for file in logs)
+    assert all(file.read_text().endswith("\n") for file in logs)
+    assert lines == [f"line {n:05d}" for n in range(10_000 - len(lines), 10_000)]
+    assert len(lines) > 2 * 4096 // len("line 00000\n") - 2
+
+
+def test_output_for_which_there_is_no_room_does_not_harm_the_job(at: Path) -> None:
+    launch = a_launch(at, *python("for n in range(1000): print('x' * 99)"))
+    Path(launch.folder).mkdir(parents=True)
+    Path(launch.folder, "log").symlink_to("/dev/full")
+
+    ended = run_to_end(launch)
+
+    assert ended.exit_code == 0
+    assert ended.message == "100000 bytes of its output could not be kept: No space left on device"
+    assert json.loads(Path(launch.folder, "exit.json").read_text())["log_lost_bytes"] == 100_000
+
+
+def test_output_of_a_command_that_ends_at_once_is_complete(at: Path) -> None:
+    launch = a_launch(at, "sh", "-c", "head -c 300000 /dev/zero | tr '\\0' x")
+
+    run_to_end(launch)
+
+    assert log_of(launch) == "x" * 300_000
+
+
+@given(st.lists(st.binary(max_size=40)), st.integers(1, 30), st.integers(1, 4))
+def test_files_hold_a_suffix_of_what_was_written(
+    tmp_path_factory, chunks: list[bytes], most_bytes: int, count: int
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "log"
+    log = Log(str(path), most_bytes, count)
+    for chunk in chunks:
+        log.write(chunk)
+
+    found = [path.with_name(f"log.{number}") for number in range(count - 1, 0, -1)] + [path]
+    kept = [file.read_bytes() for file in found if file.exists()]
+    assert b"".join(chunks).endswith(b"".join(kept))
+    assert all(len(one) <= most_bytes for one in kept)
+    assert log.lost_bytes == 0
+    if len(b"".join(chunks)) <= most_bytes:
+        assert b"".join(kept) == b"".join(chunks)

@@ -1,0 +1,226 @@
+"""Stopping, time limits and signals: the shim's work, whether or not there is a service."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from betimes.service.executors.protocol import RunId
+from tests.service.executors.running import (
+    RUN,
+    a_launch,
+    alive,
+    executing,
+    log_of,
+    play,
+    python,
+    run_to_end,
+    shim_of,
+    until,
+)
+
+WAITS = "import time, sys; print('ready', flush=True); time.sleep(600)"
+DEAF = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + WAITS
+SAVES = (
+    "import os, signal, sys, time\n"
+    "def save(number, frame):\n"
+    "    time.sleep(0.3); os.write(1, b'saved\\n'); os._exit(5)\n"
+    "signal.signal(signal.SIGTERM, save)\n" + WAITS
+)
+
+
+async def ready(log: Path) -> None:
+    await until(lambda: log.exists() and "ready" in log.read_text(encoding="utf-8"))
+
+
+def test_a_command_that_takes_the_hint_has_time_to_save(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, *python(SAVES))
+            await executor.start(launch)
+            await ready(Path(launch.folder, "log"))
+            await executor.stop(RUN, 60.0)
+            ended = await heard.ended()
+            assert (ended.why, ended.exit_code, ended.message) == ("stopped", 5, None)
+            assert log_of(launch) == "ready\nsaved\n"
+
+    play(scenario())
+
+
+def test_a_script_that_dies_at_once_leaves_its_program_time_to_save(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            (at / "save.py").write_text(SAVES)
+            launch = a_launch(at, "sh", "-c", f"{python('')[0]} save.py; echo not reached")
+            await executor.start(launch)
+            await ready(Path(launch.folder, "log"))
+            await executor.stop(RUN, 60.0)
+            ended = await heard.ended()
+            assert (ended.why, ended.signal) == ("stopped", signal.SIGTERM)
+            assert log_of(launch) == "ready\nsaved\n"
+
+    play(scenario())
+
+
+def test_a_deaf_command_is_killed_when_its_grace_period_is_over_and_not_before(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, *python(DEAF))
+            await executor.start(launch)
+            await ready(Path(launch.folder, "log"))
+            asked = time.monotonic()
+            await executor.stop(RUN, 0.5)
+            ended = await heard.ended()
+            assert time.monotonic() - asked >= 0.5
+            assert (ended.why, ended.exit_code, ended.signal) == ("stopped", None, signal.SIGKILL)
+            assert ended.message == "it was killed, as its grace period of 0.5 s was not enough for it to end"
+
+    play(scenario())
+
+
+def test_asked_again_only_an_earlier_end_counts(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, *python(DEAF))
+            await executor.start(launch)
+            await ready(Path(launch.folder, "log"))
+            for grace_s in (1e6, 0.1, 1e6):
+                await executor.stop(RUN, grace_s)
+            assert (await heard.ended()).signal == signal.SIGKILL
+
+    play(scenario())
+
+
+def test_a_stop_that_comes_right_after_the_start_is_not_lost(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            await executor.start(a_launch(at, "sleep", "600"))
+            await executor.stop(RUN, 0.1)
+            assert (await heard.ended()).why == "stopped"
+            await executor.stop(RUN, 0.1)  # nothing happens
+            await executor.signal(RunId(99, 1), signal.SIGTERM)
+
+    play(scenario())
+
+
+def test_a_suspended_command_is_woken_up_to_be_stopped(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, *python(SAVES))
+            await executor.start(launch)
+            await ready(Path(launch.folder, "log"))
+            await executor.signal(RUN, signal.SIGSTOP)
+            stat = Path(f"/proc/{shim_of(launch)['pgid']}/stat")
+            await until(lambda: ") T " in stat.read_text(encoding="utf-8"))
+            await executor.stop(RUN, 60.0)
+            assert (await heard.ended()).exit_code == 5
+
+    play(scenario())
+
+
+def test_a_signal_reaches_all_processes_of_a_run_also_those_in_other_sessions(at: Path) -> None:
+    program = "trap 'echo got $1; exit' USR2; echo ready $1; while :; do sleep 0.05; done"
+
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            (at / "one.sh").write_text(program)
+            launch = a_launch(
+                at, "bash", "-c", "setsid bash one.sh a & bash one.sh b & trap : USR2; wait; wait; wait"
+            )
+            await executor.start(launch)
+            log = Path(launch.folder, "log")
+            await until(lambda: log.exists() and log.read_text(encoding="utf-8").count("ready") == 2)
+            await executor.signal(RUN, signal.SIGUSR2)
+            await heard.ended()
+            assert {"got a", "got b"} <= set(log_of(launch).splitlines())
+
+    play(scenario())
+
+
+def test_what_the_command_leaves_behind_is_killed(at: Path) -> None:
+    program = "sleep 601 & echo $!; setsid sleep 602 & echo $!; (setsid setsid nohup sleep 603 & echo $!) ; sleep 0.2"
+    launch = a_launch(at, "bash", "-c", program)
+
+    assert run_to_end(launch).exit_code == 0
+
+    left = [int(pid) for pid in log_of(launch).split()]
+    assert len(left) == 3
+    assert not any(alive(pid) for pid in left)
+    assert not [
+        file
+        for file in Path("/proc").glob("[0-9]*/cmdline")
+        if file.exists() and b"sleep\x00603" in file.read_bytes()
+    ]
+
+
+def test_the_time_limit_warns_those_who_listen_then_stops_then_kills(at: Path) -> None:
+    program = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b'warned\\n'))\n"
+        "signal.signal(signal.SIGTERM, lambda *_: os.write(1, b'asked\\n'))\n"
+        "while True: time.sleep(0.1)\n"
+    )
+    launch = a_launch(at, *python(program), time_limit_s=2.5, warn_s=1.5, grace_s=0.5)
+
+    ended = run_to_end(launch)
+
+    assert (ended.why, ended.signal) == ("time-limit", signal.SIGKILL)
+    assert ended.message == (
+        "it reached its time limit of 2.5 s; it was killed, as its grace period of 0.5 s was not enough for it to end"
+    )
+    assert log_of(launch) == "warned\nasked\n"
+
+
+def test_the_warning_does_not_end_those_who_do_not_listen(at: Path) -> None:
+    launch = a_launch(at, "sh", "-c", "sleep 0.6; echo done; sleep 600", time_limit_s=1.0, warn_s=0.9)
+
+    ended = run_to_end(launch)
+
+    assert (ended.why, ended.signal) == ("time-limit", signal.SIGTERM)
+    assert log_of(launch) == "done\n"
+
+
+def test_limit_and_grace_hold_when_the_service_is_gone(at: Path) -> None:
+    launch = a_launch(at, *python(DEAF), time_limit_s=1.0, warn_s=0.0, grace_s=0.5)
+
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            await executor.start(launch)
+            await heard.started()
+        await until(Path(launch.folder, "exit.json").exists)
+        async with executing() as (executor, heard):
+            await executor.adopt([launch])
+            assert (await heard.ended()).why == "time-limit"
+
+    play(scenario())
+
+
+def test_a_shim_that_is_asked_to_end_stops_its_run(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, "sleep", "600")
+            await executor.start(launch)
+            await heard.started()
+            os.kill(shim_of(launch)["pid"], signal.SIGTERM)
+            ended = await heard.ended()
+            assert (ended.why, ended.signal) == ("stopped", signal.SIGTERM)
+
+    play(scenario())
+
+
+@pytest.mark.parametrize("rubbish", ["nonsense\n", "stop\n", "stop soon\n", "signal 4711\n", "\n\n\0\n"])
+def test_rubbish_in_the_control_fifo_is_ignored(at: Path, rubbish: str) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, "sleep", "600")
+            await executor.start(launch)
+            await heard.started()
+            Path(launch.folder, "control").write_text(rubbish)
+            await executor.stop(RUN, 60.0)
+            assert (await heard.ended()).signal == signal.SIGTERM
+
+    play(scenario())
