@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from betimes.cli.main import main
+from tests.cli.stand_in import NOW, Service
 
 
 @dataclass(frozen=True)
@@ -59,3 +61,18 @@ def program(*words: str | Path, cwd: Path | None = None, **environment: str) -> 
         env={**os.environ, **environment},
     )
     return Said(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """A stand-in that the verbs reach instead of a live service, at a time that stands still, in UTC."""
+    made = Service()
+    monkeypatch.setattr("betimes.cli.connection.connect", lambda *_: made)
+    monkeypatch.setattr("betimes.cli.clock.now", lambda: NOW)
+    monkeypatch.setattr("betimes.cli.following.pause", lambda _: None)
+    monkeypatch.delenv("COLUMNS", raising=False)
+    with monkeypatch.context() as patch:
+        patch.setenv("TZ", "UTC")
+        time.tzset()
+        yield made
+    time.tzset()

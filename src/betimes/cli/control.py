@@ -38,7 +38,7 @@ def _each(
     from betimes.cli.as_json import print_json
     from betimes.cli.connection import connect
     from betimes.cli.ids import parse_ids
-    from betimes.cli.listing import printable, say
+    from betimes.cli.listing import say
     from betimes.cli.words import job_name
 
     wanted = parse_ids(ids)
@@ -47,4 +47,4 @@ def _each(
     if as_json:
         print_json(changed)
     else:
-        say(*(printable(f"Job {job.job_id}, {job_name(job)}: {job.status.value}") for job in changed))
+        say(*(f"Job {job.job_id}, {job_name(job)}: {job.status.value}" for job in changed))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections import deque
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -12,6 +15,7 @@ from betimes.cli.connection import State
 from betimes.cli.listing import Column
 
 if TYPE_CHECKING:
+    from betimes.client import Client
     from betimes.service.views import EventView
 
 EVENT_COLUMNS = (
@@ -24,20 +28,32 @@ EVENT_COLUMNS = (
 )
 
 
+NEWEST = 100
+_BEFORE = 10  # events that are shown before those that are followed
+
+
 def events(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Go on with what happens next, until Ctrl-C.")
     ] = False,
     after: Annotated[
-        int, typer.Option("--after", metavar="N", min=0, help="Those behind event N; 0: from the first.")
-    ] = 0,
+        int | None,
+        typer.Option(
+            "--after",
+            metavar="N",
+            min=0,
+            help="Those behind event N, from the oldest on. By default the newest, or with --follow the last "
+            f"{_BEFORE} and those that follow.",
+            show_default=False,
+        ),
+    ] = None,
     job: Annotated[
         int | None,
         typer.Option(
             "--job",
             metavar="ID",
             min=1,
-            help="Those of this job.",
+            help="Those of this job, by default from its first.",
             autocompletion=complete_job,
             show_default=False,
         ),
@@ -48,7 +64,13 @@ def events(
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option("--limit", metavar="N", min=1, help="The first N at most.", show_default=False),
+        typer.Option(
+            "--limit",
+            metavar="N",
+            min=1,
+            help=f"N at most. By default {NEWEST}; with --follow there is no limit.",
+            show_default=False,
+        ),
     ] = None,
     state: State = None,
     as_json: options.Json = False,
@@ -57,32 +79,57 @@ def events(
 
     With --follow, --json prints an object a line instead of one array, so that a program can read along.
     """
-    from itertools import islice
-
     from betimes.cli.as_json import print_json
     from betimes.cli.clock import now
     from betimes.cli.connection import connect
-    from betimes.cli.following import until_interrupted
     from betimes.cli.listing import say, show
 
-    wanted: dict[str, Any] = {"after": after, "job": job, "kinds": tuple(kind or ())}
     with connect(state) as service:
-        found = islice(service.events(**wanted, follow=follow), limit)
         if follow:
-            with until_interrupted():
-                for event in found:
-                    if as_json:
-                        print_json(event, on_one_line=True)
-                    else:
-                        say(event_line(event, now()))
+            _follow(service, after, job, tuple(kind or ()), limit, as_json)
             return
-        listed = list(found)
+        listed = _listed(service, after, job, tuple(kind or ()), limit or NEWEST)
     if as_json:
         print_json(listed)
     elif listed:
         show(EVENT_COLUMNS, [event_row(event, now()) for event in listed])
     else:
         say("There is no such event.")
+
+
+def _listed(
+    service: Client, after: int | None, job: int | None, kinds: tuple[str, ...], limit: int
+) -> list[EventView]:
+    """The first behind `after`, or the newest; oldest first."""
+    if after is not None:
+        return list(islice(service.events(after, job=job, kinds=kinds), limit))
+    # Ids have no gaps: without a filter nothing before the last few need be read.
+    before = max(0, service.health().last_event_id - limit) if job is None and not kinds else 0
+    return list(deque(service.events(before, job=job, kinds=kinds), maxlen=limit))
+
+
+def _follow(
+    service: Client,
+    after: int | None,
+    job: int | None,
+    kinds: tuple[str, ...],
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    from betimes.cli.as_json import print_json
+    from betimes.cli.clock import now
+    from betimes.cli.following import until_interrupted
+    from betimes.cli.listing import say
+
+    with until_interrupted():
+        if after is None:
+            after = max(0, service.health().last_event_id - _BEFORE) if job is None else 0
+        for event in islice(service.events(after, follow=True, job=job, kinds=kinds), limit):
+            if as_json:
+                print_json(event, on_one_line=True)
+            else:
+                say(event_line(event, now()))
+                sys.stdout.flush()
 
 
 def event_row(event: EventView, at_now: float, *, with_job: bool = True) -> list[str]:
@@ -102,11 +149,9 @@ def event_row(event: EventView, at_now: float, *, with_job: bool = True) -> list
 
 def event_line(event: EventView, at_now: float) -> str:
     """An event on one line, as they are printed one by one."""
-    from betimes.cli.listing import printable
-
     number, at, job, kind, cause, details = event_row(event, at_now)
     who = f"job {job}" if job else ""
-    return printable(f"{number:>6} {at}  {who:<10} {kind:<16} {cause}  {details}".rstrip())
+    return f"{number:>6} {at}  {who:<10} {kind:<16} {cause}  {details}".rstrip()
 
 
 def _details(event: EventView) -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _QUOTE_COLUMNS = (
     Column("Made"),
-    Column("Starts"),
+    Column("Starts", rank=1),
     Column("Done"),
     Column("In truth", rank=1),
     Column("Run time", rank=2, right=True),
@@ -28,11 +28,11 @@ _RUN_COLUMNS = (
     Column("Run", right=True),
     Column("Started"),
     Column("Took", right=True),
-    Column("Units", right=True),
-    Column("On", rank=1, flexible=True),
+    Column("Units", rank=1, right=True),
+    Column("On", rank=3, flexible=True),
     Column("Outcome"),
-    Column("Memory", rank=3, right=True),
-    Column("CPU time", rank=4, right=True),
+    Column("Memory", rank=4, right=True),
+    Column("CPU time", rank=5, right=True),
     Column("Message", rank=2, flexible=True),
 )
 
@@ -62,12 +62,12 @@ def job(ident: Id, state: State = None, as_json: options.Json = False) -> None:
 def _show(story: JobStory) -> None:
     from betimes.cli.clock import now
     from betimes.cli.events import EVENT_COLUMNS, event_row
-    from betimes.cli.listing import printable, say, show, show_pairs
+    from betimes.cli.listing import say, show, show_pairs
     from betimes.cli.words import job_name
 
     at_now = now()
     one = story.job
-    say(printable(f"Job {one.job_id}, {job_name(one)}: {_where_it_stands(one, at_now)}"))
+    say(f"Job {one.job_id}, {job_name(one)}: {_where_it_stands(one, at_now)}")
     show_pairs([*_state(one, story, at_now), *_asked(story)])
     if story.quotes:
         say("", "Promises")

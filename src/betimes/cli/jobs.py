@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -15,6 +15,7 @@ from betimes.errors import InputError
 
 if TYPE_CHECKING:
     from betimes.client import Client
+    from betimes.client.calls import Conditions
     from betimes.service.views import JobView
 
 EVERY_S = 2.0
@@ -34,13 +35,13 @@ def _status_style(text: str) -> str:
 COLUMNS = (
     Column("Job", right=True),
     Column("Name", flexible=True),
-    Column("User", rank=4),
-    Column("Class", rank=5),
+    Column("User", rank=5),
+    Column("Class", rank=6),
     Column("Status", style=_status_style),
-    Column("Units", rank=2, right=True),
-    Column("For", rank=3, right=True),
-    Column("Done"),
-    Column("Why", rank=1, flexible=True),
+    Column("Units", rank=3, right=True),
+    Column("For", rank=4, right=True),
+    Column("Done", rank=1),
+    Column("Why", rank=2, flexible=True),
 )
 
 Status = Annotated[
@@ -103,12 +104,13 @@ def jobs(
     from betimes.cli.as_json import print_json
     from betimes.cli.connection import connect
     from betimes.cli.listing import say, show
+    from betimes.cli.times import parse_option
 
     wanted = _filter(status, user, name, label, array, everything)
     if watch:
         if as_json:
             raise InputError("--watch: with --json there is one answer; leave one of them out")
-        _watch(wanted, limit, _seconds(every), state)
+        _watch(wanted, limit, parse_option("--every", every, 0.1, 86_400), state)
         return
     with connect(state) as service:
         found, is_all = fetch(service, wanted, limit)
@@ -124,12 +126,13 @@ def jobs(
         print(f"betimes: note: the newest {limit} are listed; --limit N lists more", file=sys.stderr)
 
 
-def fetch(service: Client, wanted: dict[str, Any], limit: int) -> tuple[list[JobView], bool]:
+def fetch(service: Client, wanted: Conditions, limit: int) -> tuple[list[JobView], bool]:
     """The newest jobs, `limit` at most, and whether that is all of them."""
     found: list[JobView] = []
     after: int | None = None
     while True:
-        page = service.jobs(**wanted, after=after, limit=min(limit - len(found), _PAGE))
+        where: Conditions = wanted if after is None else {**wanted, "after": after}
+        page = service.jobs(**{**where, "limit": min(limit - len(found), _PAGE)})
         found += page.items
         after = page.following
         if after is None or len(found) >= limit:
@@ -143,7 +146,7 @@ def _filter(
     label: list[str] | None,
     array: int | None,
     everything: bool,
-) -> dict[str, Any]:
+) -> Conditions:
     from betimes.cli.job_options import pairs
     from betimes.service.views import Status
 
@@ -155,13 +158,17 @@ def _filter(
         raise InputError("--all: --status names some; leave one of them out")
     if not texts and not everything:
         texts = list(ACTIVE)
-    return {
+    wanted: Conditions = {
         "status": [Status(text) for text in texts],
-        "user": user,
-        "name": name,
         "label": pairs(label or (), "--label"),
-        "array_id": array,
     }
+    if user is not None:
+        wanted["user"] = user
+    if name is not None:
+        wanted["name"] = name
+    if array is not None:
+        wanted["array_id"] = array
+    return wanted
 
 
 def _none(status: list[str] | None, everything: bool) -> str:
@@ -170,19 +177,7 @@ def _none(status: list[str] | None, everything: bool) -> str:
     return "There is no such job."
 
 
-def _seconds(every: str) -> float:
-    from betimes.service.durations import parse_duration
-
-    try:
-        seconds = parse_duration(every)
-    except ValueError as error:
-        raise InputError(f"--every: {error}") from None
-    if not 0.1 <= seconds <= 86_400:
-        raise InputError(f"--every {every}: give a time from 0.1s to 1d")
-    return seconds
-
-
-def _watch(wanted: dict[str, Any], limit: int, every_s: float, state: str | None) -> None:
+def _watch(wanted: Conditions, limit: int, every_s: float, state: str | None) -> None:
     """Draw the table again and again; where standard output is no terminal, print it whenever it has changed."""
     from betimes.cli.connection import connect
     from betimes.cli.following import pause, until_interrupted

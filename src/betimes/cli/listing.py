@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _NARROWEST = 16  # that a flexible column may become before others leave
+_FRAME, _GAP = 1, 2  # blanks that a table has at its edge, and with each column
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,14 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int |
     wide = {n: max([len(columns[n].heading), *(_cells(row[n]) for row in rows)]) for n in kept}
     room: dict[int, int] = {}
     while width is not None:
-        free = width - 1 - sum(wide[n] + 1 for n in kept if not columns[n].flexible)
         flexible = [n for n in kept if columns[n].flexible]
-        room = {n: free // len(flexible) - 1 for n in flexible}
+        room = _shared(
+            width - _FRAME - sum(wide[n] for n in kept if n not in flexible) - _GAP * len(kept),
+            flexible,
+            wide,
+        )
+        fits = all(room[n] >= min(wide[n], _NARROWEST) for n in flexible)
         optional = [n for n in kept if columns[n].rank]
-        fits = all(room[n] >= min(wide[n], _NARROWEST) for n in flexible) and free >= 0
         if fits or not optional:
             break
         kept.remove(max(optional, key=lambda n: columns[n].rank))
@@ -52,13 +56,25 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int |
     )
 
 
+def _shared(free: int, columns: Sequence[int], wide: dict[int, int]) -> dict[int, int]:
+    """`free` characters among columns: what one does not need is the others'."""
+    room: dict[int, int] = {}
+    for done, n in enumerate(sorted(columns, key=lambda n: wide[n])):
+        room[n] = min(wide[n], (free - sum(room.values())) // (len(columns) - done))
+    return room
+
+
 def show(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     """Print a table on standard output."""
     console = _console()
     with console.capture() as capture:
         console.print(table(columns, rows, None if _is_uncut() else console.width))
-    text = capture.get().strip("\n")
-    say(*(line.rstrip() for line in text.splitlines()))
+    lines = [line.rstrip() for line in capture.get().splitlines()]
+    while lines and not lines[-1]:
+        lines.pop()
+    while lines and not lines[0]:
+        lines.pop(0)
+    _write(lines)
 
 
 def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
@@ -77,16 +93,21 @@ def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
 
 
 def say(*lines: str) -> None:
-    """Print lines, with what the output's encoding lacks written as escapes."""
-    encoding = sys.stdout.encoding or "utf-8"
-    for line in lines:
-        text = line if encoding.lower().startswith("utf") else line.replace("…", "...")
-        print(text.encode(encoding, "backslashreplace").decode(encoding))
+    """Print lines; nothing in them commands the terminal."""
+    _write([printable(line) for line in lines])
 
 
 def printable(text: str) -> str:
     """A text with control characters as escapes: another user's job name must not command the terminal."""
     return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
+
+
+def _write(lines: Sequence[str]) -> None:
+    """Print lines, with what the output's encoding lacks written as escapes."""
+    encoding = sys.stdout.encoding or "utf-8"
+    for line in lines:
+        text = line if encoding.lower().startswith("utf") else line.replace("…", "...")
+        print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: Sequence[int | None]) -> Table:

@@ -97,7 +97,7 @@ def submit(
 
     specs = _specs(context, file, job)
     with connect(state) as service:
-        submitted = service.submit(specs if file is not None else specs[0], key=key)
+        submitted = [service.submit(specs[0], key=key)] if file is None else service.submit(specs, key=key)
         job_ids = [each for one in submitted for each in one.job_ids]
         if not as_json:
             _show(specs, submitted)

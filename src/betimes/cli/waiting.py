@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from betimes.cli import options
 from betimes.cli.completing import complete_job
 from betimes.cli.connection import State
+from betimes.errors import BetimesError
 
 if TYPE_CHECKING:
     from betimes.client import Client
@@ -26,23 +28,48 @@ Ids = Annotated[
 ]
 
 
-def wait(ids: Ids, state: State = None, as_json: options.Json = False) -> None:
+def wait(
+    ids: Ids,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout",
+            metavar="TIME",
+            help="Give up after that long, as in 10m; exits with 1.",
+            show_default=False,
+        ),
+    ] = None,
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
     """Wait until all of these jobs are over; exits with 1 if one of them failed or was cancelled."""
     from betimes.cli.as_json import print_json
     from betimes.cli.connection import connect
     from betimes.cli.ids import parse_ids
+    from betimes.cli.times import parse_option
 
     wanted = parse_ids(ids)
+    most_s = parse_option("--timeout", timeout) if timeout is not None else None
     with connect(state) as service:
-        over = wait_for(service, wanted)
+        over = wait_for(service, wanted, most_s)
     if as_json:
         print_json(over)
     say_and_judge(over, silent=as_json)
 
 
-def wait_for(service: Client, job_ids: Sequence[int]) -> list[JobView]:
-    """The jobs, once all of them are over, in the order given. Raises Unknown, and what the client raises."""
-    return [service.wait(job_id) for job_id in job_ids]
+def wait_for(service: Client, job_ids: Sequence[int], most_s: float | None = None) -> list[JobView]:
+    """The jobs, once all of them are over, in the order given. Raises BetimesError after `most_s` seconds."""
+    deadline = None if most_s is None else time.monotonic() + most_s
+    over: list[JobView] = []
+    for job_id in job_ids:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            over.append(service.wait(job_id, left))
+        except TimeoutError:
+            raise BetimesError(
+                f"--timeout: job {job_id} is not over yet; `betimes job {job_id}` says more"
+            ) from None
+    return over
 
 
 def say_and_judge(over: Sequence[JobView], *, silent: bool) -> None:
@@ -50,7 +77,6 @@ def say_and_judge(over: Sequence[JobView], *, silent: bool) -> None:
     from betimes.cli.clock import now
     from betimes.cli.listing import say
     from betimes.cli.words import against_promise
-    from betimes.errors import BetimesError
 
     if not silent:
         say(*(against_promise(job, now()) for job in over))

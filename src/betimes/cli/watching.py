@@ -57,7 +57,7 @@ class Screen:
             say(heading)
             if rows:
                 show(columns, rows)
-            say(*(printable(note) for note in notes), "")
+            say(*notes, "")
             sys.stdout.flush()
 
 

@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from betimes.service.spec import JobSpec
 
+_EXACT, _HUGE = 10**15, 10**300  # below which a number is shown to the last digit, and at all
 _BRANCHES = ("str", "Curve")  # of a union, which pydantic names in a location
 
 
@@ -93,14 +94,20 @@ def unknown_field(name: str, known: Sequence[str]) -> str:
 def _shown(given: object) -> str:
     if isinstance(given, bool):
         return str(given).lower()
+    if isinstance(given, int | float):
+        return _number(given)
     text = repr(given) if isinstance(given, str) else str(given)
     return text if len(text) <= 40 else f"{text[:40]}..."
 
 
 def _number(limit: object) -> str:
-    return (
-        f"{limit:,}" if isinstance(limit, int) else f"{limit:,g}" if isinstance(limit, float) else str(limit)
-    )
+    if isinstance(limit, float) and limit.is_integer() and abs(limit) < _EXACT:
+        limit = int(limit)
+    if isinstance(limit, int):
+        return (
+            f"{limit:,}" if abs(limit) < _EXACT else f"{limit:.6e}" if abs(limit) < _HUGE else "this number"
+        )
+    return f"{limit:g}" if isinstance(limit, float) else str(limit)
 
 
 def _but(kind: str, limit: object) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Any, Generic, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
-from betimes.service.spec import JobSpec
+from betimes.service.spec import Amount, JobSpec, Label
 
 T = TypeVar("T")
 
@@ -176,12 +176,12 @@ class NodeSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["virtual", "fake-cloud"] = "virtual"
-    type: str
-    count: int = 1
-    cpu: float
-    memory_gib: float
-    gpu: float = 0.0
-    usd_per_h: float | None = None
+    type: Label
+    count: int = Field(default=1, ge=1, le=10_000)
+    cpu: Amount
+    memory_gib: Amount
+    gpu: Amount = 0.0
+    usd_per_h: Amount | None = None
 
 
 class PolicyView(View):
@@ -222,4 +222,5 @@ class Health(View):
     recovery_s: float
     replayed_events: int
     jobs_active: int
+    last_event_id: int = 0  # the newest in the log
     problems: list[str] = []  # "the disk is full: ..."

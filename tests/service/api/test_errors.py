@@ -37,7 +37,7 @@ def refused(body: Any, path: str = "/api/v1/jobs", **options: Any) -> dict[str, 
     ("change", "field", "words"),
     [
         ({"cpu": -1}, "cpu", "0"),
-        ({"cpu": 1e7}, "cpu", "at most 1e+06"),
+        ({"cpu": 1e7}, "cpu", "at most 1,000,000"),
         ({"cpu": "2"}, "cpu", "number"),
         ({"cpu": 65}, "cpu", "64"),
         ({"min_units": True}, "min_units", "whole number"),
@@ -65,6 +65,12 @@ def test_numbers_that_are_none_are_refused() -> None:
         )
         assert error["field"] == "cpu"
         assert "finite" in error["message"]
+
+
+@pytest.mark.parametrize(("field", "value"), [("count", 0), ("cpu", -1), ("memory_gib", "4"), ("gpu", 1e300)])
+def test_bad_nodes_are_refused(field: str, value: object) -> None:
+    body = {"type": "big", "count": 2, "cpu": 4, "memory_gib": 8, field: value}
+    assert refused(body, "/api/v1/nodes")["field"] == field
 
 
 def test_all_faults_are_listed_and_the_first_is_the_message() -> None:

@@ -1,0 +1,186 @@
+"""A service to answer the verbs: what it was asked, and answers made up beforehand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Self
+
+from betimes.errors import Unknown
+from betimes.service.spec import JobSpec, parse_after
+from betimes.service.views import (
+    EventView,
+    Health,
+    JobStory,
+    JobView,
+    NodeSpec,
+    NodeView,
+    Page,
+    PolicyView,
+    Quote,
+    Status,
+    Submitted,
+)
+
+NOW = 1_800_000_000.0  # 15 January 2027, 08:00 UTC
+
+
+def job(job_id: int = 41, **fields: Any) -> JobView:
+    given: dict[str, Any] = {
+        "name": "train",
+        "user": "ada",
+        "status": Status.QUEUED,
+        "qos": "best-effort",
+        "units": 0,
+        "min_units": 1,
+        "max_units": 1,
+        "submitted_at": NOW - 720.0,
+    }
+    return JobView(job_id=job_id, **{**given, **fields})
+
+
+def quote(**fields: Any) -> Quote:
+    given: dict[str, Any] = {
+        "made_at": NOW,
+        "policy": "fifo",
+        "start_at": NOW,
+        "finish_at": NOW + 4500.0,
+        "run_s": 4500.0,
+        "basis": "estimate",
+    }
+    return Quote(**{**given, **fields})
+
+
+def node(name: str = "here", **fields: Any) -> NodeView:
+    given: dict[str, Any] = {"kind": "local", "status": "up", "cpu": 8, "memory_gib": 32, "gpu": 0}
+    given |= {"free_cpu": 6, "free_memory_gib": 30.5, "free_gpu": 0, "last_seen_at": NOW - 3.0, "jobs": [41]}
+    return NodeView(name=name, **{**given, **fields})
+
+
+def event(event_id: int = 7, **fields: Any) -> EventView:
+    given: dict[str, Any] = {"at": NOW - 60.0, "kind": "started", "cause": "policy", "job_id": 41}
+    given |= {"node": "here", "data": {"units": 4}}
+    return EventView(event_id=event_id, **{**given, **fields})
+
+
+class Service:
+    """The methods of `betimes.client.Client` that verbs call; what they were given is kept in `asked`."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Any]] = []
+        self.known = [job()]
+        self.stories: dict[int, JobStory] = {}
+        self.promise: Quote | None = quote()
+        self.machines = [node()]
+        self.log = [event()]
+        self.in_force = PolicyView(policy="fifo", engine="pool", since_at=NOW - 3600.0)
+        self.printed: list[bytes | str | BaseException] = [b"one\n", b"two\n"]
+        self.fails: list[BaseException | None] = []  # the next calls', in turn
+        self.is_open = False
+
+    def __enter__(self) -> Self:
+        self.is_open = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.is_open = False
+
+    def submit(
+        self, spec: JobSpec | Sequence[JobSpec], /, *, key: str | None = None
+    ) -> Submitted | list[Submitted]:
+        specs = [spec] if isinstance(spec, JobSpec) else list(spec)
+        self._ask("submit", (specs, key))
+        for one in specs:
+            for after in one.after:
+                if parse_after(after)[0] > 41:
+                    raise Unknown(f"after: there is no job {parse_after(after)[0]}; the newest is 41")
+        numbers = range(42, 42 + len(specs))
+        made = [Submitted(job_id=number, job_ids=[number], quote=self.promise) for number in numbers]
+        return made[0] if isinstance(spec, JobSpec) else made
+
+    def quote(self, spec: JobSpec) -> Quote | None:
+        self._ask("quote", spec)
+        return self.promise
+
+    def jobs(self, **conditions: Any) -> Page[JobView]:
+        self._ask("jobs", conditions)
+        after, limit = conditions.get("after"), conditions.get("limit", 100)
+        status = conditions.get("status") or list(Status)
+        found = [j for j in self.known if (after is None or j.job_id < after) and j.status in status]
+        more = found[limit - 1].job_id if len(found) > limit else None
+        return Page(items=found[:limit], following=more)
+
+    def job(self, job_id: int) -> JobStory:
+        self._ask("job", job_id)
+        if job_id not in self.stories:
+            raise Unknown(f"there is no job {job_id}; `betimes jobs --all` lists them")
+        return self.stories[job_id]
+
+    def cancel(self, ids: Sequence[int]) -> list[JobView]:
+        return self._changed("cancel", ids, Status.CANCELLED)
+
+    def hold(self, ids: Sequence[int]) -> list[JobView]:
+        return self._changed("hold", ids, Status.HELD)
+
+    def release(self, ids: Sequence[int]) -> list[JobView]:
+        return self._changed("release", ids, Status.QUEUED)
+
+    def wait(self, job_id: int, timeout: float | None = None) -> JobView:
+        self._ask("wait", (job_id, timeout))
+        return next(j for j in self.known if j.job_id == job_id)
+
+    def logs(
+        self, job_id: int, *, attempt: int | None = None, follow: bool = False, tail: int | None = None
+    ) -> Iterator[bytes | str]:
+        self._ask("logs", (job_id, attempt, follow, tail))
+        for piece in self.printed:
+            if isinstance(piece, BaseException):
+                raise piece
+            yield piece
+
+    def nodes(self) -> list[NodeView]:
+        self._ask("nodes", None)
+        return self.machines
+
+    def add_nodes(self, spec: NodeSpec) -> list[NodeView]:
+        self._ask("add_nodes", spec)
+        return [node(f"{spec.type}-{n}", kind=spec.kind, jobs=[]) for n in range(1, spec.count + 1)]
+
+    def drain(self, name: str) -> NodeView:
+        self._ask("drain", name)
+        return node(name, status="draining")
+
+    def undrain(self, name: str) -> NodeView:
+        self._ask("undrain", name)
+        return node(name)
+
+    def policy(self) -> PolicyView:
+        self._ask("policy", None)
+        return self.in_force
+
+    def set_policy(self, text: str) -> PolicyView:
+        self._ask("set_policy", text)
+        return PolicyView(policy=text, engine="pool", since_at=NOW)
+
+    def events(
+        self, after: int = 0, *, follow: bool = False, job: int | None = None, kinds: Sequence[str] = ()
+    ) -> Iterator[EventView]:
+        self._ask("events", (after, follow, job, tuple(kinds)))
+        yield from (event for event in self.log if event.event_id > after)
+        if follow:
+            raise KeyboardInterrupt
+
+    def health(self) -> Health:
+        newest = max((event.event_id for event in self.log), default=0)
+        given = {"ready": True, "version": "1", "uptime_s": 9.0, "recovery_s": 0.1, "replayed_events": 0}
+        return Health(**given, jobs_active=1, last_event_id=newest)
+
+    def _changed(self, verb: str, ids: Sequence[int], status: Status) -> list[JobView]:
+        self._ask(verb, list(ids))
+        return [job(number, status=status) for number in ids]
+
+    def _ask(self, method: str, what: Any) -> None:
+        assert self.is_open, "a client is used in a `with`, or its connections stay open"
+        self.asked.append((method, what))
+        error = self.fails.pop(0) if self.fails else None
+        if error is not None:
+            raise error
