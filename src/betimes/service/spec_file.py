@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -96,7 +97,7 @@ class Draft:
                 raise
             where = self.origins.get(field, self.where)
             spelt = str(where[-1]) + first.field.removeprefix(field) if field in self.origins else first.field
-            inner = where + tuple(first.field.split(".")[1:])
+            inner = where + _inner(first.field)
             more = f" (and {len(others)} more)" if others else ""
             raise self._error(inner, spelt, first.text + more) from None
 
@@ -158,6 +159,12 @@ def merged(fields: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
         else:
             result[field] = value
     return {field: value for field, value in result.items() if value is not None}
+
+
+def _inner(field: str) -> Where:
+    """The way from a field to what of it is at fault: of `env.SEED` to SEED, of `command[1]` to 1."""
+    parts = re.findall(r"[^.\[\]]+", field)[1:]
+    return tuple(int(part) if part.isdecimal() and f"[{part}]" in field else part for part in parts)
 
 
 def _draft(
