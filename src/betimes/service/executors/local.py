@@ -7,10 +7,12 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from betimes.errors import Unavailable
 from betimes.service.executors import resizing
@@ -24,6 +26,9 @@ from betimes.service.executors.watching import Watch, wait_for
 
 _AGAIN_S = 0.02  # after which a run that another shim is about to start is looked at again
 _TROUBLE_S = 1.0  # after which a folder that could not be read is
+_THREADS = 8  # that look after files and processes
+P = ParamSpec("P")
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +71,8 @@ class LocalExecutor:
         self._look_s = look_s
         self._runs: dict[RunId, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        # Its own threads, so that a long computation elsewhere in the service does not keep runs waiting.
+        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="betimes-local")
         self._closed = False
 
     # --- the protocol ---
@@ -95,16 +102,16 @@ class LocalExecutor:
         launch, shim = found.launch, found.shim
         if shim is None:
             return False
-        handlers = await asyncio.to_thread(resizing.handlers, launch.folder, shim)
+        handlers = await self._aside(resizing.handlers, launch.folder, shim)
         memory_bytes = round(launch.memory_gib * units * 2**30)
-        allowed = handlers and await asyncio.to_thread(resizing.allow_memory, shim, memory_bytes)
+        allowed = handlers and await self._aside(resizing.allow_memory, shim, memory_bytes)
         if not allowed or run not in self._runs:  # it may have ended by now
             return False
         before = self._devices.held(run)
         now = self._devices.take(run, launch.cpu * units, launch.gpu * units)
         cpus = (now.cpus or self._devices.cpus) if before.cpus or now.cpus else ()
         try:
-            await asyncio.to_thread(resizing.tell, launch.folder, shim, handlers, units, now, cpus)
+            await self._aside(resizing.tell, launch.folder, shim, handlers, units, now, cpus)
         except OSError as error:
             _log.warning("run %d.%d is not resized: %s", *run, error)
             if run in self._runs:
@@ -114,7 +121,7 @@ class LocalExecutor:
 
     async def adopt(self, launches: Sequence[Launch]) -> None:
         """After a restart of the service: report each as `Started` (adopted) or `Ended`, and start what never was."""
-        known = await asyncio.to_thread(lambda: [resizing.assigned(launch.folder) for launch in launches])
+        known = await self._aside(lambda: [resizing.assigned(launch.folder) for launch in launches])
         new = [
             (launch, had) for launch, had in zip(launches, known, strict=True) if launch.run not in self._runs
         ]
@@ -138,6 +145,7 @@ class LocalExecutor:
             if run.watch is not None:
                 run.watch.cancel()
         self._runs.clear()
+        self._pool.shutdown()
 
     # --- a run's way ---
 
@@ -152,6 +160,10 @@ class LocalExecutor:
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _aside(self, work: Callable[P, T], /, *args: P.args, **named: P.kwargs) -> T:
+        """Do what touches the disk, or waits, in a thread."""
+        return await asyncio.get_running_loop().run_in_executor(self._pool, partial(work, *args, **named))
 
     async def _settle(self, run: _Run) -> None:
         """Find out what became of the run, start it if it never was, and tell."""
@@ -178,23 +190,22 @@ class LocalExecutor:
 
     async def _look(self, folder: str) -> Fate:
         """What became of a run; for as long as its folder cannot be read nothing is known, and nothing claimed."""
-        while True:
+        while not self._closed:
             try:
-                return await asyncio.to_thread(look, folder)
+                return await self._aside(look, folder)
             except OSError as error:
                 _log.warning("cannot tell what became of the run in %s, will look again: %s", folder, error)
                 await asyncio.sleep(_TROUBLE_S)
+        return Starting()
 
     async def _launch(self, run: _Run) -> None:
         """Start a shim and wait until it knows whether the command runs."""
         folder = run.launch.folder
         if run.spawned is not None:
-            await asyncio.to_thread(
-                wait_for, run.spawned
-            )  # it gave way to another, which did not start it either
+            await self._aside(wait_for, run.spawned)  # it gave way to another, which did not start it either
         assigned, has_gpus = self._devices.held(run.launch.run), bool(self._devices.gpus)
-        record = await asyncio.to_thread(write_launch, run.launch, assigned, has_gpus, self._keeping)
-        run.spawned, bell = await asyncio.to_thread(spawn, folder, record)
+        record = await self._aside(write_launch, run.launch, assigned, has_gpus, self._keeping)
+        run.spawned, bell = await self._aside(spawn, folder, record)
         try:
             await _readable(bell)
         finally:
@@ -202,18 +213,18 @@ class LocalExecutor:
         if isinstance(
             await self._look(folder), Never
         ):  # it gave way to another shim, or could not do its work
-            status = await asyncio.to_thread(wait_for, run.spawned)
+            status = await self._aside(wait_for, run.spawned)
             run.spawned = None
             if status != files.BUSY:
-                said = await asyncio.to_thread(_last_line, f"{folder}/{files.ERRORS}")
+                said = await self._aside(_last_line, f"{folder}/{files.ERRORS}")
                 message = f"its supervisor could not start: {said or f'exit status {status}'}"
-                await asyncio.to_thread(record_end, folder, "start-failed", message)
+                await self._aside(record_end, folder, "start-failed", message)
 
     async def _watch(self, run: _Run, shim: dict[str, Any]) -> None:
         adopted = run.spawned != shim["pid"]
         if run.spawned is not None and adopted:
-            await asyncio.to_thread(wait_for, run.spawned)  # it gave way to another
-        if adopted and (had := await asyncio.to_thread(resizing.assigned, run.launch.folder)) is not None:
+            await self._aside(wait_for, run.spawned)  # it gave way to another
+        if adopted and (had := await self._aside(resizing.assigned, run.launch.folder)) is not None:
             self._devices.hold(run.launch.run, had)
         run.shim = shim
         if not self._closed:
@@ -240,7 +251,7 @@ class LocalExecutor:
     async def _end(self, run: _Run, over: dict[str, Any]) -> None:
         why = over.get("why", "lost")
         if run.shim is None and run.spawned is not None:  # it is over before anybody looked
-            await asyncio.to_thread(wait_for, run.spawned)
+            await self._aside(wait_for, run.spawned)
             if why != "start-failed" and not self._closed:
                 self._listener(Started(run.launch.run, over.get("started_at_s") or time.time()))
         run.shim = None
