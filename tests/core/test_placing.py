@@ -106,6 +106,27 @@ def test_a_promise_is_the_future_without_further_arrivals(policy: str) -> None:
         assert promised[last] == truth
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_fifo_keeps_its_promises_where_units_are_alike(seed: int) -> None:
+    """Memory is for 5 units where there are 8 GPUs: later jobs take nothing away."""
+    plain = stepping.workload(60, seed)
+    count = len(plain)
+    alike = replace(
+        plain,
+        min_units=np.ones(count, int),
+        gpu=np.ones(count),
+        cpu=np.zeros(count),
+        memory_gib=np.full(count, 16.0),
+    )
+    cluster = Cluster("small", (NodeGroup("a", 2, 3, 0, 33), NodeGroup("b", 1, 2, 0, 17)))
+    result = simulate(
+        alike, "fifo", cluster=cluster, engine="pool", predict=True, timeline=True, restart_s=1.0
+    )
+    np.testing.assert_allclose(result.jobs.predicted_finish_s, result.jobs.finish_s, rtol=1e-12)
+    assert result.segments is not None
+    assert result.segments.units.max() == 5
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_copy_has_its_jobs_where_they_are(policy: str) -> None:
     run = simulation(workload(60, 10), policy, sizes="estimate", cluster=CLUSTER, **GATE)

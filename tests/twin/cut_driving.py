@@ -91,7 +91,7 @@ def run_seen(setup: CutSetup, look: Callable[[State], object] = check) -> tuple[
             seen[float(run.state.pool[0].now)] = _seen(run.state)
             for _, node in (switch for switch in setup.switches if switch[0] == row):
                 run.state.nodes[node].up = 1 - run.state.nodes[node].up
-    assert submit(row + 1) == 0
+    assert submit(len(run.workload)) == 0
     result = run.result()
     jobs = result.jobs.take(np.arange(len(setup.jobs)))
     return replace(result, jobs=jobs, segments=_without_last(result)), seen

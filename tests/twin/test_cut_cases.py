@@ -154,10 +154,7 @@ def test_a_cluster_as_a_pool() -> None:
     ]
     assert result.fair_finish_s is not None
     without_gpus = Cluster.uniform(2, cpu=3.5, memory_gib=8)
-    assert (
-        simulate(jobs[:2], "fifo", cluster=without_gpus, engine="pool", on_wide="drop").units
-        == 7
-    )
+    assert simulate(jobs[:2], "fifo", cluster=without_gpus, engine="pool", on_wide="drop").units == 7
 
 
 def test_codes_are_told_apart() -> None:
