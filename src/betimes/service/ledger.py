@@ -14,6 +14,7 @@ from betimes.service.events import Event
 from betimes.service.job import Account, Job, Run
 from betimes.service.life import Step, next_status
 from betimes.service.node import Node
+from betimes.service.run_times import USUAL_S, RunTimes
 from betimes.service.spec import JobSpec
 
 FORMAT = 1  # of a snapshot
@@ -22,7 +23,8 @@ FORMAT = 1  # of a snapshot
 class Ledger:
     """Jobs that are not over, nodes, and the policy in force."""
 
-    def __init__(self) -> None:
+    def __init__(self, default_run_s: float = USUAL_S) -> None:
+        self.run_times = RunTimes(default_run_s)
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
         self.over: dict[
@@ -58,6 +60,7 @@ class Ledger:
                 "jobs": [job.to_json() for job in self.jobs.values()],
                 "nodes": [node.to_json() for node in self.nodes.values()],
                 "over": sorted(self.over.items()),
+                "run_times": self.run_times.to_json(),
                 "epoch_at": self.epoch_at,
                 "policy": self.policy,
                 "policy_since_at": self.policy_since_at,
@@ -69,12 +72,13 @@ class Ledger:
         ).encode()
 
     @classmethod
-    def from_bytes(cls, body: bytes) -> Ledger:
+    def from_bytes(cls, body: bytes, default_run_s: float = USUAL_S) -> Ledger:
         """The ledger of a snapshot."""
         found = json.loads(body)
         if found["format"] != FORMAT:
             raise StoreError(f"a snapshot of format {found['format']}, and this version reads {FORMAT}")
-        ledger = cls()
+        ledger = cls(default_run_s)
+        ledger.run_times = RunTimes.from_json(found["run_times"], default_run_s)
         ledger.jobs = {one["job_id"]: Job.from_json(one) for one in found["jobs"]}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
         ledger.over = dict(found["over"])
@@ -83,9 +87,9 @@ class Ledger:
         return ledger
 
     @classmethod
-    def recovered(cls, body: bytes | None, events: Iterable[Event]) -> Ledger:
+    def recovered(cls, body: bytes | None, events: Iterable[Event], default_run_s: float = USUAL_S) -> Ledger:
         """The ledger of a snapshot, if there is one, and of the events that follow it."""
-        ledger = cls() if body is None else cls.from_bytes(body)
+        ledger = cls(default_run_s) if body is None else cls.from_bytes(body, default_run_s)
         for event in events:
             job = ledger.apply(event)
             if job is not None and job.status.is_over:
@@ -241,13 +245,14 @@ def _retries(_: Ledger, event: Event, job: Job) -> None:
 
 
 def _over(step: Step) -> Change:
-    def change(_: Ledger, event: Event, job: Job) -> None:
+    def change(ledger: Ledger, event: Event, job: Job) -> None:
         job.status = next_status(job.status, step)
         job.finished_at = event.at_s
         job.units, job.places, job.account, job.run, job.binding = 0, [], None, None, None
         job.reason = event.data.get("reason")
         if step is Step.FINISH:
             job.progress_frac = 1.0
+            ledger.run_times.finished(job.user, job.spec.title, event.data["run_s"])
 
     return change
 

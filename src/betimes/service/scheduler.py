@@ -38,7 +38,6 @@ from betimes.service.node import DRAINED, DRAINING, LOST, UP, Node
 from betimes.service.pace import Pace, differs
 from betimes.service.possible import check_possible
 from betimes.service.rooms import Rooms
-from betimes.service.run_times import RunTimes
 from betimes.service.spec import JobSpec, parse_after, parse_array
 from betimes.service.views import Status
 from betimes.service.wanted import wanted_for, wanted_of
@@ -50,10 +49,8 @@ FindStatus = Callable[[int], str | None]
 class Scheduler:
     """One cluster under one policy. Instants are seconds since 1970 (`_at`); engines count from `ledger.epoch_at`."""
 
-    def __init__(
-        self, ledger: Ledger, run_times: RunTimes, find_status: FindStatus, settings: Settings | None = None
-    ) -> None:
-        self.ledger, self.run_times, self.find_status = ledger, run_times, find_status
+    def __init__(self, ledger: Ledger, find_status: FindStatus, settings: Settings | None = None) -> None:
+        self.ledger, self.find_status = ledger, find_status
         self.settings = settings or Settings()
         self.events: list[Event] = []
         self.effects: list[Effect] = []
@@ -65,7 +62,9 @@ class Scheduler:
         self.resizing: dict[RunId, int] = {}  # runs that are being told another width
         self.paces: dict[int, Pace] = {}
         self.curves = Speedups()
-        self.moved = True  # who starts or finishes when may be different from what was last foreseen
+        self.version = (
+            0  # grows when who starts or finishes when may be different from what was last foreseen
+        )
         self.quiet: dict[str, Any] = {}  # why the last decision did nothing
         self.built: Built | None = None
 
@@ -110,6 +109,21 @@ class Scheduler:
         self._log("recovered", "recovery")
         self.pending.look = True
 
+    def check(self, spec: JobSpec) -> None:
+        """Raise Refused or Unknown for a job that cannot be taken."""
+        check_possible(spec, self.ledger.nodes, self.built.kind if self.built else "pool")
+        for after in spec.after:
+            number, _ = parse_after(after)
+            if number not in self.ledger.jobs and self._ended_as(number) is None:
+                raise Unknown(
+                    f"after: there is no job {number}; a job waits for one that was submitted before it"
+                )
+
+    def find(self, number: int) -> None:
+        """Raise Unknown for a job that never was."""
+        if number not in self.ledger.jobs and self._ended_as(number) is None:
+            raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
+
     def submit(self, spec: JobSpec, user: str, held: bool = False) -> list[int]:
         """Take a job, or an array of them; returns the numbers. Raises Refused, Unknown."""
         check_possible(spec, self.ledger.nodes, self.built.kind if self.built else "pool")
@@ -121,7 +135,7 @@ class Scheduler:
                 )
         indices, most = parse_array(spec.array) if spec.array else ([None], 0)
         first = self.ledger.next_job
-        believed = self.run_times.believed(user, spec.title, spec.told_s)
+        believed = self.ledger.run_times.believed(user, spec.title, spec.told_s)
         each = spec.model_copy(update={"array": None}) if spec.array else spec
         text = each.model_dump(mode="json", exclude_defaults=True)
         numbers: list[int] = []
@@ -244,6 +258,13 @@ class Scheduler:
         self._log("node-added", cause, node=machine.name, **Node(machine, status).to_json())
         self._nodes_changed()
 
+    def change_node(self, machine: Machine) -> None:
+        """A node has come back with more or less than it had."""
+        status = self.ledger.nodes[machine.name].status
+        self._log("node-added", "operator", node=machine.name, **Node(machine, status).to_json())
+        self._rebuild(self.ledger.policy)
+        self.pending.look = True
+
     def set_node(self, name: str, status: str, cause: str) -> None:
         """A node is up, drains, or is lost. Raises Unknown, Conflict."""
         node = self.ledger.nodes.get(name)
@@ -317,8 +338,20 @@ class Scheduler:
         if spec is None:
             return self.engine.foresee(), ""
         check_possible(spec, self.ledger.nodes, self.built.kind if self.built else "pool")
-        believed = self.run_times.believed(user, spec.title, spec.told_s)
+        believed = self.ledger.run_times.believed(user, spec.title, spec.told_s)
         return self.engine.foresee(wanted_for(0, spec, believed.seconds)), believed.basis
+
+    def quoted(self, quote: dict[str, Any]) -> int:
+        """A job has been promised something; returns the quote's number."""
+        number = self.ledger.next_event
+        self._log(
+            "quoted",
+            "policy",
+            quote["job_id"],
+            quote={**quote, "quote_id": number},
+            finish_at=quote["finish_at"],
+        )
+        return number
 
     def _note(self, rounds: Iterable[Round]) -> None:
         """Log what the policy has decided."""
@@ -449,13 +482,17 @@ class Scheduler:
                 self._admit(job)
 
     def _finish(self, job: Job) -> None:
-        account = job.account
-        ran = self.engine.account(job.job_id) if account is not None and self.built is not None else None
-        if ran is not None and self.built is not None:
-            work_s = ran.size_s - self._believed_left(job)
-            full = self._speed(job, job.spec.max_units) if self.built.kind == "pool" else 1.0
-            self.run_times.finished(job.user, job.spec.title, max(0.0, work_s / full))
-        self._over(job, "finished", None)
+        """What it took on max_units is what the next of its name is believed to take."""
+        account = self.engine.account(job.job_id)
+        full = (
+            self._speed(job, job.spec.max_units)
+            if self.built is not None and self.built.kind == "pool"
+            else 1.0
+        )
+        run_s = max(0.0, account.size_s - self._believed_left(job)) / full
+        self._leave_engine(job)
+        self._log("finished", "executor", job.job_id, run_s=run_s)
+        self._after(job)
 
     def _over(self, job: Job, kind: str, reason: dict[str, Any] | None) -> None:
         self._leave_engine(job)
@@ -533,7 +570,8 @@ class Scheduler:
         event = Event(self.ledger.next_event, self.now_at, kind, cause, job, node, data)
         changed = self.ledger.apply(event)
         self.events.append(event)
-        self.moved = True
+        if kind != "quoted":
+            self.version += 1
         if changed is not None:
             self.touched[changed.job_id] = changed
         return changed

@@ -70,6 +70,20 @@ class _Server(uvicorn.Server):
         """Signals belong to whoever runs the event loop."""
         yield
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let answers under way finish, but cut off readers who do not read."""
+        cutting = asyncio.get_running_loop().call_later(GOODBYE_S, self._cut_off)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            cutting.cancel()
+
+    def _cut_off(self) -> None:
+        for connection in list(self.server_state.connections):
+            # Its response then ends as with any reader who leaves; cancelling it would be logged as a failure.
+            if connection.transport is not None:
+                connection.transport.abort()
+
 
 def _config(app: FastAPI) -> uvicorn.Config:
     return uvicorn.Config(
@@ -81,7 +95,7 @@ def _config(app: FastAPI) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,  # a header of a stranger's choice says nothing about where it comes from
-        timeout_graceful_shutdown=GOODBYE_S,
+        timeout_graceful_shutdown=2 * GOODBYE_S,  # the last resort
         timeout_keep_alive=30,
     )
 

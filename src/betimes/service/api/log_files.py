@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 BLOCK = 65_536  # bytes
+MOST_LOOKS = 100  # at files that are being renamed
 
 
 class LogCursor:
@@ -49,11 +50,9 @@ class LogCursor:
             self._file = None
 
     def _open_oldest(self) -> bool:
-        for path in self._files():
-            self._file = _open(path)
-            if self._file is not None:
-                return True
-        return False
+        opened = self._open_all()
+        self._keep(opened, opened[0] if opened else None)
+        return self._file is not None
 
     def _was_rotated(self) -> bool:
         assert self._file is not None
@@ -71,19 +70,41 @@ class LogCursor:
         """To the file that was begun after this one; to the oldest that is left if this one is gone."""
         assert self._file is not None
         here = os.fstat(self._file.fileno())
-        opened = [file for file in map(_open, self._files()) if file is not None]
-        at = next(
-            (i for i, file in enumerate(opened) if os.path.samestat(here, os.fstat(file.fileno()))),
-            -1,
-        )
-        following = opened[at + 1] if at + 1 < len(opened) else None
-        for file in opened:
-            if file is not following:
-                file.close()
-        if following is not None:
+        opened = self._open_all()
+        at = next((i for i, file in enumerate(opened) if os.path.samestat(here, os.fstat(file.fileno()))), -1)
+        if at + 1 < len(opened):
             self._file.close()
-            self._file = following
+            self._keep(opened, opened[at + 1])
+        else:
+            self._keep(opened, self._file)
         self._rotated = False
+
+    def _keep(self, opened: list[BinaryIO], kept: BinaryIO | None) -> None:
+        for file in opened:
+            if file is not kept:
+                file.close()
+        self._file = kept
+
+    def _open_all(self) -> list[BinaryIO]:
+        """All files, oldest first, as they stand at one moment: a rotation moves them one by one."""
+        looks = 0
+        while True:
+            looks += 1
+            opened = [file for file in map(_open, self._files()) if file is not None]
+            if looks == MOST_LOOKS or self._numbers() == [os.fstat(file.fileno()).st_ino for file in opened]:
+                return opened
+            for file in opened:
+                file.close()
+
+    def _numbers(self) -> list[int]:
+        """The inodes of all files, oldest first."""
+        found: list[int] = []
+        for path in self._files():
+            with contextlib.suppress(FileNotFoundError):
+                known = path.lstat()
+                if stat.S_ISREG(known.st_mode):
+                    found.append(known.st_ino)
+        return found
 
     def _files(self) -> list[Path]:
         """All files of the log, oldest first."""
@@ -102,24 +123,20 @@ class LogCursor:
     def _seek_back(self, lines: int) -> None:
         breaks = lines  # line breaks still to be passed on the way back
         last = True
-        for path in reversed(self._files()):
-            file = _open(path)
-            if file is None:
-                continue
+        opened = self._open_all()
+        for file in reversed(opened):
             at = file.seek(0, os.SEEK_END)
             if last and at:
                 file.seek(at - 1)
                 breaks += file.read(1) == b"\n"  # that which ends the last line
                 last = False
-            at, breaks = _back(file, at, breaks)
-            if self._file is not None:
-                self._file.close()
-            self._file = file
+            if lines:
+                at, breaks = _back(file, at, breaks)
             file.seek(at)
-            if lines == 0 or not breaks:
-                if lines == 0:
-                    file.seek(0, os.SEEK_END)
+            if not lines or not breaks:
+                self._keep(opened, file)
                 return
+        self._keep(opened, opened[0] if opened else None)
 
 
 def _back(file: BinaryIO, at: int, breaks: int) -> tuple[int, int]:

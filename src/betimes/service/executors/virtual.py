@@ -86,29 +86,31 @@ class VirtualWorld:
             del self.stays[run.job]
 
     def next_at(self) -> float:
-        """When the next run ends; infinity: none does by itself."""
+        """When there is something to report; infinity: nothing happens by itself."""
+        if self.reports:
+            return self.reports[0].at_s
         while self.due and not self._holds(self.due[0]):
             heapq.heappop(self.due)
         return self.due[0][0] if self.due else math.inf
 
     def advance(self, now_at: float) -> list[Report]:
         """What has happened up to now."""
+        reports, self.reports = self.reports, []
         while self.next_at() <= now_at:
             at, number, _ = heapq.heappop(self.due)
             stay, job = self.stays.pop(number), self.jobs[number]
             if at == stay.leaves_at:
                 if not self.at_once:
                     job.leave(self._s(at))
-                self.reports.append(Ended(stay.run, at, 0, why="stopped"))
+                reports.append(Ended(stay.run, at, 0, why="stopped"))
             elif at == stay.limit_at:
                 job.leave(self._s(at))
-                self.reports.append(
+                reports.append(
                     Ended(stay.run, at, None, 15, why="time-limit", message="it reached its time limit")
                 )
             else:
                 del self.jobs[number]
-                self.reports.append(Ended(stay.run, at, stay.exit_code))
-        reports, self.reports = self.reports, []
+                reports.append(Ended(stay.run, at, stay.exit_code))
         return reports
 
     def progress_frac(self, run: RunId, now_at: float) -> float | None:

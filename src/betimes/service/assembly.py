@@ -1,0 +1,209 @@
+"""The service put together: a store, a clock, nodes, executors, the controller, and the API before them."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import logging
+import math
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from betimes.errors import Conflict, InputError, ServiceError
+from betimes.service.api.app import create_app
+from betimes.service.auth import RunTokens, Tokens, operator_token
+from betimes.service.building import Settings
+from betimes.service.clock import Clock, VirtualClock
+from betimes.service.controller import Controller
+from betimes.service.desk import Desk
+from betimes.service.executors.local import LocalExecutor
+from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
+from betimes.service.launches import Launches
+from betimes.service.machines.local import discover
+from betimes.service.machines.machine import Machine
+from betimes.service.promises import Promises
+from betimes.service.scheduler import Scheduler
+from betimes.service.server import serve
+from betimes.service.source import Source
+from betimes.service.spec import JobSpec
+from betimes.service.store.batch import Batch
+from betimes.service.store.store import Store, default_url
+
+log = logging.getLogger(__name__)
+
+DEFAULT_POLICY = "fifo"
+SECRET = "run_secret"
+
+
+@dataclass
+class Options:
+    """How a service is set up; what is not given is found."""
+
+    state: Path
+    database: str | None = None
+    host: str = "127.0.0.1"
+    port: int = 0
+    listen: bool = False
+    policy: str | None = None  # by default the one of last time, or fifo
+    machines: list[Machine] | None = None  # virtual ones; by default this machine
+    default_run_s: float = 3600.0
+    settings: Settings = field(default_factory=Settings)
+    arrivals: list[tuple[float, JobSpec]] = field(
+        default_factory=list[tuple[float, JobSpec]]
+    )  # of a replayed trace
+    speed: float = 3600.0  # of a replay; infinity: as fast as it goes
+
+
+@dataclass
+class Service:
+    """A running service."""
+
+    url: str
+    token: str
+    controller: Controller
+    desk: Desk
+    store: Store
+    failed: asyncio.Future[None]  # done when the service cannot go on
+
+
+@asynccontextmanager
+async def running(options: Options) -> AsyncIterator[Service]:
+    """A service while this is entered; jobs go on when it is left. Raises InputError and ServiceError."""
+    options.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store = await asyncio.to_thread(Store.open, options.database or default_url(options.state), options.state)
+    try:
+        async with _opened(store, options) as service:
+            yield service
+    finally:
+        await asyncio.to_thread(store.close)
+
+
+@asynccontextmanager
+async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
+    began = time.monotonic()
+    secret = store.meta(SECRET)
+    if secret is None:
+        secret = secrets.token_hex(32)
+        store.commit(Batch(meta={SECRET: secret}))
+    run_tokens, tokens = RunTokens(bytes.fromhex(secret)), Tokens(store)
+    token = operator_token(tokens, options.state, getpass.getuser())
+    launches = Launches(options.state, run_tokens.issue)
+    replays = bool(options.arrivals)
+    controller = Controller(store, Clock(0.0), launches, options.settings, options.default_run_s)
+    known = await asyncio.to_thread(controller.recover)
+    if known and replays:
+        raise Conflict(
+            f"{options.state} has a history; a replay needs a state directory of its own (--state)"
+        )
+    ledger = controller.scheduler.ledger
+    controller.clock = VirtualClock(0.0, options.speed) if replays else Clock(ledger.last_at)
+    controller.scheduler.begin(controller.clock.now_s())
+    machines = options.machines if options.machines is not None else [await asyncio.to_thread(discover)]
+    _begin(controller.scheduler, known, machines, options, controller.clock.now_s())
+    _executors(controller, machines, options)
+    if replays:
+        controller.source = Source(options.arrivals)
+    controller.recovery_s = time.monotonic() - began
+    promises = Promises(controller)
+    desk = Desk(controller, promises, run_tokens)
+    app = create_app(desk, tokens, hosts=[options.host] if options.listen else [])
+    stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
+    serving = asyncio.ensure_future(
+        serve(
+            app,
+            options.host,
+            options.port,
+            state=options.state,
+            stop=stop,
+            listen=options.listen,
+            listening=listening,
+        )
+    )
+    try:
+        await asyncio.wait((serving, listening), return_when=asyncio.FIRST_COMPLETED)
+        if serving.done():
+            serving.result()
+        launches.url = listening.result()
+        if known:
+            await controller.adopt()
+        deciding = asyncio.ensure_future(controller.run())
+        failed = _first_failure(serving, deciding)
+        try:
+            yield Service(launches.url, token, controller, desk, store, failed)
+        finally:
+            stop.set()
+            await asyncio.wait((serving,))
+            await controller.stop()
+            await asyncio.wait((deciding,))
+            failed.cancel()
+            for executor in controller.executors.values():
+                await executor.close()
+            if deciding.exception() is not None:
+                raise ServiceError(f"the service ended: {deciding.exception()}") from deciding.exception()
+    finally:
+        stop.set()
+        await asyncio.wait((serving,))
+
+
+def _begin(
+    scheduler: Scheduler, known: bool, machines: list[Machine], options: Options, now_at: float
+) -> None:
+    """Open the books, or go on with them."""
+    if not known:
+        for machine in machines:
+            scheduler.add_node(machine, "operator")
+        scheduler.open(options.policy or DEFAULT_POLICY, now_at)
+        return
+    scheduler.recover()
+    for machine in machines:
+        node = scheduler.ledger.nodes.get(machine.name)
+        if node is None:
+            scheduler.add_node(machine, "operator")
+        elif node.machine != machine:
+            log.warning("node %s has changed: %s was %s", machine.name, machine, node.machine)
+            scheduler.change_node(machine)
+    if options.policy is not None and options.policy != scheduler.ledger.policy:
+        scheduler.set_policy(options.policy, "operator")
+
+
+def _executors(controller: Controller, machines: list[Machine], options: Options) -> None:
+    """Somebody to carry out the runs of every kind of node."""
+    local = next((machine for machine in machines if machine.kind == "local"), None)
+    if local is not None:
+        controller.admit(
+            "local", LocalExecutor(controller.hear, cpus=local.cores or None, gpus=local.gpu_ids)
+        )
+    at_once = controller.scheduler.built is not None and controller.scheduler.built.kind == "pool"
+    world = VirtualWorld(
+        options.settings.restart_s, at_once and bool(options.arrivals), controller.scheduler.ledger.epoch_at
+    )
+    controller.worlds.append(world)
+    controller.admit("virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear))
+
+
+def _first_failure(*tasks: asyncio.Future[None]) -> asyncio.Future[None]:
+    """Done as soon as one of them is."""
+
+    async def wait() -> None:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+
+    return asyncio.ensure_future(wait())
+
+
+def speed_of(text: str) -> float:
+    """`3600`, or `max` for as fast as it goes. Raises InputError."""
+    if text == "max":
+        return math.inf
+    try:
+        speed = float(text)
+    except ValueError:
+        speed = -1.0
+    if not 0.0 < speed < math.inf:
+        raise InputError(f"--speed {text}: expected seconds of the trace a second, above 0, or max")
+    return speed

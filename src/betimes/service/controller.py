@@ -1,0 +1,348 @@
+"""The one task that owns the service's state: it gathers what has happened, decides, stores, and only then acts.
+
+If the store cannot be written, nothing of the turn has happened: the state is read back, and whoever waited is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from betimes import __version__
+from betimes.errors import BetimesError, PolicyViolation, StoreError, Unavailable
+from betimes.service.building import Settings
+from betimes.service.clock import Clock, VirtualClock
+from betimes.service.effects import Effect, ResizeRun, StartRun, StopRun
+from betimes.service.events import Event
+from betimes.service.executors.protocol import Executor, Place, Report, RunId, Started
+from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
+from betimes.service.job import Job
+from betimes.service.launches import Launches
+from betimes.service.ledger import Ledger
+from betimes.service.scheduler import Scheduler
+from betimes.service.source import Source
+from betimes.service.store.batch import Batch, Snapshot
+from betimes.service.store.storage import Storage
+
+T = TypeVar("T")
+Act = Callable[[Scheduler], Any]
+
+MOST_A_TURN = 500  # inputs that one turn takes: more would keep the first of them waiting
+EVENTS_A_SNAPSHOT = 20_000
+RETRY_S = 1.0  # between two tries of a store that cannot be written
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Input:
+    """Something to be done with the state, and who waits for it."""
+
+    act: Act
+    done: asyncio.Future[Any] | None = None
+    answer: tuple[str, str, Callable[[Any], Any]] | None = (
+        None  # idempotency: user, key, what to keep of the result
+    )
+
+
+@dataclass
+class _Turn:
+    """What one turn brought about."""
+
+    batch: Batch
+    effects: list[Effect]
+    results: list[tuple[_Input, Any]] = field(default_factory=list[tuple[_Input, Any]])
+
+
+class Controller:
+    """Owns the scheduler; everything else talks to it through inputs."""
+
+    def __init__(
+        self,
+        store: Storage,
+        clock: Clock | VirtualClock,
+        launches: Launches,
+        settings: Settings,
+        default_run_s: float,
+    ) -> None:
+        self.store, self.clock, self.launches, self.settings = store, clock, launches, settings
+        self.default_run_s = default_run_s
+        self.executors: dict[str, Executor] = {}
+        self.worlds: list[VirtualWorld] = []
+        self.source: Source | None = None
+        self.inbox: list[_Input] = []
+        self.woken = asyncio.Event()
+        self.listeners: list[Callable[[list[Event]], None]] = []  # told of events once they are stored
+        self.stopping = False
+        self.problem: str | None = None
+        self.recovery_s, self.replayed = 0.0, 0
+        self.snapshot_at = 0
+        self.tasks: set[asyncio.Task[Any]] = set()
+        self.scheduler = Scheduler(Ledger(default_run_s), self._status_of, settings)
+
+    # --- starting and stopping ----------------------------------------------------------------------------------
+
+    def recover(self) -> bool:
+        """Read the state back from the store; returns whether there is any."""
+        snapshot = self.store.latest_snapshot()
+        body, after = (snapshot.body, snapshot.event_id) if snapshot is not None else (None, 0)
+        ledger = Ledger.recovered(body, self.store.each_event(after), self.default_run_s)
+        self.replayed, self.snapshot_at = ledger.next_event - 1 - after, after
+        self.scheduler = Scheduler(ledger, self._status_of, self.settings)
+        return ledger.next_event > 1
+
+    def admit(self, kind: str, executor: Executor) -> None:
+        """Runs on nodes of this kind are carried out by `executor`."""
+        self.executors[kind] = executor
+
+    def hear(self, report: Report) -> None:
+        """An executor's report."""
+        if isinstance(report, Started):
+            self.tell(lambda scheduler: scheduler.started(report))
+        else:
+            self.tell(lambda scheduler: scheduler.ended(report))
+
+    async def adopt(self) -> None:
+        """After a start: sort out what ran when the service went, and go on with what was to be stopped."""
+        launched = [
+            job for job in self.scheduler.ledger.jobs.values() if job.run is not None and job.run.launched
+        ]
+        for kind, executor in self.executors.items():
+            mine = [job for job in launched if self._kind_of(job) == kind]
+            await executor.adopt([self.launches.of(job) for job in mine])
+            for job in mine:
+                run = job.run
+                if run is not None and run.stopping is not None:
+                    left_s = (run.stop_by_at or 0.0) - self.clock.now_s()
+                    await executor.stop(RunId(job.job_id, run.number), max(0.0, left_s))
+
+    async def run(self) -> None:
+        """Turn after turn, until `stop`."""
+        try:
+            while not self.stopping or self.inbox:
+                await self._wait()
+                await self._turn_once()
+        finally:
+            for task in list(self.tasks):
+                task.cancel()
+            await asyncio.gather(*self.tasks, return_exceptions=True)
+
+    async def stop(self) -> None:
+        """Take no more inputs, store what there is, and let executors go; runs go on."""
+        self.stopping = True
+        self.woken.set()
+
+    # --- inputs -------------------------------------------------------------------------------------------------
+
+    def tell(self, act: Act) -> None:
+        """Let something be done with the state at the next turn; nobody waits for it."""
+        self.inbox.append(_Input(act))
+        self.woken.set()
+
+    async def ask(
+        self, act: Callable[[Scheduler], T], keep: tuple[str, str, Callable[[T], Any]] | None = None
+    ) -> T:
+        """The result of something done with the state, once it is stored. Raises what it raises; Unavailable."""
+        if self.stopping:
+            raise Unavailable("the service is stopping; try again in a moment")
+        if self.problem is not None:
+            raise Unavailable(self.problem)
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.inbox.append(_Input(act, done, keep))
+        self.woken.set()
+        return await done
+
+    # --- a turn -------------------------------------------------------------------------------------------------
+
+    async def _wait(self) -> None:
+        """Until somebody has put something into the inbox, or something is due."""
+        if self.inbox or self.stopping:
+            await asyncio.sleep(0)
+            return
+        due_at = self.next_due_at()
+        if due_at <= self.clock.now_s():
+            await asyncio.sleep(0)
+            return
+        self.woken.clear()
+        waiters = [asyncio.ensure_future(self.woken.wait())]
+        if due_at < math.inf:
+            waiters.append(asyncio.ensure_future(self.clock.sleep_until(due_at)))
+        try:
+            await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiter in waiters:
+                waiter.cancel()
+            await asyncio.gather(*waiters, return_exceptions=True)
+
+    def next_due_at(self) -> float:
+        """When something happens by itself: a timer of the policy, the end of a virtual run, a replayed submission."""
+        due = [self.scheduler.next_timer_at(), *(world.next_at() for world in self.worlds)]
+        return min([*due, self.source.next_at() if self.source is not None else math.inf])
+
+    def _instant(self) -> float:
+        """The time of this turn: what happens in a virtual world happens when it is due, however late we are."""
+        now_at = self.clock.now_s()
+        return min(now_at, self.next_due_at()) if self.worlds else now_at
+
+    async def _turn_once(self) -> None:
+        turn = None
+        try:
+            turn = self._decide()
+            if turn.batch.events or turn.batch.jobs or turn.batch.nodes or turn.batch.meta:
+                with self.clock.hold():
+                    await asyncio.to_thread(self.store.commit, turn.batch)
+        except PolicyViolation as error:
+            await self._take_back(turn, f"{error}; set another policy", error)
+            return
+        except StoreError as error:
+            await self._take_back(turn, str(error), error)
+            return
+        for waiting, result in turn.results:
+            _answer(waiting, result)
+        for effect in turn.effects:
+            await self._carry_out(effect)
+        if turn.batch.events:
+            for listener in self.listeners:
+                listener(turn.batch.events)
+            if turn.batch.events[-1].event_id - self.snapshot_at >= EVENTS_A_SNAPSHOT:
+                self.snapshot_at = turn.batch.events[-1].event_id
+                self.go(asyncio.to_thread(self._keep_snapshot, self.snapshot_at))
+
+    def _decide(self) -> _Turn:
+        """Everything in memory: inputs, the policy, and what is to be stored and done."""
+        scheduler = self.scheduler
+        inputs, self.inbox = self.inbox[:MOST_A_TURN], self.inbox[MOST_A_TURN:]
+        scheduler.begin(self._instant())
+        results: list[tuple[_Input, Any]] = []
+        for world in self.worlds:
+            for report in sorted(world.advance(scheduler.now_at), key=_in_order):
+                _report(scheduler, report)
+        for one in inputs:
+            try:
+                results.append((one, one.act(scheduler)))
+            except BetimesError as error:
+                if isinstance(error, PolicyViolation | StoreError):
+                    raise
+                results.append((one, error))
+        if self.source is not None:
+            for spec in self.source.take(scheduler.now_at):
+                scheduler.submit(spec, self.source.user)
+        scheduler.turn()
+        events, effects, rows, runs = scheduler.take()
+        batch = Batch(events=events, jobs=rows, runs=runs)
+        batch.nodes = [
+            scheduler.ledger.nodes[e.node].row() for e in events if e.node in scheduler.ledger.nodes
+        ]
+        batch.quotes = [e.data["quote"] for e in events if e.kind == "quoted"]
+        for one, result in results:
+            if one.answer is not None and not isinstance(result, BaseException):
+                user, key, keep = one.answer
+                batch.answers.append((user, key, keep(result)))
+        return _Turn(batch, effects, results)
+
+    async def _take_back(self, turn: _Turn | None, message: str, error: Exception) -> None:
+        """Nothing of the turn has happened: read the state back, and tell those who waited."""
+        self.problem = message
+        log.error("%s", message)
+        waiting = [one for one, _ in turn.results] if turn is not None else []
+        waiting, self.inbox = [*waiting, *self.inbox], []
+        for one in waiting:
+            _answer(one, Unavailable(message))
+        while not self.stopping:
+            try:
+                await asyncio.to_thread(self.recover)
+                self.scheduler.begin(self.clock.now_s())
+                self.scheduler.recover()
+                if isinstance(error, PolicyViolation):
+                    self.scheduler.set_policy("fifo", "operator")
+                again = self._decide()
+                await asyncio.to_thread(self.store.commit, again.batch)
+            except StoreError as again_error:
+                self.problem = str(again_error)
+                await asyncio.sleep(RETRY_S)
+                continue
+            for effect in again.effects:
+                await self._carry_out(effect)
+            await self.adopt()
+            self.problem = None
+            return
+
+    async def _carry_out(self, effect: Effect) -> None:
+        job = self.scheduler.ledger.jobs.get(effect.run.job)
+        if job is None or job.run is None or job.run.number != effect.run.number:
+            return
+        executor = self.executors[self._kind_of(job)]
+        if isinstance(effect, StartRun):
+            await executor.start(self.launches.of(job))
+        elif isinstance(effect, StopRun):
+            await executor.stop(effect.run, effect.grace_s)
+        elif isinstance(effect, ResizeRun):
+            places = tuple(Place(node, units) for node, units in effect.places)
+            if isinstance(executor, VirtualExecutor):  # at this very instant
+                await self._resize(executor, effect, places)
+            else:
+                self.go(self._resize(executor, effect, places))
+
+    async def _resize(self, executor: Executor, effect: ResizeRun, places: tuple[Place, ...]) -> None:
+        done = await executor.resize(effect.run, effect.units, places)
+        self.tell(lambda scheduler: scheduler.resized(effect.run, effect.units, effect.places, done))
+
+    # --- small things -------------------------------------------------------------------------------------------
+
+    def go(self, work: Any) -> None:
+        """Let something run beside, until it is done or the service stops."""
+        task = asyncio.ensure_future(work)
+        self.tasks.add(task)
+        task.add_done_callback(self._gone)
+
+    def _gone(self, task: asyncio.Task[Any]) -> None:
+        self.tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("beside the controller: %s", error, exc_info=error)
+
+    def _keep_snapshot(self, upto: int) -> None:
+        """Fold the log up to an event into a snapshot, in a thread: what recovery will read is read once before."""
+        before = self.store.latest_snapshot()
+        body, after = (before.body, before.event_id) if before is not None else (None, 0)
+        events = (event for event in self.store.each_event(after) if event.event_id <= upto)
+        ledger = Ledger.recovered(body, events, self.default_run_s)
+        snapshot = Snapshot(ledger.next_event - 1, ledger.last_at, __version__, ledger.to_bytes())
+        self.store.commit(Batch(snapshot=snapshot))
+
+    def _kind_of(self, job: Job) -> str:
+        run = job.run
+        name = run.places[0][0] if run is not None and run.places else ""
+        node = self.scheduler.ledger.nodes.get(name)
+        return node.machine.kind if node is not None else "virtual"
+
+    def _status_of(self, number: int) -> str | None:
+        """How a job that is over ended, from the store."""
+        row = self.store.job(number)
+        return str(row["status"]) if row is not None else None
+
+
+def _answer(one: _Input, result: Any) -> None:
+    if one.done is None or one.done.done():
+        if isinstance(result, BaseException) and one.done is None:
+            log.warning("not done: %s", result)
+        return
+    if isinstance(result, BaseException):
+        one.done.set_exception(result)
+    else:
+        one.done.set_result(result)
+
+
+def _report(scheduler: Scheduler, report: Report) -> None:
+    if isinstance(report, Started):
+        scheduler.started(report)
+    else:
+        scheduler.ended(report)
+
+
+def _in_order(report: Report) -> tuple[bool, RunId]:
+    """Starts first; then ends, those of earlier jobs first."""
+    return not isinstance(report, Started), report.run

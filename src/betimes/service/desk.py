@@ -1,0 +1,295 @@
+"""The controller as the API sees it (`api.door`)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from betimes import __version__
+from betimes.cluster.cluster import NodeGroup
+from betimes.errors import ClusterError, Conflict, PolicyError, Refused, Unknown
+from betimes.service.auth import RunTokens
+from betimes.service.building import kind_of
+from betimes.service.controller import Controller
+from betimes.service.events import Event
+from betimes.service.machines.machine import machines_of
+from betimes.service.node import DRAINED, DRAINING, UP
+from betimes.service.promises import Promises
+from betimes.service.scheduler import Scheduler
+from betimes.service.shown import event_view, job_view, live_view, node_view, quote_view, run_view
+from betimes.service.spec import JobSpec
+from betimes.service.views import (
+    EventView,
+    Health,
+    JobFilter,
+    JobStory,
+    JobView,
+    NodeSpec,
+    NodeView,
+    Page,
+    PolicyView,
+    Quote,
+    Status,
+    Submitted,
+)
+
+EVENTS_A_PAGE = 1000
+PATIENCE_S = 0.05  # for a fresh forecast when jobs are listed; after that they are shown without
+
+
+class Desk:
+    """Answers what the API asks, from the state in memory and from the store."""
+
+    def __init__(self, controller: Controller, promises: Promises, run_tokens: RunTokens) -> None:
+        self.controller, self.promises, self.run_tokens = controller, promises, run_tokens
+        self.started = time.monotonic()
+        self.stored = asyncio.Event()  # replaced whenever events have been stored
+        controller.listeners.append(self._heed)
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The state; it may be another one after the store could not be written."""
+        return self.controller.scheduler
+
+    async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
+        """Take all of the jobs, or none, and promise when they will be done."""
+        if key is not None:
+            before = await asyncio.to_thread(self.controller.store.answer, user, key)
+            if before is not None:
+                return await self._again(before, specs, key)
+        asked = (
+            [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
+            if key is not None
+            else None
+        )
+
+        def act(scheduler: Scheduler) -> list[list[int]]:
+            for spec in specs:
+                scheduler.check(spec)
+            return [scheduler.submit(spec, user) for spec in specs]
+
+        keep = None if key is None else (user, key, lambda ids: {"asked": asked, "job_ids": ids})
+        taken = await self.controller.ask(act, keep)
+        quotes = {
+            quote.job_id: quote for quote in await self.promises.make([n for ids in taken for n in ids])
+        }
+        return [_submitted(ids, [quotes[n] for n in ids if n in quotes]) for ids in taken]
+
+    async def _again(self, before: dict[str, Any], specs: Sequence[JobSpec], key: str) -> list[Submitted]:
+        """The same answer as to the first request with this key."""
+        if before["asked"] != [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]:
+            raise Conflict(f"the key {key!r} was used for other jobs; choose another")
+        answers: list[Submitted] = []
+        for ids in before["job_ids"]:
+            rows = [
+                row for n in ids for row in (await asyncio.to_thread(self.controller.store.quotes, n))[:1]
+            ]
+            answers.append(_submitted(ids, [quote_view(row) for row in rows]))
+        return answers
+
+    async def quote(self, spec: JobSpec, user: str) -> Quote:
+        """What a job would be promised now."""
+        return await self.promises.ask(spec, user)
+
+    async def cancel(self, ids: Sequence[int], user: str) -> list[JobView]:
+        """End jobs."""
+        return await self._each(ids, lambda scheduler, number: scheduler.cancel(number, user))
+
+    async def hold(self, ids: Sequence[int], user: str) -> list[JobView]:
+        """Keep jobs from starting."""
+        return await self._each(ids, lambda scheduler, number: scheduler.hold(number, user))
+
+    async def release(self, ids: Sequence[int], user: str) -> list[JobView]:
+        """Let held jobs start."""
+        return await self._each(ids, lambda scheduler, number: scheduler.release(number, user))
+
+    async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
+        """How far a run has come."""
+        await self.controller.ask(lambda scheduler: scheduler.progressed(job, attempt, done, total))
+
+    def check_run_token(self, job: int, attempt: int, token: str) -> bool:
+        """Whether a token is that of this very run."""
+        return self.run_tokens.allows(job, attempt, token)
+
+    async def jobs(self, which: JobFilter, /) -> Page[JobView]:
+        """Some of the jobs, newest first."""
+        rows = await asyncio.to_thread(self.controller.store.jobs, which)
+        found = await self._forecast() if any(not Status(row["status"]).is_over for row in rows) else None
+        items = [job_view(row, self.scheduler, found) for row in rows]
+        return Page(items=items, following=items[-1].job_id if len(items) == which.limit else None)
+
+    async def job(self, number: int, /) -> JobStory:
+        """Everything about a job."""
+        store = self.controller.store
+        row = await asyncio.to_thread(store.job, number)
+        if row is None:
+            raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
+        found = await self._forecast() if not Status(row["status"]).is_over else None
+        runs, quotes, events = await asyncio.gather(
+            asyncio.to_thread(store.runs, number),
+            asyncio.to_thread(store.quotes, number),
+            asyncio.to_thread(store.events, 0, EVENTS_A_PAGE, number),
+        )
+        view = job_view(row, self.scheduler, found)
+        off_s = None
+        if (
+            view.status is Status.FINISHED
+            and view.finished_at is not None
+            and view.promised_finish_at is not None
+        ):
+            off_s = view.finished_at - view.promised_finish_at
+        return JobStory(
+            job=view,
+            spec=JobSpec(**row["spec"]),
+            runs=[run_view(one) for one in runs],
+            quotes=[quote_view(one) for one in quotes],
+            events=[event_view(one) for one in events],
+            told_s=off_s,
+        )
+
+    async def log_file(self, number: int, attempt: int | None, /) -> Path:
+        """Where a run's newest output goes."""
+        row = await asyncio.to_thread(self.controller.store.job, number)
+        if row is None:
+            raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
+        if row["attempt"] == 0:
+            raise Unknown(f"job {number} has not started yet, so that it has no output")
+        last = attempt or row["attempt"]
+        if not 1 <= last <= row["attempt"]:
+            raise Unknown(
+                f"job {number} has had {row['attempt']} attempts, and there is no attempt {attempt}"
+            )
+        return self.controller.launches.folder(number, last) / "log"
+
+    async def nodes(self) -> list[NodeView]:
+        """Every node."""
+        return [node_view(name, node, self.scheduler) for name, node in self.scheduler.ledger.nodes.items()]
+
+    async def add_nodes(self, spec: NodeSpec, user: str) -> list[NodeView]:
+        """Add nodes."""
+        if spec.kind not in self.controller.executors:
+            raise Conflict(
+                f"there is no provider of {spec.kind} nodes here; this service runs jobs on the others"
+            )
+        try:
+            group = NodeGroup(spec.type, spec.count, spec.gpu, spec.cpu, spec.memory_gib, spec.usd_per_h)
+        except ClusterError as error:
+            raise Refused(str(error)) from None
+
+        def act(scheduler: Scheduler) -> list[str]:
+            machines = machines_of(group, spec.kind, scheduler.ledger.nodes)
+            for machine in machines:
+                scheduler.add_node(machine, f"user:{user}")
+            return [machine.name for machine in machines]
+
+        return [await self._node(name) for name in await self.controller.ask(act)]
+
+    async def drain(self, name: str, user: str) -> NodeView:
+        """Start nothing more on a node."""
+        await self.controller.ask(lambda scheduler: scheduler.set_node(name, DRAINING, f"user:{user}"))
+        return await self._node(name)
+
+    async def undrain(self, name: str, user: str) -> NodeView:
+        """Use a node again."""
+        node = self.scheduler.ledger.nodes.get(name)
+        if node is not None and node.status not in (DRAINING, DRAINED, UP):
+            raise Conflict(f"node {name} is {node.status}; only a drained one can be used again")
+        await self.controller.ask(lambda scheduler: scheduler.set_node(name, UP, f"user:{user}"))
+        return await self._node(name)
+
+    async def policy(self) -> PolicyView:
+        """The policy in force."""
+        ledger = self.scheduler.ledger
+        return PolicyView(
+            policy=ledger.policy, engine=_engine(ledger.policy), since_at=ledger.policy_since_at
+        )
+
+    async def set_policy(self, text: str, user: str) -> PolicyView:
+        """Decide by another policy from now on."""
+        if text.partition(":")[0].endswith(".py"):
+            raise PolicyError(
+                f"policy {text}: the service takes policies that ship with it; files are for simulations"
+            )
+        await self.controller.ask(lambda scheduler: scheduler.set_policy(text, user))
+        return await self.policy()
+
+    async def events(
+        self, after: int, limit: int, job: int | None, kinds: tuple[str, ...]
+    ) -> Page[EventView]:
+        """Lines of the event log, oldest first."""
+        found = await asyncio.to_thread(self.controller.store.events, after, limit, job, kinds)
+        return Page(
+            items=[event_view(event) for event in found],
+            following=found[-1].event_id if len(found) == limit else None,
+        )
+
+    async def watch(self, after: int) -> AsyncIterator[EventView]:
+        """Every event past `after`: each is read from the log, so that a slow reader holds up nobody."""
+        while True:
+            stored = self.stored
+            found = await asyncio.to_thread(self.controller.store.events, after, EVENTS_A_PAGE)
+            for event in found:
+                yield event_view(event)
+                after = event.event_id
+            if not found:
+                await stored.wait()
+
+    async def health(self) -> Health:
+        """Whether work can be taken."""
+        controller = self.controller
+        problems = [controller.problem] if controller.problem is not None else []
+        return Health(
+            ready=not problems and not controller.stopping,
+            version=__version__,
+            uptime_s=time.monotonic() - self.started,
+            recovery_s=controller.recovery_s,
+            replayed_events=controller.replayed,
+            jobs_active=len(self.scheduler.ledger.jobs),
+            problems=problems,
+        )
+
+    async def _each(self, ids: Sequence[int], act: Callable[[Scheduler, int], None]) -> list[JobView]:
+        """Do the same with every job, or with none if one of them cannot be."""
+
+        def all_of_them(scheduler: Scheduler) -> None:
+            for number in ids:
+                scheduler.find(number)
+            for number in ids:
+                act(scheduler, number)
+
+        await self.controller.ask(all_of_them)
+        views: list[JobView] = []
+        for number in ids:
+            live = self.scheduler.ledger.jobs.get(number)
+            row = None if live is not None else await asyncio.to_thread(self.controller.store.job, number)
+            views.append(
+                live_view(live, self.scheduler, None) if live else job_view(row or {}, self.scheduler, None)
+            )
+        return views
+
+    async def _forecast(self) -> Any:
+        try:
+            return await asyncio.wait_for(asyncio.shield(self.promises.forecast()), PATIENCE_S)
+        except TimeoutError:
+            return self.promises.current()
+
+    async def _node(self, name: str) -> NodeView:
+        return node_view(name, self.scheduler.ledger.nodes[name], self.scheduler)
+
+    def _heed(self, _: list[Event]) -> None:
+        self.stored.set()
+        self.stored = asyncio.Event()
+
+
+def _submitted(ids: list[int], quotes: list[Quote]) -> Submitted:
+    """The promise of an array is that of its last element to finish."""
+    known = [quote for quote in quotes if quote.finish_at is not None]
+    last = max(known, key=lambda quote: quote.finish_at or 0.0, default=quotes[0] if quotes else None)
+    return Submitted(job_id=ids[0], job_ids=ids, quote=last)
+
+
+def _engine(policy: str) -> Any:
+    return kind_of(policy)[0]

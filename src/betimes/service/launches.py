@@ -1,0 +1,61 @@
+"""From a job's run to what an executor is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from betimes.service.executors.protocol import Launch, Place, RunId
+from betimes.service.job import Job
+
+IssueToken = Callable[[int, int], str]
+
+
+class Launches:
+    """Where runs have their folders, and what their environment says."""
+
+    def __init__(self, state: Path, issue_token: IssueToken) -> None:
+        self.state, self.issue_token = state, issue_token
+        self.url = ""  # once it is known where the service listens
+
+    def folder(self, job: int, number: int) -> Path:
+        """The folder of a run: its log, its exit status."""
+        return self.state / "runs" / str(job) / str(number)
+
+    def of(self, job: Job) -> Launch:
+        """The launch of a job's present run."""
+        run, spec = job.run, job.spec
+        if run is None:
+            raise ValueError(f"internal: job {job.job_id} has no run")
+        folder = self.folder(job.job_id, run.number)
+        checkpoints = spec.checkpoint_dir or str(self.state / "checkpoints" / str(job.job_id))
+        env = {
+            **spec.env,
+            "BETIMES_JOB_ID": str(job.job_id),
+            "BETIMES_JOB_NAME": spec.title,
+            "BETIMES_UNITS": str(run.units),
+            "BETIMES_ATTEMPT": str(run.number),
+            "BETIMES_CHECKPOINT_DIR": checkpoints,
+            "BETIMES_RUN_DIR": str(folder),
+            "BETIMES_GRACE_S": f"{spec.grace_s:g}",
+            "BETIMES_URL": self.url,
+            "BETIMES_RUN_TOKEN": self.issue_token(job.job_id, run.number),
+        }
+        if job.array_id is not None:
+            env |= {"BETIMES_ARRAY_ID": str(job.array_id), "BETIMES_ARRAY_INDEX": str(job.array_index)}
+        return Launch(
+            run=RunId(job.job_id, run.number),
+            command=tuple(spec.command),
+            workdir=spec.workdir or "/",
+            env=env,
+            units=run.units,
+            places=tuple(Place(node, units) for node, units in run.places),
+            cpu=spec.cpu,
+            memory_gib=spec.memory_gib,
+            gpu=spec.gpu,
+            grace_s=spec.grace_s,
+            folder=str(folder),
+            checkpoint_dir=checkpoints,
+            time_limit_s=spec.time_limit_s,
+            warn_s=spec.warn_s,
+        )

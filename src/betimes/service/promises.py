@@ -1,0 +1,104 @@
+"""Promises and running estimates: the state is copied between two turns and played forward in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from betimes.service.controller import Controller
+from betimes.service.events import Event
+from betimes.service.forecasts import Forecast, cost_usd, forecast
+from betimes.service.job import Job
+from betimes.service.scheduler import Scheduler
+from betimes.service.spec import JobSpec
+from betimes.service.views import Quote, Reason, Status
+from betimes.service.waiting import why
+
+
+class Promises:
+    """What is foreseen of a controller's state, as fresh as somebody asks for."""
+
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
+        self.latest: Forecast | None = None
+        self.version = -1  # of the state that it is of
+        self.playing = asyncio.Lock()
+        controller.listeners.append(self._heed)
+
+    async def forecast(self) -> Forecast:
+        """When everybody who waits or runs now will start and finish; those who ask meanwhile share the answer."""
+        wanted = self.controller.scheduler.version
+        async with self.playing:
+            if self.latest is None or self.version < wanted:
+                scheduler = self.controller.scheduler
+                version, as_of_at, epoch_at = (
+                    scheduler.version,
+                    self.controller.clock.now_s(),
+                    scheduler.ledger.epoch_at,
+                )
+                play, _ = scheduler.foresee()
+                with self.controller.clock.hold():
+                    foreseen = await asyncio.to_thread(play)
+                self.latest, self.version = forecast(foreseen, as_of_at, epoch_at), version
+            return self.latest
+
+    def current(self) -> Forecast | None:
+        """The forecast, if it still holds; else it is withdrawn."""
+        return self.latest if self.version == self.controller.scheduler.version else None
+
+    async def make(self, numbers: Sequence[int]) -> list[Quote]:
+        """Promise jobs that have just been submitted when they will be done, and store it."""
+        found = await self.forecast()
+
+        def act(scheduler: Scheduler) -> list[Quote]:
+            return [
+                self._stored(scheduler, scheduler.ledger.jobs[n], found)
+                for n in numbers
+                if n in scheduler.ledger.jobs
+            ]
+
+        return await self.controller.ask(act)
+
+    async def ask(self, spec: JobSpec, user: str) -> Quote:
+        """What a job would be promised if it were submitted now; nothing is stored. Raises Refused."""
+        scheduler = self.controller.scheduler
+        play, basis = scheduler.foresee(spec, user)
+        made_at, epoch_at = self.controller.clock.now_s(), scheduler.ledger.epoch_at
+        with self.controller.clock.hold():
+            found = forecast(await asyncio.to_thread(play), made_at, epoch_at)
+        start_at, finish_at = found.of[0]
+        run_s = scheduler.ledger.run_times.believed(user, spec.title, spec.told_s).seconds
+        return Quote(
+            made_at=made_at,
+            policy=scheduler.ledger.policy,
+            start_at=start_at,
+            finish_at=finish_at,
+            cost_usd=cost_usd(spec, run_s, scheduler.ledger.nodes.values()),
+            run_s=run_s,
+            basis=basis,
+        )
+
+    def _stored(self, scheduler: Scheduler, job: Job, found: Forecast, basis: str | None = None) -> Quote:
+        start_at, finish_at = found.of.get(job.job_id, (None, None))
+        reason = why(job, scheduler, found) if job.status is Status.QUEUED else job.reason
+        row: dict[str, Any] = {
+            "job_id": job.job_id,
+            "made_at": scheduler.now_at,
+            "policy": scheduler.ledger.policy,
+            "start_at": start_at,
+            "finish_at": finish_at,
+            "cost_usd": cost_usd(job.spec, job.believed_s, scheduler.ledger.nodes.values()),
+            "run_s": job.believed_s,
+            "basis": basis or job.basis,
+            "reason": reason,
+        }
+        number = scheduler.quoted(row)
+        return Quote(**{**row, "quote_id": number, "reason": Reason(**reason) if reason else None})
+
+    def _heed(self, events: list[Event]) -> None:
+        """A job that has outrun what was believed is promised anew."""
+        outrun = [event.job for event in events if event.kind == "believed" and event.data.get("outran")]
+        numbers = [number for number in outrun if number is not None]
+        if numbers:
+            self.controller.go(self.make(numbers))

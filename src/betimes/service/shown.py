@@ -1,0 +1,82 @@
+"""Jobs, runs, nodes and events of the store and the ledger as the API shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from betimes.cluster.resources import PER_UNIT
+from betimes.service.events import Event
+from betimes.service.forecasts import Forecast
+from betimes.service.job import Job
+from betimes.service.node import Node
+from betimes.service.scheduler import Scheduler
+from betimes.service.views import EventView, JobView, NodeView, PlaceView, Quote, Reason, RunView, Status
+from betimes.service.waiting import why
+
+_VIEWED = set(JobView.model_fields) - {"reason", "estimate"}
+
+
+def job_view(row: Mapping[str, Any], scheduler: Scheduler, found: Forecast | None) -> JobView:
+    """A job of the store, with why it waits and when it is expected to be done."""
+    live = scheduler.ledger.jobs.get(row["job_id"])
+    if live is not None:
+        row = live.row()
+    fields = {name: value for name, value in row.items() if name in _VIEWED}
+    reason, estimate = row["reason"], None
+    if live is not None and live.status is Status.QUEUED:
+        reason = why(live, scheduler, found)
+    if live is not None and found is not None and live.account is not None:
+        estimate = found.estimate(live.job_id, live.basis)
+    return JobView(**fields, reason=Reason(**reason) if reason else None, estimate=estimate)
+
+
+def live_view(job: Job, scheduler: Scheduler, found: Forecast | None) -> JobView:
+    """A job of the ledger."""
+    return job_view({"job_id": job.job_id}, scheduler, found)
+
+
+def run_view(row: Mapping[str, Any]) -> RunView:
+    """A run of the store."""
+    fields: dict[str, Any] = {name: value for name, value in row.items() if name != "job_id"}
+    fields["places"] = [PlaceView(node=node, units=units) for node, units in row["places"]]
+    return RunView(**fields)
+
+
+def quote_view(row: Mapping[str, Any]) -> Quote:
+    """A quote of the store."""
+    return Quote(**{**row, "reason": Reason(**row["reason"]) if row["reason"] else None})
+
+
+def event_view(event: Event) -> EventView:
+    """A line of the log."""
+    return EventView(
+        event_id=event.event_id,
+        at=event.at_s,
+        kind=event.kind,
+        cause=event.cause,
+        job_id=event.job,
+        node=event.node,
+        data=event.data,
+    )
+
+
+def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
+    """A node, with what it has free."""
+    free = scheduler.rooms.free_on(name) if node.is_there else (0, 0, 0)
+    gpu, cpu, memory = (amount / per for amount, per in zip(free, PER_UNIT, strict=True))
+    machine = node.machine
+    return NodeView(
+        name=name,
+        kind=machine.kind,
+        status=node.status,  # pyright: ignore[reportArgumentType] (checked by the model)
+        cpu=machine.cpu,
+        memory_gib=machine.memory_gib,
+        gpu=machine.gpu,
+        free_cpu=cpu,
+        free_memory_gib=memory,
+        free_gpu=gpu,
+        usd_per_h=machine.usd_per_h,
+        last_seen_at=node.last_seen_at,
+        jobs=sorted(run.job for run in scheduler.rooms.runs_on(name)),
+    )
