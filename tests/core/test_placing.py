@@ -14,8 +14,9 @@ from betimes.cluster import Cluster, NodeGroup
 from betimes.core.columns import State, as_array, grown, new_state, room_to_play, with_nodes
 from betimes.core.interventions import lose
 from betimes.core.invariants import BrokenInvariant, check
-from betimes.core.placing import most_on_empty_nodes
+from betimes.core.placing import begin_instant, give_back, most_on_empty_nodes, place, set_demand
 from betimes.core.snapshot import copy_into
+from betimes.core.transitions import submit
 from betimes.twin import simulation as twin
 from betimes.workload import Workload
 from tests.core import stepping
@@ -226,6 +227,32 @@ def test_what_nodes_that_are_up_could_hold() -> None:
     state.nodes[2].up = 0
     state.nodes[0].free_gpu = 0
     assert most_on_empty_nodes(state, 0, 100) == 2 + 2
+
+
+def test_every_decision_of_an_instant_starts_from_its_beginning() -> None:
+    """On nodes of one unit each there are as many placements as can be needed: of all units, now and before."""
+    state = new_state(
+        2, 1, units=8.0, fractional=False, restart_s=0.0, speedup=np.ones((1, 9)), params=np.zeros(1),
+        table=np.zeros((1, 1), dtype=np.int64), capacity=np.tile(np.array([1000, 0, 0]), (8, 1)),
+    )  # fmt: skip
+    a, b = (submit(state, row, 1, 8, 0, 10.0, 10.0, 1.0) for row in range(2))
+    for slot, units in ((a, 2), (b, 4)):
+        set_demand(state, slot, 1000, 0, 0)
+        place(state, slot, units)
+    state.pool[0].now = 1.0
+    begin_instant(state)
+    began = placements(state, a), placements(state, b)
+    place(state, a, 2)
+    begin_instant(state)
+    assert (placements(state, a), placements(state, b)) == began
+    give_back(state, b, 4)
+    place(state, a, 6)
+    begin_instant(state)
+    assert (placements(state, a), placements(state, b)) == began
+    assert state.pool[0].unused == 16 - 6 - 6
+    state.pool[0].now = 2.0
+    begin_instant(state)
+    assert state.pool[0].unused == 16 - 6
 
 
 def test_fractions_have_no_place_on_nodes() -> None:

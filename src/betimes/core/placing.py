@@ -54,6 +54,10 @@ def begin_instant(state: State) -> None:
         pool.instant = pool.now
         return
     slot = pool.touched
+    while slot >= 0:  # all of them first: there are no more placements than for two lists of all units
+        _give_back_all(state, slot)
+        slot = state.footprints[slot].follows
+    slot = pool.touched
     while slot >= 0:
         put_back(state, slot)
         slot = state.footprints[slot].follows
