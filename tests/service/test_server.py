@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import array
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import signal
 import socket
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -34,7 +37,9 @@ async def main():
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     it = fake()
-    it.door.happens("started")
+    text = "x" * 100_000
+    for _ in range(int(sys.argv[2])):
+        it.door.happens("started", text=text)
     Path(sys.argv[1], "token").write_text(it.token)
     await serve(it.app, "127.0.0.1", 0, state=Path(sys.argv[1]), stop=stop)
     print("stopped in good order", flush=True)
@@ -145,7 +150,7 @@ def test_a_signal_ends_open_streams_and_the_service(tmp_path: Path, number: sign
 
 
 def test_a_reader_who_does_not_read_cannot_keep_it_from_stopping(tmp_path: Path) -> None:
-    with running(tmp_path) as (process, url):
+    with running(tmp_path, events=500) as (process, url):
         host, port = url.removeprefix("http://").split(":")
         token = (tmp_path / "token").read_text()
         with socket.create_connection((host, int(port))) as silent:
@@ -153,17 +158,27 @@ def test_a_reader_who_does_not_read_cannot_keep_it_from_stopping(tmp_path: Path)
                 f"GET /api/v1/events/stream HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\n\r\n".encode()
             )
             assert silent.recv(10).startswith(b"HTTP/1.1 2")
+            before, waiting = -1, 0
+            while waiting != before or not waiting:  # until nothing more fits between the two
+                before, waiting = waiting, _unread(silent)
+                time.sleep(0.2)
             process.terminate()
-            process.communicate(timeout=PATIENCE_S)
-    assert process.returncode == 0
+            output, errors = process.communicate(timeout=PATIENCE_S)
+    assert (process.returncode, output, errors) == (0, "stopped in good order\n", "")
+
+
+def _unread(connection: socket.socket) -> int:
+    count = array.array("i", [0])
+    fcntl.ioctl(connection, termios.FIONREAD, count)
+    return count[0]
 
 
 @contextlib.contextmanager
-def running(state: Path):  # type: ignore[no-untyped-def]
+def running(state: Path, events: int = 1):  # type: ignore[no-untyped-def]
     """The service in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", PROGRAM, str(state)],
+        [sys.executable, "-W", "error", "-c", PROGRAM, str(state), str(events)],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -114,6 +115,30 @@ def test_reading_and_rotating_in_any_order_loses_nothing(
             seen += cursor.read()
     assert seen + whole(cursor) == written
     cursor.close()
+
+
+def test_a_writer_in_a_hurry_loses_nothing(tmp_path: Path) -> None:
+    """Files are renamed at any moment of the reader's looking."""
+    log = Log(tmp_path)
+    lines = [b"%d\n" % number for number in range(800)]
+
+    def write() -> None:
+        for number, line in enumerate(lines):
+            log.write(line)
+            if number % 10 == 9:
+                log.rotate(keep=1000)
+                os.sched_yield()
+
+    writer = threading.Thread(target=write)
+    cursor = LogCursor(log.path)
+    writer.start()
+    seen = b""
+    while writer.is_alive():
+        seen += cursor.read()
+    writer.join()
+    seen += whole(cursor)
+    cursor.close()
+    assert seen == b"".join(lines)
 
 
 def test_a_reader_that_falls_behind_goes_on_with_what_is_left(tmp_path: Path) -> None:

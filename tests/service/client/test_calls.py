@@ -1,16 +1,14 @@
-"""The clients, blocking and not, ask the same and get the same; what is lost on the way is asked again."""
+"""The clients, blocking and not, ask the same and get the same."""
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -22,53 +20,14 @@ from betimes.errors import (
     BetimesError,
     Conflict,
     NotAllowed,
-    NotReachable,
     Refused,
     ServiceError,
     Unavailable,
     Unknown,
 )
 from betimes.service.views import EventView, NodeSpec, Status
-from tests.service.serving import PATIENCE_S, Background, Fake, fake
-
-TRUE = JobSpec(command=["true"])
-
-
-class Both:
-    """A client of either kind, used in the same way."""
-
-    def __init__(self, kind: str, **options: Any) -> None:
-        self.kind, self.options = kind, options
-
-    def __call__(self, method: str, *arguments: Any, **options: Any) -> Any:
-        """Call a method of a new client: what it returns, or all that it iterates over."""
-        if self.kind == "blocking":
-            with Client(**self.options) as client:
-                found = getattr(client, method)(*arguments, **options)
-                return list(found) if isinstance(found, Iterator) else found
-
-        async def run() -> Any:
-            async with AsyncClient(**self.options) as client:
-                found = getattr(client, method)(*arguments, **options)
-                return [each async for each in found] if isinstance(found, AsyncIterator) else await found
-
-        return asyncio.run(run())
-
-
-@pytest.fixture
-def service(tmp_path: Path) -> Background:
-    return Background(fake(tmp_path / "runs"), tmp_path / "state")
-
-
-@pytest.fixture
-def running(service: Background) -> Iterator[Background]:
-    with service():
-        yield service
-
-
-@pytest.fixture(params=["blocking", "async"])
-def call(request: pytest.FixtureRequest, service: Background) -> Both:
-    return Both(request.param, state=service.state)
+from tests.service.client.both import TRUE, Both
+from tests.service.serving import Background, Fake, fake
 
 
 def test_both_kinds_have_the_same_methods() -> None:
@@ -180,18 +139,6 @@ def test_a_specification_and_fields_do_not_go_together(call: Both) -> None:
         call("submit", TRUE, cpu=2)
 
 
-def test_a_service_that_was_never_there_is_not_waited_for(tmp_path: Path, call: Both) -> None:
-    for method in ("jobs", "events", "nodes"):
-        with pytest.raises(NotReachable, match="`betimes up`"):
-            call(method)
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}"
-    with pytest.raises(NotReachable, match="`betimes up`"):
-        Both(call.kind, url=url)("events", follow=True)
-    with pytest.raises(NotReachable, match="`betimes up`"):
-        Both(call.kind, url=url)("logs", 1)
-
-
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"error": 1}', b'{"items": 7}'])
 @pytest.mark.parametrize("status", [200, 502])
 def test_another_program_at_the_address(kind_of_client: str, body: bytes, status: int) -> None:
@@ -203,109 +150,6 @@ def test_another_program_at_the_address(kind_of_client: str, body: bytes, status
         Both(kind_of_client, **options)("jobs")
 
 
-@pytest.fixture(params=["blocking", "async"])
-def kind_of_client(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-class Breaking(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Carries requests out, and then loses the answers of some; or refuses to connect."""
-
-    def __init__(self, lost: list[type[httpx.TransportError] | None]) -> None:
-        self.lost, self.asked = lost, 0
-        self.inner, self.inner_async = httpx.HTTPTransport(), httpx.AsyncHTTPTransport()
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        error = self._next()
-        if error is httpx.ConnectError:
-            raise error("lost")
-        response = self.inner.handle_request(request)
-        if error is not None:
-            response.close()
-            raise error("lost")
-        return response
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        error = self._next()
-        if error is httpx.ConnectError:
-            raise error("lost")
-        response = await self.inner_async.handle_async_request(request)
-        if error is not None:
-            await response.aclose()
-            raise error("lost")
-        return response
-
-    def _next(self) -> type[httpx.TransportError] | None:
-        self.asked += 1
-        return self.lost.pop(0) if self.lost else None
-
-    def close(self) -> None:
-        self.inner.close()
-
-    async def aclose(self) -> None:
-        await self.inner_async.aclose()
-
-
-def reached(kind: str, running: Background, lost: list[Any], then: Callable[[Any], Any]) -> tuple[Any, int]:
-    """What comes of a call by a client that has reached its service before, and how often it asked for it."""
-    transport = Breaking([None, *lost])
-    options: dict[str, Any] = {"state": running.state, "transport": transport, "patience_s": PATIENCE_S}
-    if kind == "blocking":
-        with Client(**options) as client:
-            client.policy()
-            return then(client), transport.asked - 1
-
-    async def run() -> Any:
-        async with AsyncClient(**options) as client:
-            await client.policy()
-            return await then(client)
-
-    return asyncio.run(run()), transport.asked - 1
-
-
-@pytest.mark.parametrize(
-    "error", [httpx.ReadError, httpx.RemoteProtocolError, httpx.ReadTimeout, httpx.ConnectError]
-)
-def test_a_submission_whose_answer_is_lost_is_not_made_twice(
-    running: Background, kind_of_client: str, error: type[httpx.TransportError]
-) -> None:
-    submitted, asked = reached(
-        kind_of_client, running, [error, error], lambda client: client.submit([TRUE, TRUE])
-    )
-    assert (len(submitted), asked) == (2, 3)
-    assert running.it.door.submissions == 1
-    assert len(running.it.door.specs) == 2
-
-
-def test_what_might_do_harm_is_not_repeated(running: Background, kind_of_client: str) -> None:
-    running.it.door.nodes_here.clear()
-    spec = NodeSpec(type="big", cpu=1, memory_gib=1)
-    with pytest.raises(NotReachable, match="look whether it was carried out"):
-        reached(kind_of_client, running, [httpx.ReadError], lambda client: client.add_nodes(spec))
-    assert len(running.it.door.nodes_here) == 1
-    _, asked = reached(kind_of_client, running, [httpx.ConnectError], lambda client: client.add_nodes(spec))
-    assert asked == 2
-
-
-def test_patience_has_an_end(running: Background, kind_of_client: str) -> None:
-    transport = Breaking([None, *[httpx.ReadError] * 1000])
-    both = {"state": running.state, "transport": transport, "patience_s": 0.2}
-    if kind_of_client == "blocking":
-        with Client(**both) as client:
-            client.policy()
-            with pytest.raises(NotReachable, match="lost"):
-                client.policy()
-    else:
-
-        async def run() -> None:
-            async with AsyncClient(**both) as client:
-                await client.policy()
-                with pytest.raises(NotReachable, match="lost"):
-                    await client.policy()
-
-        asyncio.run(run())
-
-
 def test_waiting_for_a_job(running: Background, call: Both) -> None:
     call("submit", [TRUE] * 2)
     with pytest.raises(TimeoutError, match="job 1 is still queued"):
@@ -314,58 +158,6 @@ def test_waiting_for_a_job(running: Background, call: Both) -> None:
     timer.start()
     assert call("wait", 1).status == "failed"
     timer.join()
-
-
-def test_a_service_that_restarts_elsewhere_is_found_again(service: Background) -> None:
-    with Client(state=service.state, patience_s=PATIENCE_S) as client:
-        with service() as first:
-            client.submit(TRUE)
-            results: list[Any] = []
-            waiting = threading.Thread(target=lambda: results.append(client.wait(1)))
-            waiting.start()
-        with socket.create_server(("127.0.0.1", int(first.rsplit(":", 1)[1]))), service() as second:
-            assert second != first
-            service.do(service.it.door.becomes, 1, Status.FINISHED)
-            waiting.join(PATIENCE_S)
-        assert results[0].status == "finished"
-
-
-@pytest.mark.parametrize("kind", ["blocking", "async"])
-def test_events_are_followed_over_restarts_without_loss_or_repetition(service: Background, kind: str) -> None:
-    seen: list[EventView] = []
-    total = 60
-
-    def blocking() -> None:
-        with Client(state=service.state, patience_s=PATIENCE_S) as client:
-            for event in client.events(follow=True):
-                seen.append(event)
-                if len(seen) == total:
-                    break
-
-    async def other() -> None:
-        async with AsyncClient(state=service.state, patience_s=PATIENCE_S) as client:
-            events = client.events(follow=True)
-            async for event in events:
-                seen.append(event)
-                if len(seen) == total:
-                    break
-            await events.aclose()  # type: ignore[attr-defined]
-
-    reader = threading.Thread(target=blocking if kind == "blocking" else lambda: asyncio.run(other()))
-    for number in range(3):
-        with service():
-            if number == 0:
-                reader.start()
-            for _ in range(total // 3):
-                service.do(service.it.door.happens, "tick")
-            if number == 2:
-                reader.join(PATIENCE_S)
-            elif number == 0:
-                arrived = threading.Event()
-                for _ in range(PATIENCE_S * 100):
-                    if len(seen) >= total // 3 or arrived.wait(0.01):
-                        break
-    assert [event.event_id for event in seen] == list(range(1, total + 1))
 
 
 def test_logged_events_are_read_page_by_page(
@@ -401,14 +193,6 @@ def test_answers_of_a_later_version_are_understood(kind_of_client: str) -> None:
 
     options = {"url": "http://127.0.0.1:1", "transport": httpx.MockTransport(later)}
     assert Both(kind_of_client, **options)("policy").policy == "x"
-
-
-def test_proxies_of_the_environment_are_not_for_this_machine(
-    running: Background, call: Both, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:1")
-    assert call("policy").policy == "fifo"
 
 
 def test_events_are_read_from_pieces_of_any_size() -> None:
