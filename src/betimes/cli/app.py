@@ -21,6 +21,7 @@ from betimes.cli import (
     simulate,
     submit,
     trace,
+    up,
     waiting,
     warm,
 )
@@ -53,6 +54,7 @@ def betimes(
         print(context.get_help())
 
 
+app.command("up", short_help="Start the service: run jobs on this machine.")(up.up)
 app.command("submit", short_help="Submit a command or a file of jobs.", cls=submit.CommandAfterDashes)(
     submit.submit
 )

@@ -59,6 +59,15 @@ def compile_all(display: Display, told: Told) -> None:
     rules = [parse_nodes_policy(f"fifo:placement={rule}") for rule in RULES]
     compile_kernels([*pool, *nodes, *rules], True, display, told)
     compile_closed_loop(display, told)
+    for policy in ("pool:fifo", "nodes:fifo"):
+        compile_live(policy, display, told)
+
+
+def compile_live(policy: str, display: Display, told: Told | None = None) -> None:
+    """Compile or load what the service needs under a policy."""
+    from betimes.service.building import compile_policy
+
+    _compiled({f"the service under {policy}": lambda: compile_policy(policy)}, display, told)
 
 
 def _of_pool(predict: bool) -> Parts:

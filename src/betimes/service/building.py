@@ -10,6 +10,7 @@ import numpy as np
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL, engines_of
 from betimes.policies import parse_nodes_policy, parse_policy
+from betimes.service.engines import nodes_steps, pool_steps
 from betimes.service.engines.moves import Carried, Held
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
@@ -50,6 +51,18 @@ def kind_of(policy: str) -> tuple[str, str]:
                 )
             return kind, rest
     return engines_of(policy)[0], policy
+
+
+def compile_policy(policy: str) -> None:
+    """Compile, or load, what an engine under this policy needs: up to a minute the first time on a machine."""
+    kind, text = kind_of(policy)
+    if kind == POOL:
+        parse_policy(text).policy.hooks()
+        pool_steps.compiled_step()
+    else:
+        chosen = parse_nodes_policy(text)
+        chosen.policy.hooks(chosen.values)
+        nodes_steps.compiled_step()
 
 
 def build(

@@ -12,7 +12,7 @@ from betimes import __version__
 from betimes.cluster.cluster import NodeGroup
 from betimes.errors import ClusterError, Conflict, PolicyError, Refused, Unknown
 from betimes.service.auth import RunTokens
-from betimes.service.building import kind_of
+from betimes.service.building import compile_policy, kind_of
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.machines.machine import machines_of
@@ -213,6 +213,7 @@ class Desk:
             raise PolicyError(
                 f"policy {text}: the service takes policies that ship with it; files are for simulations"
             )
+        await asyncio.to_thread(compile_policy, text)  # not while everybody waits
         await self.controller.ask(lambda scheduler: scheduler.set_policy(text, user))
         return await self.policy()
 

@@ -45,6 +45,7 @@ MOST_BYTES = 4 * 2**20
 MOST_JOBS = 10_000
 PARSERS = {".toml": toml_document.parse, ".yaml": yaml_document.parse, ".yml": yaml_document.parse}
 
+_LONGEST_NAME = 60  # of a field that is shown as it is
 _MERGED = ("env", "labels")
 _FOLDERS = ("workdir", "checkpoint_dir")
 # Ways to say the same: whoever says one of them takes nothing of the others from the defaults.
@@ -266,4 +267,6 @@ def _error(
     while line is None and way:
         way = way[:-1]
         line = document.line(way)
+    if field is not None and not (field.isprintable() and len(field) <= _LONGEST_NAME):
+        field = repr(field[:_LONGEST_NAME])
     return JobFileError(text, path, line, place or None, field)

@@ -9,10 +9,13 @@ from betimes.service.document import MOST_DEPTH, Document, Malformed, Where
 
 _LINE = re.compile(r"\(at line (?P<line>\d+), column \d+\)")
 _LONGEST_STATEMENT = 100  # lines
+_DEEP_NAME = re.compile(r"""(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')\s*\.\s*){1000}""")
 
 
 def parse(text: str) -> Document:
     """The document that a TOML text holds; raises Malformed, with the line where the parser tells it."""
+    if _DEEP_NAME.search(text):  # the parser takes time as the square of its length
+        raise Malformed(f"nested more than {MOST_DEPTH} deep, which no job is")
     try:
         top = tomllib.loads(text)
     except RecursionError:

@@ -1,0 +1,204 @@
+"""`betimes up`: the service."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from betimes.cli import options
+from betimes.cli.warming import NOTICED_S
+
+if TYPE_CHECKING:
+    from betimes.service.assembly import Options, Service
+
+
+def up(
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            "--state",
+            metavar="DIR",
+            help="Where everything is kept; by default BETIMES_STATE, or your own.",
+            show_default=False,
+        ),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", help="0: a free one.", min=0, max=65535)] = 0,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            "--listen",
+            metavar="ADDRESS",
+            help="Let others connect at this address; by default only this machine can.",
+            show_default=False,
+        ),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            "--policy",
+            metavar="NAME[:k=v,...]",
+            help="Who starts when; by default that of last time, or fifo. pool:fifo and nodes:fifo tell engines apart.",
+            autocompletion=options.complete_policy,
+            show_default=False,
+        ),
+    ] = None,
+    nodes: Annotated[
+        Path | None,
+        typer.Option(
+            "--nodes",
+            metavar="FILE.toml",
+            help="Virtual nodes, whose jobs only take time; by default this machine.",
+            show_default=False,
+        ),
+    ] = None,
+    database: Annotated[
+        str | None,
+        typer.Option(
+            "--database",
+            metavar="URL",
+            help="postgresql://...; by default SQLite in DIR.",
+            show_default=False,
+        ),
+    ] = None,
+    usual: Annotated[
+        str,
+        typer.Option("--usual", metavar="TIME", help="What a job takes of which nothing is known."),
+    ] = "1h",
+    restart: Annotated[
+        str, typer.Option("--restart", metavar="TIME", help="What a job loses when it is started again.")
+    ] = "0",
+    replay: Annotated[
+        str | None,
+        typer.Option(
+            "--replay",
+            metavar="TRACE",
+            help="Submit the jobs of a trace at their times, on virtual nodes and a virtual clock.",
+            show_default=False,
+        ),
+    ] = None,
+    units: Annotated[
+        int | None,
+        typer.Option("--units", metavar="N", help="The pool of a replay.", min=1, show_default=False),
+    ] = None,
+    jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--jobs", metavar="N", help="Keep the first N jobs of a replay.", min=1, show_default=False
+        ),
+    ] = None,
+    speed: Annotated[
+        str,
+        typer.Option("--speed", metavar="X", help="Seconds of a replay a second; max: as fast as it goes."),
+    ] = "3600",
+    as_json: options.Json = False,
+) -> None:
+    """Start the service on this machine and run jobs until Ctrl-C; jobs that run then go on.
+
+    With --json one object is printed once it is ready: where it listens, and where its token is.
+    """
+    import asyncio
+    import logging
+
+    from betimes.cli.display import Display
+    from betimes.cli.warming import compile_live
+    from betimes.service.address import default_state
+    from betimes.service.assembly import DEFAULT_POLICY, Options, speed_of
+    from betimes.service.building import Settings
+    from betimes.service.durations import parse_duration
+    from betimes.service.machines.files import read_machines
+
+    logging.basicConfig(level=logging.WARNING, format="betimes: %(message)s")
+    chosen = Options(
+        state=(state or default_state()).expanduser().absolute(),
+        database=database,
+        host=listen or "127.0.0.1",
+        port=port,
+        listen=listen is not None,
+        policy=policy,
+        machines=read_machines(nodes) if nodes is not None else None,
+        default_run_s=parse_duration(usual),
+        settings=Settings(restart_s=parse_duration(restart)),
+        speed=speed_of(speed),
+    )
+    if replay is not None:
+        _replayed(chosen, replay, units, jobs, nodes)
+    display = Display()
+    with display.shown():
+        compile_live(policy or DEFAULT_POLICY, display, _say_slow)
+    asyncio.run(_serve(chosen, as_json))
+
+
+def _say_slow(part: str, took_s: float) -> None:
+    if took_s > NOTICED_S:
+        print(
+            f"betimes: note: compiled {part} in {took_s:.0f} s; the next start takes it from the cache",
+            file=sys.stderr,
+        )
+
+
+def _replayed(chosen: Options, trace: str, units: int | None, jobs: int | None, nodes: Path | None) -> None:
+    """Add a trace and its machine."""
+    from betimes.cluster import read_cluster
+    from betimes.service.assembly import DEFAULT_POLICY
+    from betimes.service.replay import arrivals, cluster_for, machines_for
+    from betimes.workload import read_trace
+
+    cluster = cluster_for(units, read_cluster(nodes) if nodes is not None else None)
+    workload = read_trace(trace)
+    if jobs is not None:
+        workload = workload[:jobs]
+    chosen.machines = machines_for(cluster)
+    chosen.arrivals = arrivals(workload, cluster, chosen.policy or DEFAULT_POLICY)
+
+
+async def _serve(chosen: Options, as_json: bool) -> None:
+    """Until a signal; the second one ends it at once."""
+    import asyncio
+    import signal
+
+    from betimes.service.assembly import running
+
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with running(chosen) as service:
+        _say(service, chosen, as_json)
+        waiting = asyncio.ensure_future(stop.wait())
+        await asyncio.wait((waiting, service.failed), return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.remove_signal_handler(number)
+        if service.failed.done():
+            service.failed.result()
+
+
+def _say(service: Service, chosen: Options, as_json: bool) -> None:
+    """That it is ready, and how to go on."""
+    import json
+
+    controller = service.controller
+    ledger = controller.scheduler.ledger
+    if as_json:
+        ready = {
+            "url": service.url,
+            "state": str(chosen.state),
+            "policy": ledger.policy,
+            "nodes": list(ledger.nodes),
+            "recovery_s": controller.recovery_s,
+            "replayed_events": controller.replayed,
+        }
+        print(json.dumps(ready), flush=True)
+        return
+    again = (
+        f", {controller.replayed} events replayed in {controller.recovery_s:.2f} s, {len(ledger.jobs)} jobs go on"
+        if controller.replayed
+        else ""
+    )
+    print(f"Betimes listens at {service.url} (policy {ledger.policy}{again}).")
+    print(
+        f"Its state is in {chosen.state}; `betimes submit -- COMMAND` finds it by itself. Ctrl-C stops it.",
+        flush=True,
+    )
