@@ -214,6 +214,7 @@ BAD_TOML = [
     (JOB + 'workdir = "a\\u0000b"', 2, ["field workdir", "NUL"]),
     ("x = " + "[" * 20 + "]" * 20, None, ["nested more than"]),
     ("x = " + "[" * 5000 + "]" * 5000, None, ["nested more than"]),
+    ("a." * 100_000 + "b = 1", None, ["nested more than"]),
     (b"command = ['\xff']", 1, ["not UTF-8"]),
 ]  # fmt: skip
 
@@ -252,6 +253,7 @@ BAD_YAML = [
     ("a: " + "[" * 3000 + "]" * 3000, 1, ["nested more than"]),
     ("a: " + "{b: " * 3000, 1, ["nested more than"]),
     ("- " * 3000, 1, ["nested more than"]),
+    ("? 'a\n\n  b'\n: 1", 1, ["field 'a\\nb'", "unknown field"]),
     ("command: [\x01]", None, ["not YAML"]),
     (b"command: [\xff]", 1, ["not UTF-8"]),
 ]  # fmt: skip
