@@ -249,6 +249,7 @@ class Desk:
             recovery_s=controller.recovery_s,
             replayed_events=controller.replayed,
             jobs_active=len(self.scheduler.ledger.jobs),
+            last_event_id=controller.store.last_event_id(),
             problems=problems,
         )
 
