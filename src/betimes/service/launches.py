@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from betimes.service.executors.protocol import Launch, Place, RunId
@@ -10,12 +11,16 @@ from betimes.service.job import Job
 
 IssueToken = Callable[[int, int], str]
 
+KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
+"""Of the service's own environment; whatever else a job needs, `env` says."""
+
 
 class Launches:
     """Where runs have their folders, and what their environment says."""
 
-    def __init__(self, state: Path, issue_token: IssueToken) -> None:
+    def __init__(self, state: Path, issue_token: IssueToken, environ: Mapping[str, str] = os.environ) -> None:
         self.state, self.issue_token = state, issue_token
+        self.kept = {name: environ[name] for name in KEPT if name in environ}
         self.url = ""  # once it is known where the service listens
 
     def folder(self, job: int, number: int) -> Path:
@@ -30,6 +35,7 @@ class Launches:
         folder = self.folder(job.job_id, run.number)
         checkpoints = spec.checkpoint_dir or str(self.state / "checkpoints" / str(job.job_id))
         env = {
+            **self.kept,
             **spec.env,
             "BETIMES_JOB_ID": str(job.job_id),
             "BETIMES_JOB_NAME": spec.title,
