@@ -15,6 +15,7 @@ import typer
 from typer.main import get_command
 
 from betimes.cli.app import app
+from betimes.cli.job_options import OPTIONS
 from betimes.cluster import toml
 from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, MOST_GRACE_S, MOST_NODES, MOST_USD_PER_H
 from betimes.cluster.resources import MOST
@@ -26,12 +27,37 @@ from betimes.policies.nodes.orders import ORDERS
 from betimes.policies.nodes.placement import RULES
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
+from betimes.service import spec_file
+from betimes.service.spec import JobSpec
+from betimes.service.spec_file import MOST_BYTES, MOST_JOBS, SPELLINGS
 from betimes.workload.generators.registry import GENERATORS
 from betimes.workload.readers.registry import FAMILIES, FORMATS
+from betimes.workload.speedup import FORMULAS
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
 EXAMPLE = textwrap.dedent((toml.__doc__ or "").partition("::")[2]).strip()
+JOBS_EXAMPLE = textwrap.dedent((spec_file.__doc__ or "").partition("::")[2]).strip()
+JOBS_EXAMPLE_YAML = """\
+defaults:
+  qos: trial
+  env: {SEED: "7"}
+jobs:
+  - name: prepare
+    command: [./prepare.sh, --all]
+  - name: train
+    command: python train.py --epochs 10
+    gpu: 1
+    memory: 16GiB
+    units: 1-8
+    estimate: 2h"""
+MEANT = {
+    "command": "The program and its arguments. Every job needs one.",
+    "env": "Variables of its environment.",
+    "curve": "How much faster on more units: linear (the default), amdahl:F, power:A, or measured.",
+    "steps": "Instead of `estimate`, with `step`: how many steps it takes.",
+    "labels": "Labels, to find it by.",
+}
 NOTICE = "<!-- Written by `make docs` from the code; a change made here is lost. -->"
 
 
@@ -153,6 +179,83 @@ def clusters_page() -> str:
     )
 
 
+def job_files_page() -> str:
+    """The files from which jobs are submitted: every field with its limits."""
+    schema: dict[str, dict[str, Any]] = JobSpec.model_json_schema()["properties"]
+    spelt = {field: name for name, one in SPELLINGS.items() for field in one.fields}
+    rows = [("`command`", "", "text, or a list of 1 to 4,096 texts", _meaning("command"))]
+    names = [spelt.get(field, field) for field in schema]
+    for name in dict.fromkeys(names):
+        if name == "command":
+            continue
+        fields = SPELLINGS[name].fields if name in SPELLINGS else (name,)
+        also = ", ".join(f"`{field}`" for field in fields if field != name)
+        rows.append((f"`{name}`", also, _job_values(name, schema[fields[0]]), _meaning(name)))
+    return "\n\n".join(
+        (
+            "# Job files",
+            "`betimes submit FILE` and `betimes quote FILE` read jobs from a TOML file (`.toml`) or a YAML file "
+            "(`.yaml`, `.yml`). A file is either one job, its fields at the top, or `[[jobs]]`: one table or more, "
+            "with what they share under `[defaults]`. All jobs of a file are submitted, or none.",
+            f"```toml\n{JOBS_EXAMPLE}\n```",
+            "The same in YAML:",
+            f"```yaml\n{JOBS_EXAMPLE_YAML}\n```",
+            _table(("field", "in plain numbers", "values", "meaning"), rows),
+            "- A field of a job replaces that of the defaults; of `env` and `labels` each name does. An option of the "
+            "command line replaces both. In YAML, `estimate: null` takes a default away.\n"
+            "- Times are written as `90s`, `2h`, `1h30m`, `1d`, `12:00:00` or `1-12:00:00`; a plain number is seconds. "
+            "Memory is written as `512MiB` or `4GiB`; a plain number is GiB. The names of the second column take "
+            "plain numbers only.\n"
+            "- A text as `command` is split as a shell would split it, and nothing more: for variables, pipes and `&&` "
+            'write `["bash", "-c", "..."]`.\n'
+            "- `workdir` and `checkpoint_dir` are relative to the file. Without `workdir` a job runs in the folder in "
+            "which it is submitted.\n"
+            "- Values of `env` and `labels` are text: numbers go in quotes.\n"
+            "- Unquoted words of YAML mean what YAML 1.2 says (`no` and `12:30` are text). Aliases, merges and tags "
+            f"are not read. A file has at most {MOST_BYTES >> 20} MiB and {MOST_JOBS:,} jobs.",
+        )
+    )
+
+
+def _job_values(name: str, schema: dict[str, Any]) -> str:
+    """What a field of a job file may hold, from the model that checks it."""
+    choice = next((each for each in schema.get("anyOf", ()) if each["type"] != "null"), schema)
+    low, high = choice.get("minimum", choice.get("exclusiveMinimum")), choice.get("maximum")
+    bounds = ""
+    if high is not None:
+        bounds = f"{'above' if 'exclusiveMinimum' in choice else 'from'} {low:,.0f} to {high:,.0f}"
+    if name == "curve":
+        return f"text, or a table `speedup` of units and speed-ups; {', '.join(FORMULAS)}"
+    if name == "units":
+        return f"a whole number, or two as in `1-8`, {bounds}"
+    if name in SPELLINGS:
+        kind, unit = ("an amount of memory", "GiB") if name == "memory" else ("a time", "s")
+        return f"{kind}, {bounds} {unit}"
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    match choice["type"]:
+        case "number":
+            return f"a number {bounds}"
+        case "integer":
+            return f"a whole number {bounds}"
+        case "array":
+            return f"text, or a list of at most {choice['maxItems']:,}"
+        case "object":
+            most = choice.get("maxProperties")
+            return "a table of names and texts" + (f", at most {most}" if most is not None else "")
+        case _:
+            most = choice.get("maxLength")
+            return f"text, at most {most:,} characters" if most is not None else "text"
+
+
+def _meaning(name: str) -> str:
+    """What a field is for: what its option on the command line says, unless a file puts it another way."""
+    if name in MEANT:
+        return MEANT[name]
+    told = next(each for each in OPTIONS[name].__metadata__ if isinstance(each, typer.models.OptionInfo))
+    return (told.help or "").removesuffix(" Repeatable.")
+
+
 def formats_page() -> str:
     """Every trace format that can be read, and where its columns come from."""
     families = [
@@ -254,6 +357,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "policies.md": policies_page,
     "nodes-policies.md": nodes_policies_page,
     "cluster-files.md": clusters_page,
+    "job-file.md": job_files_page,
     "formats.md": formats_page,
     "generators.md": generators_page,
 }

@@ -222,6 +222,18 @@ def test_the_truth_stands_beside_what_was_promised(betimes: Call, service: Servi
     assert "2 min later than promised" in out.partition("Promises")[2]
 
 
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colours_only_where_they_are_wanted(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool
+) -> None:
+    service.known = [RUNNING]
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b" not in betimes("jobs").out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert ("\x1b[32m" in betimes("jobs").out) is coloured
+
+
 class Snapshots(Service):
     """The list changes with every look, until Ctrl-C."""
 

@@ -53,6 +53,14 @@ def test_events_for_people(betimes: Call, service: Service) -> None:
     lines = betimes("events").out.splitlines()
     assert lines[0].split() == ["Event", "At", "Job", "What", "Because", "of", "Details"]
     assert lines[2].split() == ["7", "07:59:00", "41", "started", "policy", "on", "here", "units=4"]
+    data = {
+        "places": [["a", 3], ["b", 1]],
+        "spec": {"command": ["x"]},
+        "reason": {"text": "waits"},
+        "x": None,
+    }
+    service.log = [event(data={**data, "at_s": 1.23456789, "adopted": False})]
+    assert "on here places=a:3,b:1 waits at_s=1.23457 adopted=false" in betimes("events").out
     service.log = []
     assert betimes("events").out == "There is no such event.\n"
     assert betimes("events", "--json").json() == []

@@ -16,10 +16,23 @@ from betimes.cli import options
 from betimes.policies import NODES_POLICIES, POLICIES
 from tests.cli.conftest import Call, program
 
-HEAVY = ("numpy", "numba", "scipy", "pyarrow", "matplotlib", "rich", "multiprocessing")
+HEAVY = (
+    *("numpy", "numba", "scipy", "pyarrow", "matplotlib", "rich", "multiprocessing"),
+    *("httpx", "yaml", "sqlalchemy", "fastapi"),
+)
 
 
-@pytest.mark.parametrize("words", [["--help"], ["--version"], ["simulate", "--help"], ["no-such-verb"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--help"],
+        ["--version"],
+        ["simulate", "--help"],
+        ["submit", "--help"],
+        ["nodes", "-h"],
+        ["no-such-verb"],
+    ],
+)
 def test_help_loads_nothing_heavy(words: list[str]) -> None:
     code = (
         "import sys; from betimes.cli.main import main; main(sys.argv[1:]); "
@@ -34,7 +47,22 @@ def test_help_loads_nothing_heavy(words: list[str]) -> None:
 def test_help_names_every_verb(betimes: Call) -> None:
     said = betimes("--help")
     assert said.code == 0
-    for verb in ("simulate", "compare", "policies", "reproduce", "warm", "trace"):
+    offline = ("simulate", "compare", "policies", "reproduce", "warm", "trace")
+    live = (
+        "submit",
+        "quote",
+        "jobs",
+        "job",
+        "logs",
+        "wait",
+        "cancel",
+        "hold",
+        "release",
+        "nodes",
+        "policy",
+        "events",
+    )
+    for verb in (*offline, *live, "up"):
         assert f"\n  {verb} " in said.out
     assert "..." not in said.out.partition("Commands:")[2], "a verb's summary is cut off"
     assert betimes().out == said.out

@@ -10,6 +10,8 @@ from betimes.cluster import read_cluster
 from betimes.policies import NODES_POLICIES, Policy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.registry import POLICIES
+from betimes.service.spec import JobSpec
+from betimes.service.spec_file import KNOWN, read_jobs
 from betimes.workload.readers.registry import FORMATS
 from tools import reference
 
@@ -49,3 +51,21 @@ def test_the_example_of_a_cluster_file_is_one(tmp_path: Path) -> None:
     assert (cluster.name, len(cluster), cluster.grace_limit_s) == ("two racks", 4, 1200)
     for field in ("name", "grace_limit_s", "type", "count", "gpu", "cpu", "memory_gib", "usd_per_h"):
         assert f"| `{field}` |" in page
+
+
+@pytest.mark.parametrize("suffix", ["toml", "yaml"])
+def test_the_examples_of_a_job_file_are_the_same_two_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = reference.job_files_page()
+    example = page.partition(f"```{suffix}\n")[2].partition("```")[0]
+    (tmp_path / f"jobs.{suffix}").write_text(example, encoding="utf-8")
+    prepare, train = read_jobs(tmp_path / f"jobs.{suffix}")
+    env = {"SEED": "7"}
+    assert prepare == JobSpec(
+        name="prepare", command=["./prepare.sh", "--all"], workdir=str(tmp_path), qos="trial", env=env
+    )
+    assert (train.title, train.max_units, train.memory_gib, train.told_s) == ("train", 8, 16.0, 7200.0)
+    for field in KNOWN:
+        assert f"`{field}`" in page

@@ -156,15 +156,24 @@ def event_line(event: EventView, at_now: float) -> str:
 
 def _details(event: EventView) -> str:
     parts = [f"on {event.node}"] if event.node is not None else []
-    parts += [
-        f"{name}={_short(value)}" for name, value in event.data.items() if value not in (None, "", [], {})
-    ]
+    for name, value in event.data.items():
+        text = _short(value)
+        if text:
+            parts.append(text if isinstance(value, dict) else f"{name}={text}")
     return " ".join(parts)
 
 
 def _short(value: Any) -> str:
-    import json
-
+    """A value in few words; of what is a table itself only what it says in words: `--json` has all of it."""
+    if isinstance(value, dict):
+        return str(value.get("text", ""))
+    if isinstance(value, list):
+        return ",".join(filter(None, map(_of_list, value)))
     if isinstance(value, float):
         return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _of_list(item: Any) -> str:
+    """An entry of a list; a pair such as a node and its units as `here:4`."""
+    return ":".join(map(str, item)) if isinstance(item, list) else _short(item)

@@ -121,11 +121,11 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
 def _asked(story: JobStory) -> list[tuple[str, str]]:
     """What it asked for, as far as it is not the default."""
     from betimes.cli.clock import length
-    from betimes.cli.words import command_line, units
+    from betimes.cli.words import command_line, gib, units
 
     spec = story.spec
     amounts = [f"{spec.cpu:g} core{'' if spec.cpu == 1 else 's'}"] if spec.cpu else []
-    amounts += [f"{spec.memory_gib:g} GiB"] if spec.memory_gib else []
+    amounts += [gib(spec.memory_gib)] if spec.memory_gib else []
     amounts += [f"{spec.gpu:g} GPU{'' if spec.gpu == 1 else 's'}"] if spec.gpu else []
     width = units(spec.min_units, spec.max_units)
     each = " of" if spec.max_units == 1 else ", each of"
@@ -169,6 +169,7 @@ def _quote_row(quote: Quote, one: JobView, at_now: float) -> list[str]:
 
 def _run_row(run: RunView, at_now: float) -> list[str]:
     from betimes.cli.clock import clock, length
+    from betimes.cli.words import gib
 
     outcome = run.outcome or "runs"
     if run.exit_code is not None:
@@ -183,7 +184,7 @@ def _run_row(run: RunView, at_now: float) -> list[str]:
         str(run.units),
         ", ".join(f"{place.node}: {place.units}" for place in run.places),
         outcome,
-        f"{run.max_rss_gib:.3g} GiB" if run.max_rss_gib is not None else "",
+        gib(run.max_rss_gib) if run.max_rss_gib is not None else "",
         length(run.cpu_s) if run.cpu_s is not None else "",
         run.message or "",
     ]

@@ -41,7 +41,7 @@ OPTIONS: dict[str, Any] = {
         "How much faster on more units: linear (the default), amdahl:F, power:A, or measured as in 1=1,2=1.9,4=3.5.",
     ),
     "qos": _option(
-        Literal["trial", "best-effort"], "--qos", None, "Whether others may have to make room for it. By default "
+        Literal["trial", "best-effort"], "--qos", None, "For a trial others may have to make room. By default "
         "best-effort.",
     ),
     "trial": _option(bool, "--trial", None, "The same as --qos trial."),

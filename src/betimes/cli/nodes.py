@@ -138,6 +138,7 @@ def _print(found: Sequence[NodeView], as_json: bool) -> None:
     from betimes.cli.as_json import print_json
     from betimes.cli.clock import now, relative
     from betimes.cli.listing import say, show
+    from betimes.cli.words import amount
 
     if as_json:
         print_json(found)
@@ -151,7 +152,7 @@ def _print(found: Sequence[NodeView], as_json: bool) -> None:
         price = f"{node.usd_per_h:,.2f}" if node.usd_per_h is not None else ""
         seen = relative(node.last_seen_at, at_now) if node.last_seen_at is not None else ""
         free = [
-            f"{part:g} of {whole:g}" if whole else "-"
+            f"{amount(part)} of {amount(whole)}" if whole else "-"
             for part, whole in (
                 (node.free_cpu, node.cpu),
                 (node.free_memory_gib, node.memory_gib),

@@ -25,6 +25,16 @@ def units(least: int, most: int) -> str:
     return f"{least}-{most} units" if least != most else f"{most} unit{'' if most == 1 else 's'}"
 
 
+def amount(number: float) -> str:
+    """A number to one decimal, without a zero there."""
+    return f"{number:,.1f}".removesuffix(".0")
+
+
+def gib(number: float) -> str:
+    """Memory: `23.5 GiB`, `512 MiB`."""
+    return f"{amount(number)} GiB" if number >= 1 or number == 0 else f"{amount(number * 1024)} MiB"
+
+
 def usd(amount: float | None) -> str:
     """`$1.20`; cents alone would hide what little a short job costs; nothing where no price is known."""
     if amount is None:
@@ -39,7 +49,7 @@ def quote_pairs(quote: Quote | None, widest: int, at_now: float) -> list[tuple[s
     pairs = [("starts", starts(quote, at_now))]
     if quote.reason is not None:
         pairs.append(("why", quote.reason.text))
-    pairs.append(("done", both(quote.finish_at, at_now)))
+    pairs.append(("done", both(quote.finish_at, at_now) if quote.finish_at is not None else "not known"))
     basis = BASES.get(quote.basis, quote.basis)
     pairs.append(("run time", f"{length(quote.run_s)} on {units(widest, widest)}: {basis}"))
     if quote.cost_usd is not None:
@@ -82,7 +92,7 @@ def against_promise(job: JobView, at_now: float) -> str:
         text += f" at {clock(job.finished_at, at_now)}"
         if job.promised_finish_at is not None and job.status == "finished":
             text += f", {off_by(job.finished_at - job.promised_finish_at)}"
-    if job.status != "finished" and job.reason is not None:
+    if job.status != "finished" and job.reason is not None and job.reason.text != job.status:
         text += f": {job.reason.text}"
     return text
 

@@ -18,6 +18,7 @@ MOST_CHARACTERS = 65_536  # of any text
 MOST_ELEMENTS = 100_000  # of an array
 MOST_UNITS = 1_000_000
 MOST_SECONDS = 1e9
+MOST_STEPS = 10**12
 MOST_AMOUNT = 1e6  # cores, GPUs, GiB
 
 
@@ -76,7 +77,7 @@ class JobSpec(BaseModel):
     priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
     grace_s: float = Field(default=30.0, ge=0, le=86_400, allow_inf_nan=False)
     estimate_s: Seconds | None = None  # of the run on max_units
-    steps: int | None = Field(default=None, ge=1)
+    steps: int | None = Field(default=None, ge=1, le=MOST_STEPS)
     step_s: Seconds | None = None
     time_limit_s: Seconds | None = None
     warn_s: float = Field(default=60.0, ge=0, le=86_400, allow_inf_nan=False)  # before the limit, by SIGUSR1
@@ -143,6 +144,10 @@ class JobSpec(BaseModel):
             raise ValueError("steps and step_s go together: so many steps of so many seconds each")
         if self.steps is not None and self.estimate_s is not None:
             raise ValueError("an estimate is either estimate_s, or steps and step_s")
+        if self.told_s > MOST_SECONDS:
+            raise ValueError(
+                f"steps times step_s is {self.told_s:g} s; a job runs at most {MOST_SECONDS:g} s"
+            )
         if not (self.cpu or self.gpu or self.memory_gib):
             raise ValueError("a unit needs something of cpu, gpu or memory_gib")
         return self
