@@ -15,25 +15,30 @@ define NEW_ENOUGH
   echo "Install a newer one, or name one: PYTHON=python3.12 make ..." >&2; exit 1; }
 endef
 
-# What `make run` compares: a generated workload, or the trace given as `make run TRACE=my-trace.swf.gz`.
+# `make run` takes TRACE=FILE [UNITS=64] [POLICY=srsf] [SPEED=3600] to replay a trace, and DEMO=once to end after the
+# summary. `make compare` takes TRACE=FILE [UNITS=64] [POLICIES=a,b]; without TRACE the workload is a generated one.
 export TRACE
+REPLAY = --trace "$$TRACE" $(if $(UNITS),--units $(UNITS)) $(if $(SPEED),--speed $(SPEED))
 ifdef TRACE
 POLICIES ?= fifo,srsf,max-min,wfq
 else
 POLICIES ?= fifo,srsf,las,themis,afs,max-min,wfq
-UNITS ?= 64
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-slow lint types imports check bench docs format lock setup clean again
+.PHONY: help run compare test test-slow lint types imports check bench docs format lock setup clean again
 
 help: ## show this list
 	@echo "make TARGET, where TARGET is one of"
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)$$/  \1|\2/p' Makefile | awk -F'|' '{ printf "%-12s %s\n", $$1, $$2 }'
 
-run: $(READY) ## compare policies on a generated workload, or on yours: make run TRACE=FILE [UNITS=64] [POLICIES=a,b]
+run: $(READY) ## start the service, see it run three jobs, and go on with it; or replay a trace: make run TRACE=FILE
+	@$(BETIMES) demo $(if $(filter once,$(DEMO)),--once) $(if $(POLICY),--policy "$(POLICY)") $(if $(TRACE),$(REPLAY))
+
+compare: $(READY) ## compare policies on a generated workload, or on yours: make compare TRACE=FILE [POLICIES=a,b]
 	@$(BETIMES) warm
-	@$(BETIMES) compare "$${TRACE:-demo}" --policies "$(POLICIES)" $(if $(UNITS),--units $(UNITS)) --predict
+	@$(BETIMES) compare "$${TRACE:-demo}" --policies "$(POLICIES)" --predict \
+	  $(if $(UNITS),--units $(UNITS),$(if $(TRACE),,--units 64))
 
 test: $(READY) ## run the tests, but for the slow ones
 	@$(BETIMES) warm

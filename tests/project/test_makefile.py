@@ -12,10 +12,10 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = (
-    *("help", "run", "test", "test-slow", "lint", "types", "imports", "check"),
+    *("help", "run", "compare", "test", "test-slow", "lint", "types", "imports", "check"),
     *("bench", "docs", "format", "lock", "setup", "clean"),
 )
-SETTINGS = {"MFLAGS", "PYTHON", "TRACE", "UNITS", "POLICIES", "WORKERS"}
+SETTINGS = {"MFLAGS", "PYTHON", "TRACE", "UNITS", "POLICIES", "POLICY", "SPEED", "DEMO", "WORKERS"}
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
@@ -63,19 +63,31 @@ def test_target_exists_and_is_listed(checkout: Path, target: str) -> None:
     assert f"\n  {target} " in _make(checkout, "help").stdout
 
 
-def test_run_compares_the_generated_workload(ready: Path) -> None:
-    words = _make(ready, "run").stdout.split("\n")
+def test_run_shows_the_service(ready: Path) -> None:
+    assert _make(ready, "run").stdout.split() == ["betimes", "[demo]"]
+    assert _make(ready, "run", DEMO="once").stdout.split() == ["betimes", "[demo]", "[--once]"]
+    assert _make(ready, "run", "POLICY=srsf").stdout.split() == ["betimes", "[demo]", "[--policy]", "[srsf]"]
+
+
+def test_run_replays_a_trace_whatever_its_name(ready: Path) -> None:
+    words = _make(ready, "run", "TRACE=my 'first' trace.swf", "UNITS=12", "SPEED=max").stdout.splitlines()
+    assert words[1:4] == ["[demo]", "[--trace]", "[my 'first' trace.swf]"]
+    assert words[4:] == ["[--units]", "[12]", "[--speed]", "[max]"]
+
+
+def test_compare_takes_the_generated_workload(ready: Path) -> None:
+    words = _make(ready, "compare").stdout.split("\n")
     assert words[:2] == ["betimes", "[warm]"]
     assert words[2:5] == ["betimes", "[compare]", "[demo]"]
     assert words[words.index("[--units]") + 1] == "[64]"
     assert "[--predict]" in words
 
 
-def test_run_takes_a_trace_whatever_its_name(ready: Path) -> None:
-    words = _make(ready, "run", "TRACE=my 'first' trace.swf", "UNITS=12").stdout.split("\n")
+def test_compare_takes_a_trace_whatever_its_name(ready: Path) -> None:
+    words = _make(ready, "compare", "TRACE=my 'first' trace.swf", "UNITS=12").stdout.split("\n")
     assert words[3:5] == ["[compare]", "[my 'first' trace.swf]"]
     assert words[words.index("[--units]") + 1] == "[12]"
-    assert "[--units]" not in _make(ready, "run", "TRACE=trace.swf").stdout
+    assert "[--units]" not in _make(ready, "compare", "TRACE=trace.swf").stdout
 
 
 def test_nothing_is_set_up_twice(ready: Path) -> None:

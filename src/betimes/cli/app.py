@@ -10,6 +10,7 @@ from betimes import __version__
 from betimes.cli import (
     compare,
     control,
+    demo,
     events,
     job,
     jobs,
@@ -55,6 +56,7 @@ def betimes(
 
 
 app.command("up", short_help="Start the service: run jobs on this machine.")(up.up)
+app.command("demo", short_help="See a service run three jobs, and go on with it.")(demo.demo)
 app.command("submit", short_help="Submit a command or a file of jobs.", cls=submit.CommandAfterDashes)(
     submit.submit
 )

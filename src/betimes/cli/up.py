@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from betimes.service.assembly import Options, Service
 
 
+SEED = 1  # of a generated trace
+
+
 def up(
     state: Annotated[
         Path | None,
@@ -140,14 +143,17 @@ def _say_slow(part: str, took_s: float) -> None:
 
 
 def _replayed(chosen: Options, trace: str, units: int | None, jobs: int | None, nodes: Path | None) -> None:
-    """Add a trace and its machine."""
+    """Add a trace and its machine: the one that is named, or else its own."""
+    from betimes.cli.sources import GENERATED_UNITS, is_generated, read
     from betimes.cluster import read_cluster
     from betimes.service.assembly import DEFAULT_POLICY
     from betimes.service.replay import arrivals, cluster_for, machines_for
-    from betimes.workload import read_trace
 
-    cluster = cluster_for(units, read_cluster(nodes) if nodes is not None else None)
-    workload = read_trace(trace)
+    cluster = read_cluster(nodes) if nodes is not None else None
+    if cluster is None and units is None and is_generated(trace):
+        units = GENERATED_UNITS
+    workload = read(trace, units, SEED, cluster=cluster)
+    cluster = cluster_for(units or workload.machine_units, cluster)
     if jobs is not None:
         workload = workload[:jobs]
     chosen.machines = machines_for(cluster)
@@ -187,6 +193,7 @@ def _say(service: Service, chosen: Options, as_json: bool) -> None:
             "state": str(chosen.state),
             "policy": ledger.policy,
             "nodes": list(ledger.nodes),
+            "replayed_jobs": len(chosen.arrivals),
             "recovery_s": controller.recovery_s,
             "replayed_events": controller.replayed,
         }

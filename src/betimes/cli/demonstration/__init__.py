@@ -1,0 +1,1 @@
+"""What `betimes demo` shows."""
