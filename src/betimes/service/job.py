@@ -22,7 +22,8 @@ class Account:
     stall_s: float  # of a restart, before work goes on
     entered_s: float  # when it first entered its engine
     seq: int  # order of entering: the tie-break everywhere
-    preemptions: int = 0
+    preemptions: int = 0  # as the core counts them: what is decided twice within an instant counts once
+    resizes: int = 0
 
 
 @dataclass
@@ -71,6 +72,13 @@ class Job:
     binding: dict[str, Any] | None = (
         None  # nodes that it will have: when its victims have left, or from start_s on
     )
+
+    def settle(self, account: dict[str, Any]) -> None:
+        """Take over what its engine says of its work."""
+        before = self.account or Account(0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0)
+        self.account = Account(**account)
+        self.preemptions += self.account.preemptions - before.preemptions
+        self.resizes += self.account.resizes - before.resizes
 
     def row(self) -> dict[str, Any]:
         """The row of table `jobs`."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from betimes.errors import StoreError
 from betimes.service.events import Event
-from betimes.service.job import Account, Job, Run
+from betimes.service.job import Job, Run
 from betimes.service.life import Step, next_status
 from betimes.service.node import Node
 from betimes.service.run_times import USUAL_S, RunTimes
@@ -146,13 +146,14 @@ def _moved(step: Step) -> Change:
 def _queued(_: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Step.QUEUE)
     job.reason = None
-    job.account = Account(**event.data["account"])
+    job.settle(event.data["account"])
     job.believed_s, job.basis = event.data["believed_s"], event.data["basis"]
 
 
 def _held(_: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Step.HOLD)
     job.reason, job.account, job.binding = event.data["reason"], None, None
+    job.units, job.places, job.run = 0, [], None
 
 
 def _granted(_: Ledger, event: Event, job: Job) -> None:
@@ -160,7 +161,7 @@ def _granted(_: Ledger, event: Event, job: Job) -> None:
     data = event.data
     before, job.units = job.units, data["units"]
     job.places = [(str(node), int(units)) for node, units in data["places"]]
-    job.account = Account(**data["account"])
+    job.settle(data["account"])
     job.reason, job.binding = None if job.units else data.get("reason"), None
     run = job.run
     if job.units and run is None:
@@ -169,8 +170,10 @@ def _granted(_: Ledger, event: Event, job: Job) -> None:
         run.units, run.places = job.units, job.places
     elif not job.units and run is not None and not run.launched:
         job.run = None  # it was never told to start
-    elif job.units and run is not None and run.launched and run.stopping is None and before:
-        job.resizes += 1
+
+
+def _blocked(_: Ledger, event: Event, job: Job) -> None:
+    job.reason = event.data["reason"]
 
 
 def _bound(_: Ledger, event: Event, job: Job) -> None:
@@ -187,10 +190,9 @@ def _told(_: Ledger, event: Event, job: Job) -> None:
             job.run.stopping = data["why"]
         job.run.stop_by_at = data["stop_by_at"]
     if data["why"] == "preempted":
-        job.preemptions += 1
         job.makes_room_for = data.get("makes_room_for")
     if data.get("account"):
-        job.account = Account(**data["account"])
+        job.settle(data["account"])
     job.reason = data.get("reason")
 
 
@@ -228,9 +230,9 @@ def _ended(_: Ledger, _event: Event, job: Job) -> None:
 def _waits(_: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Step.WAIT)
     if "account" in event.data:
-        job.account = Account(**event.data["account"])
+        job.settle(event.data["account"])
     if not event.data.get("keeps_units"):
-        job.units, job.places = 0, []
+        job.units, job.places, job.run = 0, [], None
     elif job.units:
         job.run = Run(job.attempt + 1, job.units, job.places, event.at_s)
     job.reason = event.data.get("reason")
@@ -258,7 +260,7 @@ def _over(step: Step) -> Change:
 
 
 def _believed(_: Ledger, event: Event, job: Job) -> None:
-    job.account = Account(**event.data["account"])
+    job.settle(event.data["account"])
     job.basis = event.data["basis"]
     if "progress_frac" in event.data:
         job.progress_frac = event.data["progress_frac"]
@@ -281,13 +283,14 @@ def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
 def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.policy, ledger.policy_since_at = event.data["policy"], event.at_s
     for job_id, account in event.data.get("accounts", {}).items():
-        ledger.jobs[int(job_id)].account = Account(**account)
+        ledger.jobs[int(job_id)].settle(account)
 
 
 _CHANGES: dict[str, Change] = {
     "opened": _opened,
     "submitted": _submitted,
     "queued": _queued,
+    "blocked": _blocked,
     "held": _held,
     "released": _moved(Step.RELEASE),
     "granted": _granted,

@@ -37,7 +37,7 @@ class Promises:
                     self.controller.clock.now_s(),
                     scheduler.ledger.epoch_at,
                 )
-                play, _ = scheduler.foresee()
+                play, _ = scheduler.foresee(as_of_at)
                 with self.controller.clock.hold():
                     foreseen = await asyncio.to_thread(play)
                 self.latest, self.version = forecast(foreseen, as_of_at, epoch_at), version
@@ -63,8 +63,8 @@ class Promises:
     async def ask(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised if it were submitted now; nothing is stored. Raises Refused."""
         scheduler = self.controller.scheduler
-        play, basis = scheduler.foresee(spec, user)
         made_at, epoch_at = self.controller.clock.now_s(), scheduler.ledger.epoch_at
+        play, basis = scheduler.foresee(made_at, spec, user)
         with self.controller.clock.hold():
             found = forecast(await asyncio.to_thread(play), made_at, epoch_at)
         start_at, finish_at = found.of[0]

@@ -123,7 +123,6 @@ def lose(state: NodesState, slot: int) -> None:
             bring_up_to_date(state, slot, pool.now)
             progress.since = pool.now
         need.told_s = pool.now
-        progress.preemptions += 1
     vacate(state, slot)
     progress.rate = 0.0
     progress.stall = 0.0

@@ -165,6 +165,6 @@ class Engine(Protocol):
         """How far a job has come."""
         ...
 
-    def foresee(self, more: Wanted | None = None) -> Play:
-        """A copy to be played forward, with one more job if one is given."""
+    def foresee(self, now_s: float, more: Wanted | None = None) -> Play:
+        """A copy to be played forward, with one more job, submitted at `now_s`, if one is given."""
         ...

@@ -169,6 +169,14 @@ class LiveNodes:
                 return rounds
             rounds.append(self._instant(now_s))
 
+    def lose(self, job: int, now_s: float) -> None:
+        """A job has lost its nodes, or those that it was bound to; `happen` lets the policy look."""
+        self.state.pool[0].now = now_s
+        slot = self.slot_of[job]
+        self._step(steps.LOSE if self.state.needs[slot].holder >= 0 else steps.UNBIND, slot)
+        self.seen.forget(slot)
+        self.changed = True
+
     def open_node(self, number: int, is_up: bool) -> None:
         """A node takes new tasks from now on, or none; `happen` lets the policy look."""
         self._step(steps.OPEN, number, 1.0 if is_up else 0.0)
@@ -178,15 +186,16 @@ class LiveNodes:
         """Work that is believed to be left now."""
         return float(max(0.0, believed_left(self.state, self.slot_of[job], now_s)))
 
-    def foresee(self, more: Wanted | None = None) -> Play:
-        """A copy of what is believed, to be played forward."""
+    def foresee(self, now_s: float, more: Wanted | None = None) -> Play:
+        """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
         copy, jobs = room_to_play(self.state), dict(self.job_of)
         self._step(steps.COPY, copy=copy)
         slots = len(copy.free)
         trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
         if more is not None:
             trace, row[0] = new_trace(slots + 1, 1), slots
-            self._fill(trace.arrivals[slots], more, float(copy.pool[0].now))
+            self._fill(trace.arrivals[slots], more, now_s)
+            trace.arrivals[slots].run_s = more.believed_s  # what is believed is true in a play-out
 
         def play() -> Foreseen:
             state, aside = copy, trace
@@ -207,7 +216,9 @@ class LiveNodes:
         if self.state.pool[0].free == 0:
             self.state = with_more_slots(self.state)
             self._make_room_to_see()
-        self.state.pool[0].now = now_s
+        pool = self.state.pool[0]
+        pool.now, pool.submitted = now_s, carried.account.seq  # the order is that in which they came
+        pool.events = max(pool.events, pool.submitted)
         trace = new_trace(1, 1)
         self._fill(trace.arrivals[0], carried.wanted, now_s)
         slot, account = int(self.state.free[self.state.pool[0].free - 1]), carried.account
@@ -219,6 +230,7 @@ class LiveNodes:
         job.attained = progress.attained = account.attained
         progress.row, progress.since, progress.stall = slot, account.since_s, account.stall_s
         progress.believed_left, progress.preemptions = account.left_s, account.preemptions
+        progress.resizes = account.resizes
         if carried.units or account.attained > 0.0:
             progress.started_s = account.entered_s
         if carried.units:
@@ -265,6 +277,7 @@ class LiveNodes:
             entered_s=float(record.submit_s),
             seq=int(record.seq),
             preemptions=int(progress.preemptions),
+            resizes=int(progress.resizes),
         )
 
     def binding(self, job: int) -> Nominate | None:
@@ -289,9 +302,7 @@ class LiveNodes:
         for slot in waiting:
             self._step(steps.WITHDRAW, slot)
         for job in what.lost:
-            slot = self.slot_of[job]
-            self._step(steps.LOSE if self.state.needs[slot].holder >= 0 else steps.UNBIND, slot)
-            self.seen.forget(slot)
+            self.lose(job, now_s)
         for job, left_s in what.believed:
             slot = self.slot_of[job]
             self._step(steps.BELIEVE, slot, left_s)

@@ -101,8 +101,7 @@ class LivePool:
         for slot in idle:
             self._step(steps.LEAVE, slot)
         for job in what.lost:
-            self._step(steps.LOSE, self.slot_of[job])
-            self.units_seen[self.slot_of[job]] = 0.0
+            self.lose(job, now_s)
         for job, left_s in what.believed:
             slot = self.slot_of[job]
             self._step(steps.BELIEVE, slot, left_s)
@@ -115,11 +114,19 @@ class LivePool:
             rounds.append(self._round())
         return rounds
 
+    def lose(self, job: int, now_s: float) -> None:
+        """A job has lost its units; `happen` lets the policy look."""
+        self.state.pool[0].now = now_s
+        self._step(steps.LOSE, self.slot_of[job])
+        self.units_seen[self.slot_of[job]] = 0.0
+
     def restore(self, carried: Carried, now_s: float) -> None:
         """Take over a job as it stands; nobody decides, and no time passes."""
         if self.state.pool[0].free == 0:
             self._grow()
-        self.state.pool[0].now = now_s
+        pool = self.state.pool[0]
+        pool.now, pool.submitted = now_s, carried.account.seq  # the order is that in which they came
+        pool.events = max(pool.events, pool.submitted)
         self.state = self._with_arrival(self.state, self.trace, carried.wanted, now_s)
         slot = int(self.state.free[self.state.pool[0].free - 1])
         self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
@@ -129,6 +136,7 @@ class LivePool:
         job.attained = progress.attained = account.attained
         progress.row, progress.since, progress.stall = slot, account.since_s, account.stall_s
         progress.believed_left, progress.preemptions = account.left_s, account.preemptions
+        progress.resizes = account.resizes
         progress.units_before, progress.stall_before = float(carried.units), account.stall_s
         if carried.units or account.attained > 0.0:
             progress.started_s = account.entered_s
@@ -150,14 +158,15 @@ class LivePool:
             entered_s=float(record.submit_s),
             seq=int(record.seq),
             preemptions=int(progress.preemptions),
+            resizes=int(progress.resizes),
         )
 
     def believed_left(self, job: int, now_s: float) -> float:
         """Work that is believed to be left now."""
         return float(max(0.0, believed_left(self.state, self.slot_of[job], now_s)))
 
-    def foresee(self, more: Wanted | None = None) -> Play:
-        """A copy of what is believed, to be played forward."""
+    def foresee(self, now_s: float, more: Wanted | None = None) -> Play:
+        """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
         copy, jobs = room_to_play(self.state), dict(self.job_of)
         self._step(steps.COPY, copy=copy)
         trace = self.trace
@@ -165,8 +174,9 @@ class LivePool:
             if copy.pool[0].free == 0:
                 copy = grown(copy)
             trace = _trace_for(copy)
-            copy, slot = self._submit(copy, trace, more, float(copy.pool[0].now))
-            jobs[slot] = more.job
+            copy = self._with_arrival(copy, trace, more, now_s)
+            trace.arrivals[0].work = trace.arrivals[0].believed  # what is believed is true in a play-out
+            jobs[self._enter(copy, trace, more)] = more.job
         outcome = blank(Outcome, len(copy.free))
         as_array(outcome)["start_s"] = as_array(outcome)["finish_s"] = np.nan
         aside = trace._replace(outcome=outcome, keys=np.zeros(len(copy.free)))
@@ -185,18 +195,18 @@ class LivePool:
     def _arrive(self, wanted: Wanted, now_s: float) -> None:
         if self.state.pool[0].free == 0:
             self._grow()
-        self.state, slot = self._submit(self.state, self.trace, wanted, now_s)
+        self.state = self._with_arrival(self.state, self.trace, wanted, now_s)
+        slot = self._enter(self.state, self.trace, wanted)
         self.slot_of[wanted.job], self.job_of[slot] = slot, wanted.job
         self.units_seen[slot] = 0.0
         self.sizes_seen[slot] = self.state.jobs[slot].size_s
 
-    def _submit(self, state: State, trace: Trace, wanted: Wanted, now_s: float) -> tuple[State, int]:
-        """Submit to `state`, which has a slot free, and decide; returns the state, with its curve, and the slot."""
-        state = self._with_arrival(state, trace, wanted, now_s)
+    def _enter(self, state: State, trace: Trace, wanted: Wanted) -> int:
+        """Submit trace.arrivals[0] to `state`, which has a slot free, and decide; returns the slot."""
         slot = int(state.free[state.pool[0].free - 1])
         self._check(self._call(state, trace, steps.ARRIVE), state, {**self.job_of, slot: wanted.job})
         state.progress[slot].row = slot
-        return state, slot
+        return slot
 
     def _with_arrival(self, state: State, trace: Trace, wanted: Wanted, now_s: float) -> State:
         """Write the job into trace.arrivals[0]; returns the state, which knows its curve."""
