@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -135,6 +135,7 @@ def _follow(
 def event_row(event: EventView, at_now: float, *, with_job: bool = True) -> list[str]:
     """The cells of `EVENT_COLUMNS`."""
     from betimes.cli.clock import clock
+    from betimes.cli.telling import details
 
     job = str(event.job_id) if with_job and event.job_id is not None else ""
     return [
@@ -143,7 +144,7 @@ def event_row(event: EventView, at_now: float, *, with_job: bool = True) -> list
         job,
         event.kind,
         event.cause,
-        _details(event),
+        details(event, at_now),
     ]
 
 
@@ -152,28 +153,3 @@ def event_line(event: EventView, at_now: float) -> str:
     number, at, job, kind, cause, details = event_row(event, at_now)
     who = f"job {job}" if job else ""
     return f"{number:>6} {at}  {who:<10} {kind:<16} {cause}  {details}".rstrip()
-
-
-def _details(event: EventView) -> str:
-    parts = [f"on {event.node}"] if event.node is not None else []
-    for name, value in event.data.items():
-        text = _short(value)
-        if text:
-            parts.append(text if isinstance(value, dict) else f"{name}={text}")
-    return " ".join(parts)
-
-
-def _short(value: Any) -> str:
-    """A value in few words; of what is a table itself only what it says in words: `--json` has all of it."""
-    if isinstance(value, dict):
-        return str(value.get("text", ""))
-    if isinstance(value, list):
-        return ",".join(filter(None, map(_of_list, value)))
-    if isinstance(value, float):
-        return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
-    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _of_list(item: Any) -> str:
-    """An entry of a list; a pair such as a node and its units as `here:4`."""
-    return ":".join(map(str, item)) if isinstance(item, list) else _short(item)

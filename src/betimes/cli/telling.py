@@ -1,0 +1,175 @@
+"""What an event says, in words; `--json` has all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from betimes.service.views import EventView
+
+Data = Mapping[str, Any]
+
+
+def details(event: EventView, at_now: float) -> str:
+    """An event's details in a few words; those of a kind that is not known as names and values."""
+    phrase = _PHRASES.get(event.kind)
+    where = f"on {event.node}" if event.node is not None else ""
+    try:
+        text = phrase(event.data, at_now) if phrase is not None else _plainly(event.data)
+    except (KeyError, TypeError):  # a later version of the service says it otherwise
+        text = _plainly(event.data)
+    return " ".join(filter(None, (where, text)))
+
+
+def _submitted(data: Data, _: float) -> str:
+    from betimes.cli.clock import length
+
+    place = f"element {data['array_index']} of array {data['array_id']}, " if "array_id" in data else ""
+    return f"{place}{length(data['believed_s'])} believed ({data['basis']})"
+
+
+def _queued(data: Data, _: float) -> str:
+    from betimes.cli.clock import length
+
+    return f"{length(data['believed_s'])} believed ({data['basis']})"
+
+
+def _granted(data: Data, _: float) -> str:
+    if data["units"] == 0:
+        return "no unit: others come first"
+    return _units(data["units"]) + _on(data["places"])
+
+
+def _nominated(data: Data, _: float) -> str:
+    return f"a place{_on(data['places'])}, once others have left it" if data.get("places") else "no more"
+
+
+def _told(data: Data, at_now: float) -> str:
+    from betimes.cli.clock import clock
+
+    by_at = data["stop_by_at"]
+    return data["reason"]["text"] + (f", by {clock(by_at, at_now)} at the latest" if by_at else "")
+
+
+def _launched(data: Data, _: float) -> str:
+    return f"run {data['number']}, {_units(data['units'])}{_on(data['places'])}"
+
+
+def _started(data: Data, _: float) -> str:
+    return f"run {data['number']}" + (" is found running" if data["adopted"] else "")
+
+
+def _resized(data: Data, _: float) -> str:
+    return f"run {data['number']}, {_units(data['units'])}{_on(data['places'])}"
+
+
+def _ended(data: Data, _: float) -> str:
+    text = f"run {data['number']}, {data['outcome']}"
+    if data.get("exit_code") is not None:
+        text += f", exit code {data['exit_code']}"
+    if data.get("signal") is not None:
+        text += f", signal {data['signal']}"
+    return text + (f": {data['message']}" if data.get("message") else "")
+
+
+def _finished(data: Data, _: float) -> str:
+    from betimes.cli.clock import length
+
+    return f"{length(data['run_s'])} of work"
+
+
+def _believed(data: Data, _: float) -> str:
+    from betimes.cli.clock import length
+
+    left = f"{length(data['account']['left_s'])} of work left"
+    if data["basis"] == "progress":
+        return f"{left}, by its progress"
+    return f"it outran what was believed; {left}"
+
+
+def _quoted(data: Data, at_now: float) -> str:
+    from betimes.cli.clock import clock
+
+    finish_at, reason = data["finish_at"], data["quote"]["reason"]
+    done = "never, as things stand" if finish_at is None else f"done {clock(finish_at, at_now)}"
+    return done + (f"; {reason['text']}" if reason else "")
+
+
+def _reason(data: Data, _: float) -> str:
+    return data["reason"]["text"] if data["reason"] else ""
+
+
+def _node(data: Data, _: float) -> str:
+    machine = data["machine"]
+    gpus = f", {machine['gpu']:g} GPUs" if machine["gpu"] else ""
+    return f"{machine['cpu']:g} cores, {machine['memory_gib']:.3g} GiB{gpus}"
+
+
+def _node_is(data: Data, _: float) -> str:
+    return data["status"]
+
+
+def _policy(data: Data, _: float) -> str:
+    return data["policy"]
+
+
+_PHRASES: dict[str, Callable[[Data, float], str]] = {
+    "submitted": _submitted,
+    "queued": _queued,
+    "granted": _granted,
+    "nominated": _nominated,
+    "told": _told,
+    "launched": _launched,
+    "started": _started,
+    "resized": _resized,
+    "ended": _ended,
+    "waits": _reason,
+    "blocked": _reason,
+    "retries": _reason,
+    "held": _reason,
+    "failed": _reason,
+    "cancelled": _reason,
+    "finished": _finished,
+    "believed": _believed,
+    "quoted": _quoted,
+    "node-added": _node,
+    "node-is": _node_is,
+    "policy-set": _policy,
+}
+
+
+def _units(units: float) -> str:
+    return f"{units:g} unit{'' if units == 1 else 's'}"
+
+
+def _on(places: list[list[Any]]) -> str:
+    """` on here`, ` on a (3) and b (1)`; nothing where the policy leaves that open."""
+    if len(places) <= 1:
+        return f" on {places[0][0]}" if places else ""
+    return " on " + ", ".join(f"{node} ({units})" for node, units in places)
+
+
+def _plainly(data: Data) -> str:
+    parts: list[str] = []
+    for name, value in data.items():
+        text = _short(value)
+        if text:
+            parts.append(text if isinstance(value, dict) else f"{name}={text}")
+    return " ".join(parts)
+
+
+def _short(value: Any) -> str:
+    """A value in few words; of what is a table itself only what it says in words."""
+    if isinstance(value, dict):
+        return str(value.get("text", ""))
+    if isinstance(value, list):
+        return ",".join(filter(None, map(_of_list, value)))
+    if isinstance(value, float):
+        return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _of_list(item: Any) -> str:
+    """An entry of a list; a pair such as a node and its units as `here:4`."""
+    return ":".join(map(str, item)) if isinstance(item, list) else _short(item)
