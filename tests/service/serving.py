@@ -1,99 +1,129 @@
-"""A trace through the service's controller: a store in memory, virtual nodes, a virtual clock as fast as it goes."""
+"""A fake service, asked in process or over a real socket."""
 
 from __future__ import annotations
 
 import asyncio
-import math
-from collections.abc import Awaitable, Callable
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+import httpx
+from fastapi import FastAPI
 
-from betimes import Workload
-from betimes.cluster import Cluster
-from betimes.service.auth import RunTokens
-from betimes.service.building import Settings, kind_of
-from betimes.service.clock import VirtualClock
-from betimes.service.controller import Controller
-from betimes.service.desk import Desk
-from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
-from betimes.service.launches import Launches
-from betimes.service.promises import Promises
-from betimes.service.replay import arrivals, machines_for
-from betimes.service.source import Source
-from betimes.service.store.memory import MemoryStore
+from betimes.service.api import Limits, create_app
+from betimes.service.auth import MemoryLedger, Tokens
+from betimes.service.server import serve
+from tests.service.fake_door import FakeDoor
 
-Disturb = Callable[[Desk, VirtualWorld], Awaitable[None]]
+PATIENCE_S = 60  # of a test, for what takes a moment
 
 
 @dataclass
-class Served:
-    """What came of every job, in the order of submission."""
+class Fake:
+    """The fake, the application over it, and the operator's token."""
 
-    start_s: np.ndarray
-    finish_s: np.ndarray
-    preemptions: np.ndarray
-    resizes: np.ndarray
-    store: MemoryStore
-    controller: Controller
+    door: FakeDoor
+    tokens: Tokens
+    token: str
+    limits: Limits
+    hosts: tuple[str, ...]
+    app: FastAPI
+
+    def renewed(self) -> FastAPI:
+        """A new application over the same service, as after a restart."""
+        self.app = create_app(self.door, self.tokens, limits=self.limits, hosts=self.hosts)
+        return self.app
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"}
+
+    def asking(self) -> httpx.AsyncClient:
+        """A client that asks in process."""
+        transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
+        return httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=self.headers)
 
 
-def serve_trace(
-    workload: Workload,
-    cluster: Cluster,
-    policy: str,
-    folder: Path,
-    *,
-    restart_s: float = 0.0,
-    seed: int = 0,
-    disturb: Disturb | None = None,
-) -> Served:
-    return asyncio.run(_serve(workload, cluster, policy, folder, restart_s, seed, disturb))
+def fake(folder: Path | None = None, limits: Limits | None = None, hosts: tuple[str, ...] = ()) -> Fake:
+    door = FakeDoor(folder)
+    tokens = Tokens(MemoryLedger())
+    quick = limits or Limits(keep_alive_s=0.05, follow_s=0.01, over_s=0.02)
+    app = create_app(door, tokens, limits=quick, hosts=hosts)
+    return Fake(door, tokens, tokens.new("ada"), quick, hosts, app)
 
 
-async def _serve(
-    workload: Workload,
-    cluster: Cluster,
-    policy: str,
-    folder: Path,
-    restart_s: float,
-    seed: int,
-    disturb: Disturb | None,
-) -> Served:
-    store, clock, tokens = MemoryStore(folder), VirtualClock(0.0, math.inf), RunTokens(b"secret")
-    settings = Settings(restart_s=restart_s, seed=seed)
-    controller = Controller(store, clock, Launches(folder, tokens.issue), settings, 3600.0)
-    scheduler = controller.scheduler
-    scheduler.begin(0.0)
-    for machine in machines_for(cluster):
-        scheduler.add_node(machine, "operator")
-    scheduler.open(policy, 0.0)
-    world = VirtualWorld(restart_s, at_once=kind_of(policy)[0] == "pool")
-    controller.worlds.append(world)
-    controller.admit("virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear))
-    controller.source = Source(arrivals(workload, cluster, policy))
-    desk = Desk(controller, Promises(controller), tokens)
-    deciding = asyncio.ensure_future(controller.run())
-    disturbing = asyncio.ensure_future(disturb(desk, world)) if disturb is not None else None
-    while controller.source.next_at() < math.inf or controller.scheduler.ledger.jobs:
-        await asyncio.sleep(0.01)
-        if deciding.done():
-            break
-    if disturbing is not None:
-        disturbing.cancel()
-        await asyncio.gather(disturbing, return_exceptions=True)
-    await controller.stop()
-    await deciding
-    jobs = len(workload)
-    found = Served(
-        np.full(jobs, np.nan), np.full(jobs, np.nan), np.zeros(jobs), np.zeros(jobs), store, controller
+@contextlib.asynccontextmanager
+async def served(it: Fake, state: Path, port: int = 0) -> AsyncIterator[str]:
+    """Serve it on a real port; the URL."""
+    state.mkdir(exist_ok=True)
+    (state / "token").write_text(it.token)
+    stop = asyncio.Event()
+    listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    server = asyncio.ensure_future(
+        serve(it.renewed(), "127.0.0.1", port, state=state, stop=stop, listening=listening)
     )
-    for number in range(1, jobs + 1):
-        row = store.job(number)
-        if row is not None:
-            found.start_s[number - 1] = row["started_at"] if row["started_at"] is not None else math.nan
-            found.finish_s[number - 1] = row["finished_at"] if row["finished_at"] is not None else math.nan
-            found.preemptions[number - 1] = row["preemptions"]
-            found.resizes[number - 1] = row["resizes"]
-    return found
+    try:
+        await asyncio.wait((server, listening), return_when="FIRST_COMPLETED")
+        if server.done():
+            await server
+        yield listening.result()
+    finally:
+        stop.set()
+        await server
+
+
+class Background:
+    """The same in a thread of its own, for clients that block; it can be stopped and started again."""
+
+    def __init__(self, it: Fake, state: Path) -> None:
+        self.it, self.state = it, state
+        self.url = ""
+        self._up = threading.Event()
+
+    @contextlib.contextmanager
+    def __call__(self, port: int = 0) -> Iterator[str]:
+        loop = asyncio.new_event_loop()
+        stop = asyncio.Event()
+
+        async def run() -> None:
+            async with served(self.it, self.state, port) as url:
+                self.url = url
+                self._up.set()
+                await stop.wait()
+
+        def body() -> None:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                runner.run(run())
+
+        self._up.clear()
+        thread = threading.Thread(target=body)
+        thread.start()
+        try:
+            assert self._up.wait(PATIENCE_S)
+            self.loop = loop
+            yield self.url
+        finally:
+            loop.call_soon_threadsafe(stop.set)
+            thread.join(PATIENCE_S)
+            assert not thread.is_alive()
+
+    def do(self, action: Callable[..., object], *arguments: Any, **options: Any) -> None:
+        """Do something to the fake in its own thread, and wait for it."""
+        done = threading.Event()
+
+        def act() -> None:
+            action(*arguments, **options)
+            done.set()
+
+        self.loop.call_soon_threadsafe(act)
+        assert done.wait(PATIENCE_S)
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Wait for something to become true."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.005)

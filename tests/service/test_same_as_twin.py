@@ -23,7 +23,7 @@ from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.spec import JobSpec
 from betimes.service.views import JobFilter
 from betimes.workload.speedup import bind
-from tests.service.serving import Disturb, serve_trace
+from tests.service.served_traces import Disturb, serve_trace
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
 RESTART_S = 7.0

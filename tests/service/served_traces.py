@@ -1,0 +1,99 @@
+"""A trace through the service's controller: a store in memory, virtual nodes, a virtual clock as fast as it goes."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from betimes import Workload
+from betimes.cluster import Cluster
+from betimes.service.auth import RunTokens
+from betimes.service.building import Settings, kind_of
+from betimes.service.clock import VirtualClock
+from betimes.service.controller import Controller
+from betimes.service.desk import Desk
+from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
+from betimes.service.launches import Launches
+from betimes.service.promises import Promises
+from betimes.service.replay import arrivals, machines_for
+from betimes.service.source import Source
+from betimes.service.store.memory import MemoryStore
+
+Disturb = Callable[[Desk, VirtualWorld], Awaitable[None]]
+
+
+@dataclass
+class Served:
+    """What came of every job, in the order of submission."""
+
+    start_s: np.ndarray
+    finish_s: np.ndarray
+    preemptions: np.ndarray
+    resizes: np.ndarray
+    store: MemoryStore
+    controller: Controller
+
+
+def serve_trace(
+    workload: Workload,
+    cluster: Cluster,
+    policy: str,
+    folder: Path,
+    *,
+    restart_s: float = 0.0,
+    seed: int = 0,
+    disturb: Disturb | None = None,
+) -> Served:
+    return asyncio.run(_serve(workload, cluster, policy, folder, restart_s, seed, disturb))
+
+
+async def _serve(
+    workload: Workload,
+    cluster: Cluster,
+    policy: str,
+    folder: Path,
+    restart_s: float,
+    seed: int,
+    disturb: Disturb | None,
+) -> Served:
+    store, clock, tokens = MemoryStore(folder), VirtualClock(0.0, math.inf), RunTokens(b"secret")
+    settings = Settings(restart_s=restart_s, seed=seed)
+    controller = Controller(store, clock, Launches(folder, tokens.issue), settings, 3600.0)
+    scheduler = controller.scheduler
+    scheduler.begin(0.0)
+    for machine in machines_for(cluster):
+        scheduler.add_node(machine, "operator")
+    scheduler.open(policy, 0.0)
+    world = VirtualWorld(restart_s, at_once=kind_of(policy)[0] == "pool")
+    controller.worlds.append(world)
+    controller.admit("virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear))
+    controller.source = Source(arrivals(workload, cluster, policy))
+    desk = Desk(controller, Promises(controller), tokens)
+    deciding = asyncio.ensure_future(controller.run())
+    disturbing = asyncio.ensure_future(disturb(desk, world)) if disturb is not None else None
+    while controller.source.next_at() < math.inf or controller.scheduler.ledger.jobs:
+        await asyncio.sleep(0.01)
+        if deciding.done():
+            break
+    if disturbing is not None:
+        disturbing.cancel()
+        await asyncio.gather(disturbing, return_exceptions=True)
+    await controller.stop()
+    await deciding
+    jobs = len(workload)
+    found = Served(
+        np.full(jobs, np.nan), np.full(jobs, np.nan), np.zeros(jobs), np.zeros(jobs), store, controller
+    )
+    for number in range(1, jobs + 1):
+        row = store.job(number)
+        if row is not None:
+            found.start_s[number - 1] = row["started_at"] if row["started_at"] is not None else math.nan
+            found.finish_s[number - 1] = row["finished_at"] if row["finished_at"] is not None else math.nan
+            found.preemptions[number - 1] = row["preemptions"]
+            found.resizes[number - 1] = row["resizes"]
+    return found
