@@ -33,4 +33,11 @@ class ResizeRun:
     places: Places
 
 
-Effect = StartRun | StopRun | ResizeRun
+@dataclass(frozen=True, slots=True)
+class DropRun:
+    """Forget a run: its node has vanished, and the run with it."""
+
+    run: RunId
+
+
+Effect = StartRun | StopRun | ResizeRun | DropRun

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 from betimes.errors import Conflict, Unknown
 from betimes.service import reasons
+from betimes.service.agenda import Agenda
 from betimes.service.building import Built, Settings, build, kind_of
-from betimes.service.effects import Effect, ResizeRun, StartRun, StopRun
+from betimes.service.effects import DropRun, Effect, ResizeRun, StartRun, StopRun
 from betimes.service.engines.moves import (
     Grant,
     Happened,
@@ -59,6 +60,9 @@ class Scheduler:
         self.now_at = ledger.last_at
         self.pending = Happened()
         self.rooms = Rooms(ledger)
+        self.agenda = Agenda()
+        for job in ledger.jobs.values():
+            self.agenda.note(job)
         self.resizing: dict[RunId, int] = {}  # runs that are being told another width
         self.paces: dict[int, Pace] = {}
         self.curves = Speedups()
@@ -82,13 +86,8 @@ class Scheduler:
 
     def next_timer_at(self) -> float:
         """When `turn` wants to be called if nothing happens before; infinity: never."""
-        retries = (
-            j.not_before_at
-            for j in self.ledger.jobs.values()
-            if j.status is Status.BLOCKED and j.not_before_at
-        )
         timer_s = self.engine.next_timer_s() if self.built else math.inf
-        return min(timer_s + self.ledger.epoch_at, min(retries, default=math.inf))
+        return min(timer_s + self.ledger.epoch_at, self.agenda.next_delay_at())
 
     # --- what happens outside -----------------------------------------------------------------------------------
 
@@ -107,6 +106,8 @@ class Scheduler:
         """After a start: the engine is made of the ledger, and the policy looks at it anew."""
         self._rebuild(self.ledger.policy)
         self._log("recovered", "recovery")
+        for job in list(self.ledger.jobs.values()):
+            self._admit(job)
         self.pending.look = True
 
     def check(self, spec: JobSpec) -> None:
@@ -139,7 +140,8 @@ class Scheduler:
         each = spec.model_copy(update={"array": None}) if spec.array else spec
         text = each.model_dump(mode="json", exclude_defaults=True)
         numbers: list[int] = []
-        for index in indices:
+        follows = next((n for n, _ in map(parse_after, spec.after) if self._ended_as(n) is None), None)
+        for at, index in enumerate(indices):
             number = self.ledger.next_job
             data: dict[str, Any] = {
                 "spec": text,
@@ -149,6 +151,10 @@ class Scheduler:
             }
             if spec.array:
                 data |= {"array_id": first, "array_index": index, "array_most": most}
+            if follows is not None:
+                data["reason"] = reasons.after(follows)
+            elif most and at >= most:
+                data["reason"] = reasons.array(first, most)
             job = self._log("submitted", f"user:{user}", number, **data)
             numbers.append(number)
             if held and job is not None:
@@ -177,6 +183,7 @@ class Scheduler:
             raise Conflict(f"job {number} is {job.status.value} and cannot be held; cancel it instead")
         self._leave_engine(job)
         self._log("held", f"user:{user}", number, reason=reasons.by_user(user))
+        self._make_way(job)
 
     def release(self, number: int, user: str) -> None:
         """Let a held job start. Raises Unknown, Conflict."""
@@ -218,9 +225,9 @@ class Scheduler:
         self.resizing.pop(report.run, None)
         if asked == "cancelled":
             self._over(job, "cancelled", reasons.cancelled(None))
-        elif report.why in ("stopped", "lost") and asked is None and report.why == "lost":
+        elif report.why == "lost" and asked is None:
             self._lose(job, reasons.lost(report.message))
-        elif report.why == "stopped":
+        elif report.why in ("stopped", "lost"):
             self._stopped(job)
         elif report.exit_code == 0 and report.why == "exited":
             self._finish(job)
@@ -281,16 +288,25 @@ class Scheduler:
             for run in self.rooms.runs_on(name):
                 job = self._running(run)
                 if job is not None and job.run is not None:
+                    asked = job.run.stopping
                     self._run_row(job, Ended(run, self.now_at, None, why="lost"), "node-lost")
                     self._log("ended", "timer", job.job_id, number=run.number, outcome="node-lost")
                     self.rooms.leave(run)
-                    self._lose(job, reasons.node_lost(name))
+                    self.resizing.pop(run, None)
+                    self.effects.append(DropRun(run))
+                    if asked == "cancelled":
+                        self._over(job, "cancelled", reasons.cancelled(None))
+                    else:
+                        self._lose(job, reasons.node_lost(name))
         self._nodes_changed()
 
     def set_policy(self, text: str, user: str) -> None:
         """Decide by another policy from now on; what runs goes on. Raises PolicyError."""
-        kind_of(text)
+        kind, _ = kind_of(text)
         before = self.ledger.policy or None
+        self._settle_up()
+        if self.built is not None and kind != self.built.kind:
+            self._hand_over(kind)
         self._rebuild(text, before)
         accounts = {
             str(number): asdict(account)
@@ -309,6 +325,7 @@ class Scheduler:
         what, self.pending = self.pending, Happened()
         rounds: list[Round] = self.engine.happen(self.now_s, what)
         for wanted in what.wanted:
+            self.agenda.entering.discard(wanted.job)
             account = asdict(self.engine.account(wanted.job))
             job = self.ledger.jobs[wanted.job]
             self._log(
@@ -317,7 +334,7 @@ class Scheduler:
         for number, _ in what.believed:
             if number in self.ledger.jobs:
                 self._log("believed", "progress", number, account=self._account(number), basis="progress")
-        for number in (*what.gone, *what.lost):
+        for number in what.gone:
             self._log_waits(self.ledger.jobs[number])
         self._note(rounds)
         self._launch()
@@ -333,13 +350,14 @@ class Scheduler:
         self.events, self.effects, self.touched, self.runs = [], [], {}, []
         return taken
 
-    def foresee(self, spec: JobSpec | None = None, user: str = "") -> tuple[Play, str]:
+    def foresee(self, now_at: float, spec: JobSpec | None = None, user: str = "") -> tuple[Play, str]:
         """The state to be played forward in any thread; with one more job, number 0, and what its run time rests on."""
+        now_s = max(now_at, self.now_at) - self.ledger.epoch_at
         if spec is None:
-            return self.engine.foresee(), ""
-        check_possible(spec, self.ledger.nodes, self.built.kind if self.built else "pool")
+            return self.engine.foresee(now_s), ""
+        self.check(spec)
         believed = self.ledger.run_times.believed(user, spec.title, spec.told_s)
-        return self.engine.foresee(wanted_for(0, spec, believed.seconds)), believed.basis
+        return self.engine.foresee(now_s, wanted_for(0, spec, believed.seconds)), believed.basis
 
     def quoted(self, quote: dict[str, Any]) -> int:
         """A job has been promised something; returns the quote's number."""
@@ -396,7 +414,7 @@ class Scheduler:
 
     def _launch(self) -> None:
         """Carry out what there is room for: those that are told to leave have theirs until they have left."""
-        granted = [job for job in self.ledger.jobs.values() if job.run is not None and job.units > 0]
+        granted = [self.ledger.jobs[number] for number in sorted(self.agenda.unsettled)]
         for job in granted:
             run = job.run
             if run is not None and run.launched and run.stopping is None and run.units > job.units:
@@ -442,7 +460,7 @@ class Scheduler:
 
     def _admit(self, job: Job) -> None:
         """Queue a job that has nothing left to wait for but the policy; end one whose wait is in vain."""
-        if job.status is not Status.BLOCKED:
+        if job.status is not Status.BLOCKED or job.job_id in self.agenda.entering:
             return
         for after in job.spec.after:
             number, on = parse_after(after)
@@ -455,31 +473,20 @@ class Scheduler:
                 return
         if job.not_before_at > self.now_at:
             return
-        if job.array_most and self._busy_of(job.array_id) >= job.array_most:
+        if not self.agenda.has_room(job):
             self._blocked(job, reasons.array(job.array_id or 0, job.array_most))
             return
-        if any(wanted.job == job.job_id for wanted in self.pending.wanted):
-            return
-        self.pending.wanted.append(replace(wanted_of(job), believed_s=job.believed_s))
-
-    def _busy_of(self, array: int | None) -> int:
-        busy = (Status.QUEUED, Status.RUNNING, Status.STOPPING)
-        entering = {wanted.job for wanted in self.pending.wanted}
-        return sum(
-            job.array_id == array and (job.status in busy or job.job_id in entering)
-            for job in self.ledger.jobs.values()
-        )
+        self.agenda.enters(job)
+        self.pending.wanted.append(wanted_of(job))
 
     def _blocked(self, job: Job, reason: dict[str, Any]) -> None:
         if job.reason != reason:
-            job.reason = reason
-            self.touched[job.job_id] = job
+            self._log("blocked", "policy", job.job_id, reason=reason)
 
     def _wake_up(self) -> None:
         """Jobs whose delay before a retry is over may queue."""
-        for job in list(self.ledger.jobs.values()):
-            if job.status is Status.BLOCKED and 0.0 < job.not_before_at <= self.now_at:
-                self._admit(job)
+        for number in self.agenda.awake(self.now_at):
+            self._admit(self.ledger.jobs[number])
 
     def _finish(self, job: Job) -> None:
         """What it took on max_units is what the next of its name is believed to take."""
@@ -501,15 +508,19 @@ class Scheduler:
 
     def _after(self, job: Job) -> None:
         """Whoever waited for this job may go on."""
-        for other in list(self.ledger.jobs.values()):
-            if other.status is not Status.BLOCKED or other is job:
-                continue
-            same_array = other.array_most > 0 and other.array_id == job.array_id
-            if same_array or any(parse_after(after)[0] == job.job_id for after in other.spec.after):
-                self._admit(other)
+        for number in self.agenda.followers(job.job_id):
+            self._admit(self.ledger.jobs[number])
+        self._make_way(job)
         for name, node in self.ledger.nodes.items():
             if node.status == DRAINING and not self.rooms.runs_on(name):
                 self._log("node-is", "executor", node=name, status=DRAINED)
+
+    def _make_way(self, job: Job) -> None:
+        """One element less of its array is at work."""
+        if job.array_most and job.array_id is not None:
+            for number in self.agenda.next_of_array(job.array_id, job.array_most):
+                if number in self.ledger.jobs:
+                    self._admit(self.ledger.jobs[number])
 
     def _retry(self, job: Job, report: Ended) -> None:
         delay_s = job.spec.backoff_s * 2.0**job.failures
@@ -517,6 +528,7 @@ class Scheduler:
         self._leave_engine(job)
         not_before_at = self.now_at + max(delay_s, 1e-3)
         self._log("retries", "executor", job.job_id, not_before_at=not_before_at, reason=reason)
+        self._make_way(job)
 
     def _stopped(self, job: Job) -> None:
         """A run that was told to stop has: the job goes on later, at once if it has been granted units again."""
@@ -527,18 +539,15 @@ class Scheduler:
 
     def _lose(self, job: Job, reason: dict[str, Any]) -> None:
         """A run is gone and nobody has decided so: the job waits again, at its place."""
-        if self.built is not None and (self.built.kind == "nodes" or job.units):
-            job.reason = reason
-            self.pending.lost.append(job.job_id)
-        else:
-            self._log_waits(job)
+        self.engine.lose(job.job_id, self.now_s)
+        self.pending.look = True
+        self._log_waits(job, reason)
 
-    def _log_waits(self, job: Job) -> None:
-        account = self._account(job.job_id)
-        keeps = self.built is not None and self.built.kind == "pool" and job.units > 0
-        if job.job_id in self.pending.lost or not keeps:
-            keeps = False
-        self._log("waits", "executor", job.job_id, account=account, keeps_units=keeps, reason=job.reason)
+    def _log_waits(self, job: Job, reason: dict[str, Any] | None = None) -> None:
+        """The job waits; in a pool, it may have been granted units again before it had left."""
+        keeps = reason is None and self.built is not None and self.built.kind == "pool" and job.units > 0
+        why, account = reason or job.reason, self._account(job.job_id)
+        self._log("waits", "executor", job.job_id, account=account, keeps_units=keeps, reason=why)
 
     def _stop(self, job: Job, why: str, cause: str) -> None:
         run = job.run
@@ -558,9 +567,14 @@ class Scheduler:
         self._log("told", cause, job.job_id, **data)
 
     def _leave_engine(self, job: Job) -> None:
-        self.pending.wanted = [wanted for wanted in self.pending.wanted if wanted.job != job.job_id]
-        if job.account is not None and job.job_id not in self.pending.done:
-            self.pending.done.append(job.job_id)
+        number, pending = job.job_id, self.pending
+        if number in self.agenda.entering:
+            pending.wanted = [wanted for wanted in pending.wanted if wanted.job != number]
+            self.agenda.entering.discard(number)
+        pending.believed = [one for one in pending.believed if one[0] != number]
+        pending.gone = [one for one in pending.gone if one != number]
+        if job.account is not None:
+            pending.done.append(number)
 
     # --- small things -------------------------------------------------------------------------------------------
 
@@ -574,6 +588,7 @@ class Scheduler:
             self.version += 1
         if changed is not None:
             self.touched[changed.job_id] = changed
+            self.agenda.note(changed)
         return changed
 
     def _job(self, number: int, what: str) -> Job:
@@ -627,23 +642,33 @@ class Scheduler:
         """Nodes have come or gone: the engine is made anew, and everybody is looked at."""
         if self.built is None:
             return
-        lost, self.pending.lost = self.pending.lost, []
-        for number in lost:  # before the engine forgets the node they were on
-            self.pending.lost.append(number)
-        if (
-            self.pending.lost
-            or self.pending.gone
-            or self.pending.done
-            or self.pending.wanted
-            or self.pending.believed
-        ):
-            self.turn()
         if isinstance(self.engine, LiveNodes) and list(self.ledger.nodes) == self.built.nodes:
             for number, node in enumerate(self.ledger.nodes.values()):
                 self.engine.open_node(number, node.status == UP)
         else:
+            self._settle_up()
             self._rebuild(self.ledger.policy)
         self.pending.look = True
+
+    def _settle_up(self) -> None:
+        """What has happened is told to the engine that it has happened to, before there is another one."""
+        pending = self.pending
+        if self.built is not None and (pending.done or pending.gone or pending.believed or pending.wanted):
+            self.turn()
+
+    def _hand_over(self, kind: str) -> None:
+        """Before an engine of another kind takes over: what is granted is what is held, as nodes know no difference."""
+        for job in list(self.ledger.jobs.values()):
+            run, units, places = job.run, job.units, job.places
+            if job.account is None or (run is None and units == 0):
+                continue
+            if kind == "pool" and run is not None and run.stopping is not None:
+                units, places = 0, []
+            elif kind == "nodes" and run is not None:
+                units, places = (run.units, run.places) if run.launched else (0, [])
+            if units != job.units or places != job.places:
+                account = self._account(job.job_id)
+                self._log("granted", "policy", job.job_id, units=units, places=places, account=account)
 
     def _run_row(self, job: Job, report: Ended | None = None, outcome: str | None = None) -> None:
         run = job.run

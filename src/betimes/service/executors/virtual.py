@@ -78,11 +78,11 @@ class VirtualWorld:
         self._hold(run, units, now_at)
         return True
 
-    def forget(self, run: RunId) -> None:
+    def forget(self, run: RunId, now_at: float) -> None:
         """The run's node has vanished, and the run with it."""
         stay = self.stays.get(run.job)
         if stay is not None and stay.run == run:
-            self.jobs[run.job].leave(self._s(self.due[0][0] if self.due else 0.0))
+            self.jobs[run.job].leave(self._s(now_at))
             del self.stays[run.job]
 
     def next_at(self) -> float:
