@@ -65,7 +65,7 @@ bench: $(READY) ## measure the claims about speed
 	@for file in benchmarks/bench_*.py; do echo "==> $$file"; .venv/bin/python "$$file" || exit 1; done
 
 docs: $(READY) ## regenerate the reference pages from the code
-	@.venv/bin/python tools/reference.py
+	@.venv/bin/python -m tools.reference
 
 format: $(READY) ## put the style in order
 	@.venv/bin/python -m ruff check --fix-only --quiet .

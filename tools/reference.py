@@ -1,4 +1,4 @@
-"""Write the reference pages from what the code declares: ``python tools/reference.py`` (``make docs``).
+"""Write the reference pages from what the code declares: ``python -m tools.reference`` (``make docs``).
 
 A page is a function that returns Markdown; `PAGES` lists them. Files that begin with `NOTICE` are never edited.
 """
@@ -33,6 +33,7 @@ from betimes.service.spec_file import MOST_BYTES, MOST_JOBS, SPELLINGS
 from betimes.workload.generators.registry import GENERATORS
 from betimes.workload.readers.registry import FAMILIES, FORMATS
 from betimes.workload.speedup import FORMULAS
+from tools import reference_live
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -73,7 +74,9 @@ def main() -> None:
 
 def pages() -> dict[str, str]:
     """The text of every page by file name."""
-    return {name: f"{NOTICE}\n\n{page().strip()}\n" for name, page in PAGES.items()}
+    texts = {name: page() for name, page in PAGES.items()}
+    texts |= {name: page(_table) for name, page in reference_live.PAGES.items()}
+    return {name: f"{NOTICE}\n\n{text.strip()}\n" for name, text in texts.items()}
 
 
 def policies_page() -> str:

@@ -13,12 +13,12 @@ from betimes.policies.registry import POLICIES
 from betimes.service.spec import JobSpec
 from betimes.service.spec_file import KNOWN, read_jobs
 from betimes.workload.readers.registry import FORMATS
-from tools import reference
+from tools import reference, reference_live
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 
-@pytest.mark.parametrize("name", reference.PAGES)
+@pytest.mark.parametrize("name", [*reference.PAGES, *reference_live.PAGES])
 def test_page_is_up_to_date(name: str) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == reference.pages()[name], "run `make docs`"
 

@@ -17,3 +17,34 @@ class Event:
     job: int | None = None
     node: str | None = None
     data: dict[str, Any] = field(default_factory=dict[str, Any])  # what JSON can hold
+
+
+KINDS = {
+    "opened": "the first start ever; engines count seconds from here",
+    "recovered": "the service has started again and read its state from this log",
+    "policy-set": "another policy decides from now on",
+    "node-added": "a node is there from now on, or has come back with more or less than it had",
+    "node-is": "a node is up, draining, drained or lost",
+    "submitted": "a job was accepted",
+    "queued": "a job has nothing to wait for any more but the policy",
+    "blocked": "a job has to wait for something that is not the policy's affair",
+    "held": "a user keeps a job from starting",
+    "released": "a user lets a held job go on",
+    "quoted": "a job was promised a start and an end",
+    "granted": "the policy gives a job so many units, or none",
+    "nominated": "the policy has others make room for a job, on these nodes",
+    "reserved": "the policy has promised a job a start on these nodes",
+    "launched": "a run was handed to the executor",
+    "started": "the executor says that a run's command runs",
+    "believed": "the work that a job is believed to have left is another: by its progress, or because it outran it",
+    "resized": "a running job has taken another number of units without a restart",
+    "told": "a run was told to stop: preempted, resized or cancelled",
+    "ended": "nothing of a run is left",
+    "waits": "a job whose run has ended is to go on later",
+    "retries": "a job failed, and will be tried again",
+    "cancel-asked": "a user wants a job ended",
+    "finished": "a job's command exited with 0",
+    "failed": "a job has failed for good",
+    "cancelled": "a job was ended by a user, or waited in vain for another",
+}
+"""Every kind of event, and what it says."""

@@ -14,6 +14,23 @@ IssueToken = Callable[[int, int], str]
 KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
 """Of the service's own environment; whatever else a job needs, `env` says."""
 
+VARIABLES = {
+    "BETIMES_JOB_ID": "the job's number",
+    "BETIMES_JOB_NAME": "its name",
+    "BETIMES_ARRAY_ID": "the number of the first job of its array; only in an array",
+    "BETIMES_ARRAY_INDEX": "its index in the array; only in an array",
+    "BETIMES_UNITS": "how many units it holds",
+    "BETIMES_ATTEMPT": "1 in its first run, 2 in the next, ...",
+    "BETIMES_CHECKPOINT_DIR": "a folder that all of its runs share: what it resumes from belongs there",
+    "BETIMES_RUN_DIR": "a folder of this run alone; the service keeps the log and the exit status there",
+    "BETIMES_GRACE_S": "seconds from SIGTERM until it is killed",
+    "BETIMES_CPUS": "the cores that it is pinned to, as in `0,1`; only where it is",
+    "CUDA_VISIBLE_DEVICES": "its GPUs; empty for none; only on nodes that have some",
+    "BETIMES_URL": "where the service listens",
+    "BETIMES_RUN_TOKEN": "allows this run to report its progress, and nothing else",
+}
+"""What a job is told about itself; the executor adds cores and GPUs."""
+
 
 class Launches:
     """Where runs have their folders, and what their environment says."""

@@ -1,0 +1,108 @@
+"""Reference pages of the live service, from what its code declares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from betimes.service.events import KINDS
+from betimes.service.launches import KEPT, VARIABLES
+from betimes.service.life import diagram
+from betimes.service.reasons import CODES
+from betimes.service.views import Status
+
+Table = Callable[[tuple[str, ...], Iterable[tuple[str, ...]]], str]
+
+_STATUSES = {
+    Status.HELD: "a user keeps it from starting (`betimes hold`)",
+    Status.BLOCKED: "it waits for another job, for its turn in an array, or for the delay before a retry",
+    Status.QUEUED: "the policy may start it",
+    Status.RUNNING: "a run of it is on its units",
+    Status.STOPPING: "its run was told to stop, and still holds its units",
+    Status.FINISHED: "its command exited with 0",
+    Status.FAILED: "its command failed, and no retry is left",
+    Status.CANCELLED: "a user ended it, or the job that it was to follow did not succeed",
+}
+
+_REPORT = """\
+```bash
+curl -sS -X POST "$BETIMES_URL/api/v1/jobs/$BETIMES_JOB_ID/progress" \\
+  -H "Authorization: Bearer $BETIMES_RUN_TOKEN" -H "Content-Type: application/json" \\
+  -d "{\\"attempt\\": $BETIMES_ATTEMPT, \\"done\\": 300, \\"total\\": 1000}"
+```"""
+
+
+def life_of_a_live_job_page(table: Table) -> str:
+    """Statuses, legal moves, and why a job may wait."""
+    return "\n\n".join(
+        (
+            "# The life of a live job",
+            "What can happen to a job of the service in each of its statuses. Whatever is not drawn is refused, with "
+            "an error that names the job and its status.",
+            table(("status", "meaning"), ((f"`{name}`", _STATUSES[name]) for name in Status)),
+            f"```mermaid\n{diagram()}```",
+            "A job may run several times: it is preempted and resumes, loses its node, is restarted at another width, "
+            "or fails and is retried. Each time is a *run*, numbered from 1 (`BETIMES_ATTEMPT`).",
+            "## Reasons",
+            "Why a job waits, stopped or failed. `betimes job ID` and `betimes jobs` show the sentence; "
+            "`--json` has the code, and the evidence beside it.",
+            table(("code", "meaning"), ((f"`{code}`", text) for code, text in CODES.items())),
+        )
+    )
+
+
+def events_page(table: Table) -> str:
+    """The kinds of events."""
+    return "\n\n".join(
+        (
+            "# Events",
+            "The service's log: every input and every decision, numbered without gaps, never changed. `betimes events` "
+            "prints it, `betimes events --follow` goes on with what happens, and `GET /api/v1/events` streams it "
+            "(server-sent events; `Last-Event-ID` resumes). The tables of jobs, runs, nodes and quotes follow from it.",
+            "An event has an `event_id`, an instant (`at`, seconds since 1970), a `kind`, a `cause` (`user:NAME`, "
+            "`operator`, `policy`, `executor`, `timer`, `progress`, `recovery`), a job or node where it is about one, "
+            "and `data`.",
+            table(("kind", "what it says"), ((f"`{kind}`", text) for kind, text in KINDS.items())),
+        )
+    )
+
+
+def job_environment_page(table: Table) -> str:
+    """What a job finds in its environment."""
+    kept = ", ".join(f"`{name}`" for name in KEPT)
+    return "\n\n".join(
+        (
+            "# A job's environment",
+            "A job's command finds these variables:",
+            table(("variable", "value"), ((f"`{name}`", text) for name, text in VARIABLES.items())),
+            f"Beside them it has those of `--env` (or `env` in a job file), and from the service itself {kept}, where "
+            "the service has them. Nothing else of yours or of the service reaches it: `--env NAME` hands over a "
+            "variable as it is where you submit.",
+            "## Signals",
+            table(
+                ("signal", "when"),
+                (
+                    (
+                        "SIGTERM",
+                        "the job is to stop: it is preempted, restarted, cancelled or over its limit",
+                    ),
+                    ("SIGKILL", "the grace period (`--grace`) is over and it has not stopped"),
+                    ("SIGUSR1", "its time limit is near (`--warn`)"),
+                    ("SIGUSR2", "it holds another number of units, if it has registered a handler for that"),
+                ),
+            ),
+            "Whatever code a job exits with after SIGTERM, it counts as stopped, not as failed, and goes on later from "
+            "what it has left in its checkpoint folder.",
+            "## Progress",
+            "A Python loop reports by `betimes.progress`, and learns of another width by `betimes.on_resize`:",
+            "```python\nimport betimes\n\nfor batch in betimes.progress(range(1000)):\n    ...\n```",
+            "Any other program by one call, as often as it likes:",
+            _REPORT,
+        )
+    )
+
+
+PAGES: dict[str, Callable[[Table], str]] = {
+    "life-of-a-live-job.md": life_of_a_live_job_page,
+    "events.md": events_page,
+    "job-environment.md": job_environment_page,
+}
