@@ -70,6 +70,10 @@ def start_as_reserved(state: NodesState, place: PlaceHook, spreads: bool, window
         if places < 0:
             pool.offender = slot
             return places
+        if places == 0:  # it never has room as things stand: nodes that it needs take no work
+            booked -= 1 if need.booked >= 0 else 0
+            unbook(state, slot)
+            continue
         if need.booked < 0:
             booked += 1
         if need.booked < 0 or state.instants[row] < begin_s or not _still_has(state, slot, begin_s):

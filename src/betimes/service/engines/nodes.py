@@ -241,7 +241,7 @@ class LiveNodes:
             row[0] = self._plan(carried.bound, carried.owed)
             self._call(self.state, trace, row, steps.BIND, slot)
         else:
-            if carried.bound:
+            if carried.bound and self.rules.backfill == schedule.CONSERVATIVE:
                 row[0] = self._plan(carried.bound)
                 self._call(self.state, trace, row, steps.BOOK, slot, carried.start_s)
             self._step(steps.QUEUE, slot)
