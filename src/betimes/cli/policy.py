@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from betimes.service.views import PolicyView
 
 verbs = typer.Typer(help="Show the policy in force, or put another in its place.", no_args_is_help=False)
+
+_LONG_S = 3.0
 
 
 @verbs.callback(invoke_without_command=True)
@@ -42,7 +46,7 @@ def put(
         str,
         typer.Argument(
             metavar="NAME[:k=v,...]",
-            help="A policy of `betimes policies`, or your own as FILE.py:NAME.",
+            help="A policy of `betimes policies`; pool:fifo and nodes:fifo tell engines apart.",
             autocompletion=options.complete_policy,
             show_default=False,
         ),
@@ -53,8 +57,24 @@ def put(
     """Put another policy in force, while jobs run."""
     from betimes.cli.connection import connect
 
-    with connect(state) as service:
-        _print(service.set_policy(_from_anywhere(text)), as_json)
+    with connect(state) as service, _patience():
+        found = service.set_policy(_from_anywhere(text))
+    _print(found, as_json)
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Say why it takes long, if it does."""
+    import sys
+    from threading import Timer
+
+    text = "betimes: note: the service compiles what the policy needs, a minute or two the first time"
+    timer = Timer(_LONG_S, lambda: print(text, file=sys.stderr, flush=True))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def _from_anywhere(text: str) -> str:

@@ -33,6 +33,7 @@ from betimes.service.views import (
 T = TypeVar("T")
 API = "/api/v1"
 WAIT_S = 30.0  # of one request that waits
+COMPILE_S = 900.0  # until another policy is in force: its engine may have to be compiled first
 READ_S = 60.0  # until an answer begins; several times the pause between signs of life of a stream
 
 
@@ -187,7 +188,8 @@ def policy() -> Call[PolicyView]:
 
 def set_policy(text: str) -> Call[PolicyView]:
     """Decide by another policy."""
-    return Call("PUT", f"{API}/policy", _policy, body=_Choice(policy=text).model_dump_json().encode())
+    body = _Choice(policy=text).model_dump_json().encode()
+    return Call("PUT", f"{API}/policy", _policy, body=body, read_s=COMPILE_S)
 
 
 def events(after: int, job: int | None, kinds: Sequence[str], limit: int = 1000) -> Call[Page[EventView]]:

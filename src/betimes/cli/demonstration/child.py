@@ -95,7 +95,7 @@ def _ready(process: subprocess.Popen[str], state: Path) -> dict[str, Any]:
 
 
 def _wait_slowly(reader: threading.Thread) -> None:
-    label = "starting; the first start of a version compiles its kernels, which takes up to a minute"
+    label = "starting; the first start compiles the kernels, up to a minute"
     if not sys.stderr.isatty():
         print(f"{label} ...", file=sys.stderr, flush=True)
         reader.join()

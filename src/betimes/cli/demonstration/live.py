@@ -37,7 +37,7 @@ class Demonstration:
         """All of it; returns at the end of the summary with `once`, and on Ctrl-C else."""
         with Client(state=self.child.state) as service:
             self._introduce(service)
-            news = News(service, service.health().last_event_id)
+            news = News(service, self.child.ready["policy"], service.health().last_event_id)
             numbers = self._submit(service, news)
             self._say("", "What happens:")
             try:

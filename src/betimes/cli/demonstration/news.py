@@ -17,8 +17,8 @@ _MOVED_S = 1.5  # an expected end that moves by less is not worth a line
 class News:
     """Events of a service, as they happen, each with its line or none."""
 
-    def __init__(self, service: Client, after: int = 0) -> None:
-        self.service = service
+    def __init__(self, service: Client, policy: str, after: int = 0) -> None:
+        self.service, self.policy = service, policy
         self.events = service.events(after, follow=True)
         self.names: dict[int, str] = {}
         self.ends_at: dict[int, float] = {}  # as last told, by job
@@ -98,7 +98,8 @@ class News:
         return f"holds {data['units']} unit{'' if data['units'] == 1 else 's'} now"
 
     def _policy(self, _: EventView, data: Mapping[str, Any]) -> str:
-        return f"the policy is {data['policy']}"
+        before, self.policy = self.policy, data["policy"]
+        return f"the policy is {self.policy} from now on" if self.policy != before else ""
 
     def _node(self, event: EventView, data: Mapping[str, Any]) -> str:
         return f"node {event.node} is {data['status']}"

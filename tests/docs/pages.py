@@ -1,0 +1,25 @@
+"""Pages of the documentation, and the blocks and commands on them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(
+    r"(?:Save this as `(?P<file>[^`]+)`[^`]*)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.S | re.M
+)
+# Verbs that are, or need, a service.
+LIVE = ("up", "submit", "quote", "jobs", "job", "logs", "wait", "nodes", "events", "policy")
+
+
+def text_of(name: str) -> str:
+    """A page's text."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def commands(body: str) -> list[tuple[str, str]]:
+    """Commands of a block of the shell, each with the text below it."""
+    parts = re.split(r"^\$ (.*)\n", body, flags=re.M)
+    assert not parts[0].strip(), f"a block of the shell begins with a command: {parts[0]!r}"
+    return list(zip(parts[1::2], parts[2::2], strict=True))
