@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,8 @@ class Settings:
     """What an operator may set of the engines."""
 
     restart_s: float = 0.0  # lost whenever a job's units change
+    resize_interval_s: float = 0.0  # a job's width does not change again within so many seconds
+    resize_gain: bool = False  # a resize must pay, restart included
     seed: int = 0  # of whatever is decided by lot
 
 
@@ -82,22 +85,25 @@ def build(
     kind, text = kind_of(policy)
     numbers = {name: at for at, name in enumerate(nodes)}
     live = sorted((job for job in jobs.values() if job.account is not None), key=_seq)
+    capacity = np.array([node.capacity for node in nodes.values()], dtype=np.int64).reshape(-1, 3)
     if kind == POOL:
         known = tuple(_work_of(job, before or policy) for job in live) + sizes
         engine = LivePool(
             parse_policy(text),
-            pool_units(nodes),
+            pool_units(nodes, live),
+            capacity,
             restart_s=settings.restart_s,
+            resize_interval_s=settings.resize_interval_s,
+            resize_gain=settings.resize_gain,
             sizes=known or SIZES_WITHOUT_JOBS,
         )
     else:
-        capacity = np.array([node.capacity for node in nodes.values()], dtype=np.int64).reshape(-1, 3)
         kinds = np.unique([node.machine.type for node in nodes.values()], return_inverse=True)[1]
         engine = LiveNodes(
             parse_nodes_policy(text),
             capacity,
             kinds.astype(np.int64),
-            units=float(max(1, pool_units(nodes))),
+            units=float(max(1, pool_units(nodes, ()))),
             restart_s=settings.restart_s,
             seed=settings.seed,
         )
@@ -106,18 +112,23 @@ def build(
         engine.restore(one, now_s)
     if isinstance(engine, LiveNodes):
         engine.settle(carried)
-        for name, node in nodes.items():
-            if node.status != UP:
-                engine.open_node(numbers[name], False)
+    for name, node in nodes.items():
+        if node.status != UP:
+            engine.open_node(numbers[name], False)
     accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
     return Built(engine, kind, list(nodes), accounts)
 
 
-def pool_units(nodes: dict[str, Node]) -> int:
-    """The units of the pool: GPUs where any node has some, else cores; of nodes that are there."""
-    there = [node.capacity for node in nodes.values() if node.is_there]
-    gpus = sum(gpu for gpu, _, _ in there) // 1000
-    return gpus or sum(cpu for _, cpu, _ in there) // 1000
+def pool_units(nodes: dict[str, Node], jobs: Iterable[Job]) -> int:
+    """The units of the pool: GPUs where any node has some, else cores; of nodes that take work.
+
+    What jobs still hold on nodes that take no more counts as long as they do.
+    """
+    at = 0 if any(node.capacity[0] >= 1000 for node in nodes.values() if node.is_there) else 1
+    ups = sum(node.capacity[at] for node in nodes.values() if node.status == UP) // 1000
+    return ups + sum(
+        units for job in jobs if job.units for name, units in job.places if nodes[name].status != UP
+    )
 
 
 def _seq(job: Job) -> int:
@@ -155,7 +166,11 @@ def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at
         )
     if kind == POOL:
         leaving = was == NODES and run is not None and run.stopping is not None
-        return Carried(wanted, account, units=0 if leaving else units)
+        units = 0 if leaving else job.units
+        where = job.places or (run.places if run is not None else [])
+        return Carried(
+            wanted, account, units, tuple(Held(numbers[node], held) for node, held in where if units)
+        )
     if units and not places:
         units = 0  # granted by a pool, and not started yet
     if units:

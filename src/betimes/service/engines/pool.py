@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from betimes.core.account import believed_left
 from betimes.core.columns import State, as_array, blank, grown, new_state, room_to_play
+from betimes.core.curtailing import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON, asked_for
 from betimes.errors import BetimesError
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import Prepared
@@ -25,6 +26,7 @@ from betimes.service.engines.moves import (
     Foreseen,
     Grant,
     Happened,
+    Held,
     Move,
     Outrun,
     Play,
@@ -37,18 +39,35 @@ from betimes.twin.loop import new_trace
 from betimes.twin.pool import PAUSED, REACHED, REFUSED, STUCK, Outcome, Rules, Trace
 
 FIRST_SLOTS = 64
+WHY_LESS = {
+    NOT_CURTAILED: "",
+    TOO_SOON: "its width has changed only lately",
+    NO_GAIN: "it would not be done earlier",
+    KEPT_BY_OTHERS: "others keep their units for now",
+    NO_ROOM: "no node has room for more of its units",
+}
+"""Why a job did not get all that the policy gave it."""
 MOST_EVENTS = 10_000_000  # of a play-out
 
 
 class LivePool:
-    """A pool of `units` identical units under a policy, in real time.
+    """A pool of `units` units on nodes under a policy, in real time.
 
-    sizes: recent run times of the cluster's jobs, seconds on one unit, for a policy that derives its parameters from
-    them.
+    capacity: (nodes, 3) thousandths of GPUs, thousandths of cores, MiB. A job's units take what its demand says, and
+    what the policy grants is cut to what finds room. sizes: recent run times of the cluster's jobs, seconds on one
+    unit, for a policy that derives its parameters from them.
     """
 
     def __init__(
-        self, policy: ChosenPolicy[Policy], units: int, *, restart_s: float = 0.0, sizes: Sequence[float] = ()
+        self,
+        policy: ChosenPolicy[Policy],
+        units: int,
+        capacity: NDArray[np.int64],
+        *,
+        restart_s: float = 0.0,
+        resize_interval_s: float = 0.0,
+        resize_gain: bool = False,
+        sizes: Sequence[float] = (),
     ) -> None:
         self.policy, self.units, self.restart_s = policy, units, restart_s
         self.sizes = np.array(sizes or [1.0])
@@ -68,6 +87,9 @@ class LivePool:
             speedup=self.curves.table,
             params=prepared.params,
             table=prepared.table,
+            resize_interval_s=resize_interval_s,
+            resize_gain=resize_gain,
+            capacity=capacity,
         )
         self.trace = _trace_for(self.state)
         self.units_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
@@ -130,7 +152,7 @@ class LivePool:
         self.state = self._with_arrival(self.state, self.trace, carried.wanted, now_s)
         slot = int(self.state.free[self.state.pool[0].free - 1])
         self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
-        self._step(steps.ENTER)
+        self._step(steps.ENTER, slot)
         account, job, progress = carried.account, self.state.jobs[slot], self.state.progress[slot]
         job.submit_s, job.size_s, job.remaining_s = account.entered_s, account.size_s, account.left_s
         job.attained = progress.attained = account.attained
@@ -141,6 +163,8 @@ class LivePool:
         if carried.units or account.attained > 0.0:
             progress.started_s = account.entered_s
         self._step(steps.ADOPT, slot)
+        for place in reversed(carried.places):  # lists of placements are read from their end
+            steps.compiled_place()(self.state, slot, place.node, place.units)
         if carried.units:
             self._step(steps.HOLD, slot, float(carried.units))
         self.units_seen[slot], self.sizes_seen[slot] = carried.units, account.size_s
@@ -164,6 +188,16 @@ class LivePool:
     def believed_left(self, job: int, now_s: float) -> float:
         """Work that is believed to be left now."""
         return float(max(0.0, believed_left(self.state, self.slot_of[job], now_s)))
+
+    def open_node(self, number: int, is_up: bool) -> None:
+        """A node takes new units from now on, or none; `happen` lets the policy look."""
+        self.state.nodes[number].up = int(is_up)
+
+    def why_less(self, job: int) -> tuple[int, str]:
+        """What the policy last asked for a job beyond what it holds, and why it was not given: 0: nothing."""
+        slot = self.slot_of[job]
+        asked = int(asked_for(self.state, slot))
+        return asked, WHY_LESS[int(self.state.progress[slot].curtailed)] if asked > 0 else ""
 
     def foresee(self, now_s: float, more: Wanted | None = None) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
@@ -218,6 +252,7 @@ class LivePool:
         arrival.submit_s = now_s
         arrival.work = math.inf
         arrival.min_units, arrival.max_units, arrival.curve = wanted.min_units, wanted.max_units, row
+        arrival.gpu, arrival.cpu, arrival.memory = wanted.gpu, wanted.cpu, wanted.memory
         arrival.believed = wanted.believed_s * self.curves.speed(wanted, wanted.max_units)
         arrival.believed_per_work = 1.0
         arrival.user = -1
@@ -249,9 +284,20 @@ class LivePool:
         for slot in sorted(
             changed, key=lambda slot: (units[slot] > self.units_seen[slot], jobs["seq"][slot])
         ):
-            moves.append(Grant(self.job_of[slot], int(self.units_seen[slot]), int(units[slot])))
+            held = self._held(slot) if units[slot] > 0.0 else ()
+            moves.append(Grant(self.job_of[slot], int(self.units_seen[slot]), int(units[slot]), held))
         self.units_seen, self.sizes_seen = units, sizes
         return Round(float(self.state.pool[0].now), tuple(moves))
+
+    def _held(self, slot: int) -> tuple[Held, ...]:
+        """Where a job's units are."""
+        held: list[Held] = []
+        at = int(self.state.footprints[slot].placed)
+        while at >= 0:
+            placement = self.state.placements[at]
+            held.append(Held(int(placement.node), int(placement.tasks)))
+            at = int(placement.follows)
+        return tuple(held)
 
     def _grow(self) -> None:
         self.state = grown(self.state)

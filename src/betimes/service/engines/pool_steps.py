@@ -11,6 +11,7 @@ from betimes.core.columns import State
 from betimes.core.interventions import believe, lose
 from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.core.order import enter
+from betimes.core.placing import place_on, set_demand
 from betimes.core.snapshot import copy_into
 from betimes.core.transitions import BAD_GROUP, BAD_KEY, find_next, finish, speed, submit, view_of
 from betimes.twin.loop import argument_types
@@ -37,10 +38,9 @@ def step(
     ADVANCE: timers and finishes up to the instant `value`, as far as the budget goes. ARRIVE: the job of
     trace.arrivals[0]. DECIDE: ask the policy. FINISH: a job that holds units turns out to finish at `value`. LEAVE: a
     job is over. LOSE: a job holds nothing any more, and waits. BELIEVE: it has
-    `value` seconds of work left. ENTER: the job of
-    trace.arrivals[0] has a slot, and nobody decides. ADOPT: it is ranked. HOLD: it has held `value` units since its
-    account was true. COPY: what
-    is believed, into `copy`. PLAY: let everything happen that will.
+    `value` seconds of work left. ENTER: the job of trace.arrivals[0] has a slot, and nobody
+    decides. ADOPT: it is ranked. HOLD: it has held `value` units since its account was true. COPY: what is believed,
+    into `copy`. PLAY: let everything happen that will.
     """
     pool = state.pool[0]
     if what == ADVANCE:
@@ -71,6 +71,7 @@ def step(
             arrival.believed,
             arrival.believed_per_work,
         )
+        set_demand(state, slot, arrival.gpu, arrival.cpu, arrival.memory)
     elif what == HOLD:
         _hold(state, slot, value)
     elif what == ADOPT:
@@ -127,3 +128,13 @@ def compiled_step() -> Any:
 
     state, *others = argument_types()
     return compile_for(step, int64(state, *others, int64, int64, float64, state))
+
+
+@cache
+def compiled_place() -> Any:
+    """`placing.place_on`, to be called by itself."""
+    if INTERPRETED:
+        return place_on
+    from numba import int64, void
+
+    return compile_for(place_on, void(argument_types()[0], int64, int64, int64))
