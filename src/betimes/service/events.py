@@ -33,6 +33,7 @@ KINDS = {
     "quoted": "a job was promised a start and an end",
     "granted": "the policy gives a job so many units, or none",
     "nominated": "the policy has others make room for a job, on these nodes",
+    "unbound": "a job is no more to have the nodes that others were making room on, or that it was promised",
     "reserved": "the policy has promised a job a start on these nodes",
     "launched": "a run was handed to the executor",
     "started": "the executor says that a run's command runs",

@@ -296,6 +296,7 @@ _CHANGES: dict[str, Change] = {
     "granted": _granted,
     "nominated": _bound,
     "reserved": _bound,
+    "unbound": _bound,
     "told": _told,
     "launched": _launched,
     "started": _started,

@@ -87,7 +87,10 @@ class Scheduler:
     def next_timer_at(self) -> float:
         """When `turn` wants to be called if nothing happens before; infinity: never."""
         timer_s = self.engine.next_timer_s() if self.built else math.inf
-        return min(timer_s + self.ledger.epoch_at, self.agenda.next_delay_at())
+        timer_at = timer_s + self.ledger.epoch_at
+        while timer_at - self.ledger.epoch_at < timer_s:  # rounded: it would be too early then
+            timer_at = math.nextafter(timer_at, math.inf)
+        return min(timer_at, self.agenda.next_delay_at())
 
     # --- what happens outside -----------------------------------------------------------------------------------
 
@@ -284,6 +287,8 @@ class Scheduler:
         if node.status == status:
             return
         self._log("node-is", cause, node=name, status=status)
+        if status != UP:
+            self._keep_off(name)
         if status == LOST:
             for run in self.rooms.runs_on(name):
                 job = self._running(run)
@@ -299,6 +304,18 @@ class Scheduler:
                     else:
                         self._lose(job, reasons.node_lost(name))
         self._nodes_changed()
+
+    def _keep_off(self, name: str) -> None:
+        """Jobs that were to start on a node that takes none any more wait for others."""
+        for job in list(self.ledger.jobs.values()):
+            bound = (job.binding or {}).get("places", ()) if "owed" in (job.binding or {}) else ()
+            if job.run is not None and not job.run.launched and any(where == name for where, _ in job.places):
+                self.engine.lose(job.job_id, self.now_s)
+                account = self._account(job.job_id)
+                self._log("granted", "policy", job.job_id, units=0, places=[], account=account)
+            elif any(where == name for where, _ in bound):
+                self.engine.lose(job.job_id, self.now_s)
+                self._log("unbound", "policy", job.job_id)
 
     def set_policy(self, text: str, user: str) -> None:
         """Decide by another policy from now on; what runs goes on. Raises PolicyError."""
@@ -398,6 +415,8 @@ class Scheduler:
                 self._log(
                     "reserved", "policy", move.job, places=self._named(move.places), start_s=move.start_s
                 )
+            elif job.binding is not None:
+                self._log("unbound", "policy", move.job)
         else:
             self._granted(job, move)
 
@@ -436,7 +455,7 @@ class Scheduler:
         """Let a run have the width that its job has been granted, if there is room for it."""
         if self.resizing.get(run) == job.units:
             return
-        places = self.rooms.resize(run, job, job.units)
+        places = self.rooms.resize(run, job)
         if places is not None:
             self.resizing[run] = job.units
             self.effects.append(ResizeRun(run, job.units, places))
