@@ -256,7 +256,7 @@ def new_state(
         again=blank(Again, 1),
         segments=blank(Segment, segments),
         nodes=nodes,
-        footprints=blank(Footprint, slots if room else 0),
+        footprints=blank(Footprint, slots if len(nodes) > 0 else 0),
         placements=chained(blank(Placement, room)),
     )
 

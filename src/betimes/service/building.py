@@ -90,7 +90,7 @@ def build(
         known = tuple(_work_of(job, before or policy) for job in live) + sizes
         engine = LivePool(
             parse_policy(text),
-            pool_units(nodes, live),
+            max(1, pool_units(nodes, live)),  # without any, nothing finds room
             capacity,
             restart_s=settings.restart_s,
             resize_interval_s=settings.resize_interval_s,

@@ -159,14 +159,14 @@ def _held(_: Ledger, event: Event, job: Job) -> None:
 def _granted(_: Ledger, event: Event, job: Job) -> None:
     """The policy gives the job so many units, or none."""
     data = event.data
-    before, job.units = job.units, data["units"]
+    job.units = data["units"]
     job.places = [(str(node), int(units)) for node, units in data["places"]]
     job.settle(data["account"])
     job.reason, job.binding = None if job.units else data.get("reason"), None
     run = job.run
     if job.units and run is None:
         job.run = Run(job.attempt + 1, job.units, job.places, event.at_s)
-    elif before == 0 and run is not None and not run.launched:
+    elif job.units and run is not None and not run.launched:
         run.units, run.places = job.units, job.places
     elif not job.units and run is not None and not run.launched:
         job.run = None  # it was never told to start

@@ -46,17 +46,27 @@ class Rooms:
         self._take(run, _Stay(demand, job.places))
         return job.places
 
-    def resize(self, run: RunId, job: Job) -> Places | None:
-        """Let a run hold what the policy gives it now; null: others have not left all of that yet."""
+    def resize(self, run: RunId, job: Job, at_once: bool) -> Places | None:
+        """Let a run hold what the policy gives it now; null: others have not left all of that yet.
+
+        What it is to give up it holds until `settle`, unless it is known to do so at once.
+        """
         stay = self.stays[run]
         had = dict(stay.places)
         for name, held in job.places:
             more = held - had.get(name, 0)
             if more > 0 and _most(self.free_on(name), stay.demand, more) < more:
                 return None
-        self.leave(run)
-        self._take(run, _Stay(stay.demand, job.places))
+        now = dict(job.places)
+        both = [(name, max(had.get(name, 0), now.get(name, 0))) for name in {**had, **now}]
+        self.settle(run, job.places if at_once else both)
         return job.places
+
+    def settle(self, run: RunId, places: Places) -> None:
+        """A run holds this, and nothing else any more."""
+        stay = self.stays[run]
+        self.leave(run)
+        self._take(run, _Stay(stay.demand, places))
 
     def leave(self, run: RunId) -> None:
         """Nothing of a run is left."""

@@ -455,7 +455,8 @@ class Scheduler:
         """Let a run have the width that its job has been granted, if there is room for it."""
         if self.resizing.get(run) == job.units:
             return
-        places = self.rooms.resize(run, job)
+        kinds = {self.ledger.nodes[name].machine.kind for name, _ in job.places}
+        places = self.rooms.resize(run, job, at_once="local" not in kinds)
         if places is not None:
             self.resizing[run] = job.units
             self.effects.append(ResizeRun(run, job.units, places))
@@ -465,6 +466,8 @@ class Scheduler:
         job = self._running(run)
         if self.resizing.get(run) == units:
             del self.resizing[run]
+            if done and job is not None:
+                self.rooms.settle(run, places)
         if job is None or job.run is None or job.run.stopping is not None:
             return
         if not done:
@@ -670,10 +673,12 @@ class Scheduler:
         self.pending.look = True
 
     def _settle_up(self) -> None:
-        """What has happened is told to the engine that it has happened to, before there is another one."""
+        """Before there is another engine: what has happened to this one, without its deciding anything any more."""
         pending = self.pending
-        if self.built is not None and (pending.done or pending.gone or pending.believed or pending.wanted):
-            self.turn()
+        for number in pending.gone:
+            self.engine.lose(number, self.now_s)
+            self._log_waits(self.ledger.jobs[number])
+        pending.gone, pending.done, pending.believed = [], [], []  # who reports progress will do so again
 
     def _hand_over(self, kind: str) -> None:
         """Before an engine of another kind takes over: what is granted is what is held, as nodes know no difference."""

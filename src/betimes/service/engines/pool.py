@@ -93,6 +93,7 @@ class LivePool:
         )
         self.trace = _trace_for(self.state)
         self.units_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
+        self.places_seen: dict[int, tuple[Held, ...]] = {}  # by slot
         self.sizes_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
 
     def next_timer_s(self) -> float:
@@ -148,7 +149,9 @@ class LivePool:
             self._grow()
         pool = self.state.pool[0]
         pool.now, pool.submitted = now_s, carried.account.seq  # the order is that in which they came
-        pool.events = max(pool.events, pool.submitted)
+        missed = max(0, pool.submitted - pool.events)
+        pool.events += missed
+        pool.contention += missed * pool.active
         self.state = self._with_arrival(self.state, self.trace, carried.wanted, now_s)
         slot = int(self.state.free[self.state.pool[0].free - 1])
         self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
@@ -168,6 +171,7 @@ class LivePool:
         if carried.units:
             self._step(steps.HOLD, slot, float(carried.units))
         self.units_seen[slot], self.sizes_seen[slot] = carried.units, account.size_s
+        self.places_seen[slot] = carried.places
 
     def account(self, job: int) -> Account:
         """How far a job has come."""
@@ -281,13 +285,27 @@ class LivePool:
             if slot in self.job_of:
                 moves.append(Outrun(self.job_of[slot], float(sizes[slot])))
         changed = [slot for slot in np.flatnonzero(units != self.units_seen).tolist() if slot in self.job_of]
+        # Whoever was placed at this very instant may have been moved by another decision at it.
+        changed += [slot for slot in self._placed_now() if units[slot] == self.units_seen[slot] > 0.0]
         for slot in sorted(
             changed, key=lambda slot: (units[slot] > self.units_seen[slot], jobs["seq"][slot])
         ):
             held = self._held(slot) if units[slot] > 0.0 else ()
+            if units[slot] == self.units_seen[slot] and held == self.places_seen.get(slot):
+                continue
+            self.places_seen[slot] = held
             moves.append(Grant(self.job_of[slot], int(self.units_seen[slot]), int(units[slot]), held))
         self.units_seen, self.sizes_seen = units, sizes
         return Round(float(self.state.pool[0].now), tuple(moves))
+
+    def _placed_now(self) -> list[int]:
+        """The slots of jobs whose units have been placed or taken at this instant."""
+        found, slot = list[int](), int(self.state.pool[0].touched)
+        while slot >= 0:
+            if slot in self.job_of:
+                found.append(slot)
+            slot = int(self.state.footprints[slot].follows)
+        return found
 
     def _held(self, slot: int) -> tuple[Held, ...]:
         """Where a job's units are."""

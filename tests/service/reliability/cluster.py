@@ -1,0 +1,278 @@
+"""A scheduler on a virtual world with everything that can go wrong: inputs at random, crashes, and what must hold."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, replace
+from typing import Any
+
+from betimes.core import invariants as of_pool
+from betimes.core.nodes import invariants as of_nodes
+from betimes.errors import InputError
+from betimes.service.building import Settings
+from betimes.service.effects import DropRun, ResizeRun, StartRun, StopRun
+from betimes.service.engines.nodes import LiveNodes
+from betimes.service.events import Event
+from betimes.service.executors.protocol import Ended, Report, RunId, Started
+from betimes.service.executors.virtual import EXIT_CODE, WORK, VirtualWorld
+from betimes.service.ledger import Ledger
+from betimes.service.machines.machine import Machine
+from betimes.service.scheduler import Scheduler
+from betimes.service.spec import JobSpec
+from betimes.service.views import Status
+from tests.service.replaying import launch_of
+
+EPOCH_AT = 1000.0
+WAITS, RUNS = (Status.HELD, Status.BLOCKED, Status.QUEUED), (Status.RUNNING, Status.STOPPING)
+
+
+def machine(name: str, cores: float = 2.0, gpu: float = 0.0) -> Machine:
+    # As if it were this machine, since a virtual one takes every resize at once.
+    return Machine(name, "local", name.rpartition("-")[0] or "n", cores, 8.0, gpu)
+
+
+def spec(work_s: float = 10.0, code: int = 0, **asked: Any) -> JobSpec:
+    asked.setdefault("env", {})
+    asked["env"] = {WORK: str(work_s), EXIT_CODE: str(code), **asked["env"]}
+    asked.setdefault("grace_s", 3.0)
+    asked.setdefault("estimate_s", work_s / asked.get("max_units", 1))
+    return JobSpec(command=["job"], name="job", **asked)
+
+
+class Cluster:
+    """A virtual cluster; instants are seconds since its first one. Everything is checked after every turn."""
+
+    def __init__(self, policy: str = "fifo", nodes: int = 2, **settings: Any) -> None:
+        self.settings = Settings(**settings)
+        self.log: list[Event] = []
+        self.rows: dict[int, dict[str, Any]] = {}
+        self.runs: dict[RunId, dict[str, Any]] = {}
+        self.snapshots: list[bytes] = []
+        self.world = VirtualWorld(self.settings.restart_s, False, EPOCH_AT)
+        self.now_at = EPOCH_AT
+        self.scheduler = self._scheduler(Ledger())
+        self.scheduler.begin(self.now_at)
+        for number in range(nodes):
+            self.scheduler.add_node(machine(f"n-{number}"), "operator")
+        self.scheduler.open(policy, EPOCH_AT)
+        self.turn()
+        self.go_on(1.0)
+
+    def _scheduler(self, ledger: Ledger) -> Scheduler:
+        def status_of(number: int) -> str | None:
+            return self.rows[number]["status"] if number in self.rows else None
+
+        return Scheduler(ledger, status_of, self.settings)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.scheduler.ledger
+
+    def job(self, number: int) -> Any:
+        return self.ledger.jobs[number]
+
+    def status(self, number: int) -> str:
+        live = self.ledger.jobs.get(number)
+        return live.status.value if live is not None else str(self.rows[number]["status"])
+
+    def story(self, number: int) -> list[str]:
+        return [event.kind for event in self.log if event.job == number]
+
+    def submit(self, *specs: JobSpec, user: str = "ann") -> list[int]:
+        numbers = [number for one in specs for number in self.scheduler.submit(one, user)]
+        self.turn()
+        return numbers
+
+    def ask(self, what: str, *args: Any) -> bool:
+        """Ask the scheduler for something that it may refuse; returns whether it did it. No turn is taken."""
+        try:
+            getattr(self.scheduler, what)(*args)
+        except InputError:
+            return False
+        return True
+
+    def turn(self) -> None:
+        """Decide, and carry everything out, until nothing is left to do at this instant."""
+        self.scheduler.turn()
+        while True:
+            events, effects, rows, runs = self.scheduler.take()
+            self.log += [replace(event, data=json.loads(json.dumps(event.data))) for event in events]
+            self.rows |= {row["job_id"]: row for row in rows}
+            self.runs |= {RunId(run["job_id"], run["number"]): run for run in runs}
+            check(self)
+            if not effects:
+                return
+            for effect in effects:
+                self._carry_out(effect)
+            for report in self.world.reports:
+                self.report(report)
+            self.world.reports.clear()
+            self.scheduler.turn()
+
+    def _carry_out(self, effect: Any) -> None:
+        job = self.ledger.jobs.get(effect.run.job)
+        if isinstance(effect, DropRun):
+            self.world.forget(effect.run, self.now_at)
+        elif job is None or job.run is None or job.run.number != effect.run.number:
+            return  # it is over, or another one, since
+        elif isinstance(effect, StartRun):
+            self.world.start(launch_of(self.scheduler, effect.run.job), self.now_at)
+        elif isinstance(effect, StopRun):
+            self.world.stop(effect.run, effect.grace_s, self.now_at)
+        elif isinstance(effect, ResizeRun):
+            done = self.resizes(effect)
+            self.scheduler.resized(effect.run, effect.units, effect.places, done)
+
+    def resizes(self, effect: ResizeRun) -> bool:
+        """Every other job has a handler; the others must be started again at their new width."""
+        if effect.run.job % 2:
+            return self.world.resize(effect.run, effect.units, self.now_at)
+        return False
+
+    def report(self, report: Report) -> None:
+        if isinstance(report, Started):
+            self.scheduler.started(report)
+        elif isinstance(report, Ended):
+            self.scheduler.ended(report)
+
+    def next_at(self) -> float:
+        return min(self.world.next_at(), self.scheduler.next_timer_at())
+
+    def go_on(self, for_s: float = math.inf, most: int = 10_000) -> None:
+        """Let time pass: so many seconds, or until nothing happens by itself."""
+        until_at = self.now_at + for_s
+        for _ in range(most):
+            at = self.next_at()
+            if at > until_at or at == math.inf:
+                break
+            assert at >= self.now_at or self.world.next_at() >= self.now_at, (
+                "a timer that has gone off already"
+            )
+            self.arrive(max(at, self.now_at))
+            self.turn()
+        else:
+            raise AssertionError(f"never comes to rest: {self.now_at}, next {self.next_at()}")
+        if until_at < math.inf:
+            self.arrive(until_at)
+            self.turn()
+
+    def arrive(self, at: float) -> None:
+        """It is `at`: what has happened by then is told; no turn is taken."""
+        self.now_at = at
+        reports = self.world.advance(at)
+        self.scheduler.begin(at)
+        for report in sorted(reports, key=lambda each: (not isinstance(each, Started), each.run)):
+            self.report(report)
+
+    def crash(self, lose_world: bool = False) -> None:
+        """The service is killed between two turns and started again; what ran is adopted, or is lost."""
+        before = self.scheduler
+        ledger = Ledger.recovered(self.snapshots[-1] if self.snapshots else None, self._since_snapshot())
+        for number, job in ledger.jobs.items():
+            job.progress_frac = self.rows[number]["progress_frac"]
+        self.scheduler = self._scheduler(ledger)
+        self.scheduler.begin(self.now_at)
+        self.scheduler.recover()
+        same_engine(before, self.scheduler)
+        for job in list(ledger.jobs.values()):
+            if job.run is None or not job.run.launched:
+                continue
+            run, stay = RunId(job.job_id, job.run.number), self.world.stays.get(job.job_id)
+            if stay is not None and stay.run == run and lose_world:
+                self.world.forget(run, self.now_at)
+            if stay is None or stay.run != run or lose_world:
+                self.scheduler.ended(Ended(run, self.now_at, None, why="lost", message="gone"))
+            else:
+                self.scheduler.started(Started(run, self.now_at, adopted=True))
+                if job.run.stopping is not None:
+                    left_s = max(0.0, (job.run.stop_by_at or 0.0) - self.now_at)
+                    self.world.stop(run, left_s, self.now_at)
+        self.turn()
+
+    def _since_snapshot(self) -> list[Event]:
+        if not self.snapshots:
+            return self.log
+        after = Ledger.from_bytes(self.snapshots[-1]).next_event - 1
+        return self.log[after:]
+
+    def snapshot(self) -> None:
+        self.snapshots.append(Ledger.recovered(None, self.log).to_bytes())
+
+
+def seen(ledger: Ledger) -> dict[str, Any]:
+    """What of a ledger must come back; how far a run says it has come is in its row, not in the log."""
+    jobs = {number: {**job.to_json(), "progress_frac": None} for number, job in ledger.jobs.items()}
+    nodes = {name: node.to_json() for name, node in ledger.nodes.items()}
+    names = ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at")
+    plain = {name: getattr(ledger, name) for name in names}
+    found = {"jobs": jobs, "nodes": nodes, "run_times": ledger.run_times.to_json(), **plain}
+    return json.loads(json.dumps(found))
+
+
+def check(cluster: Cluster) -> None:
+    """What must hold between any two turns."""
+    scheduler = cluster.scheduler
+    assert [event.event_id for event in cluster.log] == [*range(1, len(cluster.log) + 1)]
+    assert all(a.at_s <= b.at_s for a, b in zip(cluster.log, cluster.log[1:], strict=False))
+    engine = scheduler.engine
+    (of_nodes if isinstance(engine, LiveNodes) else of_pool).check(engine.state)
+    same_grants(scheduler)
+    for name in scheduler.ledger.nodes:
+        assert min(scheduler.rooms.free_on(name)) >= 0, (name, scheduler.rooms.free_on(name))
+    launched = {
+        RunId(j.job_id, j.run.number) for j in scheduler.ledger.jobs.values() if j.run and j.run.launched
+    }
+    assert set(scheduler.rooms.stays) == launched
+    for number, job in scheduler.ledger.jobs.items():
+        assert (job.run is not None and job.run.launched) == (job.status in RUNS), (number, job)
+        assert (number in engine.slot_of) == (job.status in (Status.QUEUED, *RUNS)), (number, job.status)
+        assert job.status in RUNS or job.run is None or job.units > 0, job
+    equal(seen(scheduler.ledger), seen(Ledger.recovered(None, cluster.log)))
+    for body in cluster.snapshots:
+        after = Ledger.from_bytes(body).next_event - 1
+        equal(seen(scheduler.ledger), seen(Ledger.recovered(body, cluster.log[after:])))
+    for number, job in scheduler.ledger.jobs.items():
+        row = cluster.rows[number]
+        for name, value in job.row().items():
+            assert row[name] == value, (number, name, row[name], value)
+
+
+def equal(one: Any, other: Any, where: str = "") -> None:
+    """Say what is different, rather than all there is."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        assert set(one) == set(other), (where, set(one) ^ set(other))
+        for name in one:
+            equal(one[name], other[name], f"{where}.{name}")
+    else:
+        assert one == other, (where, one, other)
+
+
+def same_grants(scheduler: Scheduler) -> None:
+    """The ledger and the engine agree on who holds how much."""
+    engine, ledger = scheduler.engine, scheduler.ledger
+    for number, slot in engine.slot_of.items():
+        job = ledger.jobs[number]
+        if isinstance(engine, LiveNodes):
+            held = int(engine.state.jobs[slot].max_units) if engine.state.needs[slot].holder >= 0 else 0
+        else:
+            held = int(engine.state.jobs[slot].units)
+        assert held == job.units, (number, job.status, f"the engine has {held}, the ledger {job.units}")
+
+
+def same_engine(before: Scheduler, after: Scheduler) -> None:
+    """An engine made of the log is the one that was: grants, and accounts."""
+    assert set(before.engine.slot_of) == set(after.engine.slot_of)
+    same_grants(after)
+    for number in before.engine.slot_of:
+        one, other = asdict(before.engine.account(number)), asdict(after.engine.account(number))
+        for name, value in one.items():
+            assert math.isclose(value, other[name], rel_tol=1e-9, abs_tol=1e-9), (number, name, one, other)
+        run = after.ledger.jobs[number].run
+        if run is not None and run.stopping == "cancelled":
+            continue  # the new engine knows when it leaves
+        left = (
+            before.engine.believed_left(number, before.now_s),
+            after.engine.believed_left(number, before.now_s),
+        )
+        assert math.isclose(*left, rel_tol=1e-9, abs_tol=1e-6), (number, left)

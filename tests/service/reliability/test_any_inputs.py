@@ -1,0 +1,101 @@
+"""Whatever is asked of the service, in whatever order: its books are right, and come back from the log."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from betimes.errors import InputError
+from betimes.service.views import Status
+from tests.service.reliability.cluster import Cluster, machine, spec
+
+POOL = ("fifo", "srsf", "max-min", "las", "wfq:thresholds=20+100,weights=3/5+3/10+1/10", "afs", "themis")
+NODES = ("nodes:fifo", "fitgpp", "easy", "conservative")
+
+
+def play(cluster: Cluster, seed: int, steps: int, policies: tuple[str, ...]) -> None:
+    draw = random.Random(seed)
+    extra = 0
+    for _ in range(steps):
+        jobs = list(cluster.ledger.jobs)
+        some = draw.choice(jobs) if jobs else 0
+        nodes = list(cluster.ledger.nodes)
+        cluster.arrive(cluster.now_at + 0.001)  # as time never stands still
+        # Several things may have happened when the policy is asked.
+        for _ in range(draw.choice((1, 1, 1, 2, 3))):
+            kind = draw.randrange(20)
+            if kind < 6:
+                asked = spec(
+                    draw.choice((0.5, 3.0, 10.0, 40.0)),
+                    draw.choice((0, 0, 0, 1)),
+                    max_units=draw.choice((1, 1, 2, 3)),
+                    qos=draw.choice(("trial", "best-effort")),
+                    grace_s=draw.choice((0.0, 1.0, 5.0)),
+                    retries=draw.choice((0, 1, 2)),
+                    backoff_s=draw.choice((0.0, 2.0)),
+                    estimate_s=draw.choice((1.0, 10.0, 30.0)),
+                    time_limit_s=draw.choice((None, None, 8.0)),
+                    after=[f"{some}:{draw.choice(('ok', 'any'))}"] if some and draw.random() < 0.2 else [],
+                    array=draw.choice((None, None, None, "1-3%1", "0-4%2")),
+                )
+                cluster.ask("submit", asked, draw.choice(("ann", "bob")))
+            elif kind < 8 and some:
+                cluster.ask("cancel", some, "ann")
+            elif kind < 9 and some:
+                cluster.ask("hold", some, "ann")
+            elif kind < 10:
+                held = [n for n, job in cluster.ledger.jobs.items() if job.status is Status.HELD]
+                if held:
+                    cluster.ask("release", draw.choice(held), "ann")
+            elif kind < 12:
+                cluster.ask("set_policy", draw.choice(policies), "ann")
+            elif kind < 13:
+                cluster.ask("set_node", draw.choice(nodes), draw.choice(("draining", "up")), "user:ann")
+            elif kind < 14:
+                if sum(node.is_there for node in cluster.ledger.nodes.values()) > 1:
+                    cluster.ask("set_node", draw.choice(nodes), "lost", "timer")
+            elif kind < 15 and extra < 3:
+                extra += 1
+                cluster.ask("add_node", machine(f"x-{extra}", draw.choice((1.0, 2.0))), "user:ann")
+            elif kind < 17 and some:
+                job = cluster.ledger.jobs.get(some)
+                if job is not None and job.run is not None:
+                    done = draw.uniform(0.0, 100.0)
+                    cluster.ask("progressed", some, job.run.number, done, 100.0)
+            elif kind < 18:
+                cluster.arrive(cluster.now_at + draw.choice((0.0, 0.1, 1.0)))
+        cluster.turn()
+        what = draw.randrange(10)
+        if what == 0:
+            cluster.crash(lose_world=draw.random() < 0.3)
+        elif what == 1:
+            cluster.snapshot()
+        elif what < 7:
+            cluster.go_on(draw.choice((0.0, 0.5, 3.0, 20.0)))
+    for number in [n for n, job in cluster.ledger.jobs.items() if job.status is Status.HELD]:
+        cluster.ask("release", number, "ann")
+    for name in list(cluster.ledger.nodes):
+        cluster.ask("set_node", name, "up", "user:ann")
+    cluster.turn()
+    cluster.go_on()
+    left = {number: job.status for number, job in cluster.ledger.jobs.items()}
+    most = max(node.capacity[1] // 1000 for node in cluster.ledger.nodes.values())
+    total = sum(node.capacity[1] // 1000 for node in cluster.ledger.nodes.values())
+    assert not left, (left, most, total)
+
+
+@given(st.integers(0, 10**9), st.sampled_from([POOL, NODES, POOL + NODES]))
+def test_the_books_are_right_whatever_happens(seed: int, policies: tuple[str, ...]) -> None:
+    play(Cluster(policies[seed % len(policies)]), seed, 12, policies)
+
+
+@pytest.mark.parametrize("asked", ["after: nobody"])
+def test_what_is_refused_changes_nothing(asked: str) -> None:
+    cluster = Cluster()
+    before = cluster.ledger.next_event
+    with pytest.raises(InputError):
+        cluster.scheduler.submit(spec(after=["99"]), "ann")
+    assert cluster.ledger.next_event == before, asked
