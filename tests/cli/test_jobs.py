@@ -172,7 +172,7 @@ def story(**fields: Any) -> JobStory:
         "job": RUNNING.model_copy(update={"preemptions": 1, "promised_finish_at": NOW + 400}),
         "spec": JobSpec(
             command=["python", "train.py", "--lr", "0.1 x"],
-            workdir="/home/ada",
+            workdir="/srv/ada",
             gpu=1,
             memory_gib=4,
             max_units=8,
