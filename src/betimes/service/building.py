@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from betimes.service.engines.pool import LivePool
 from betimes.service.engines.speedups import Speedups
 from betimes.service.job import Account, Job
 from betimes.service.node import UP, Node
-from betimes.service.wanted import at_width, wanted_of
+from betimes.service.wanted import at_width, demand_of, wanted_of
 
 SIZES_WITHOUT_JOBS = (3600.0,)  # what a policy that looks at the workload sees of none
 
@@ -107,7 +107,14 @@ def build(
             restart_s=settings.restart_s,
             seed=settings.seed,
         )
-    carried = [_carried(job, kind, before or policy, numbers, epoch_at) for job in live]
+    victims: dict[int, list[Job]] = {}
+    for job in live:
+        if job.makes_room_for is not None and job.run is not None:
+            victims.setdefault(job.makes_room_for, []).append(job)
+    carried = [
+        _still_owed(_carried(job, kind, before or policy, numbers, epoch_at), victims, numbers)
+        for job in live
+    ]
     for one in carried:
         engine.restore(one, now_s)
     if isinstance(engine, LiveNodes):
@@ -117,6 +124,25 @@ def build(
             engine.open_node(numbers[name], False)
     accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
     return Built(engine, kind, list(nodes), accounts)
+
+
+def _still_owed(carried: Carried, victims: dict[int, list[Job]], numbers: dict[str, int]) -> Carried:
+    """What those have given up that have left since a job was nominated is owed no more."""
+    if not carried.owed:
+        return carried
+    held: dict[int, list[int]] = {}
+    for victim in victims.get(carried.wanted.job, ()):
+        for node, units in victim.run.places if victim.run is not None else ():
+            amounts = held.setdefault(numbers[node], [0, 0, 0])
+            for at, amount in enumerate(demand_of(victim.spec)):
+                amounts[at] += units * amount
+    owed = tuple(
+        tuple(map(min, before, held.get(place.node, (0, 0, 0))))
+        for place, before in zip(carried.bound, carried.owed, strict=True)
+    )
+    if not any(map(any, owed)):
+        return replace(carried, bound=(), owed=())
+    return replace(carried, owed=owed)
 
 
 def pool_units(nodes: dict[str, Node], jobs: Iterable[Job]) -> int:

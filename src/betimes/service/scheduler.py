@@ -684,6 +684,8 @@ class Scheduler:
         """Before an engine of another kind takes over: what is granted is what is held, as nodes know no difference."""
         for job in list(self.ledger.jobs.values()):
             run, units, places = job.run, job.units, job.places
+            if job.binding is not None:
+                self._log("unbound", "policy", job.job_id)
             if job.account is None or (run is None and units == 0):
                 continue
             if kind == "pool" and run is not None and run.stopping is not None:
