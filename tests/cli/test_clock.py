@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from betimes.cli.clock import both, clock, length, relative
+from betimes.cli.clock import both, clock, length, relative, since
 from tests.cli.stand_in import NOW, Service
 
 
@@ -38,3 +38,11 @@ def test_relative(service: Service) -> None:
     assert [relative(NOW + away, NOW) for away in (0.4, 61.0, -7200.0)] == ["now", "in 61 s", "2 h ago"]
     assert both(None, NOW) == "-"
     assert both(NOW + 720, NOW) == "08:12, in 12 min"
+
+
+def test_instants_of_a_replayed_trace_count_from_its_beginning() -> None:
+    assert clock(3_661.0, NOW) == both(3_661.0, NOW) == "01:01:01"
+    assert clock(2 * 86_400 + 59.4, NOW) == "2 d 00:00:59"
+    assert relative(3_661.0, NOW) == ""
+    assert since(3_661.0, NOW) is None
+    assert since(NOW - 5.0, NOW) == 5.0

@@ -11,6 +11,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _UNITS = (("d", 86_400.0, 172_800.0), ("h", 3600.0, 7200.0), ("min", 60.0, 120.0), ("s", 1.0, 0.0))
 _AT_ONCE_S = 1.0
 _SECONDS_MATTER_S = 600.0
+_REPLAYED_S = 1e8  # instants before 1973 are those of a replayed trace, which counts from 0
 
 
 def now() -> float:
@@ -21,8 +22,10 @@ def now() -> float:
 def clock(at: float, at_now: float) -> str:
     """The local time of an instant, with the day where it is another one, and seconds where it is near.
 
-    `-` where no clock shows it.
+    Of a replayed trace the time since it began. `-` where no clock shows it.
     """
+    if _is_replayed(at) and not _is_replayed(at_now):
+        return _of_trace(at)
     when = _local(at)
     today = _local(at_now)
     if when is None or today is None:
@@ -39,6 +42,8 @@ def clock(at: float, at_now: float) -> str:
 
 def relative(at: float, at_now: float) -> str:
     """`in 12 min`, `3 h ago`, `now`."""
+    if _is_replayed(at) and not _is_replayed(at_now):
+        return ""  # this machine's clock is another one
     away = at - at_now
     if abs(away) < _AT_ONCE_S:
         return "now"
@@ -49,7 +54,12 @@ def both(at: float | None, at_now: float) -> str:
     """`14:05, in 12 min`; `-` where nothing is known."""
     if at is None or not math.isfinite(at):
         return "-"
-    return f"{clock(at, at_now)}, {relative(at, at_now)}"
+    return ", ".join(filter(None, (clock(at, at_now), relative(at, at_now))))
+
+
+def since(at: float, at_now: float) -> float | None:
+    """Seconds from an instant until now; null where this machine's clock cannot tell, in a replay."""
+    return None if _is_replayed(at) and not _is_replayed(at_now) else at_now - at
 
 
 def length(seconds: float | None) -> str:
@@ -63,6 +73,17 @@ def length(seconds: float | None) -> str:
             text = f"{value:,.{places}f}"
             return f"{text.removesuffix('.0')} {unit}"
     raise AssertionError("seconds suit any duration")
+
+
+def _is_replayed(at: float) -> bool:
+    return 0.0 <= at < _REPLAYED_S
+
+
+def _of_trace(at: float) -> str:
+    """`04:05:06`, `2 d 04:05:06`."""
+    days, seconds = divmod(int(at), 86_400)
+    text = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{days} d {text}" if days else text
 
 
 def _local(at: float) -> datetime | None:

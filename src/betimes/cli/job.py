@@ -168,7 +168,7 @@ def _quote_row(quote: Quote, one: JobView, at_now: float) -> list[str]:
 
 
 def _run_row(run: RunView, at_now: float) -> list[str]:
-    from betimes.cli.clock import clock, length
+    from betimes.cli.clock import clock, length, since
     from betimes.cli.words import gib
 
     outcome = run.outcome or "runs"
@@ -180,7 +180,7 @@ def _run_row(run: RunView, at_now: float) -> list[str]:
     return [
         str(run.number),
         clock(run.started_at, at_now),
-        length((at_now if ended is None else ended) - run.started_at),
+        length(since(run.started_at, at_now) if ended is None else ended - run.started_at),
         str(run.units),
         ", ".join(f"{place.node}: {place.units}" for place in run.places),
         outcome,

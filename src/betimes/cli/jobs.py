@@ -241,4 +241,6 @@ def _age(job: JobView, at_now: float) -> float | None:
     """How long it has waited, or runs since it first started, or took from there."""
     if job.status.is_over:
         return None if job.started_at is None or job.finished_at is None else job.finished_at - job.started_at
-    return at_now - (job.submitted_at if job.units == 0 or job.started_at is None else job.started_at)
+    from betimes.cli.clock import since
+
+    return since(job.submitted_at if job.units == 0 or job.started_at is None else job.started_at, at_now)
