@@ -10,7 +10,8 @@ BLOCK = re.compile(
     r"(?:Save this as `(?P<file>[^`]+)`[^`]*)?^```(?P<kind>\w+)\n(?P<body>.*?)^```$", re.S | re.M
 )
 # Verbs that are, or need, a service.
-LIVE = ("up", "submit", "quote", "jobs", "job", "logs", "wait", "nodes", "events", "policy")
+LIVE = ("up", "demo", "submit", "quote", "jobs", "job", "logs", "wait", "nodes", "events", "policy")
+LIVE += ("cancel", "hold", "release")
 
 
 def text_of(name: str) -> str:
