@@ -73,7 +73,7 @@ async def pester(desk: Desk, world: VirtualWorld) -> None:
         await desk.quote(spec, "bob")
         await desk.jobs(JobFilter(limit=5))
         await desk.nodes()
-        await asyncio.sleep(float(rng.uniform(0.0, 0.003)))
+        await asyncio.sleep(float(rng.uniform(0.0, 0.02)))
 
 
 async def pester_with_progress(desk: Desk, world: VirtualWorld) -> None:
@@ -149,10 +149,10 @@ def test_progress_that_is_no_news(policy: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", POOL)
 def test_two_thousand_jobs_of_philly(policy: str, tmp_path: Path) -> None:
-    trace = DATA / "pcs" / "2869ce"
+    trace = DATA / "gpu" / "philly_pcs" / "trace_2869ce.csv.gz"
     if not trace.exists():
         pytest.skip(f"the public traces are not here: there is no {trace}")
-    workload = estimated(read_trace(trace)[:2000])
+    workload = estimated(read_trace(trace, format="philly-pcs")[:2000])
     twin = simulate(workload, policy, units=64, sizes="estimate", restart_s=RESTART_S)
     assert_same(workload, Cluster.pool(64), policy, twin, tmp_path)
 

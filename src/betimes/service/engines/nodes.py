@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +28,7 @@ from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import nodes_steps as steps
+from betimes.service.engines.accounts import account_of, give_account
 from betimes.service.engines.moves import (
     Carried,
     Foreseen,
@@ -45,6 +44,7 @@ from betimes.service.engines.moves import (
     Tell,
     Wanted,
 )
+from betimes.service.engines.seen import look
 from betimes.service.job import Account
 from betimes.twin.nodes import events
 from betimes.twin.nodes.events import Arrival, Trace
@@ -55,43 +55,6 @@ FIRST_SLOTS = 64
 FIRST_PLACEMENTS = 256
 FIRST_PLAN = 64  # instants of a plan of reservations
 PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked at again
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What the columns said last, (slots,) each."""
-
-    holds: NDArray[Any]
-    placed: NDArray[Any]
-    leave_by_s: NDArray[Any]  # infinity: it has not been told to leave
-    promised_s: NDArray[Any]  # infinity: it has no reservation
-    size_s: NDArray[Any]
-
-    def forget(self, slot: int) -> None:
-        """The job in this slot holds nothing, and is bound to nothing, whatever it was before."""
-        self.holds[slot] = self.placed[slot] = False
-        self.leave_by_s[slot] = self.promised_s[slot] = math.inf
-
-    def differs_from(self, other: _Seen) -> NDArray[np.bool_]:
-        """(slots,) where anything is different."""
-        return (
-            (self.holds != other.holds)
-            | (self.placed != other.placed)
-            | (self.leave_by_s != other.leave_by_s)
-            | (self.promised_s != other.promised_s)
-            | (self.size_s != other.size_s)
-        )
-
-    def longer(self, by: int) -> _Seen:
-        """With so many more slots, in which nothing has been seen."""
-        nobody, never = np.zeros(by, dtype=bool), np.full(by, math.inf)
-        return _Seen(
-            np.concatenate([self.holds, nobody]),
-            np.concatenate([self.placed, nobody]),
-            np.concatenate([self.leave_by_s, never]),
-            np.concatenate([self.promised_s, never]),
-            np.concatenate([self.size_s, np.zeros(by)]),
-        )
 
 
 class LiveNodes:
@@ -129,7 +92,7 @@ class LiveNodes:
         )
         self.largest = np.maximum(capacity.max(axis=0, initial=0), 0).tolist()
         self.outcome = blank(Outcome, FIRST_SLOTS)
-        self.seen = _look(self.state)
+        self.seen = look(self.state)
         self.changed = False  # nodes were opened or closed, and nobody has looked since
 
     def next_timer_s(self) -> float:
@@ -225,16 +188,9 @@ class LiveNodes:
         self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
         row = np.zeros(1, dtype=np.int64)
         self._call(self.state, trace, row, steps.ENTER)
-        job, progress, need = self.state.jobs[slot], self.state.progress[slot], self.state.needs[slot]
-        job.submit_s, job.size_s, job.remaining_s = account.entered_s, account.size_s, account.left_s
-        job.attained = progress.attained = account.attained
-        progress.row, progress.since, progress.stall = slot, account.since_s, account.stall_s
-        progress.believed_left, progress.preemptions = account.left_s, account.preemptions
-        progress.resizes = account.resizes
-        if carried.units or account.attained > 0.0:
-            progress.started_s = account.entered_s
+        give_account(self.state, slot, account, carried.units > 0)
         if carried.units:
-            need.vacate_at = carried.leave_by_s
+            self.state.needs[slot].vacate_at = carried.leave_by_s
             row[0] = self._plan(carried.places)
             self._call(self.state, trace, row, steps.HOLD, slot)
         elif carried.owed:
@@ -245,7 +201,7 @@ class LiveNodes:
                 row[0] = self._plan(carried.bound)
                 self._call(self.state, trace, row, steps.BOOK, slot, carried.start_s)
             self._step(steps.QUEUE, slot)
-        self.seen = _look(self.state)
+        self.seen = look(self.state)
 
     def settle(self, carried: Sequence[Carried]) -> None:
         """Once all are restored: who makes room for whom."""
@@ -266,19 +222,7 @@ class LiveNodes:
 
     def account(self, job: int) -> Account:
         """How far a job has come; work is in seconds."""
-        slot = self.slot_of[job]
-        record, progress = self.state.jobs[slot], self.state.progress[slot]
-        return Account(
-            since_s=float(progress.since),
-            left_s=float(progress.believed_left),
-            size_s=float(record.size_s),
-            attained=float(progress.attained),
-            stall_s=float(progress.stall),
-            entered_s=float(record.submit_s),
-            seq=int(record.seq),
-            preemptions=int(progress.preemptions),
-            resizes=int(progress.resizes),
-        )
+        return account_of(self.state, self.slot_of[job])
 
     def binding(self, job: int) -> Nominate | None:
         """What a job is bound to while victims are on their way; None: it is not."""
@@ -339,7 +283,7 @@ class LiveNodes:
 
     def _round(self) -> Round:
         """What is different from what was seen last."""
-        before, now, moves = self.seen, _look(self.state), list[Move]()
+        before, now, moves = self.seen, look(self.state), list[Move]()
         live = [slot for slot in np.flatnonzero(now.differs_from(before)).tolist() if slot in self.job_of]
         for slot in sorted(live, key=lambda slot: self.state.jobs[slot].seq):
             job, need = self.job_of[slot], self.state.needs[slot]
@@ -430,18 +374,6 @@ class LiveNodes:
             ahead = state is not self.state
             raise nodes_violation(str(self.policy), status - schedule.REFUSED, job, float(pool.now), ahead)
         raise BetimesError(f"internal: the event loop returned {status}")
-
-
-def _look(state: NodesState) -> _Seen:
-    needs, jobs = as_array(state.needs), as_array(state.jobs)
-    live = as_array(state.progress)["mark"] >= 0
-    return _Seen(
-        holds=live & (needs["holder"] >= 0),
-        placed=live & (needs["placed"] >= 0),
-        leave_by_s=np.where(live & (needs["holder"] >= 0), needs["vacate_at"], math.inf),
-        promised_s=np.where(live, needs["promised_s"], math.inf),
-        size_s=jobs["size_s"].copy(),
-    )
 
 
 def _order(move: Move) -> int:

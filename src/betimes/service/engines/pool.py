@@ -21,6 +21,7 @@ from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import Prepared
 from betimes.policies.violations import violation
 from betimes.service.engines import pool_steps as steps
+from betimes.service.engines.accounts import account_of, give_account
 from betimes.service.engines.moves import (
     Carried,
     Foreseen,
@@ -156,15 +157,9 @@ class LivePool:
         slot = int(self.state.free[self.state.pool[0].free - 1])
         self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
         self._step(steps.ENTER, slot)
-        account, job, progress = carried.account, self.state.jobs[slot], self.state.progress[slot]
-        job.submit_s, job.size_s, job.remaining_s = account.entered_s, account.size_s, account.left_s
-        job.attained = progress.attained = account.attained
-        progress.row, progress.since, progress.stall = slot, account.since_s, account.stall_s
-        progress.believed_left, progress.preemptions = account.left_s, account.preemptions
-        progress.resizes = account.resizes
+        account, progress = carried.account, self.state.progress[slot]
+        give_account(self.state, slot, account, carried.units > 0)
         progress.units_before, progress.stall_before = float(carried.units), account.stall_s
-        if carried.units or account.attained > 0.0:
-            progress.started_s = account.entered_s
         self._step(steps.ADOPT, slot)
         for place in reversed(carried.places):  # lists of placements are read from their end
             steps.compiled_place()(self.state, slot, place.node, place.units)
@@ -175,19 +170,7 @@ class LivePool:
 
     def account(self, job: int) -> Account:
         """How far a job has come."""
-        slot = self.slot_of[job]
-        record, progress = self.state.jobs[slot], self.state.progress[slot]
-        return Account(
-            since_s=float(progress.since),
-            left_s=float(progress.believed_left),
-            size_s=float(record.size_s),
-            attained=float(progress.attained),
-            stall_s=float(progress.stall),
-            entered_s=float(record.submit_s),
-            seq=int(record.seq),
-            preemptions=int(progress.preemptions),
-            resizes=int(progress.resizes),
-        )
+        return account_of(self.state, self.slot_of[job])
 
     def believed_left(self, job: int, now_s: float) -> float:
         """Work that is believed to be left now."""

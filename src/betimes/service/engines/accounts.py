@@ -1,0 +1,34 @@
+"""The account of a job's work, out of the columns of either engine."""
+
+from __future__ import annotations
+
+from betimes.core.account import Accounts
+from betimes.service.job import Account
+
+
+def account_of(state: Accounts, slot: int) -> Account:
+    """How far the job in a slot has come."""
+    job, progress = state.jobs[slot], state.progress[slot]
+    return Account(
+        since_s=float(progress.since),
+        left_s=float(progress.believed_left),
+        size_s=float(job.size_s),
+        attained=float(progress.attained),
+        stall_s=float(progress.stall),
+        entered_s=float(job.submit_s),
+        seq=int(job.seq),
+        preemptions=int(progress.preemptions),
+        resizes=int(progress.resizes),
+    )
+
+
+def give_account(state: Accounts, slot: int, account: Account, is_held: bool) -> None:
+    """Write an account into the columns of a slot that has just been filled."""
+    job, progress = state.jobs[slot], state.progress[slot]
+    job.submit_s, job.size_s, job.remaining_s = account.entered_s, account.size_s, account.left_s
+    job.attained = progress.attained = account.attained
+    progress.row, progress.since, progress.stall = slot, account.since_s, account.stall_s
+    progress.believed_left = account.left_s
+    progress.preemptions, progress.resizes = account.preemptions, account.resizes
+    if is_held or account.attained > 0.0:
+        progress.started_s = account.entered_s
