@@ -172,7 +172,10 @@ def _begin(
 
 def _executors(controller: Controller, machines: list[Machine], options: Options) -> None:
     """Somebody to carry out the runs of every kind of node."""
-    local = next((machine for machine in machines if machine.kind == "local"), None)
+    known = [
+        node.machine for node in controller.scheduler.ledger.nodes.values()
+    ]  # what runs there is adopted
+    local = next((machine for machine in (*machines, *known) if machine.kind == "local"), None)
     if local is not None:
         controller.admit(
             "local", LocalExecutor(controller.hear, cpus=local.cores or None, gpus=local.gpu_ids)

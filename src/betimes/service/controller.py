@@ -10,16 +10,25 @@ import logging
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 from betimes import __version__
-from betimes.errors import BetimesError, PolicyViolation, StoreError, Unavailable
+from betimes.errors import (
+    InputError,
+    PolicyViolation,
+    ServiceError,
+    StoreError,
+    StoreInUse,
+    Unavailable,
+)
 from betimes.service.building import Settings
 from betimes.service.clock import Clock, VirtualClock
-from betimes.service.effects import Effect, ResizeRun, StartRun, StopRun
+from betimes.service.effects import DropRun, Effect, ResizeRun, StartRun, StopRun
 from betimes.service.events import Event
 from betimes.service.executors.protocol import Executor, Place, Report, RunId, Started
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
+from betimes.service.inputs import Act, Broken, Input, answer, in_order, report_to, submit_to
 from betimes.service.job import Job
 from betimes.service.launches import Launches
 from betimes.service.ledger import Ledger
@@ -29,24 +38,13 @@ from betimes.service.store.batch import Batch, Snapshot
 from betimes.service.store.storage import Storage
 
 T = TypeVar("T")
-Act = Callable[[Scheduler], Any]
 
 MOST_A_TURN = 500  # inputs that one turn takes: more would keep the first of them waiting
 EVENTS_A_SNAPSHOT = 20_000
 RETRY_S = 1.0  # between two tries of a store that cannot be written
+MOST_FAILURES = 3  # of turns, one after the other, for a reason that is not known
 
 log = logging.getLogger(__name__)
-
-
-@dataclass
-class _Input:
-    """Something to be done with the state, and who waits for it."""
-
-    act: Act
-    done: asyncio.Future[Any] | None = None
-    answer: tuple[str, str, Callable[[Any], Any]] | None = (
-        None  # idempotency: user, key, what to keep of the result
-    )
 
 
 @dataclass
@@ -55,7 +53,7 @@ class _Turn:
 
     batch: Batch
     effects: list[Effect]
-    results: list[tuple[_Input, Any]] = field(default_factory=list[tuple[_Input, Any]])
+    results: list[tuple[Input, Any]] = field(default_factory=list[tuple[Input, Any]])
 
 
 class Controller:
@@ -74,11 +72,13 @@ class Controller:
         self.executors: dict[str, Executor] = {}
         self.worlds: list[VirtualWorld] = []
         self.source: Source | None = None
-        self.inbox: list[_Input] = []
+        self.inbox: list[Input] = []
+        self.taken: list[Input] = []  # out of the inbox by the present turn
         self.woken = asyncio.Event()
         self.listeners: list[Callable[[list[Event]], None]] = []  # told of events once they are stored
         self.stopping = False
         self.problem: str | None = None
+        self.failures = 0  # of turns, in a row, for a reason that is not known
         self.recovery_s, self.replayed = 0.0, 0
         self.snapshot_at = 0
         self.tasks: set[asyncio.Task[Any]] = set()
@@ -91,6 +91,9 @@ class Controller:
         snapshot = self.store.latest_snapshot()
         body, after = (snapshot.body, snapshot.event_id) if snapshot is not None else (None, 0)
         ledger = Ledger.recovered(body, self.store.each_event(after), self.default_run_s)
+        for row in self.store.live_jobs():  # of which not every step stands in the log
+            if row["progress_frac"] is not None and row["job_id"] in ledger.jobs:
+                ledger.jobs[row["job_id"]].progress_frac = row["progress_frac"]
         self.replayed, self.snapshot_at = ledger.next_event - 1 - after, after
         self.scheduler = Scheduler(ledger, self._status_of, self.settings)
         return ledger.next_event > 1
@@ -117,8 +120,8 @@ class Controller:
             for job in mine:
                 run = job.run
                 if run is not None and run.stopping is not None:
-                    left_s = (run.stop_by_at or 0.0) - self.clock.now_s()
-                    await executor.stop(RunId(job.job_id, run.number), max(0.0, left_s))
+                    left_s = max(0.0, (run.stop_by_at or 0.0) - self.clock.now_s())
+                    await self._stop(executor, RunId(job.job_id, run.number), left_s)
 
     async def run(self) -> None:
         """Turn after turn, until `stop`."""
@@ -127,6 +130,10 @@ class Controller:
                 await self._wait()
                 await self._turn_once()
         finally:
+            self.stopping = True
+            for one in (*self.taken, *self.inbox):
+                answer(one, Unavailable("the service is stopping; try again in a moment"))
+            self.inbox = []
             for task in list(self.tasks):
                 task.cancel()
             await asyncio.gather(*self.tasks, return_exceptions=True)
@@ -140,7 +147,7 @@ class Controller:
 
     def tell(self, act: Act) -> None:
         """Let something be done with the state at the next turn; nobody waits for it."""
-        self.inbox.append(_Input(act))
+        self.inbox.append(Input(act))
         self.woken.set()
 
     async def ask(
@@ -152,7 +159,7 @@ class Controller:
         if self.problem is not None:
             raise Unavailable(self.problem)
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.inbox.append(_Input(act, done, keep))
+        self.inbox.append(Input(act, done, keep))
         self.woken.set()
         return await done
 
@@ -168,7 +175,7 @@ class Controller:
             await asyncio.sleep(0)
             return
         self.woken.clear()
-        waiters = [asyncio.ensure_future(self.woken.wait())]
+        waiters: list[asyncio.Future[Any]] = [asyncio.ensure_future(self.woken.wait())]
         if due_at < math.inf:
             waiters.append(asyncio.ensure_future(self.clock.sleep_until(due_at)))
         try:
@@ -195,14 +202,12 @@ class Controller:
             if turn.batch.events or turn.batch.jobs or turn.batch.nodes or turn.batch.meta:
                 with self.clock.hold():
                     await asyncio.to_thread(self.store.commit, turn.batch)
-        except PolicyViolation as error:
-            await self._take_back(turn, f"{error}; set another policy", error)
+        except Exception as error:
+            await self._take_back(error)
             return
-        except StoreError as error:
-            await self._take_back(turn, str(error), error)
-            return
+        self.taken, self.failures = [], 0
         for waiting, result in turn.results:
-            _answer(waiting, result)
+            answer(waiting, result)
         for effect in turn.effects:
             await self._carry_out(effect)
         if turn.batch.events:
@@ -215,22 +220,27 @@ class Controller:
     def _decide(self) -> _Turn:
         """Everything in memory: inputs, the policy, and what is to be stored and done."""
         scheduler = self.scheduler
-        inputs, self.inbox = self.inbox[:MOST_A_TURN], self.inbox[MOST_A_TURN:]
-        scheduler.begin(self._instant())
-        results: list[tuple[_Input, Any]] = []
-        for world in self.worlds:
-            for report in sorted(world.advance(scheduler.now_at), key=_in_order):
-                _report(scheduler, report)
-        for one in inputs:
+        asked, self.inbox = self.inbox[:MOST_A_TURN], self.inbox[MOST_A_TURN:]
+        now_at = max(scheduler.now_at, self._instant())
+        reports = [report for world in self.worlds for report in sorted(world.advance(now_at), key=in_order)]
+        self.taken = [*(Input(partial(report_to, report=report)) for report in reports), *asked]
+        if self.source is not None:
+            user = self.source.user
+            self.taken += [Input(partial(submit_to, spec=s, user=user)) for s in self.source.take(now_at)]
+        scheduler.begin(now_at)
+        results: list[tuple[Input, Any]] = []
+        for one in self.taken:
+            before = len(scheduler.events)
             try:
                 results.append((one, one.act(scheduler)))
-            except BetimesError as error:
-                if isinstance(error, PolicyViolation | StoreError):
-                    raise
+            except InputError as error:
+                if len(scheduler.events) > before:  # half of it has been done
+                    raise Broken(one, error) from error
                 results.append((one, error))
-        if self.source is not None:
-            for spec in self.source.take(scheduler.now_at):
-                scheduler.submit(spec, self.source.user)
+            except (PolicyViolation, StoreError):
+                raise
+            except Exception as error:
+                raise Broken(one, error) from error
         scheduler.turn()
         events, effects, rows, runs = scheduler.take()
         batch = Batch(events=events, jobs=rows, runs=runs)
@@ -244,15 +254,16 @@ class Controller:
                 batch.answers.append((user, key, keep(result)))
         return _Turn(batch, effects, results)
 
-    async def _take_back(self, turn: _Turn | None, message: str, error: Exception) -> None:
-        """Nothing of the turn has happened: read the state back, and tell those who waited."""
-        self.problem = message
-        log.error("%s", message)
-        waiting = [one for one, _ in turn.results] if turn is not None else []
-        waiting, self.inbox = [*waiting, *self.inbox], []
-        for one in waiting:
-            _answer(one, Unavailable(message))
-        while not self.stopping:
+    async def _take_back(self, error: Exception) -> None:
+        """Nothing of the turn has happened: read the state back, and tell those who waited.
+
+        What executors have reported is told again. A turn that fails for no reason that is known, time and again, ends
+        the service.
+        """
+        while True:
+            self._put_back(error)
+            if self.stopping:
+                return
             try:
                 await asyncio.to_thread(self.recover)
                 self.scheduler.begin(self.clock.now_s())
@@ -261,31 +272,74 @@ class Controller:
                     self.scheduler.set_policy("fifo", "operator")
                 again = self._decide()
                 await asyncio.to_thread(self.store.commit, again.batch)
-            except StoreError as again_error:
-                self.problem = str(again_error)
+            except Exception as another:
+                error = another
                 await asyncio.sleep(RETRY_S)
                 continue
+            self.taken, self.failures, self.problem = [], 0, None
             for effect in again.effects:
                 await self._carry_out(effect)
             await self.adopt()
-            self.problem = None
+            for listener in self.listeners:
+                listener(again.batch.events)
             return
+
+    def _put_back(self, error: Exception) -> None:
+        """Tell those who wait that nothing was done, and keep for later what nobody asked for."""
+        at_fault, why = (error.one, error.error) if isinstance(error, Broken) else (None, error)
+        if isinstance(error, PolicyViolation):
+            self.problem = f"{error}; fifo takes over"
+        elif isinstance(why, StoreError | InputError):
+            self.problem = str(why)
+        else:
+            self.problem = f"the service failed ({type(why).__name__}); its log says how"
+            self.failures += 1
+        log.error("%s", self.problem, exc_info=None if isinstance(why, ServiceError | InputError) else why)
+        if at_fault is not None:
+            answer(at_fault, why if isinstance(why, InputError) else ServiceError(self.problem))
+        kept = [one for one in (*self.taken, *self.inbox) if one is not at_fault and one.done is None]
+        for one in (*self.taken, *self.inbox):
+            if one.done is not None and not one.done.done():
+                answer(one, Unavailable(self.problem))
+        self.taken, self.inbox = [], kept
+        if isinstance(error, StoreInUse) or self.failures > MOST_FAILURES:
+            raise error
 
     async def _carry_out(self, effect: Effect) -> None:
         job = self.scheduler.ledger.jobs.get(effect.run.job)
+        if isinstance(effect, DropRun):
+            for world in self.worlds:
+                world.forget(effect.run, self.scheduler.now_at)
+            return
         if job is None or job.run is None or job.run.number != effect.run.number:
             return
         executor = self.executors[self._kind_of(job)]
         if isinstance(effect, StartRun):
             await executor.start(self.launches.of(job))
         elif isinstance(effect, StopRun):
-            await executor.stop(effect.run, effect.grace_s)
+            await self._stop(executor, effect.run, effect.grace_s)
         elif isinstance(effect, ResizeRun):
             places = tuple(Place(node, units) for node, units in effect.places)
             if isinstance(executor, VirtualExecutor):  # at this very instant
                 await self._resize(executor, effect, places)
             else:
                 self.go(self._resize(executor, effect, places))
+
+    async def _stop(self, executor: Executor, run: RunId, grace_s: float) -> None:
+        """Tell a run to stop; nobody waits for one that has not even started, or cannot be reached just now."""
+        if isinstance(executor, VirtualExecutor):
+            await executor.stop(run, grace_s)
+        else:
+            self.go(self._stop_sometime(executor, run, self.clock.now_s() + grace_s))
+
+    async def _stop_sometime(self, executor: Executor, run: RunId, by_at: float) -> None:
+        while True:
+            try:
+                await executor.stop(run, max(0.0, by_at - self.clock.now_s()))
+                return
+            except Unavailable as error:
+                log.warning("run %d.%d cannot be told to stop yet: %s", *run, error)
+                await asyncio.sleep(RETRY_S)
 
     async def _resize(self, executor: Executor, effect: ResizeRun, places: tuple[Place, ...]) -> None:
         done = await executor.resize(effect.run, effect.units, places)
@@ -323,26 +377,3 @@ class Controller:
         """How a job that is over ended, from the store."""
         row = self.store.job(number)
         return str(row["status"]) if row is not None else None
-
-
-def _answer(one: _Input, result: Any) -> None:
-    if one.done is None or one.done.done():
-        if isinstance(result, BaseException) and one.done is None:
-            log.warning("not done: %s", result)
-        return
-    if isinstance(result, BaseException):
-        one.done.set_exception(result)
-    else:
-        one.done.set_result(result)
-
-
-def _report(scheduler: Scheduler, report: Report) -> None:
-    if isinstance(report, Started):
-        scheduler.started(report)
-    else:
-        scheduler.ended(report)
-
-
-def _in_order(report: Report) -> tuple[bool, RunId]:
-    """Starts first; then ends, those of earlier jobs first."""
-    return not isinstance(report, Started), report.run

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from betimes import __version__
 from betimes.cluster.cluster import NodeGroup
-from betimes.errors import ClusterError, Conflict, PolicyError, Refused, Unknown
+from betimes.errors import (
+    ClusterError,
+    Conflict,
+    PolicyError,
+    PolicyViolation,
+    Refused,
+    ServiceError,
+    Unknown,
+)
 from betimes.service.auth import RunTokens
 from betimes.service.building import compile_policy, kind_of
 from betimes.service.controller import Controller
@@ -36,6 +45,8 @@ from betimes.service.views import (
     Submitted,
 )
 
+log = logging.getLogger(__name__)
+
 EVENTS_A_PAGE = 1000
 PATIENCE_S = 0.05  # for a fresh forecast when jobs are listed; after that they are shown without
 
@@ -47,6 +58,9 @@ class Desk:
         self.controller, self.promises, self.run_tokens = controller, promises, run_tokens
         self.started = time.monotonic()
         self.stored = asyncio.Event()  # replaced whenever events have been stored
+        self.keys: dict[
+            tuple[str, str], asyncio.Lock
+        ] = {}  # of submissions that are being taken, by user and key
         controller.listeners.append(self._heed)
 
     @property
@@ -56,10 +70,21 @@ class Desk:
 
     async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
         """Take all of the jobs, or none, and promise when they will be done."""
-        if key is not None:
-            before = await asyncio.to_thread(self.controller.store.answer, user, key)
-            if before is not None:
-                return await self._again(before, specs, key)
+        if key is None:
+            return await self._promised(await self._take(specs, user, None))
+        # The same request may have come before its first answer was on its way.
+        lock = self.keys.setdefault((user, key), asyncio.Lock())
+        try:
+            async with lock:
+                before = await asyncio.to_thread(self.controller.store.answer, user, key)
+                taken = await self._take(specs, user, key) if before is None else None
+        finally:
+            if not lock.locked():
+                self.keys.pop((user, key), None)
+        return await (self._again(before, specs, key) if taken is None else self._promised(taken))
+
+    async def _take(self, specs: Sequence[JobSpec], user: str, key: str | None) -> list[list[int]]:
+        """Take all of the jobs, or none; their numbers."""
         asked = (
             [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
             if key is not None
@@ -72,13 +97,19 @@ class Desk:
             return [scheduler.submit(spec, user) for spec in specs]
 
         keep = None if key is None else (user, key, lambda ids: {"asked": asked, "job_ids": ids})
-        taken = await self.controller.ask(act, keep)
-        quotes = {
-            quote.job_id: quote for quote in await self.promises.make([n for ids in taken for n in ids])
-        }
+        return await self.controller.ask(act, keep)
+
+    async def _promised(self, taken: list[list[int]]) -> list[Submitted]:
+        """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""
+        try:
+            made = await self.promises.make([n for ids in taken for n in ids])
+        except (ServiceError, PolicyViolation) as error:
+            log.warning("no promise for the jobs just taken: %s", error)
+            made = []
+        quotes = {quote.job_id: quote for quote in made}
         return [_submitted(ids, [quotes[n] for n in ids if n in quotes]) for ids in taken]
 
-    async def _again(self, before: dict[str, Any], specs: Sequence[JobSpec], key: str) -> list[Submitted]:
+    async def _again(self, before: Any, specs: Sequence[JobSpec], key: str) -> list[Submitted]:
         """The same answer as to the first request with this key."""
         if before["asked"] != [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]:
             raise Conflict(f"the key {key!r} was used for other jobs; choose another")
@@ -96,15 +127,15 @@ class Desk:
 
     async def cancel(self, ids: Sequence[int], user: str) -> list[JobView]:
         """End jobs."""
-        return await self._each(ids, lambda scheduler, number: scheduler.cancel(number, user))
+        return await self._each(ids, "cancel", user)
 
     async def hold(self, ids: Sequence[int], user: str) -> list[JobView]:
         """Keep jobs from starting."""
-        return await self._each(ids, lambda scheduler, number: scheduler.hold(number, user))
+        return await self._each(ids, "hold", user)
 
     async def release(self, ids: Sequence[int], user: str) -> list[JobView]:
         """Let held jobs start."""
-        return await self._each(ids, lambda scheduler, number: scheduler.release(number, user))
+        return await self._each(ids, "release", user)
 
     async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
         """How far a run has come."""
@@ -253,14 +284,18 @@ class Desk:
             problems=problems,
         )
 
-    async def _each(self, ids: Sequence[int], act: Callable[[Scheduler, int], None]) -> list[JobView]:
+    async def _each(
+        self, ids: Sequence[int], what: Literal["cancel", "hold", "release"], user: str
+    ) -> list[JobView]:
         """Do the same with every job, or with none if one of them cannot be."""
+        ids = list(dict.fromkeys(ids))
 
         def all_of_them(scheduler: Scheduler) -> None:
             for number in ids:
-                scheduler.find(number)
+                scheduler.may(what, number)
             for number in ids:
-                act(scheduler, number)
+                if number in scheduler.ledger.jobs and not scheduler.ledger.jobs[number].status.is_over:
+                    getattr(scheduler, what)(number, user)  # one that waited for another has ended with it
 
         await self.controller.ask(all_of_them)
         views: list[JobView] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Literal
 
 from betimes.errors import Conflict, Unknown
 from betimes.service import reasons
@@ -166,9 +166,18 @@ class Scheduler:
             self._admit(self.ledger.jobs[number])
         return numbers
 
+    def may(self, what: Literal["cancel", "hold", "release"], number: int) -> Job:
+        """The job, if that can be done with it now. Raises Unknown, Conflict."""
+        job = self._job(number, {"cancel": "cancelled", "hold": "held", "release": "released"}[what])
+        if what == "hold" and job.status not in (Status.HELD, Status.QUEUED, Status.BLOCKED):
+            raise Conflict(f"job {number} is {job.status.value} and cannot be held; cancel it instead")
+        if what == "release" and job.status is not Status.HELD:
+            raise Conflict(f"job {number} is {job.status.value}, not held; there is nothing to release")
+        return job
+
     def cancel(self, number: int, user: str) -> None:
         """End a job. Raises Unknown, Conflict."""
-        job = self._job(number, "cancelled")
+        job = self.may("cancel", number)
         self._log("cancel-asked", f"user:{user}", number)
         if job.run is not None and job.run.launched:
             self._stop(job, "cancelled", f"user:{user}")
@@ -179,20 +188,16 @@ class Scheduler:
 
     def hold(self, number: int, user: str) -> None:
         """Keep a job from starting. Raises Unknown, Conflict."""
-        job = self._job(number, "held")
+        job = self.may("hold", number)
         if job.status is Status.HELD:
             return
-        if job.status not in (Status.QUEUED, Status.BLOCKED) or (job.run is not None and job.run.launched):
-            raise Conflict(f"job {number} is {job.status.value} and cannot be held; cancel it instead")
         self._leave_engine(job)
         self._log("held", f"user:{user}", number, reason=reasons.by_user(user))
         self._make_way(job)
 
     def release(self, number: int, user: str) -> None:
         """Let a held job start. Raises Unknown, Conflict."""
-        job = self._job(number, "released")
-        if job.status is not Status.HELD:
-            raise Conflict(f"job {number} is {job.status.value}, not held; there is nothing to release")
+        job = self.may("release", number)
         self._log("released", f"user:{user}", number)
         self._admit(job)
 
