@@ -28,7 +28,7 @@ from betimes.service.machines.machine import machines_of
 from betimes.service.node import DRAINED, DRAINING, UP
 from betimes.service.promises import Promises
 from betimes.service.scheduler import Scheduler
-from betimes.service.shown import event_view, job_view, live_view, node_view, quote_view, run_view
+from betimes.service.shown import event_view, job_view, node_view, quote_view, run_view
 from betimes.service.spec import JobSpec
 from betimes.service.views import (
     EventView,
@@ -44,6 +44,7 @@ from betimes.service.views import (
     Status,
     Submitted,
 )
+from betimes.service.waiting import Waiting
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +150,8 @@ class Desk:
         """Some of the jobs, newest first."""
         rows = await asyncio.to_thread(self.controller.store.jobs, which)
         found = await self._forecast() if any(not Status(row["status"]).is_over for row in rows) else None
-        items = [job_view(row, self.scheduler, found) for row in rows]
+        waiting = Waiting(self.scheduler, found)
+        items = [job_view(row, waiting) for row in rows]
         return Page(items=items, following=items[-1].job_id if len(items) == which.limit else None)
 
     async def job(self, number: int, /) -> JobStory:
@@ -164,7 +166,7 @@ class Desk:
             asyncio.to_thread(store.quotes, number),
             asyncio.to_thread(store.events, 0, EVENTS_A_PAGE, number),
         )
-        view = job_view(row, self.scheduler, found)
+        view = job_view(row, Waiting(self.scheduler, found))
         off_s = None
         if (
             view.status is Status.FINISHED
@@ -298,14 +300,9 @@ class Desk:
                     getattr(scheduler, what)(number, user)  # one that waited for another has ended with it
 
         await self.controller.ask(all_of_them)
-        views: list[JobView] = []
-        for number in ids:
-            live = self.scheduler.ledger.jobs.get(number)
-            row = None if live is not None else await asyncio.to_thread(self.controller.store.job, number)
-            views.append(
-                live_view(live, self.scheduler, None) if live else job_view(row or {}, self.scheduler, None)
-            )
-        return views
+        store, waiting = self.controller.store, Waiting(self.scheduler, None)
+        rows = await asyncio.to_thread(lambda: [store.job(number) or {} for number in ids])
+        return [job_view(row, waiting) for row in rows]
 
     async def _forecast(self) -> Any:
         try:

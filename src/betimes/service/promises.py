@@ -13,7 +13,7 @@ from betimes.service.job import Job
 from betimes.service.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 from betimes.service.views import Quote, Reason, Status
-from betimes.service.waiting import why
+from betimes.service.waiting import Waiting
 
 
 class Promises:
@@ -52,11 +52,8 @@ class Promises:
         found = await self.forecast()
 
         def act(scheduler: Scheduler) -> list[Quote]:
-            return [
-                self._stored(scheduler, scheduler.ledger.jobs[n], found)
-                for n in numbers
-                if n in scheduler.ledger.jobs
-            ]
+            waiting, jobs = Waiting(scheduler, found), scheduler.ledger.jobs
+            return [self._stored(waiting, jobs[n], found) for n in numbers if n in jobs]
 
         return await self.controller.ask(act)
 
@@ -79,9 +76,10 @@ class Promises:
             basis=basis,
         )
 
-    def _stored(self, scheduler: Scheduler, job: Job, found: Forecast, basis: str | None = None) -> Quote:
+    def _stored(self, waiting: Waiting, job: Job, found: Forecast) -> Quote:
+        scheduler = waiting.scheduler
         start_at, finish_at = found.of.get(job.job_id, (None, None))
-        reason = why(job, scheduler, found) if job.status is Status.QUEUED else job.reason
+        reason = waiting.why(job) if job.status is Status.QUEUED else job.reason
         row: dict[str, Any] = {
             "job_id": job.job_id,
             "made_at": scheduler.now_at,
@@ -90,7 +88,7 @@ class Promises:
             "finish_at": finish_at,
             "cost_usd": cost_usd(job.spec, job.believed_s, scheduler.ledger.nodes.values()),
             "run_s": job.believed_s,
-            "basis": basis or job.basis,
+            "basis": job.basis,
             "reason": reason,
         }
         number = scheduler.quoted(row)

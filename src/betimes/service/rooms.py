@@ -41,7 +41,7 @@ class Rooms:
     def enter(self, run: RunId, job: Job) -> Places | None:
         """Take what a run needs, where the policy has put it; null: others have not left all of that yet."""
         demand = demand_of(job.spec)
-        if any(_most(self.free_on(name), demand, units) < units for name, units in job.places):
+        if any(most(self.free_on(name), demand, units) < units for name, units in job.places):
             return None
         self._take(run, _Stay(demand, job.places))
         return job.places
@@ -55,7 +55,7 @@ class Rooms:
         had = dict(stay.places)
         for name, held in job.places:
             more = held - had.get(name, 0)
-            if more > 0 and _most(self.free_on(name), stay.demand, more) < more:
+            if more > 0 and most(self.free_on(name), stay.demand, more) < more:
                 return None
         now = dict(job.places)
         both = [(name, max(had.get(name, 0), now.get(name, 0))) for name in {**had, **now}]
@@ -89,6 +89,6 @@ class Rooms:
             )
 
 
-def _most(free: Amounts, demand: Amounts, most: int) -> int:
+def most(free: Amounts, demand: Amounts, limit: int) -> int:
     """How many units, at most so many, fit into what is free."""
-    return max(0, min([most, *(room // need for room, need in zip(free, demand, strict=True) if need > 0)]))
+    return max(0, min([limit, *(room // need for room, need in zip(free, demand, strict=True) if need > 0)]))

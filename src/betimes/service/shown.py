@@ -7,33 +7,26 @@ from typing import Any
 
 from betimes.cluster.resources import PER_UNIT
 from betimes.service.events import Event
-from betimes.service.forecasts import Forecast
-from betimes.service.job import Job
 from betimes.service.node import Node
 from betimes.service.scheduler import Scheduler
 from betimes.service.views import EventView, JobView, NodeView, PlaceView, Quote, Reason, RunView, Status
-from betimes.service.waiting import why
+from betimes.service.waiting import Waiting
 
 _VIEWED = set(JobView.model_fields) - {"reason", "estimate"}
 
 
-def job_view(row: Mapping[str, Any], scheduler: Scheduler, found: Forecast | None) -> JobView:
+def job_view(row: Mapping[str, Any], waiting: Waiting) -> JobView:
     """A job of the store, with why it waits and when it is expected to be done."""
-    live = scheduler.ledger.jobs.get(row["job_id"])
+    live, found = waiting.scheduler.ledger.jobs.get(row["job_id"]), waiting.forecast
     if live is not None:
         row = live.row()
     fields = {name: value for name, value in row.items() if name in _VIEWED}
     reason, estimate = row["reason"], None
     if live is not None and live.status is Status.QUEUED:
-        reason = why(live, scheduler, found)
+        reason = waiting.why(live)
     if live is not None and found is not None and live.account is not None:
         estimate = found.estimate(live.job_id, live.basis)
     return JobView(**fields, reason=Reason(**reason) if reason else None, estimate=estimate)
-
-
-def live_view(job: Job, scheduler: Scheduler, found: Forecast | None) -> JobView:
-    """A job of the ledger."""
-    return job_view({"job_id": job.job_id}, scheduler, found)
 
 
 def run_view(row: Mapping[str, Any]) -> RunView:

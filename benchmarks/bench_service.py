@@ -1,0 +1,156 @@
+"""The service takes submissions and answers quotes quickly, with every accepted job on the disk.
+
+A service runs in a process of its own, with durability on, on virtual nodes whose jobs only take time (starting
+processes is `bench_start.py`'s). Submissions go over HTTP: one client, single and in batches of 100, and eight clients
+at once; beside them, in the same run, the disk's own price: a plain sqlite3 INSERT and commit for each job. Quotes are
+asked for at several numbers of active jobs, under several policies; the play-out takes most of their time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sqlite3
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from measuring import Table, introduce
+
+from betimes.client import Client
+from betimes.service.spec import JobSpec
+
+POLICIES = (
+    "fifo",
+    "srsf",
+    "max-min",
+    "wfq:thresholds=100+1000,weights=14/20+5/20+1/20,zeta_min=0.5,delta=0.1",
+    "fitgpp",
+    "afs",
+    "themis",
+)
+NODES = """[[nodes]]
+type = "rack"
+count = 8
+cpu = 64
+memory_gib = 512
+"""
+
+
+@contextmanager
+def service(policy: str) -> Iterator[tuple[Client, Path]]:
+    """A service on virtual nodes, fresh, and its state directory."""
+    with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder:
+        nodes = Path(folder, "nodes.toml")
+        nodes.write_text(NODES)
+        state = Path(folder, "state")
+        command = [sys.executable, "-m", "betimes.cli.main", "up", "--json", "--state", str(state)]
+        command += ["--nodes", str(nodes), "--policy", policy]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
+        try:
+            assert process.stdout is not None
+            json.loads(process.stdout.readline())
+            with Client(state=state) as client:
+                yield client, state
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def job(number: int) -> JobSpec:
+    """A job that takes long enough to be there until the end."""
+    work_s = 3600.0 + number % 977
+    return JobSpec(
+        command=["x"], workdir="/", name=f"job-{number % 50}", max_units=1 + number % 4, estimate_s=work_s,
+        env={"VIRTUAL_WORK_S": str(10 * work_s)},
+    )  # fmt: skip
+
+
+def submits(client: Client, state: Path, count: int) -> dict[str, float]:
+    """Jobs a second: single, in batches, by eight clients."""
+    began = time.perf_counter()
+    for number in range(count):
+        client.submit(job(number))
+    single = count / (time.perf_counter() - began)
+    began = time.perf_counter()
+    for first in range(0, 10 * count, 100):
+        client.submit([job(first + k) for k in range(100)])
+    batches = 10 * count / (time.perf_counter() - began)
+
+    def some() -> None:
+        with Client(state=state) as own:
+            for number in range(count // 4):
+                own.submit(job(number))
+
+    threads = [threading.Thread(target=some) for _ in range(8)]
+    began = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    eight = 8 * (count // 4) / (time.perf_counter() - began)
+    return {"one client": single, "batches of 100": batches, "eight clients": eight}
+
+
+def plain(count: int) -> float:
+    """Commits a second of a plain sqlite3 loop on the same disk."""
+    with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder:
+        connection = sqlite3.connect(Path(folder, "plain.db"), isolation_level=None)
+        connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute("CREATE TABLE jobs (id INTEGER PRIMARY KEY, body TEXT)")
+        body = job(0).model_dump_json()
+        began = time.perf_counter()
+        for _ in range(count):
+            connection.execute("INSERT INTO jobs (body) VALUES (?)", (body,))
+        took = time.perf_counter() - began
+        connection.close()
+        return count / took
+
+
+def quotes(client: Client, active: int, count: int) -> tuple[float, float]:
+    """p50 and p99 of a quote, ms, with so many jobs active."""
+    there = client.health().jobs_active
+    for first in range(there, active, 500):
+        client.submit([job(first + k) for k in range(min(500, active - first))])
+    took: list[float] = []
+    for number in range(count):
+        began = time.perf_counter()
+        client.quote(job(number))
+        took.append(1000.0 * (time.perf_counter() - began))
+    return statistics.median(took), statistics.quantiles(took, n=100)[98]
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--quick", action="store_true", help="a look in seconds; not a measurement")
+    chosen = parser.parse_args()
+    count, sizes, asked = (40, (100,), 20) if chosen.quick else (400, (100, 1000, 10_000), 100)
+    introduce(__doc__)
+    print("Wall-clock time: the machine should be idle.\n")
+    table = Table("submissions", "jobs/s", "of the disk's", first=32)
+    with service("fifo") as (client, state):
+        disk = plain(count)
+        for name, rate in submits(client, state, count).items():
+            table.line(name, rate, rate / disk)
+        table.line("plain sqlite3, one commit a job", disk, 1.0)
+    print()
+    table = Table("quotes, ms", *(f"{which} of {size:,}" for size in sizes for which in ("p50", "p99")))
+    for policy in POLICIES[:2] if chosen.quick else POLICIES:
+        with service(policy) as (client, _):
+            found = [figure for size in sizes for figure in quotes(client, size, asked)]
+            table.line(policy.partition(":")[0], *found)
+
+
+if __name__ == "__main__":
+    main()
