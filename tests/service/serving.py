@@ -14,7 +14,7 @@ import httpx
 from fastapi import FastAPI
 
 from betimes.service.api import Limits, create_app
-from betimes.service.auth import MemoryLedger, Tokens
+from betimes.service.auth import MemoryTokens, Tokens
 from betimes.service.server import serve
 from tests.service.fake_door import FakeDoor
 
@@ -49,7 +49,7 @@ class Fake:
 
 def fake(folder: Path | None = None, limits: Limits | None = None, hosts: tuple[str, ...] = ()) -> Fake:
     door = FakeDoor(folder)
-    tokens = Tokens(MemoryLedger())
+    tokens = Tokens(MemoryTokens())
     quick = limits or Limits(keep_alive_s=0.05, follow_s=0.01, over_s=0.02)
     app = create_app(door, tokens, limits=quick, hosts=hosts)
     return Fake(door, tokens, tokens.new("ada"), quick, hosts, app)

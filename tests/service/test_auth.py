@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.errors import ServiceError
-from betimes.service.auth import Caller, MemoryLedger, RunTokens, Tokens, attempt_of, bearer, operator_token
+from betimes.service.auth import Caller, MemoryTokens, RunTokens, Tokens, attempt_of, bearer, operator_token
 from betimes.service.private_files import write_private
 
 
 def test_the_first_start_makes_a_token_and_later_ones_find_it(tmp_path: Path) -> None:
-    ledger = MemoryLedger()
+    ledger = MemoryTokens()
     state = tmp_path / "new" / "state"
     token = operator_token(Tokens(ledger), state, "ada")
     assert len(token) >= 43
@@ -31,14 +31,14 @@ def test_the_first_start_makes_a_token_and_later_ones_find_it(tmp_path: Path) ->
 
 
 def test_a_token_outlives_its_database(tmp_path: Path) -> None:
-    token = operator_token(Tokens(MemoryLedger()), tmp_path, "ada")
-    new = Tokens(MemoryLedger())
+    token = operator_token(Tokens(MemoryTokens()), tmp_path, "ada")
+    new = Tokens(MemoryTokens())
     assert operator_token(new, tmp_path, "ada") == token
     assert new.caller(token) == Caller("ada", "operator")
 
 
 def test_a_lost_file_gets_a_new_token(tmp_path: Path) -> None:
-    tokens = Tokens(MemoryLedger())
+    tokens = Tokens(MemoryTokens())
     first = operator_token(tokens, tmp_path, "ada")
     (tmp_path / "token").unlink()
     second = operator_token(tokens, tmp_path, "ada")
@@ -48,20 +48,20 @@ def test_a_lost_file_gets_a_new_token(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o602])
 def test_a_token_that_others_can_read_is_not_used(tmp_path: Path, mode: int) -> None:
-    operator_token(Tokens(MemoryLedger()), tmp_path, "ada")
+    operator_token(Tokens(MemoryTokens()), tmp_path, "ada")
     (tmp_path / "token").chmod(mode)
     with pytest.raises(ServiceError, match="can be read by others"):
-        operator_token(Tokens(MemoryLedger()), tmp_path, "ada")
+        operator_token(Tokens(MemoryTokens()), tmp_path, "ada")
 
 
 def test_an_empty_token_file_is_said_to_be_empty(tmp_path: Path) -> None:
     write_private(tmp_path / "token", "\n")
     with pytest.raises(ServiceError, match="is empty"):
-        operator_token(Tokens(MemoryLedger()), tmp_path, "ada")
+        operator_token(Tokens(MemoryTokens()), tmp_path, "ada")
 
 
 def test_nobody_has_other_tokens() -> None:
-    tokens = Tokens(MemoryLedger())
+    tokens = Tokens(MemoryTokens())
     token = tokens.new("ada")
     for other in (
         "",

@@ -19,14 +19,14 @@ Role = Literal["operator"]
 MOST_TOKEN_CHARACTERS = 512
 
 
-class Ledger(Protocol):
+class TokenStore(Protocol):
     """Where the hashes of tokens are kept; the store is one."""
 
-    def add_token(self, hash: str, user: str, role: str) -> None:  # noqa: A002 (the column's name)
+    def add_token(self, hashed: str, user: str, role: str) -> None:
         """Keep it; durable when it returns."""
         ...
 
-    def token(self, hash: str) -> tuple[str, str] | None:  # noqa: A002
+    def token(self, hashed: str) -> tuple[str, str] | None:
         """The user and role of a hash; None: there is no such token."""
         ...
 
@@ -43,7 +43,7 @@ class Caller:
 class Tokens:
     """The tokens that open the API. Only hashes are kept: SHA-256 is enough for 256 random bits."""
 
-    ledger: Ledger
+    store: TokenStore
     _known: dict[str, Caller] = field(default_factory=dict[str, Caller], repr=False)
 
     def new(self, user: str, role: Role = "operator") -> str:
@@ -54,7 +54,7 @@ class Tokens:
 
     def admit(self, token: str, user: str, role: Role = "operator") -> None:
         """Keep the hash of a token that was made elsewhere."""
-        self.ledger.add_token(hashed(token), user, role)
+        self.store.add_token(hashed(token), user, role)
 
     def caller(self, token: str) -> Caller | None:
         """Who presents this token; None: nobody that is known."""
@@ -64,7 +64,7 @@ class Tokens:
         for known, caller in self._known.items():
             if hmac.compare_digest(known, wanted):
                 return caller
-        row = self.ledger.token(wanted)
+        row = self.store.token(wanted)
         if row is None:
             return None
         self._known[wanted] = Caller(*row)
@@ -120,18 +120,18 @@ class RunTokens:
 
 
 @dataclass
-class MemoryLedger:
-    """A ledger in memory, for tests and for services without a database."""
+class MemoryTokens:
+    """Tokens in memory, for tests and for services without a database."""
 
     rows: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
 
-    def add_token(self, hash: str, user: str, role: str) -> None:  # noqa: A002
+    def add_token(self, hashed: str, user: str, role: str) -> None:
         """Keep it."""
-        self.rows[hash] = (user, role)
+        self.rows[hashed] = (user, role)
 
-    def token(self, hash: str) -> tuple[str, str] | None:  # noqa: A002
+    def token(self, hashed: str) -> tuple[str, str] | None:
         """Look it up."""
-        return self.rows.get(hash)
+        return self.rows.get(hashed)
 
 
 def attempt_of(token: str) -> int | None:
