@@ -48,6 +48,8 @@ class Ledger:
         self.last_at = max(self.last_at, event.at_s)
         change = _CHANGES.get(event.kind)
         job = self.jobs.get(event.job) if event.job is not None else None
+        if event.job is not None and job is None and event.kind != "submitted":
+            return None  # it was over within the turn; a promise may still have been on its way
         if change is not None:
             job = change(self, event, job) or job
         return job

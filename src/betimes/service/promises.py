@@ -53,7 +53,8 @@ class Promises:
 
         def act(scheduler: Scheduler) -> list[Quote]:
             waiting, jobs = Waiting(scheduler, found), scheduler.ledger.jobs
-            return [self._stored(waiting, jobs[n], found) for n in numbers if n in jobs]
+            live = [jobs[n] for n in numbers if n in jobs and not jobs[n].status.is_over]
+            return [self._stored(waiting, job, found) for job in live]
 
         return await self.controller.ask(act)
 

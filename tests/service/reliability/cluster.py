@@ -79,6 +79,11 @@ class Cluster:
     def story(self, number: int) -> list[str]:
         return [event.kind for event in self.log if event.job == number]
 
+    def promise(self, number: int) -> None:
+        """A promise that was asked for before something else happened."""
+        quote = {"job_id": number, "finish_at": self.now_at + 1.0}
+        self.scheduler.quoted(quote)
+
     def submit(self, *specs: JobSpec, user: str = "ann") -> list[int]:
         numbers = [number for one in specs for number in self.scheduler.submit(one, user)]
         self.turn()

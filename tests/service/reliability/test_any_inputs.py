@@ -63,7 +63,9 @@ def play(cluster: Cluster, seed: int, steps: int, policies: tuple[str, ...]) -> 
                 if job is not None and job.run is not None:
                     done = draw.uniform(0.0, 100.0)
                     cluster.ask("progressed", some, job.run.number, done, 100.0)
-            elif kind < 18:
+            elif kind < 18 and some in cluster.ledger.jobs:
+                cluster.promise(some)
+            elif kind < 19:
                 cluster.arrive(cluster.now_at + draw.choice((0.0, 0.1, 1.0)))
         cluster.turn()
         what = draw.randrange(10)

@@ -1,0 +1,146 @@
+"""A real service that can be killed and started again, and what is asked of it over its socket."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+PATIENCE_S = 120.0
+SOURCES = Path(__file__).resolve().parents[3]
+
+
+class Gone(Exception):
+    """The service has not answered: nobody knows whether it did what it was asked."""
+
+
+class Starter:
+    """Starts services; one at a time is asked."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+        self.said = b""
+        self.pid = 0
+        self.ready: dict[str, Any] = {}
+        self.client = httpx.Client(timeout=PATIENCE_S)
+
+    def start(self, state: Path, **options: Any) -> dict[str, Any]:
+        """Start a service and wait until it is ready; what it says, or why it will not."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"state": str(state), **options}).encode() + b"\n")
+        self.process.stdin.flush()
+        found: dict[str, Any] = {}
+        while "url" not in found and "error" not in found:
+            found |= self._heard()
+        if "url" in found:
+            self.pid, self.ready = found["pid"], found
+        return found
+
+    def _heard(self) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        give_up = time.monotonic() + PATIENCE_S
+        while b"\n" not in self.said:
+            assert select.select([self.process.stdout], [], [], 1.0)[0] or time.monotonic() < give_up
+            more = os.read(self.process.stdout.fileno(), 65536) if self._readable() else b""
+            self.said += more
+        line, _, self.said = self.said.partition(b"\n")
+        return json.loads(line)
+
+    def _readable(self) -> bool:
+        return bool(select.select([self.process.stdout], [], [], 0.0)[0])
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """End the service, and see that it has."""
+        if self.pid:
+            try:
+                os.kill(self.pid, number)
+            except ProcessLookupError:
+                pass
+            until(lambda: not alive(self.pid))
+            self.pid = 0
+
+    def ask(self, method: str, path: str, body: Any = None, key: str | None = None, **params: Any) -> Any:
+        """What the service answers; raises Gone, and HTTPStatusError for a refusal."""
+        headers = {"Authorization": f"Bearer {self.ready['token']}"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        try:
+            url = f"{self.ready['url']}/api/v1{path}"
+            answer = self.client.request(method, url, json=body, params=params, headers=headers)
+        except httpx.TransportError as error:
+            raise Gone(str(error)) from error
+        answer.raise_for_status()
+        return answer.json()
+
+    def everything(self, path: str, after: int | None = None, **params: Any) -> list[dict[str, Any]]:
+        """All pages of a list."""
+        found: list[dict[str, Any]] = []
+        while True:
+            more = {} if after is None else {"after": after}
+            page = self.ask("GET", path, limit=1000, **more, **params)
+            found += page["items"]
+            if page["following"] is None:
+                return found
+            after = page["following"]
+
+
+@contextmanager
+def starter(**env: str) -> Iterator[Starter]:
+    """A starter; its service is killed in the end, and the jobs with it."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.service.reliability.starter"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=SOURCES,
+        env={**os.environ, "PYTHONPATH": f"{SOURCES / 'src'}:{SOURCES}", "NUMBA_DISABLE_JIT": "1", **env},
+    )
+    one = Starter(process)
+    try:
+        yield one
+    finally:
+        one.kill()
+        one.client.close()
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.close()
+        process.stdout.close()
+        process.wait(PATIENCE_S)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that has ended, and was not waited for, does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def until(holds: Any, patience_s: float = PATIENCE_S) -> None:
+    """Wait until something holds."""
+    give_up = time.monotonic() + patience_s
+    while not holds():
+        assert time.monotonic() < give_up, "in vain"
+        time.sleep(0.01)
+
+
+def runs_below(folder: Path) -> list[int]:
+    """The processes of runs whose folders are below this one."""
+    mark, found = f"BETIMES_RUN_DIR={folder}".encode(), list[int]()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                environ = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            if any(part.startswith(mark) for part in environ.split(b"\0")) and alive(int(entry.name)):
+                found.append(int(entry.name))
+    return found
