@@ -8,6 +8,7 @@ from typing import Any
 from betimes.core.columns import Floats, Ints, Records
 from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import Need, Node, NodesState, NodesView
+from betimes.core.nodes.transitions import Free
 
 PlaceHook = Any  # a compiled function, passed as a pointer
 
@@ -44,15 +45,19 @@ def fits(node: Node, need: Need) -> bool:
 @inlined_kernel
 def tasks_that_fit(node: Node, need: Need) -> int:
     """How many of the job's tasks fit into what the node has free."""
-    if node.up == 0:
-        return 0
+    return tasks_within(node, need) if node.up == 1 else 0
+
+
+@inlined_kernel
+def tasks_within(free: Free, need: Need) -> int:
+    """How many of the job's tasks fit into what is free, if the node takes any."""
     count = need.tasks
     if need.gpu > 0:
-        count = min(count, node.free_gpu // need.gpu)
+        count = min(count, free.free_gpu // need.gpu)
     if need.cpu > 0:
-        count = min(count, node.free_cpu // need.cpu)
+        count = min(count, free.free_cpu // need.cpu)
     if need.memory > 0:
-        count = min(count, node.free_memory // need.memory)
+        count = min(count, free.free_memory // need.memory)
     return max(0, count)
 
 

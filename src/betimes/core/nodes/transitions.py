@@ -7,6 +7,7 @@ elsewhere (`schedule`, `preemption`) by reading alone; here it is carried out.
 from __future__ import annotations
 
 import math
+from typing import Protocol
 
 from betimes.core.account import (
     attained,
@@ -22,6 +23,14 @@ from betimes.core.kernel import inlined_kernel
 from betimes.core.nodes.columns import Choice, Need, Node, NodesState
 from betimes.core.nodes.dues import drop_due, settle_due
 from betimes.core.nodes.queue import insert
+
+
+class Free(Protocol):
+    """Whatever says what is free: a node, or a step of a plan."""
+
+    free_gpu: int
+    free_cpu: int
+    free_memory: int
 
 
 @inlined_kernel
@@ -64,7 +73,7 @@ def enqueue(state: NodesState, slot: int) -> None:
 
 
 @inlined_kernel
-def take(node: Node, need: Need, tasks: int) -> None:
+def take(node: Free, need: Need, tasks: int) -> None:
     """Take what so many tasks need from what the node has free."""
     node.free_gpu -= tasks * need.gpu
     node.free_cpu -= tasks * need.cpu
@@ -293,6 +302,9 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     A preemptor that is owed nothing any more starts at once.
     """
     pool, cluster, need = state.pool[0], state.cluster[0], state.needs[slot]
+    # Who began at this instant was planned to hold its nodes beyond it, however short it is (`plan.make_plan`).
+    if believed_end(state, slot) > pool.now or state.progress[slot].since == pool.now:
+        cluster.upset = 1
     at = need.placed
     while at >= 0:
         placement = state.placements[at]
