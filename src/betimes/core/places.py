@@ -50,6 +50,14 @@ class Footprint:
     follows: int  # the slot touched before it, -1: none
 
 
+class Free(Protocol):
+    """Whatever says what is free: a node, or a step of a plan."""
+
+    free_gpu: int
+    free_cpu: int
+    free_memory: int
+
+
 class Amounts(Protocol):
     """What one task takes of a node."""
 
@@ -66,8 +74,8 @@ class Spare(Protocol):
 
 
 @inlined_kernel
-def take(node: Node, need: Amounts, tasks: int) -> None:
-    """Take what so many tasks need from what the node has free."""
+def take(node: Free, need: Amounts, tasks: int) -> None:
+    """Take what so many tasks need from what is free."""
     node.free_gpu -= tasks * need.gpu
     node.free_cpu -= tasks * need.cpu
     node.free_memory -= tasks * need.memory
@@ -95,15 +103,19 @@ def fits(node: Node, need: Amounts) -> bool:
 @inlined_kernel
 def how_many_fit(node: Node, need: Amounts, most: int) -> int:
     """How many tasks, at most so many, fit into what the node has free."""
-    if node.up == 0:
-        return 0
+    return how_many_within(node, need, most) if node.up == 1 else 0
+
+
+@inlined_kernel
+def how_many_within(free: Free, need: Amounts, most: int) -> int:
+    """How many tasks, at most so many, fit into what is free, if the node takes any."""
     count = most
     if need.gpu > 0:
-        count = min(count, node.free_gpu // need.gpu)
+        count = min(count, free.free_gpu // need.gpu)
     if need.cpu > 0:
-        count = min(count, node.free_cpu // need.cpu)
+        count = min(count, free.free_cpu // need.cpu)
     if need.memory > 0:
-        count = min(count, node.free_memory // need.memory)
+        count = min(count, free.free_memory // need.memory)
     return max(0, count)
 
 

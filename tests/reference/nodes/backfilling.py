@@ -87,29 +87,44 @@ def _reservation_of_head(cluster: Cluster, head: ActiveJob) -> tuple[Number, Pla
 
 
 def _conservative(cluster: Cluster) -> None:
-    """In order, everyone moves up as far as all other reservations let it, or gets one; who may begin now begins."""
-    for job in list(cluster.queue):
-        duration = _duration(cluster, job)
-        claims = _claims(cluster, job)
-        begin, nodes = next(
-            (instant, nodes)
-            for instant in sorted(
-                {cluster.now, *(end for _, end, *_ in claims), *(start for start, *_ in claims)}
-            )
-            if instant >= cluster.now
-            and (nodes := cluster.place(job, _free_throughout(cluster, claims, instant, instant + duration)))
-        )
+    """In order, everyone moves up as far as all other reservations let it, or gets one; who may begin now begins.
+
+    A reservation is lost where its nodes are not free in time and there is no other room as early. Whoever loses
+    one keeps its place in the queue: all behind it give up theirs, and have their turn after it.
+    """
+    queue = list(cluster.queue)
+    for place, job in enumerate(queue):
+        begin, nodes = _earliest(cluster, job)
         if job.promised is not None:
             stands = max(job.promised, cluster.now)
-            free = _free_throughout(cluster, claims, stands, stands + duration)
-            if begin >= stands and all(
-                fits(times(tasks, job.job.demand), free[node]) for node, tasks in job.booked
-            ):
+            if begin >= stands and _is_kept(cluster, job, stands):
                 begin, nodes = stands, job.booked
+            elif begin > stands:
+                for other in queue[place + 1 :]:
+                    other.promised, other.booked = None, ()
+                begin, nodes = _earliest(cluster, job)
         job.promised, job.booked = begin, nodes
         cluster.reservations.append(Reservation(cluster.now, job.seq, begin, nodes))
         if begin == cluster.now:
             cluster.start(job, nodes)
+
+
+def _earliest(cluster: Cluster, job: ActiveJob) -> tuple[Number, Placement]:
+    """When and where the job can begin without touching what others hold or have reserved."""
+    duration, claims = _duration(cluster, job), _claims(cluster, job)
+    instants = {cluster.now, *(instant for claim in claims for instant in claim[:2])}
+    return next(
+        (instant, nodes)
+        for instant in sorted(instants)
+        if instant >= cluster.now
+        and (nodes := cluster.place(job, _free_throughout(cluster, claims, instant, instant + duration)))
+    )
+
+
+def _is_kept(cluster: Cluster, job: ActiveJob, begin: Number) -> bool:
+    """Whether the nodes of the job's reservation are free for it from `begin` on."""
+    free = _free_throughout(cluster, _claims(cluster, job), begin, begin + _duration(cluster, job))
+    return all(fits(times(tasks, job.job.demand), free[node]) for node, tasks in job.booked)
 
 
 Claim = tuple[Number, Number, int, Resources]  # from, to, node, how much

@@ -6,7 +6,7 @@ multiples of a quarter, units and FitGpp's weights are powers of two. A tie is t
 provided that shares are computed as amount / largest.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import strategies as st
 
@@ -151,6 +151,11 @@ def queueing_policies(draw) -> Policy:
         restart_s=draw(st.sampled_from([0, 2])),
         overrun=draw(st.sampled_from(["extend", "kill"])),
     )
+
+
+def reserving_policies() -> st.SearchStrategy[Policy]:
+    """Conservative backfilling, in any order."""
+    return queueing_policies().map(lambda policy: replace(policy, backfilling="conservative", window=0))
 
 
 @st.composite

@@ -118,6 +118,34 @@ def test_a_gang_waits_for_jobs_that_end_together(backfilling):
     assert outcome.jobs[1].starts[0].nodes == ((0, 1), (1, 1))
 
 
+LITTLE_LATE = [job(0, 11, 1, size=10), *(job(at, 100, 1) for at in (1, 2, 3, 4))]
+
+
+@pytest.mark.parametrize("backfilling", ["easy", "conservative"])
+def test_an_overrun_sends_nobody_to_the_back_of_the_queue(backfilling):
+    assert first_starts(run(LITTLE_LATE, machine(1), Policy(backfilling=backfilling))) == [
+        0,
+        11,
+        111,
+        211,
+        311,
+    ]
+
+
+def test_those_behind_who_lost_a_reservation_may_still_fill_gaps():
+    """The wide job is put off from 10 to 20, its neighbour gives way; the short one goes between."""
+    jobs = [job(0, 15, 1, size=10), job(1, 10, 2), job(2, 10, 2), job(3, 5, 1)]
+    outcome = run(jobs, machine(2), Policy(backfilling="conservative"))
+    assert first_starts(outcome) == [0, 15, 25, 3]
+
+
+def test_those_before_the_one_who_lost_a_reservation_keep_theirs():
+    """Node 1 is late: whoever waits for node 0 starts as promised, though it might go later too."""
+    jobs = [job(0, 10, 2), job(0, 12, 4, size=10), job(1, 10, 2), job(2, 10, 4), job(3, 10, 4)]
+    outcome = run(jobs, machine(2, 4), Policy(backfilling="conservative", placement="first"))
+    assert first_starts(outcome) == [0, 0, 10, 12, 22]
+
+
 # --- beliefs ---
 
 OUTRUN = [job(0, 10, 1, size=4), job(0, 5, 2), job(0, 6, 1)]

@@ -10,7 +10,7 @@ from hypothesis import assume, given, settings
 from betimes.outcome import JobState
 from tests.reference.nodes import Outcome, State
 from tests.reference.nodes import run as run_model
-from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused
+from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused, reserving_policies
 from tests.twin.nodes.driving import Stepped, draw, simulation_of, step_through
 
 STATES = {
@@ -75,6 +75,12 @@ def test_same_as_the_model(case: Case):
 @settings(max_examples=300, deadline=None)
 @given(crowded_cases())
 def test_same_as_the_model_where_many_are_preempted(case: Case):
+    check_case(case)
+
+
+@settings(max_examples=200, deadline=None)
+@given(cases(reserving_policies(), most_jobs=20))
+def test_same_reservations_as_the_model(case: Case):
     check_case(case)
 
 

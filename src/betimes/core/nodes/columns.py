@@ -61,6 +61,16 @@ class Need:
     booked: int  # the first placement of its reservation, -1: none
 
 
+class Step:
+    """What a node has free from an instant on, in the plan of reservations, until the next step."""
+
+    at_s: float
+    free_gpu: int
+    free_cpu: int
+    free_memory: int
+    follows: int  # the next step of the same node, -1: none
+
+
 class Due:
     """Something that will happen to a job at a time that is known."""
 
@@ -125,7 +135,12 @@ class Cluster:
     seed: int  # of whatever is decided by lot
     draws: int  # decisions on victims taken so far
     absences: int  # length of `State.absences`
-    rows: int  # instants of the plan of reservations
+    upset: (
+        int  # 1: reservations may have to move: since the last pass something has ended early or outrun its
+    )
+    # belief, a node was opened or closed, or the last pass itself has moved some
+    moved: int  # 1: this pass has moved a reservation
+    steps: int  # length of the plan of reservations, 0: there is none
     planning: int  # 1: a pass has been interrupted for want of room, and goes on with what it has worked out
     shadow_s: float  # when the job with the reservation can start
     reserved: int  # its slot, -1: nobody has one
@@ -173,10 +188,9 @@ class NodesState(NamedTuple):
     fitting: Ints  # (nodes,)
     chosen: Ints  # (slots,)
     score: Floats  # (slots or nodes, whichever is more)
-    ends: Records[Due]  # (slots,)
-    profile: Records[Node]  # (rows * nodes,) the nodes at each instant of the plan of reservations
-    instants: Floats  # (rows,) when each begins
-    rows: Ints  # (rows,) where in the profile it stands
+    ends: Records[Due]  # (2 * slots,) begins and ends
+    steps: Records[Step]  # the plan of reservations; node n's begins with step n
+    cursor: Ints  # (nodes,) a step of each
 
 
 def new_nodes_state(
@@ -191,12 +205,12 @@ def new_nodes_state(
     placements: int,
     segments: int = 0,
     absences: int = 0,
-    rows: int = 1,
+    steps: int = 1,
 ) -> NodesState:
     """An empty cluster: capacity (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB; kinds (nodes,).
 
-    There is room for `slots` live jobs, `placements` of them on nodes, recorded segments and absences, and `rows`
-    instants of a plan of reservations.
+    There is room for `slots` live jobs, `placements` of them on nodes, recorded segments and absences, and `steps`
+    of a plan of reservations.
     """
     count, room = len(capacity), _blocks_for(slots)
     nodes = blank(Node, count)
@@ -244,10 +258,9 @@ def new_nodes_state(
         fitting=_whole(count),
         chosen=_whole(slots),
         score=np.zeros(max(slots, count)),
-        ends=blank(Due, slots),
-        profile=blank(Node, rows * count),
-        instants=np.zeros(rows),
-        rows=np.arange(rows, dtype=np.int64),
+        ends=blank(Due, 2 * slots),
+        steps=blank(Step, steps),
+        cursor=_whole(count),
     )
 
 
@@ -273,14 +286,9 @@ def with_more_placements(state: NodesState) -> NodesState:
     return bigger
 
 
-def with_more_rows(state: NodesState) -> NodesState:
-    """The same cluster with room for a plan of twice as many instants."""
-    rows = 2 * len(state.rows)
-    return state._replace(
-        profile=blank(Node, rows * len(state.nodes)),
-        instants=np.zeros(rows),
-        rows=np.arange(rows, dtype=np.int64),
-    )
+def with_more_steps(state: NodesState) -> NodesState:
+    """The same cluster with room for a plan of reservations twice as long."""
+    return state._replace(steps=blank(Step, 2 * len(state.steps)))
 
 
 def room_to_play(state: NodesState) -> NodesState:
@@ -301,7 +309,7 @@ def _resized(state: NodesState, slots: int, placements: int) -> NodesState:
         params=state.params,
         slots=slots,
         placements=placements,
-        rows=len(state.rows),
+        steps=len(state.steps),
     )
     follows = np.append(np.arange(1, placements), -1)
     for name, mine in state._asdict().items():

@@ -25,7 +25,7 @@ BAD_KEY = 1
 BAD_PLACE = 2
 BAD_VICTIM = 3
 
-NEED_ROWS = 5  # no room for the plan of reservations: make some and go on
+NEED_STEPS = 5  # no room for the plan of reservations: make some and go on
 
 SKIP, EASY, CONSERVATIVE = 0, 1, 2
 FEW = 8  # newcomers that are tried by themselves
@@ -70,8 +70,8 @@ def schedule(state: NodesState, rules: Rules, rank: RankHook, place: PlaceHook, 
             return verdict
     if rules.backfill == CONSERVATIVE:
         verdict = start_as_reserved(state, place, rules.spreads, rules.window)
-        if verdict == reservations.NEED_ROWS:
-            return NEED_ROWS
+        if verdict == reservations.NEED_STEPS:
+            return NEED_STEPS
         if verdict == reservations.NEED_PLACEMENTS:
             return NEED_PLACEMENTS
         return _complete(state) if verdict == reservations.DONE else REFUSED + BAD_PLACE

@@ -53,6 +53,7 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
     for at in range(min(cluster.arrived, len(state.newcomers))):
         copy.newcomers[at] = state.newcomers[at]
     if believing:
+        copy.cluster[0].upset = 1  # reservations were made for what was believed, to the last bit, before
         for slot in range(len(state.progress)):
             if state.progress[slot].mark >= 0:
                 _take_belief_for_truth(state, copy, slot)

@@ -263,6 +263,9 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     A preemptor that is owed nothing any more starts at once.
     """
     pool, cluster, need = state.pool[0], state.cluster[0], state.needs[slot]
+    # Who began at this instant was planned to hold its nodes beyond it, however short it is (`plan.make_plan`).
+    if believed_end(state, slot) > pool.now or state.progress[slot].since == pool.now:
+        cluster.upset = 1
     at = need.placed
     while at >= 0:
         placement = state.placements[at]

@@ -20,8 +20,8 @@ from betimes.core.nodes.columns import (
     new_nodes_state,
     room_to_play,
     with_more_placements,
-    with_more_rows,
     with_more_slots,
+    with_more_steps,
 )
 from betimes.errors import BetimesError
 from betimes.policies import ChosenPolicy
@@ -53,7 +53,7 @@ from betimes.twin.pool import Outcome
 
 FIRST_SLOTS = 64
 FIRST_PLACEMENTS = 256
-FIRST_PLAN = 64  # instants of a plan of reservations
+FIRST_PLAN = 64  # steps of a plan of reservations
 PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked at again
 
 
@@ -88,7 +88,7 @@ class LiveNodes:
             params=own.params(policy.values),
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(capacity)),
-            rows=FIRST_PLAN if self.rules.backfill == schedule.CONSERVATIVE else 1,
+            steps=FIRST_PLAN if self.rules.backfill == schedule.CONSERVATIVE else 1,
         )
         self.largest = np.maximum(capacity.max(axis=0, initial=0), 0).tolist()
         self.outcome = blank(Outcome, FIRST_SLOTS)
@@ -366,8 +366,8 @@ class LiveNodes:
             return with_more_slots(state)
         if status == schedule.NEED_PLACEMENTS:
             return with_more_placements(state)
-        if status == schedule.NEED_ROWS:
-            return with_more_rows(state)
+        if status == schedule.NEED_STEPS:
+            return with_more_steps(state)
         if status > schedule.REFUSED:
             pool = state.pool[0]
             job = job_of.get(int(pool.offender), "that has just been submitted")

@@ -155,6 +155,7 @@ def next_due(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> i
         outrun(state, slot)
         settle_due(state, slot)
         state.cluster[0].changed += 1
+        state.cluster[0].upset = 1
     else:
         vacate(state, slot)
         return wait(state, rules, rank, slot)

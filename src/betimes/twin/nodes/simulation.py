@@ -20,10 +20,10 @@ from betimes.core.nodes.columns import (
     NodesState,
     new_nodes_state,
     with_more_placements,
-    with_more_rows,
     with_more_slots,
+    with_more_steps,
 )
-from betimes.errors import BetimesError, ClusterError, InputError, PolicyError, PolicyViolation
+from betimes.errors import BetimesError, ClusterError, InputError, PolicyViolation
 from betimes.outcome import AbsenceColumns, JobColumns, JobState, ResourceUse, Result, SegmentColumns, Timing
 from betimes.policies import ChosenPolicy
 from betimes.policies.loading import mark_proven
@@ -41,8 +41,7 @@ from betimes.workload.speedup import SpeedupTable, bind
 FIRST_SLOTS = 256
 FIRST_PLACEMENTS = 1024
 RECORDS = 1 << 14
-FIRST_PLAN = 64  # instants of a plan of reservations
-LARGEST_PLAN = 1 << 23  # nodes x instants of a plan: half a gigabyte
+FIRST_PLAN = 1024  # steps of a plan of reservations
 
 OVERRUN = ("extend", "kill")
 
@@ -51,7 +50,7 @@ AGAIN = (
     events.NEED_SEGMENTS,
     events.PAUSED,
     schedule.NEED_PLACEMENTS,
-    schedule.NEED_ROWS,
+    schedule.NEED_STEPS,
 )
 
 
@@ -111,7 +110,7 @@ class NodesSimulation:
             placements=max(FIRST_PLACEMENTS, 4 * len(cluster)),
             segments=RECORDS if timeline else 0,
             absences=RECORDS if self.rules.preempts else 0,
-            rows=FIRST_PLAN if self.rules.backfill == schedule.CONSERVATIVE else 1,
+            steps=FIRST_PLAN if self.rules.backfill == schedule.CONSERVATIVE else 1,
         )
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(jobs), np.nan)
@@ -245,13 +244,8 @@ class NodesSimulation:
             self.state = with_more_slots(self.state)
         elif status == schedule.NEED_PLACEMENTS:
             self.state = with_more_placements(self.state)
-        elif status == schedule.NEED_ROWS:
-            if 2 * len(self.state.rows) * len(self.cluster) > LARGEST_PLAN:
-                raise PolicyError(
-                    f"policy {self.policy}: {self.state.cluster[0].waiting} jobs wait for {len(self.cluster)} nodes, "
-                    "too many to plan for; limit them, as in window=100"
-                )
-            self.state = with_more_rows(self.state)
+        elif status == schedule.NEED_STEPS:
+            self.state = with_more_steps(self.state)
         elif status == events.NEED_SEGMENTS:
             self._take_records()
         elif status > schedule.REFUSED:
