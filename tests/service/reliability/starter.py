@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import resource
 import signal
 import sys
 import traceback
@@ -40,16 +39,12 @@ def ready(service: Service) -> None:
 def child(asked: dict[str, Any]) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     os.setsid()
-    most_bytes = asked.pop("most_bytes", None)
     cpus = asked.pop("cpus", 8.0)
     virtual = asked.pop("virtual", False)
     kind = "virtual" if virtual else "local"
     machine = Machine(kind, kind, kind, cpus, 64.0, 0.0)
     asked["state"] = Path(asked["state"])
     try:
-        if most_bytes is not None:
-            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-            resource.setrlimit(resource.RLIMIT_FSIZE, (most_bytes, resource.RLIM_INFINITY))
         asyncio.run(serve(Options(machines=[machine], **asked)))
     except BetimesError as error:
         say(error=str(error), exit_code=error.exit_code)

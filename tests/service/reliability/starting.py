@@ -66,7 +66,7 @@ class Starter:
                 os.kill(self.pid, number)
             except ProcessLookupError:
                 pass
-            until(lambda: not alive(self.pid))
+            until(lambda: not Path(f"/proc/{self.pid}").exists())
             self.pid = 0
 
     def ask(self, method: str, path: str, body: Any = None, key: str | None = None, **params: Any) -> Any:

@@ -30,7 +30,9 @@ class Work:
         (folder / "pids").mkdir(parents=True)
         (folder / "journal").touch()
         self.sorts: dict[int, str] = {}  # of the accepted jobs
-        self.asked: list[tuple[str, list[dict[str, Any]], list[str]]] = []  # to be asked (again): key, jobs, sorts
+        self.asked: list[
+            tuple[str, list[dict[str, Any]], list[str]]
+        ] = []  # to be asked (again): key, jobs, sorts
         self.steered: set[int] = set()  # somebody wanted them to end
         self.numbers = 0
 
@@ -116,7 +118,9 @@ def kill_often(tmp_path: Path, jobs: int, kills: int, seed: int) -> dict[str, An
             began = time.monotonic()
             assert "url" in service.start(state)
             ready_s.append(time.monotonic() - began)
-            work.prepare(max(0, jobs * (life + 1) // kills - len(work.sorts) - sum(len(a[1]) for a in work.asked)))
+            work.prepare(
+                max(0, jobs * (life + 1) // kills - len(work.sorts) - sum(len(a[1]) for a in work.asked))
+            )
             pid, killer = service.pid, threading.Timer(draw.uniform(0.0, 1.2), service.kill)
             killer.start()
             try:

@@ -1,0 +1,70 @@
+"""The disk is full, or somebody locks the database: requests are refused, jobs go on, and so does the service."""
+
+from __future__ import annotations
+
+import resource
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.service.reliability.starting import Starter, starter, until
+
+Trouble = Callable[[Path, int], Any]
+
+
+@contextmanager
+def full_disk(state: Path, pid: int) -> Iterator[None]:
+    """No file of the service can grow."""
+    least = min(path.stat().st_size for path in state.glob("betimes.db*"))
+    before = resource.prlimit(pid, resource.RLIMIT_FSIZE, (least, resource.RLIM_INFINITY))
+    yield
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, before)
+
+
+@contextmanager
+def locked_database(state: Path, _: int) -> Iterator[None]:
+    """Another program has begun to write, and does not end."""
+    other = sqlite3.connect(state / "betimes.db", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    yield
+    other.execute("ROLLBACK")
+    other.close()
+
+
+def is_ready(service: Starter) -> bool:
+    return service.client.get(f"{service.ready['url']}/readyz").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("trouble", "says"),
+    [(full_disk, "no room is left"), (locked_database, "another program keeps it locked")],
+)
+def test_the_service_goes_on_by_itself_once_it_can_write(tmp_path: Path, trouble: Trouble, says: str) -> None:
+    state, gate = tmp_path / "state", tmp_path / "gate"
+    wait = ["sh", "-c", f"until [ -e {gate} ]; do sleep 0.02; done"]
+    with starter() as service:
+        service.start(state)
+        running = service.ask("POST", "/jobs", {"command": wait, "workdir": "/"})["job_id"]
+        until(lambda: service.ask("GET", f"/jobs/{running}")["job"]["status"] == "running")
+        with trouble(state, service.pid):
+            with pytest.raises(httpx.HTTPStatusError) as refused:
+                service.ask("POST", "/jobs", {"command": ["true"], "workdir": "/"}, key="one")
+            assert refused.value.response.status_code == 503
+            assert says in refused.value.response.json()["error"]["message"]
+            assert not is_ready(service)
+            gate.touch()  # the job ends while that cannot be written
+            assert [job["job_id"] for job in service.everything("/jobs")] == [running]
+        until(lambda: is_ready(service))
+        until(lambda: service.ask("GET", f"/jobs/{running}")["job"]["status"] == "finished")
+        assert [run["outcome"] for run in service.ask("GET", f"/jobs/{running}")["runs"]] == ["exited"]
+        again = service.ask("POST", "/jobs", {"command": ["true"], "workdir": "/"}, key="one")["job_id"]
+        assert again == running + 1  # nothing of the refused request was kept
+        until(lambda: service.ask("GET", f"/jobs/{again}")["job"]["status"] == "finished")
+        events = service.everything("/events", after=0)
+        assert [event["event_id"] for event in events] == [*range(1, len(events) + 1)]
+        assert sum(event["kind"] == "submitted" for event in events) == 2
