@@ -6,91 +6,36 @@ be stored, and of effects, to be carried out once they are: the ledger has seen 
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Literal
 
 from betimes.errors import Conflict, Unknown
 from betimes.service import reasons
-from betimes.service.agenda import Agenda
-from betimes.service.building import Built, Settings, build, kind_of
-from betimes.service.effects import DropRun, Effect, ResizeRun, StartRun, StopRun
+from betimes.service.building import kind_of
+from betimes.service.decisions import Decisions
+from betimes.service.effects import DropRun, Effect
 from betimes.service.engines.moves import (
-    Grant,
     Happened,
-    Held,
-    Move,
-    Nominate,
-    Outrun,
     Play,
-    Reserve,
     Round,
-    Tell,
 )
-from betimes.service.engines.nodes import LiveNodes
-from betimes.service.engines.speedups import Speedups
 from betimes.service.events import Event
-from betimes.service.executors.protocol import Ended, RunId, Started
-from betimes.service.job import Job, Places
-from betimes.service.ledger import Ledger
+from betimes.service.executors.protocol import Ended, Started
+from betimes.service.job import Job
 from betimes.service.machines.machine import Machine
 from betimes.service.node import DRAINED, DRAINING, LOST, UP, Node
 from betimes.service.pace import Pace, differs
 from betimes.service.possible import check_possible
-from betimes.service.rooms import Rooms
 from betimes.service.spec import JobSpec, parse_after, parse_array
 from betimes.service.views import Status
-from betimes.service.wanted import wanted_for, wanted_of
-
-FindStatus = Callable[[int], str | None]
-"""How a job that is over ended; null: there was none of that number."""
+from betimes.service.wanted import wanted_for
 
 
-class Scheduler:
+MOST_LOSSES = 10  # of a job's runs, one after the other, for no reason that is known
+
+
+class Scheduler(Decisions):
     """One cluster under one policy. Instants are seconds since 1970 (`_at`); engines count from `ledger.epoch_at`."""
-
-    def __init__(self, ledger: Ledger, find_status: FindStatus, settings: Settings | None = None) -> None:
-        self.ledger, self.find_status = ledger, find_status
-        self.settings = settings or Settings()
-        self.events: list[Event] = []
-        self.effects: list[Effect] = []
-        self.touched: dict[int, Job] = {}  # jobs whose rows have changed
-        self.runs: list[dict[str, Any]] = []  # rows of runs that have changed
-        self.now_at = ledger.last_at
-        self.pending = Happened()
-        self.rooms = Rooms(ledger)
-        self.agenda = Agenda()
-        for job in ledger.jobs.values():
-            self.agenda.note(job)
-        self.resizing: dict[RunId, int] = {}  # runs that are being told another width
-        self.paces: dict[int, Pace] = {}
-        self.curves = Speedups()
-        self.version = (
-            0  # grows when who starts or finishes when may be different from what was last foreseen
-        )
-        self.quiet: dict[str, Any] = {}  # why the last decision did nothing
-        self.built: Built | None = None
-
-    @property
-    def engine(self) -> Any:
-        """The engine of the policy in force."""
-        if self.built is None:
-            raise Conflict("no policy is set yet")
-        return self.built.engine
-
-    @property
-    def now_s(self) -> float:
-        """The present instant to the engine."""
-        return self.now_at - self.ledger.epoch_at
-
-    def next_timer_at(self) -> float:
-        """When `turn` wants to be called if nothing happens before; infinity: never."""
-        timer_s = self.engine.next_timer_s() if self.built else math.inf
-        timer_at = timer_s + self.ledger.epoch_at
-        while timer_at - self.ledger.epoch_at < timer_s:  # rounded: it would be too early then
-            timer_at = math.nextafter(timer_at, math.inf)
-        return min(timer_at, self.agenda.next_delay_at())
 
     # --- what happens outside -----------------------------------------------------------------------------------
 
@@ -233,8 +178,10 @@ class Scheduler:
         self.resizing.pop(report.run, None)
         if asked == "cancelled":
             self._over(job, "cancelled", reasons.cancelled(None))
-        elif report.why == "lost" and asked is None:
+        elif report.why == "lost" and asked is None and job.losses < MOST_LOSSES:
             self._lose(job, reasons.lost(report.message))
+        elif report.why == "lost" and asked is None:
+            self._over(job, "failed", reasons.lost_again(job.losses + 1, report.message))
         elif report.why in ("stopped", "lost"):
             self._stopped(job)
         elif report.exit_code == 0 and report.why == "exited":
@@ -392,332 +339,3 @@ class Scheduler:
             finish_at=quote["finish_at"],
         )
         return number
-
-    def _note(self, rounds: Iterable[Round]) -> None:
-        """Log what the policy has decided."""
-        for one in rounds:
-            for move in one.moves:
-                self._moved(move)
-
-    def _moved(self, move: Move) -> None:
-        job = self.ledger.jobs[move.job]
-        if isinstance(move, Outrun):
-            self._log(
-                "believed", "timer", move.job, account=self._account(move.job), basis="doubled", outran=True
-            )
-        elif isinstance(move, Tell):
-            self._log_told(
-                job, "preempted", "policy", move.leave_by_s + self.ledger.epoch_at, move.makes_room_for
-            )
-            self.effects.append(
-                StopRun(RunId(job.job_id, job.attempt), move.leave_by_s - self.now_s, "preempted")
-            )
-        elif isinstance(move, Nominate):
-            places = self._named(move.places)
-            self._log("nominated", "policy", move.job, places=places, owed=[list(one) for one in move.owed])
-        elif isinstance(move, Reserve):
-            if move.start_s < math.inf:
-                self._log(
-                    "reserved", "policy", move.job, places=self._named(move.places), start_s=move.start_s
-                )
-            elif job.binding is not None:
-                self._log("unbound", "policy", move.job)
-        else:
-            self._granted(job, move)
-
-    def _granted(self, job: Job, move: Grant) -> None:
-        places = self._named(move.places)
-        self._log(
-            "granted", "policy", move.job, units=move.units, places=places, account=self._account(move.job)
-        )
-        run = job.run
-        if run is None or not run.launched or run.stopping is not None:
-            return
-        if move.units == 0:
-            self._stop(job, "preempted", "policy")
-
-    def _launch(self) -> None:
-        """Carry out what there is room for: those that are told to leave have theirs until they have left."""
-        granted = [self.ledger.jobs[number] for number in sorted(self.agenda.unsettled)]
-        for job in granted:
-            run = job.run
-            if run is not None and run.launched and run.stopping is None and run.units > job.units:
-                self._resize(job, RunId(job.job_id, run.number))
-        for job in granted:
-            run = job.run
-            if run is not None and run.launched and run.stopping is None and run.units < job.units:
-                self._resize(job, RunId(job.job_id, run.number))
-            if run is None or run.launched:
-                continue
-            places = self.rooms.enter(RunId(job.job_id, run.number), job)
-            if places is None:
-                continue
-            self._log("launched", "policy", job.job_id, number=run.number, units=job.units, places=places)
-            self._run_row(job)
-            self.effects.append(StartRun(RunId(job.job_id, run.number)))
-
-    def _resize(self, job: Job, run: RunId) -> None:
-        """Let a run have the width that its job has been granted, if there is room for it."""
-        if self.resizing.get(run) == job.units:
-            return
-        kinds = {self.ledger.nodes[name].machine.kind for name, _ in job.places}
-        places = self.rooms.resize(run, job, at_once="local" not in kinds)
-        if places is not None:
-            self.resizing[run] = job.units
-            self.effects.append(ResizeRun(run, job.units, places))
-
-    def resized(self, run: RunId, units: int, places: Places, done: bool) -> None:
-        """The executor has told a run its new width, or says that it must be restarted for it."""
-        job = self._running(run)
-        if self.resizing.get(run) == units:
-            del self.resizing[run]
-            if done and job is not None:
-                self.rooms.settle(run, places)
-        if job is None or job.run is None or job.run.stopping is not None:
-            return
-        if not done:
-            self._stop(job, "resized", "policy")
-            return
-        self._log("resized", "executor", job.job_id, number=run.number, units=units, places=places)
-        if (pace := self.paces.get(job.job_id)) is not None:
-            pace.resize(self.now_at, self._speed(job))
-        self._run_row(job)
-
-    # --- what becomes of a job ----------------------------------------------------------------------------------
-
-    def _admit(self, job: Job) -> None:
-        """Queue a job that has nothing left to wait for but the policy; end one whose wait is in vain."""
-        if job.status is not Status.BLOCKED or job.job_id in self.agenda.entering:
-            return
-        for after in job.spec.after:
-            number, on = parse_after(after)
-            ended = self._ended_as(number)
-            if ended is None:
-                self._blocked(job, reasons.after(number))
-                return
-            if on == "ok" and ended != Status.FINISHED.value:
-                self._over(job, "cancelled", reasons.in_vain(number, ended))
-                return
-        if job.not_before_at > self.now_at:
-            return
-        if not self.agenda.has_room(job):
-            self._blocked(job, reasons.array(job.array_id or 0, job.array_most))
-            return
-        self.agenda.enters(job)
-        self.pending.wanted.append(wanted_of(job))
-
-    def _blocked(self, job: Job, reason: dict[str, Any]) -> None:
-        if job.reason != reason:
-            self._log("blocked", "policy", job.job_id, reason=reason)
-
-    def _wake_up(self) -> None:
-        """Jobs whose delay before a retry is over may queue."""
-        for number in self.agenda.awake(self.now_at):
-            self._admit(self.ledger.jobs[number])
-
-    def _finish(self, job: Job) -> None:
-        """What it took on max_units is what the next of its name is believed to take."""
-        account = self.engine.account(job.job_id)
-        full = (
-            self._speed(job, job.spec.max_units)
-            if self.built is not None and self.built.kind == "pool"
-            else 1.0
-        )
-        run_s = max(0.0, account.size_s - self._believed_left(job)) / full
-        self._leave_engine(job)
-        self._log("finished", "executor", job.job_id, run_s=run_s)
-        self._after(job)
-
-    def _over(self, job: Job, kind: str, reason: dict[str, Any] | None) -> None:
-        self._leave_engine(job)
-        self._log(kind, "executor" if kind != "cancelled" else "operator", job.job_id, reason=reason)
-        self._after(job)
-
-    def _after(self, job: Job) -> None:
-        """Whoever waited for this job may go on."""
-        for number in self.agenda.followers(job.job_id):
-            self._admit(self.ledger.jobs[number])
-        self._make_way(job)
-        for name, node in self.ledger.nodes.items():
-            if node.status == DRAINING and not self.rooms.runs_on(name):
-                self._log("node-is", "executor", node=name, status=DRAINED)
-
-    def _make_way(self, job: Job) -> None:
-        """One element less of its array is at work."""
-        if job.array_most and job.array_id is not None:
-            for number in self.agenda.next_of_array(job.array_id, job.array_most):
-                if number in self.ledger.jobs:
-                    self._admit(self.ledger.jobs[number])
-
-    def _retry(self, job: Job, report: Ended) -> None:
-        delay_s = job.spec.backoff_s * 2.0**job.failures
-        reason = reasons.retry(job.failures + 1, job.spec.retries, report.exit_code, report.signal, delay_s)
-        self._leave_engine(job)
-        not_before_at = self.now_at + max(delay_s, 1e-3)
-        self._log("retries", "executor", job.job_id, not_before_at=not_before_at, reason=reason)
-        self._make_way(job)
-
-    def _stopped(self, job: Job) -> None:
-        """A run that was told to stop has: the job goes on later, at once if it has been granted units again."""
-        if self.built is not None and self.built.kind == "nodes":
-            self.pending.gone.append(job.job_id)
-        else:
-            self._log_waits(job)
-
-    def _lose(self, job: Job, reason: dict[str, Any]) -> None:
-        """A run is gone and nobody has decided so: the job waits again, at its place."""
-        self.engine.lose(job.job_id, self.now_s)
-        self.pending.look = True
-        self._log_waits(job, reason)
-
-    def _log_waits(self, job: Job, reason: dict[str, Any] | None = None) -> None:
-        """The job waits; in a pool, it may have been granted units again before it had left."""
-        keeps = reason is None and self.built is not None and self.built.kind == "pool" and job.units > 0
-        why, account = reason or job.reason, self._account(job.job_id)
-        self._log("waits", "executor", job.job_id, account=account, keeps_units=keeps, reason=why)
-
-    def _stop(self, job: Job, why: str, cause: str) -> None:
-        run = job.run
-        if run is None:
-            return
-        again = run.stopping is not None
-        self._log_told(job, why, cause, self.now_at + job.spec.grace_s if not again else run.stop_by_at, None)
-        if not again:
-            self.effects.append(StopRun(RunId(job.job_id, run.number), job.spec.grace_s, why))
-
-    def _log_told(self, job: Job, why: str, cause: str, by_at: float | None, room_for: int | None) -> None:
-        data: dict[str, Any] = {"why": why, "stop_by_at": by_at, "reason": reasons.told(why, by_at, room_for)}
-        if room_for is not None:
-            data["makes_room_for"] = room_for
-        if job.account is not None and job.job_id in self.engine.slot_of:
-            data["account"] = self._account(job.job_id)
-        self._log("told", cause, job.job_id, **data)
-
-    def _leave_engine(self, job: Job) -> None:
-        number, pending = job.job_id, self.pending
-        if number in self.agenda.entering:
-            pending.wanted = [wanted for wanted in pending.wanted if wanted.job != number]
-            self.agenda.entering.discard(number)
-        pending.believed = [one for one in pending.believed if one[0] != number]
-        pending.gone = [one for one in pending.gone if one != number]
-        if job.account is not None:
-            pending.done.append(number)
-
-    # --- small things -------------------------------------------------------------------------------------------
-
-    def _log(
-        self, kind: str, cause: str, job: int | None = None, node: str | None = None, **data: Any
-    ) -> Job | None:
-        event = Event(self.ledger.next_event, self.now_at, kind, cause, job, node, data)
-        changed = self.ledger.apply(event)
-        self.events.append(event)
-        if kind != "quoted":
-            self.version += 1
-        if changed is not None:
-            self.touched[changed.job_id] = changed
-            self.agenda.note(changed)
-        return changed
-
-    def _job(self, number: int, what: str) -> Job:
-        job = self.ledger.jobs.get(number)
-        if job is not None and not job.status.is_over:
-            return job
-        ended = self._ended_as(number)
-        if ended is None:
-            raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
-        raise Conflict(f"job {number} is {ended} and cannot be {what} any more")
-
-    def _ended_as(self, number: int) -> str | None:
-        job = self.ledger.jobs.get(number)
-        if job is not None:
-            return job.status.value if job.status.is_over else None
-        return self.ledger.over.get(number) or self.find_status(number)
-
-    def _running(self, run: RunId) -> Job | None:
-        """The job of a run that is its present one; a report of any other comes too late to matter."""
-        job = self.ledger.jobs.get(run.job)
-        if job is None or job.run is None or job.run.number != run.number or not job.run.launched:
-            return None
-        return job
-
-    def _account(self, number: int) -> dict[str, Any]:
-        return asdict(self.engine.account(number))
-
-    def _believed_left(self, job: Job) -> float:
-        return float(self.engine.believed_left(job.job_id, self.now_s))
-
-    def _speed(self, job: Job, units: int | None = None) -> float:
-        held = job.run.units if units is None and job.run else units or 1
-        return self.curves.speed(wanted_of(job), held)
-
-    def _named(self, places: Sequence[Held]) -> Places:
-        names = self.built.nodes if self.built else []
-        return [(names[place.node], place.units) for place in places]
-
-    def _rebuild(self, policy: str, before: str | None = None) -> None:
-        self.built = build(
-            policy,
-            self.ledger.nodes,
-            self.ledger.jobs,
-            before,
-            self.now_s,
-            self.settings,
-            epoch_at=self.ledger.epoch_at,
-        )
-
-    def _nodes_changed(self) -> None:
-        """Nodes have come or gone: the engine is made anew, and everybody is looked at."""
-        if self.built is None:
-            return
-        if isinstance(self.engine, LiveNodes) and list(self.ledger.nodes) == self.built.nodes:
-            for number, node in enumerate(self.ledger.nodes.values()):
-                self.engine.open_node(number, node.status == UP)
-        else:
-            self._settle_up()
-            self._rebuild(self.ledger.policy)
-        self.pending.look = True
-
-    def _settle_up(self) -> None:
-        """Before there is another engine: what has happened to this one, without its deciding anything any more."""
-        pending = self.pending
-        for number in pending.gone:
-            self.engine.lose(number, self.now_s)
-            self._log_waits(self.ledger.jobs[number])
-        pending.gone, pending.done, pending.believed = [], [], []  # who reports progress will do so again
-
-    def _hand_over(self, kind: str) -> None:
-        """Before an engine of another kind takes over: what is granted is what is held, as nodes know no difference."""
-        for job in list(self.ledger.jobs.values()):
-            run, units, places = job.run, job.units, job.places
-            if job.binding is not None:
-                self._log("unbound", "policy", job.job_id)
-            if job.account is None or (run is None and units == 0):
-                continue
-            if kind == "pool" and run is not None and run.stopping is not None:
-                units, places = 0, []
-            elif kind == "nodes" and run is not None:
-                units, places = (run.units, run.places) if run.launched else (0, [])
-            if units != job.units or places != job.places:
-                account = self._account(job.job_id)
-                self._log("granted", "policy", job.job_id, units=units, places=places, account=account)
-
-    def _run_row(self, job: Job, report: Ended | None = None, outcome: str | None = None) -> None:
-        run = job.run
-        if run is None:
-            return
-        self.runs.append(
-            {
-                "job_id": job.job_id,
-                "number": run.number,
-                "units": run.units,
-                "places": [list(place) for place in run.places],
-                "started_at": run.started_at or run.decided_at,
-                "ended_at": self.now_at if report else None,
-                "outcome": outcome,
-                "exit_code": report.exit_code if report else None,
-                "signal": report.signal if report else None,
-                "max_rss_gib": report.max_rss_gib if report else None,
-                "cpu_s": report.cpu_s if report else None,
-                "message": report.message if report else None,
-            }
-        )

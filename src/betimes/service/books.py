@@ -1,0 +1,154 @@
+"""The scheduler's books: the ledger, the engine made of it, and what is to be stored and done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from betimes.errors import Conflict, Unknown
+from betimes.service.agenda import Agenda
+from betimes.service.building import Built, Settings, build
+from betimes.service.effects import Effect
+from betimes.service.engines.moves import (
+    Happened,
+    Held,
+)
+from betimes.service.engines.speedups import Speedups
+from betimes.service.events import Event
+from betimes.service.executors.protocol import Ended, RunId
+from betimes.service.job import Job, Places
+from betimes.service.ledger import Ledger
+from betimes.service.pace import Pace
+from betimes.service.rooms import Rooms
+from betimes.service.wanted import wanted_of
+
+FindStatus = Callable[[int], str | None]
+"""How a job that is over ended; null: there was none of that number."""
+
+
+class Books:
+    """What every part of the scheduler writes to, and looks things up in."""
+
+    def __init__(self, ledger: Ledger, find_status: FindStatus, settings: Settings | None = None) -> None:
+        self.ledger, self.find_status = ledger, find_status
+        self.settings = settings or Settings()
+        self.events: list[Event] = []
+        self.effects: list[Effect] = []
+        self.touched: dict[int, Job] = {}  # jobs whose rows have changed
+        self.runs: list[dict[str, Any]] = []  # rows of runs that have changed
+        self.now_at = ledger.last_at
+        self.pending = Happened()
+        self.rooms = Rooms(ledger)
+        self.agenda = Agenda()
+        for job in ledger.jobs.values():
+            self.agenda.note(job)
+        self.resizing: dict[RunId, int] = {}  # runs that are being told another width
+        self.paces: dict[int, Pace] = {}
+        self.curves = Speedups()
+        self.version = (
+            0  # grows when who starts or finishes when may be different from what was last foreseen
+        )
+        self.built: Built | None = None
+
+    @property
+    def engine(self) -> Any:
+        """The engine of the policy in force."""
+        if self.built is None:
+            raise Conflict("no policy is set yet")
+        return self.built.engine
+
+    @property
+    def now_s(self) -> float:
+        """The present instant to the engine."""
+        return self.now_at - self.ledger.epoch_at
+
+    def next_timer_at(self) -> float:
+        """When `turn` wants to be called if nothing happens before; infinity: never."""
+        timer_s = self.engine.next_timer_s() if self.built else math.inf
+        timer_at = timer_s + self.ledger.epoch_at
+        while timer_at - self.ledger.epoch_at < timer_s:  # rounded: it would be too early then
+            timer_at = math.nextafter(timer_at, math.inf)
+        return min(timer_at, self.agenda.next_delay_at())
+
+    def _log(
+        self, kind: str, cause: str, job: int | None = None, node: str | None = None, **data: Any
+    ) -> Job | None:
+        event = Event(self.ledger.next_event, self.now_at, kind, cause, job, node, data)
+        changed = self.ledger.apply(event)
+        self.events.append(event)
+        if kind != "quoted":
+            self.version += 1
+        if changed is not None:
+            self.touched[changed.job_id] = changed
+            self.agenda.note(changed)
+        return changed
+
+    def _job(self, number: int, what: str) -> Job:
+        job = self.ledger.jobs.get(number)
+        if job is not None and not job.status.is_over:
+            return job
+        ended = self._ended_as(number)
+        if ended is None:
+            raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
+        raise Conflict(f"job {number} is {ended} and cannot be {what} any more")
+
+    def _ended_as(self, number: int) -> str | None:
+        job = self.ledger.jobs.get(number)
+        if job is not None:
+            return job.status.value if job.status.is_over else None
+        return self.ledger.over.get(number) or self.find_status(number)
+
+    def _running(self, run: RunId) -> Job | None:
+        """The job of a run that is its present one; a report of any other comes too late to matter."""
+        job = self.ledger.jobs.get(run.job)
+        if job is None or job.run is None or job.run.number != run.number or not job.run.launched:
+            return None
+        return job
+
+    def _account(self, number: int) -> dict[str, Any]:
+        return asdict(self.engine.account(number))
+
+    def _believed_left(self, job: Job) -> float:
+        return float(self.engine.believed_left(job.job_id, self.now_s))
+
+    def _speed(self, job: Job, units: int | None = None) -> float:
+        held = job.run.units if units is None and job.run else units or 1
+        return self.curves.speed(wanted_of(job), held)
+
+    def _named(self, places: Sequence[Held]) -> Places:
+        names = self.built.nodes if self.built else []
+        return [(names[place.node], place.units) for place in places]
+
+    def _rebuild(self, policy: str, before: str | None = None) -> None:
+        self.built = build(
+            policy,
+            self.ledger.nodes,
+            self.ledger.jobs,
+            before,
+            self.now_s,
+            self.settings,
+            epoch_at=self.ledger.epoch_at,
+        )
+
+    def _run_row(self, job: Job, report: Ended | None = None, outcome: str | None = None) -> None:
+        run = job.run
+        if run is None:
+            return
+        self.runs.append(
+            {
+                "job_id": job.job_id,
+                "number": run.number,
+                "units": run.units,
+                "places": [list(place) for place in run.places],
+                "started_at": run.started_at or run.decided_at,
+                "ended_at": self.now_at if report else None,
+                "outcome": outcome,
+                "exit_code": report.exit_code if report else None,
+                "signal": report.signal if report else None,
+                "max_rss_gib": report.max_rss_gib if report else None,
+                "cpu_s": report.cpu_s if report else None,
+                "message": report.message if report else None,
+            }
+        )

@@ -1,0 +1,137 @@
+"""What becomes of a job: it waits for others, queues, ends, is tried again, is told to stop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from betimes.service import reasons
+from betimes.service.books import Books
+from betimes.service.effects import StopRun
+from betimes.service.executors.protocol import Ended, RunId
+from betimes.service.job import Job
+from betimes.service.node import DRAINED, DRAINING
+from betimes.service.spec import parse_after
+from betimes.service.views import Status
+from betimes.service.wanted import wanted_of
+
+
+class Careers(Books):
+    """The ways of jobs, each step of which is an event."""
+
+    def _admit(self, job: Job) -> None:
+        """Queue a job that has nothing left to wait for but the policy; end one whose wait is in vain."""
+        if job.status is not Status.BLOCKED or job.job_id in self.agenda.entering:
+            return
+        for after in job.spec.after:
+            number, on = parse_after(after)
+            ended = self._ended_as(number)
+            if ended is None:
+                self._blocked(job, reasons.after(number))
+                return
+            if on == "ok" and ended != Status.FINISHED.value:
+                self._over(job, "cancelled", reasons.in_vain(number, ended))
+                return
+        if job.not_before_at > self.now_at:
+            return
+        if not self.agenda.has_room(job):
+            self._blocked(job, reasons.array(job.array_id or 0, job.array_most))
+            return
+        self.agenda.enters(job)
+        self.pending.wanted.append(wanted_of(job))
+
+    def _blocked(self, job: Job, reason: dict[str, Any]) -> None:
+        if job.reason != reason:
+            self._log("blocked", "policy", job.job_id, reason=reason)
+
+    def _wake_up(self) -> None:
+        """Jobs whose delay before a retry is over may queue."""
+        for number in self.agenda.awake(self.now_at):
+            self._admit(self.ledger.jobs[number])
+
+    def _finish(self, job: Job) -> None:
+        """What it took on max_units is what the next of its name is believed to take."""
+        account = self.engine.account(job.job_id)
+        full = (
+            self._speed(job, job.spec.max_units)
+            if self.built is not None and self.built.kind == "pool"
+            else 1.0
+        )
+        run_s = max(0.0, account.size_s - self._believed_left(job)) / full
+        self._leave_engine(job)
+        self._log("finished", "executor", job.job_id, run_s=run_s)
+        self._after(job)
+
+    def _over(self, job: Job, kind: str, reason: dict[str, Any] | None) -> None:
+        self._leave_engine(job)
+        self._log(kind, "executor" if kind != "cancelled" else "operator", job.job_id, reason=reason)
+        self._after(job)
+
+    def _after(self, job: Job) -> None:
+        """Whoever waited for this job may go on."""
+        for number in self.agenda.followers(job.job_id):
+            self._admit(self.ledger.jobs[number])
+        self._make_way(job)
+        for name, node in self.ledger.nodes.items():
+            if node.status == DRAINING and not self.rooms.runs_on(name):
+                self._log("node-is", "executor", node=name, status=DRAINED)
+
+    def _make_way(self, job: Job) -> None:
+        """One element less of its array is at work."""
+        if job.array_most and job.array_id is not None:
+            for number in self.agenda.next_of_array(job.array_id, job.array_most):
+                if number in self.ledger.jobs:
+                    self._admit(self.ledger.jobs[number])
+
+    def _retry(self, job: Job, report: Ended) -> None:
+        delay_s = job.spec.backoff_s * 2.0**job.failures
+        reason = reasons.retry(job.failures + 1, job.spec.retries, report.exit_code, report.signal, delay_s)
+        self._leave_engine(job)
+        not_before_at = self.now_at + max(delay_s, 1e-3)
+        self._log("retries", "executor", job.job_id, not_before_at=not_before_at, reason=reason)
+        self._make_way(job)
+
+    def _stopped(self, job: Job) -> None:
+        """A run that was told to stop has: the job goes on later, at once if it has been granted units again."""
+        if self.built is not None and self.built.kind == "nodes":
+            self.pending.gone.append(job.job_id)
+        else:
+            self._log_waits(job)
+
+    def _lose(self, job: Job, reason: dict[str, Any]) -> None:
+        """A run is gone and nobody has decided so: the job waits again, at its place."""
+        self.engine.lose(job.job_id, self.now_s)
+        self.pending.look = True
+        self._log_waits(job, reason)
+
+    def _log_waits(self, job: Job, reason: dict[str, Any] | None = None) -> None:
+        """The job waits; in a pool, it may have been granted units again before it had left."""
+        keeps = reason is None and self.built is not None and self.built.kind == "pool" and job.units > 0
+        why, account = reason or job.reason, self._account(job.job_id)
+        self._log("waits", "executor", job.job_id, account=account, keeps_units=keeps, reason=why)
+
+    def _stop(self, job: Job, why: str, cause: str) -> None:
+        run = job.run
+        if run is None:
+            return
+        again = run.stopping is not None
+        self._log_told(job, why, cause, self.now_at + job.spec.grace_s if not again else run.stop_by_at, None)
+        if not again:
+            self.effects.append(StopRun(RunId(job.job_id, run.number), job.spec.grace_s, why))
+
+    def _log_told(self, job: Job, why: str, cause: str, by_at: float | None, room_for: int | None) -> None:
+        data: dict[str, Any] = {"why": why, "stop_by_at": by_at, "reason": reasons.told(why, by_at, room_for)}
+        if room_for is not None:
+            data["makes_room_for"] = room_for
+        if job.account is not None and job.job_id in self.engine.slot_of:
+            data["account"] = self._account(job.job_id)
+        self._log("told", cause, job.job_id, **data)
+
+    def _leave_engine(self, job: Job) -> None:
+        number, pending = job.job_id, self.pending
+        if number in self.agenda.entering:
+            pending.wanted = [wanted for wanted in pending.wanted if wanted.job != number]
+            self.agenda.entering.discard(number)
+        pending.believed = [one for one in pending.believed if one[0] != number]
+        pending.gone = [one for one in pending.gone if one != number]
+        if job.account is not None:
+            pending.done.append(number)

@@ -1,0 +1,152 @@
+"""What the policy has decided is written down, and carried out as far as there is room for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from betimes.service.careers import Careers
+from betimes.service.effects import ResizeRun, StartRun, StopRun
+from betimes.service.engines.moves import (
+    Grant,
+    Move,
+    Nominate,
+    Outrun,
+    Reserve,
+    Round,
+    Tell,
+)
+from betimes.service.engines.nodes import LiveNodes
+from betimes.service.executors.protocol import RunId
+from betimes.service.job import Job, Places
+from betimes.service.node import UP
+
+
+class Decisions(Careers):
+    """From moves to events and effects."""
+
+    def _note(self, rounds: Iterable[Round]) -> None:
+        """Log what the policy has decided."""
+        for one in rounds:
+            for move in one.moves:
+                self._moved(move)
+
+    def _moved(self, move: Move) -> None:
+        job = self.ledger.jobs[move.job]
+        if isinstance(move, Outrun):
+            self._log(
+                "believed", "timer", move.job, account=self._account(move.job), basis="doubled", outran=True
+            )
+        elif isinstance(move, Tell):
+            self._log_told(
+                job, "preempted", "policy", move.leave_by_s + self.ledger.epoch_at, move.makes_room_for
+            )
+            self.effects.append(
+                StopRun(RunId(job.job_id, job.attempt), move.leave_by_s - self.now_s, "preempted")
+            )
+        elif isinstance(move, Nominate):
+            places = self._named(move.places)
+            self._log("nominated", "policy", move.job, places=places, owed=[list(one) for one in move.owed])
+        elif isinstance(move, Reserve):
+            if move.start_s < math.inf:
+                self._log(
+                    "reserved", "policy", move.job, places=self._named(move.places), start_s=move.start_s
+                )
+            elif job.binding is not None:
+                self._log("unbound", "policy", move.job)
+        else:
+            self._granted(job, move)
+
+    def _granted(self, job: Job, move: Grant) -> None:
+        places = self._named(move.places)
+        self._log(
+            "granted", "policy", move.job, units=move.units, places=places, account=self._account(move.job)
+        )
+        run = job.run
+        if run is None or not run.launched or run.stopping is not None:
+            return
+        if move.units == 0:
+            self._stop(job, "preempted", "policy")
+
+    def _launch(self) -> None:
+        """Carry out what there is room for: those that are told to leave have theirs until they have left."""
+        granted = [self.ledger.jobs[number] for number in sorted(self.agenda.unsettled)]
+        for job in granted:
+            run = job.run
+            if run is not None and run.launched and run.stopping is None and run.units > job.units:
+                self._resize(job, RunId(job.job_id, run.number))
+        for job in granted:
+            run = job.run
+            if run is not None and run.launched and run.stopping is None and run.units < job.units:
+                self._resize(job, RunId(job.job_id, run.number))
+            if run is None or run.launched:
+                continue
+            places = self.rooms.enter(RunId(job.job_id, run.number), job)
+            if places is None:
+                continue
+            self._log("launched", "policy", job.job_id, number=run.number, units=job.units, places=places)
+            self._run_row(job)
+            self.effects.append(StartRun(RunId(job.job_id, run.number)))
+
+    def _resize(self, job: Job, run: RunId) -> None:
+        """Let a run have the width that its job has been granted, if there is room for it."""
+        if self.resizing.get(run) == job.units:
+            return
+        kinds = {self.ledger.nodes[name].machine.kind for name, _ in job.places}
+        places = self.rooms.resize(run, job, at_once="local" not in kinds)
+        if places is not None:
+            self.resizing[run] = job.units
+            self.effects.append(ResizeRun(run, job.units, places))
+
+    def resized(self, run: RunId, units: int, places: Places, done: bool) -> None:
+        """The executor has told a run its new width, or says that it must be restarted for it."""
+        job = self._running(run)
+        if self.resizing.get(run) == units:
+            del self.resizing[run]
+            if done and job is not None:
+                self.rooms.settle(run, places)
+        if job is None or job.run is None or job.run.stopping is not None:
+            return
+        if not done:
+            self._stop(job, "resized", "policy")
+            return
+        self._log("resized", "executor", job.job_id, number=run.number, units=units, places=places)
+        if (pace := self.paces.get(job.job_id)) is not None:
+            pace.resize(self.now_at, self._speed(job))
+        self._run_row(job)
+
+    def _nodes_changed(self) -> None:
+        """Nodes have come or gone: the engine is made anew, and everybody is looked at."""
+        if self.built is None:
+            return
+        if isinstance(self.engine, LiveNodes) and list(self.ledger.nodes) == self.built.nodes:
+            for number, node in enumerate(self.ledger.nodes.values()):
+                self.engine.open_node(number, node.status == UP)
+        else:
+            self._settle_up()
+            self._rebuild(self.ledger.policy)
+        self.pending.look = True
+
+    def _settle_up(self) -> None:
+        """Before there is another engine: what has happened to this one, without its deciding anything any more."""
+        pending = self.pending
+        for number in pending.gone:
+            self.engine.lose(number, self.now_s)
+            self._log_waits(self.ledger.jobs[number])
+        pending.gone, pending.done, pending.believed = [], [], []  # who reports progress will do so again
+
+    def _hand_over(self, kind: str) -> None:
+        """Before an engine of another kind takes over: what is granted is what is held, as nodes know no difference."""
+        for job in list(self.ledger.jobs.values()):
+            run, units, places = job.run, job.units, job.places
+            if job.binding is not None:
+                self._log("unbound", "policy", job.job_id)
+            if job.account is None or (run is None and units == 0):
+                continue
+            if kind == "pool" and run is not None and run.stopping is not None:
+                units, places = 0, []
+            elif kind == "nodes" and run is not None:
+                units, places = (run.units, run.places) if run.launched else (0, [])
+            if units != job.units or places != job.places:
+                account = self._account(job.job_id)
+                self._log("granted", "policy", job.job_id, units=units, places=places, account=account)
