@@ -144,3 +144,15 @@ def test_a_full_disk_or_a_forbidden_folder_is_said_in_one_line(
     monkeypatch.setattr("os.access", lambda *_: False)
     with pytest.raises(InputError, match="no permission to write"):
         folders.check("--out", str(tmp_path / "out"))
+
+
+def test_a_result_leaves_nothing_of_an_earlier_one(betimes: Call, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    (out / "notes.txt").parent.mkdir()
+    betimes("simulate", "sample:rigid", "--policy", "fitgpp", "--trial", "random:0.3", "--out", out)
+    (out / "notes.txt").write_text("mine")
+    assert (out / "absences.parquet").is_file()
+    betimes("simulate", "sample:rigid", "--policy", "fifo", "--engine", "nodes", "--out", out)
+    assert not (out / "absences.parquet").exists()
+    assert (out / "notes.txt").read_text() == "mine"
+    assert load(out).absences is None

@@ -59,7 +59,7 @@ def test_the_keys_of_nodes_follow_those_of_the_contract(betimes: Call) -> None:
     said = betimes("simulate", GENERATED, "--policy", "fitgpp", "--predict", "--json").json()
     resources = ("utilisation_gpu_frac", "utilisation_cpu_frac", "utilisation_memory_frac")
     absences = [f"{name}_p{p}_s" for name in ("reschedule", "vacated_to_resumed") for p in (50, 95)]
-    expected = (*ALWAYS, "killed", *resources, "preempted_jobs", *absences, *PREDICTED)
+    expected = (*ALWAYS, "finished", "killed", *resources, "preempted_jobs", *absences, *PREDICTED)
     assert tuple(said)[: len(expected)] == expected
     assert said["utilisation_frac"] == max(said[name] for name in resources)
     assert 0 < said["preempted_jobs"] <= said["preemptions"]
@@ -300,3 +300,34 @@ def test_a_policy_of_ones_own_says_which_engine_it_is_for(tmp_path: Path) -> Non
     said = program("simulate", "sample:rigid", "--policy", "./mine.py:lif", cwd=tmp_path)
     assert (said.code, said.err.count("\n")) == (2, 1)
     assert "'lif'" in said.err
+
+
+def test_a_trace_on_nodes_needs_no_units(betimes: Call, tmp_path: Path) -> None:
+    nodes, jobs = tmp_path / "nodes.toml", tmp_path / "jobs.csv"
+    nodes.write_text("[[nodes]]\ntype = 'a'\ncpu = 4\nmemory_gib = 8\n")
+    jobs.write_text("submit_s,work_s,max_units\n5,10,1\n5,20,1\n")
+    said = betimes("trace", "info", jobs, "--cluster", nodes).out
+    assert "--units" not in said
+    assert "all jobs are submitted at one time" in said
+    assert betimes("trace", "info", jobs, "--cluster", nodes, "--json").json()["offered_load_frac"] is None
+
+
+def test_what_no_node_can_have_is_refused(betimes: Call, tmp_path: Path) -> None:
+    nodes = tmp_path / "nodes.toml"
+    nodes.write_text("[[nodes]]\ntype = 'a'\ncpu = 0.0001\nmemory_gib = 8\n")
+    said = betimes("simulate", "sample:rigid", "--policy", "fifo", "--cluster", nodes)
+    assert (said.code, "field cpu: expected at least a thousandth, found 0.0001" in said.err) == (2, True)
+    said = betimes("simulate", "sample:rigid", "--policy", "fifo", "--cluster", "")
+    assert (said.code, "empty" in said.err) == (2, True)
+    said = betimes("simulate", "sample:rigid", "--policy", "fitgpp", "--trial", "run:1e300")
+    assert (said.code, "at most" in said.err) == (2, True)
+
+
+def test_it_is_said_how_many_jobs_the_figures_are_of(betimes: Call, tmp_path: Path) -> None:
+    nodes, jobs = tmp_path / "nodes.toml", tmp_path / "jobs.csv"
+    nodes.write_text("[[nodes]]\ntype = 'a'\ncpu = 4\nmemory_gib = 8\n")
+    jobs.write_text("submit_s,work_s,max_units,cpu\n5,10,1,1\n6,20,1,1\n7,20,1,8\n")
+    words = ("simulate", jobs, "--policy", "fifo", "--cluster", nodes)
+    figures = betimes(*words, "--json").json()
+    assert (figures["jobs"], figures["finished"], figures["refused"]) == (3, 2, 1)
+    assert "Jobs that finished" in betimes(*words).out

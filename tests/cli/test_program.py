@@ -193,3 +193,56 @@ def test_completion_in_a_shell(line: str, expected: list[str]) -> None:
 
 def test_completion_knows_the_policies() -> None:
     assert tuple(dict.fromkeys([*POLICIES, *NODES_POLICIES])) == options.POLICY_NAMES
+
+
+FOR_EVER = """
+from betimes.policies import priority
+from betimes.policies.nodes.hooks import ordering
+
+
+@ordering(summary="Never answers.")
+def on_nodes(view, now, chosen, key):
+    while key[0] != 1.0:
+        key[0] = 2.0
+
+
+@priority(summary="Never answers.")
+def on_a_pool(view, now, chosen, key):
+    while key[0] != 1.0:
+        key[0] = 2.0
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("policy", ["on_nodes", "on_a_pool"])
+def test_a_signal_ends_a_run_inside_compiled_code(
+    policy: str, number: signal.Signals, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.py").write_text(FOR_EVER)
+    words = ["simulate", "sample:rigid", "--policy", f"./mine.py:{policy}", "--out", "out"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "betimes", *words],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    stage, until = False, time.monotonic() + 300.0
+    while not stage and time.monotonic() < until and running.poll() is None:
+        time.sleep(0.1)
+        stage = any(tmp_path.glob(".betimes-*"))  # made once all is compiled
+    time.sleep(1.0)
+    assert running.poll() is None
+    sent = time.monotonic()
+    running.send_signal(number)
+    assert running.wait(timeout=60) == 128 + number
+    assert time.monotonic() - sent < 10.0  # a moment, on a machine that does nothing else
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.py"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code"), [(["policies"], 0), (["simulate", "no-such-file", "--policy", "fifo"], 2)]
+)
+def test_python_m_betimes_is_betimes(words: list[str], code: int) -> None:
+    done = subprocess.run([sys.executable, "-m", "betimes", *words], capture_output=True, check=False)
+    assert done.returncode == code

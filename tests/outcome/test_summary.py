@@ -33,8 +33,8 @@ def test_the_keys_are_the_contract() -> None:
 
 def test_the_figures_of_nodes() -> None:
     summary = summarise(on_nodes())
-    assert list(summary)[: len(ALWAYS) + 8] == [
-        *ALWAYS, "killed", "utilisation_gpu_frac", "utilisation_memory_frac", "preempted_jobs",
+    assert list(summary)[: len(ALWAYS) + 9] == [
+        *ALWAYS, "finished", "killed", "utilisation_gpu_frac", "utilisation_memory_frac", "preempted_jobs",
         "reschedule_p50_s", "reschedule_p95_s", "vacated_to_resumed_p50_s", "vacated_to_resumed_p95_s",
     ]  # fmt: skip
     assert (summary["jobs"], summary["killed"], summary["refused"]) == (5, 1, 1)

@@ -331,3 +331,51 @@ def test_a_default_may_be_a_whole_number(tmp_path: Path) -> None:
     )
     jobs = Workload.from_columns(submit_s=[0.0, 0.0], work_s=[4.0, 8.0])
     assert simulate(jobs, f"{tmp_path / 'mine.py'}:signed", units=1).jobs.finish_s.tolist() == [12.0, 8.0]
+
+
+STRAY = """
+from betimes.policies import priority
+
+
+@priority(summary="Writes nothing from some time on.")
+def silent(view, now, chosen, key):
+    if now < 2.0:
+        for k in range(len(chosen)):
+            key[k] = 0.0
+
+
+@priority(summary="Writes too far.")
+def too_far(view, now, chosen, key):
+    for k in range(len(chosen)):
+        key[k] = 0.0
+    key[len(chosen)] = 0.0
+
+
+@priority(summary="Writes into what it is asked about.")
+def elsewhere(view, now, chosen, key):
+    for k in range(len(chosen)):
+        key[k] = 0.0
+        chosen[k] = 0
+
+
+@priority(summary="Shortens jobs.")
+def shorter(view, now, chosen, key):
+    for k in range(len(chosen)):
+        key[k] = 0.0
+        view.jobs[chosen[k]].remaining_s = 0.0
+"""
+
+
+def test_a_rank_that_strays_is_refused_or_harmless(tmp_path: Path) -> None:
+    file = tmp_path / "stray.py"
+    file.write_text(STRAY)
+    with pytest.raises(
+        PolicyViolation, match=r"silent at .*: ranked a job with a key that is not a number, or"
+    ):
+        simulate(three_jobs(), f"{file}:silent", units=6)
+    with pytest.raises(PolicyViolation, match=r"too_far at .*IndexError"):
+        simulate(three_jobs(), f"{file}:too_far", units=6)
+    with pytest.raises(PolicyError, match=r"stray\.py, line \d+, shorter writes remaining_s"):
+        simulate(three_jobs(), f"{file}:shorter", units=6)
+    found = simulate(three_jobs(), f"{file}:elsewhere", units=6).jobs.finish_s
+    assert found.tolist() == simulate(three_jobs(), "fifo", units=6).jobs.finish_s.tolist()

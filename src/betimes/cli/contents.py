@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import sys
 import textwrap
@@ -79,11 +80,14 @@ def show_contents(found: dict[str, Any]) -> None:
     if found["unknown_curves"]:
         lines[""] = "no formulas: taken as linear here; `--curves FILE.csv` gives them to a simulation"
     machine = found["machine_units"]
-    lines["Machine"] = f"{machine:,} units" if machine is not None else "unknown: give --units N"
+    unknown = "unknown" if found["units"] is not None else "unknown: give --units N, or --cluster FILE"
+    lines["Machine"] = f"{machine:,} units" if machine is not None else unknown
     there = f"{found['units']:,} units" if found["units"] is not None else ""
     if found["nodes"] is not None:
         there = f"{found['nodes']:,} node" + ("s" if found["nodes"] != 1 else "")
-    if found["offered_load_frac"] is not None:
+    if found["offered_load_frac"] is not None and math.isinf(found["offered_load_frac"]):
+        lines["Offered load"] = "none to speak of: all jobs are submitted at one time"
+    elif found["offered_load_frac"] is not None:
         lines["Offered load"] = f"{found['offered_load_frac']:.3g} of {there}"
     if found["wider_than_units"]:
         lines["Too wide"] = f"{found['wider_than_units']:,} jobs need more than {there}"

@@ -44,7 +44,8 @@ def check_results(directory: str, *, several: bool) -> None:
 def staged(directory: str) -> Iterator[Path]:
     """An empty directory to fill; once the block ends well, what it holds is at `directory`.
 
-    Entries of the same names there are replaced, others stay. Raises InputError where it cannot be written.
+    Entries of the same names there are replaced, and nothing is left of an earlier result; others stay. Raises
+    InputError where it cannot be written.
     """
     target = Path(directory).absolute()
     home = target
@@ -66,6 +67,12 @@ def _put(stage: Path, target: Path) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         stage.rename(target)
         return
+    if (stage / SUMMARY).exists():
+        from betimes.outcome.store import OPTIONAL
+
+        for name in OPTIONAL:  # of an earlier result that had more
+            if not (stage / name).exists():
+                (target / name).unlink(missing_ok=True)
     for entry in sorted(stage.iterdir()):
         place = target / entry.name
         if entry.is_dir() and place.is_dir():

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from types import FrameType
 
 from typer import TyperException
@@ -31,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return INTERRUPTED
     except KeyboardInterrupt:
         code = INTERRUPTED
+    except SystemExit as ended:
+        _end_at_once_if_busy(ended.code if isinstance(ended.code, int) else FAILED)
+        raise
     except (TyperException, BetimesError) as error:
         message = _usage(error) if isinstance(error, TyperException) else str(error)
         return _fail(error, message, error.exit_code)
@@ -41,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, f"{type(error).__name__}: {error}{hint}", FAILED)
     if code == INTERRUPTED:
         print("betimes: interrupted", file=sys.stderr)
+        _end_at_once_if_busy(code)
     return code
 
 
@@ -51,6 +56,16 @@ def _fail(error: BaseException, message: str, code: int) -> int:
         traceback.print_exception(error)
     print("betimes:", " ".join(message.split()), file=sys.stderr)
     return code
+
+
+def _end_at_once_if_busy(code: int) -> None:
+    """Do not wait for compiled code that nobody can interrupt; what was half written is gone already."""
+    driving = sys.modules.get("betimes.twin.driving")
+    if driving is not None and driving.is_left_running():
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError):
+                stream.flush()
+        os._exit(code)
 
 
 def _wants_traceback() -> bool:

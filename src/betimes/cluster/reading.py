@@ -21,6 +21,8 @@ def read_cluster(path: str | os.PathLike[str]) -> Cluster:
 
     Raises ClusterError, on one line, naming file, table or line, field and what to do.
     """
+    if not os.fspath(path):
+        raise ClusterError("the name of the cluster file is empty: name a file, as in --cluster racks.toml")
     path = Path(path)
     text = _text(path)
     return openb.parse(text, path) if openb.recognise(text) else toml.parse(text, path)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, Cluster, NodeGroup
+from betimes.cluster.resources import RESOURCES, whole_capacity
 from betimes.errors import ClusterError
 
 _TOP = ("name", "grace_limit_s", "nodes")
@@ -75,6 +76,10 @@ def _group(table: Any, where: str) -> NodeGroup:
     for field in ("cpu", "memory_gib"):
         if table[field] == 0:
             raise ClusterError(f"{where}, field {field}: expected a number above 0, found 0")
+    for field, amount, whole in zip(RESOURCES, group.amounts, whole_capacity(group.amounts), strict=True):
+        if amount > 0 and whole == 0:
+            least = "a MiB" if field == "memory_gib" else "a thousandth"
+            raise ClusterError(f"{where}, field {field}: expected at least {least}, found {amount:g}")
     price = None if group.usd_per_h is None else float(group.usd_per_h)
     return NodeGroup(group.type, group.count, *(float(amount) for amount in group.amounts), usd_per_h=price)
 

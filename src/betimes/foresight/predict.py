@@ -38,7 +38,7 @@ def play_out(
             finish_at = hand_down(copy, way == ONE_EACH_IN_ORDER, slot)
         if not math.isnan(finish_at):
             return finish_at
-        status = decide(copy, rules, rank, allocate, trace.keys)
+        status = decide(copy, rules, rank, allocate, trace.keys, trace.asked)
     if status == REACHED:
         copy.pool[0].budget = MOST_EVENTS
         status = advance(copy, rules, rank, allocate, trace, math.inf, slot)

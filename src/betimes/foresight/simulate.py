@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from betimes.cluster import Cluster
+from betimes.cluster import Cluster, read_cluster
 from betimes.core.columns import Floats, Ints, room_to_play
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.engines import POOL, AnyChosen, engine_for
@@ -34,7 +35,7 @@ def simulate(
     policy: str | AnyChosen,
     *,
     units: int | None = None,
-    cluster: Cluster | None = None,
+    cluster: Cluster | str | os.PathLike[str] | None = None,
     engine: str = "auto",
     fractional: bool = False,
     curves: SpeedupTable | None = None,
@@ -52,7 +53,7 @@ def simulate(
     warn: Callable[[str], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Result:
-    """Run `workload` under `policy` on a pool of `units` identical units, or on the nodes of `cluster`.
+    """Run `workload` under `policy` on a pool of `units` identical units, or on the nodes of `cluster`, or of its file.
 
     engine: `pool`, `nodes`, or by default nodes where a cluster is given, the workload was generated for one, or the
     policy exists for nodes only. Where no cluster is given it is the one that the workload was generated for, or
@@ -74,6 +75,12 @@ def simulate(
 
     Raises InputError (and its children) for bad input, PolicyViolation for a policy's bad decision.
     """
+    if type(predict) not in (bool, np.bool_):  # "yes" and 40 would count as True
+        raise InputError(
+            f"predict {predict!r}: give True or False; predict_sample=N promises to some of the jobs"
+        )
+    if isinstance(cluster, str | os.PathLike):
+        cluster = read_cluster(cluster)
     common: dict[str, Any] = {
         "curves": curves,
         "predict": predict,

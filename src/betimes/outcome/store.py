@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 JOBS, TIMELINE, ABSENCES = "jobs.parquet", "timeline.parquet", "absences.parquet"
+OPTIONAL = (TIMELINE, ABSENCES)  # not every result has them
 SUMMARY = "summary.json"
 FORMAT = "betimes-result-1"
 # What people look for first stands first; the rest follows in the order of declaration.
@@ -166,7 +167,7 @@ def _write(
         else:
             for name in [*names, SUMMARY]:
                 (stage / name).replace(target / name)
-            for name in {TIMELINE, ABSENCES}.difference(names):
+            for name in set(OPTIONAL).difference(names):
                 (target / name).unlink(missing_ok=True)
     finally:
         shutil.rmtree(stage, ignore_errors=True)

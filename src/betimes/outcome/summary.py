@@ -26,7 +26,8 @@ def summarise(result: Result, measure: tuple[float, float] = WHOLE, status: str 
     """The figures of one result, in the order of the command line's contract; None where not known.
 
     `jobs`, `unfinished`, `refused` and `predicted` count the selected jobs (see `selected`), `preemptions`
-    adds theirs up, and means and percentiles are over those of them that finished. `makespan_s`,
+    adds theirs up, and means and percentiles are over those of them that finished (on nodes `finished` counts
+    them). `makespan_s`,
     `utilisation_frac` and `timing` are the whole run's. Prediction errors appear where jobs were predicted,
     unfairness where contention was recorded (and, against a fair run, where there was one), figures by
     class where the run has several, `cost_usd` where costs are known. On nodes `utilisation_frac` is that of the
@@ -98,6 +99,7 @@ def _held_frac(resource: ResourceUse, makespan_s: float) -> float:
 def _on_nodes(result: Result, rows: Array, makespan_s: float) -> dict[str, Any]:
     """What there is on nodes only; a preempted job's interval counts once it runs again."""
     jobs, out = result.jobs, dict[str, Any]()
+    out["finished"] = int(np.sum(jobs.finished[rows]))
     out["killed"] = int(np.sum(jobs.state[rows] == JobState.KILLED))
     for resource in result.resources:
         name = resource.name.removesuffix("_gib")

@@ -44,6 +44,7 @@ class Column:
 
 COLUMNS = (
     Column("jobs", "Jobs", "count", None, 15),
+    Column("finished", "Jobs that|finished", "count", None, 14),
     Column("unfinished", "Unfinished", "count", "low", 4),
     Column("refused", "Refused", "count", None, 14),
     Column("killed", "Killed", "count", None, 13),
@@ -79,6 +80,7 @@ COLUMNS = (
 )
 # What a comparison leaves to `--json`, so that it fits an ordinary window.
 _ONE_RESULT_ONLY = {
+    "finished",
     "predicted",
     "slowdown_p50",
     "utilisation_gpu_frac",
@@ -259,7 +261,9 @@ def _over_best(summaries: Sequence[Summary]) -> list[Summary]:
 
 
 def _is_idle(column: Column, summaries: Sequence[Summary]) -> bool:
-    """Counts of trouble are only shown when there is some."""
+    """Counts of trouble are only shown when there is some, and so is how many of the jobs the figures are of."""
+    if column.key == "finished":
+        return all(s.get("finished", s.get("jobs")) == s.get("jobs") for s in summaries)
     return column.key in ("unfinished", "refused", "killed", "predicted") and not any(
         _means(summaries, column)
     )

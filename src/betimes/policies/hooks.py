@@ -11,7 +11,8 @@
     it gets; jobs not named get nothing. By again[0].at_s it can ask to be called again at a time if nothing
     happens before. Without this hook units are handed out in the order of rank (`greedy`).
 
-A hook reads its view and writes nothing but its output. The core checks every decision before it applies it.
+A hook reads its view and writes nothing but its output: a `rank` or `classify` that sets a field of a record is
+refused, `chosen` is a copy, and a key left out counts as none. The core checks every decision before it applies it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from betimes.core.kernel import (
 )
 from betimes.core.transitions import view_of
 from betimes.errors import PolicyError
+from betimes.policies.declaring import check_declaration, check_reads_only, located
 
 # What a play-out may rely on, so that it need not ask the policy at every finish (`foresight.shortcuts`).
 ASK = 0  # nothing
@@ -58,6 +60,15 @@ class Parameter:
     high: float = math.inf
     is_list: bool = False
     choices: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a default that could not be given; raises PolicyError."""
+        where, default = f"parameter {self.name}: the default", self.default
+        if self.choices and default is not None and default not in self.choices:
+            raise PolicyError(f"{where} {default!r} is none of its choices, {', '.join(self.choices)}")
+        for number in default if isinstance(default, tuple) else (default,):
+            if isinstance(number, int | float | Fraction) and not self.low <= number <= self.high:
+                raise PolicyError(f"{where} {float(number):g} is not from {self.low:g} to {self.high:g}")
 
 
 @dataclass(frozen=True)
@@ -122,6 +133,8 @@ class Policy:
 
     def hooks(self) -> tuple[Any, Any, Any]:
         """The three hooks as compiled functions that the engine's loop takes as they are."""
+        check_reads_only(self.name, self.rank)
+        check_reads_only(self.name, self.classify)
         wanted = (
             (self.rank, by_submission, RANK),
             (self.classify, one_group, CLASSIFY),
@@ -132,18 +145,21 @@ class Policy:
                 compile_for(default if own is None else own, signature) for own, default, signature in wanted
             )
         except Exception as error:  # Numba raises all sorts of things about a function that it cannot compile
-            raise PolicyError(f"policy {self.name} does not compile: {first_words(error)}") from error
+            where = located(self.rank or self.allocate or self.classify or greedy)
+            raise PolicyError(
+                f"policy {self.name} ({where}) does not compile: {first_words(error)}"
+            ) from error
         return rank, classify, allocate
 
 
 def priority(**declared: Unpack[Declaration]) -> Callable[[Any], Policy]:
     """Make a policy of a function ``rank(view, now, chosen, key)``: units go out in the order of its keys."""
-    return lambda function: _declared(function, declared, rank=kernel(function))
+    return lambda function: _declared(function, "priority", declared, rank=kernel(function))
 
 
 def allocation(**declared: Unpack[Declaration]) -> Callable[[Any], Policy]:
     """Make a policy of a function ``allocate(view, now, grants, again)`` that decides who holds how many units."""
-    return lambda function: _declared(function, declared, allocate=kernel(function))
+    return lambda function: _declared(function, "allocation", declared, allocate=kernel(function))
 
 
 class Declaration(TypedDict, total=False):
@@ -156,7 +172,12 @@ class Declaration(TypedDict, total=False):
     parameters: tuple[Parameter, ...]
 
 
-def _declared(function: Any, declared: Declaration, **hook: Any) -> Policy:
+SAID = ("summary", "name", "question", "paper", "parameters")
+"""What every decorator takes."""
+
+
+def _declared(function: Any, decorator: str, declared: Declaration, **hook: Any) -> Policy:
+    check_declaration(function, decorator, declared, SAID)
     return Policy(
         name=declared.get("name", function.__name__),
         summary=declared["summary"],

@@ -26,6 +26,8 @@ from betimes.policies.nodes.hooks import NodesPolicy
 
 AnyPolicy = TypeVar("AnyPolicy", bound=Policy | NodesPolicy)
 
+DECORATORS = "@priority or @allocation for a pool, or @ordering, @placement or @eviction for nodes"
+
 _BESIDE: set[str] = set()
 """Names of modules that users' policy files have imported from their own folders."""
 
@@ -52,9 +54,8 @@ def load_policy(path: str, name: str, kind: type[AnyPolicy]) -> AnyPolicy:
         is_for, asked = ("nodes", "pool") if kind is Policy else ("a pool", "nodes")
         raise PolicyError(f"policy {path}:{name} is for {is_for}; it cannot run with --engine {asked}")
     if not isinstance(policy, kind):
-        found = [key for key, value in vars(module).items() if isinstance(value, kind)]
-        decorators = "@priority or @allocation" if kind is Policy else "@ordering, @placement or @eviction"
-        has = f"it has {', '.join(found)}" if found else f"decorate a function with {decorators}"
+        found = [key for key, value in vars(module).items() if isinstance(value, Policy | NodesPolicy)]
+        has = f"it has {', '.join(found)}" if found else f"decorate a function with {DECORATORS}"
         raise PolicyError(f"policy file {path}: {name!r} is not a policy; {has}")
     return replace(policy, unproven=proven) if checked else policy
 

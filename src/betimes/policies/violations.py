@@ -17,15 +17,16 @@ REASONS = {
     transitions.BAD_COUNT: "returned a number of grants below zero or above the number of active jobs",
     transitions.BAD_WAKEUP: "asked to be woken up at a time that is not in the future",
     transitions.BAD_GROUP: "put a job into a group that does not exist",
-    transitions.BAD_KEY: "ranked a job with a key that is not a number",
+    transitions.BAD_KEY: "ranked a job with a key that is not a number, or with none",
 }
 """Words for every reason why the core refuses a decision."""
 
 
 NODES_REASONS = {
-    schedule.BAD_KEY: "ranked a waiting job with a key that is not a number",
-    schedule.BAD_PLACE: "gave a node a score that is not a number, for this job",
-    schedule.BAD_VICTIM: "gave a running job, as one that might make room, a score that is not a number",
+    schedule.BAD_KEY: "ranked a waiting job with a key that is not a number, or with none",
+    schedule.BAD_PLACE: "gave a node a score that is not a number, or none, for this job",
+    schedule.BAD_VICTIM: "gave a running job, as one that might make room, a score that is not a number, or none",
+    schedule.BAD_WRITE: "changed what nodes have or what this job needs, so that there would be no room for it",
 }
 """Words for every reason why the answer of a policy for nodes cannot be used."""
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
-from betimes import __version__
 from betimes.errors import (
     InputError,
     PolicyViolation,
@@ -26,15 +25,18 @@ from betimes.service.building import Settings
 from betimes.service.clock import Clock, VirtualClock
 from betimes.service.effects import DropRun, Effect, ResizeRun, StartRun, StopRun
 from betimes.service.events import Event
-from betimes.service.executors.protocol import Executor, Place, Report, RunId, Started
+from betimes.service.executors.protocol import Executor, Place, Report, RunId
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
-from betimes.service.inputs import Act, Broken, Input, answer, in_order, report_to, submit_to
+from betimes.service.heartbeats import Heartbeats
+from betimes.service.inputs import Act, Broken, Input, answer, in_order, lose, report_to, submit_to
 from betimes.service.job import Job
 from betimes.service.launches import Launches
 from betimes.service.ledger import Ledger
+from betimes.service.node import LOST, UP
 from betimes.service.scheduler import Scheduler
+from betimes.service.snapshots import keep_snapshot
 from betimes.service.source import Source
-from betimes.service.store.batch import Batch, Snapshot
+from betimes.service.store.batch import Batch
 from betimes.service.store.storage import Storage
 
 T = TypeVar("T")
@@ -42,6 +44,7 @@ T = TypeVar("T")
 MOST_A_TURN = 500  # inputs that one turn takes: more would keep the first of them waiting
 EVENTS_A_SNAPSHOT = 20_000
 RETRY_S = 1.0  # between two tries of a store that cannot be written
+LEASE_S = 30.0  # in which a node that sends signs of life must send another one
 MOST_FAILURES = 3  # of turns, one after the other, for a reason that is not known
 
 log = logging.getLogger(__name__)
@@ -66,10 +69,12 @@ class Controller:
         launches: Launches,
         settings: Settings,
         default_run_s: float,
+        lease_s: float = LEASE_S,
     ) -> None:
         self.store, self.clock, self.launches, self.settings = store, clock, launches, settings
         self.default_run_s = default_run_s
         self.executors: dict[str, Executor] = {}
+        self.leases = Heartbeats(lease_s)
         self.worlds: list[VirtualWorld] = []
         self.source: Source | None = None
         self.inbox: list[Input] = []
@@ -104,10 +109,7 @@ class Controller:
 
     def hear(self, report: Report) -> None:
         """An executor's report."""
-        if isinstance(report, Started):
-            self.tell(lambda scheduler: scheduler.started(report))
-        else:
-            self.tell(lambda scheduler: scheduler.ended(report))
+        self.tell(partial(report_to, report=report))
 
     async def adopt(self) -> None:
         """After a start: sort out what ran when the service went, and go on with what was to be stopped."""
@@ -142,6 +144,14 @@ class Controller:
         """Take no more inputs, store what there is, and let executors go; runs go on."""
         self.stopping = True
         self.woken.set()
+
+    def beat(self, name: str) -> None:
+        """A node says that it lives: it must say so again within its lease. One that was lost is up again."""
+        self.leases.beat(name, self.clock.now_s())
+        node = self.scheduler.ledger.nodes.get(name)
+        if node is not None and node.status == LOST:
+            self.tell(lambda scheduler: scheduler.set_node(name, UP, "timer"))
+        self.woken.set()  # there may be an earlier end to wait for
 
     # --- inputs -------------------------------------------------------------------------------------------------
 
@@ -188,6 +198,7 @@ class Controller:
     def next_due_at(self) -> float:
         """When something happens by itself: a timer of the policy, the end of a virtual run, a replayed submission."""
         due = [self.scheduler.next_timer_at(), *(world.next_at() for world in self.worlds)]
+        due.append(self.leases.next_expiry_s())
         return min([*due, self.source.next_at() if self.source is not None else math.inf])
 
     def _instant(self) -> float:
@@ -215,15 +226,21 @@ class Controller:
                 listener(turn.batch.events)
             if turn.batch.events[-1].event_id - self.snapshot_at >= EVENTS_A_SNAPSHOT:
                 self.snapshot_at = turn.batch.events[-1].event_id
-                self.go(asyncio.to_thread(self._keep_snapshot, self.snapshot_at))
+                self.go(asyncio.to_thread(keep_snapshot, self.store, self.snapshot_at, self.default_run_s))
 
     def _decide(self) -> _Turn:
         """Everything in memory: inputs, the policy, and what is to be stored and done."""
         scheduler = self.scheduler
         asked, self.inbox = self.inbox[:MOST_A_TURN], self.inbox[MOST_A_TURN:]
+        self._heed_jumps()
         now_at = max(scheduler.now_at, self._instant())
         reports = [report for world in self.worlds for report in sorted(world.advance(now_at), key=in_order)]
-        self.taken = [*(Input(partial(report_to, report=report)) for report in reports), *asked]
+        lost = [name for name in self.leases.expired(now_at) if name in scheduler.ledger.nodes]
+        self.taken = [
+            *(Input(partial(report_to, report=report)) for report in reports),
+            *(Input(partial(lose, name=name)) for name in lost),
+            *asked,
+        ]
         if self.source is not None:
             user = self.source.user
             self.taken += [Input(partial(submit_to, spec=s, user=user)) for s in self.source.take(now_at)]
@@ -353,19 +370,17 @@ class Controller:
         self.tasks.add(task)
         task.add_done_callback(self._gone)
 
+    def _heed_jumps(self) -> None:
+        """Nobody's lease ends for time that was skipped, and in which nobody could have been heard."""
+        jump = self.clock.jump()
+        if jump is not None:
+            log.warning("the wall clock jumped by %.3f s; the service's was put forward by %.3f s", *jump)
+            self.leases.extend(jump.stepped_s, self.clock.now_s())
+
     def _gone(self, task: asyncio.Task[Any]) -> None:
         self.tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("beside the controller: %s", error, exc_info=error)
-
-    def _keep_snapshot(self, upto: int) -> None:
-        """Fold the log up to an event into a snapshot, in a thread: what recovery will read is read once before."""
-        before = self.store.latest_snapshot()
-        body, after = (before.body, before.event_id) if before is not None else (None, 0)
-        events = (event for event in self.store.each_event(after) if event.event_id <= upto)
-        ledger = Ledger.recovered(body, events, self.default_run_s)
-        snapshot = Snapshot(ledger.next_event - 1, ledger.last_at, __version__, ledger.to_bytes())
-        self.store.commit(Batch(snapshot=snapshot))
 
     def _kind_of(self, job: Job) -> str:
         run = job.run

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from betimes.service.executors.protocol import Report, RunId, Started
+from betimes.service.node import LOST
 from betimes.service.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 
@@ -51,6 +52,12 @@ def answer(one: Input, result: Any) -> None:
 def submit_to(scheduler: Scheduler, spec: JobSpec, user: str) -> None:
     """A job of a replayed trace."""
     scheduler.submit(spec, user)
+
+
+def lose(scheduler: Scheduler, name: str) -> None:
+    """A node has not been heard of for as long as its lease."""
+    if scheduler.ledger.nodes[name].is_there:
+        scheduler.set_node(name, LOST, "timer")
 
 
 def report_to(scheduler: Scheduler, report: Report) -> None:

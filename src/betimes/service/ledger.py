@@ -231,6 +231,7 @@ def _ended(_: Ledger, _event: Event, job: Job) -> None:
 
 def _waits(_: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Step.WAIT)
+    job.losses = job.losses + 1 if (event.data.get("reason") or {}).get("code") == "lost" else 0
     if "account" in event.data:
         job.settle(event.data["account"])
     if not event.data.get("keeps_units"):

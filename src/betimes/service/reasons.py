@@ -94,6 +94,12 @@ def lost(message: str | None) -> dict[str, Any]:
     return _reason("lost", f"its run has vanished{f': {message}' if message else ''}; it is started again")
 
 
+def lost_again(times: int, message: str | None) -> dict[str, Any]:
+    """Its runs vanish time and again."""
+    text = f"its run has vanished for the {times}th time in a row{f': {message}' if message else ''}"
+    return _reason("lost", text, times=times)
+
+
 def failed(why: str, code: int | None, signal: int | None, message: str | None) -> dict[str, Any]:
     """What made it fail."""
     if why == "start-failed":

@@ -1,11 +1,17 @@
-"""Calls of the compiled loop in slices, so that whoever waits sees progress and can interrupt."""
+"""Calls of the compiled loop in slices, so that whoever waits sees progress and can interrupt.
+
+One instant can take long: a hundred thousand jobs at once, a hook that never returns. Python hears signals between two
+of its own instructions, so that such a call would be deaf to them: it is made from another thread.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 
 from betimes.core.columns import Ints
+from betimes.core.kernel import INTERPRETED
 
 FIRST_ROWS = 1024
 SECONDS_A_CALL = 0.25  # between two looks at the keyboard and the progress bar
@@ -26,9 +32,46 @@ def drive(
     rows, again = FIRST_ROWS, True
     while again or row[0] < jobs:
         before, called = int(row[0]), time.perf_counter()
-        again = step(min(jobs, before + rows))
+        again = _heeding_signals(step, min(jobs, before + rows))
         pace = (int(row[0]) - before + 1) / (time.perf_counter() - called + 1e-6)
         rows = max(1, min(2 * rows, int(pace * SECONDS_A_CALL)))
         if progress is not None:
             progress(int(row[0]))
     return time.perf_counter() - started
+
+
+_left: list[threading.Thread] = []
+
+
+def is_left_running() -> bool:
+    """Whether a call that was interrupted still runs: the process can then only be ended at once."""
+    return any(thread.is_alive() for thread in _left)
+
+
+def _heeding_signals(step: Callable[[int], bool], stop: int) -> bool:
+    """step(stop), from a thread of its own: compiled code lets go of the interpreter, and this thread waits.
+
+    A signal that raises here leaves the call running, with nobody interested in what comes of it.
+    """
+    if INTERPRETED or threading.current_thread() is not threading.main_thread():
+        return step(stop)  # Python in between, or no signal comes here
+    again, errors, done = list[bool](), list[BaseException](), threading.Event()
+
+    def call() -> None:
+        try:
+            again.append(step(stop))
+        except BaseException as error:  # whatever it is belongs to the thread that waits
+            errors.append(error)
+        finally:
+            done.set()
+
+    thread = threading.Thread(target=call, daemon=True)
+    thread.start()
+    try:
+        done.wait()
+    except BaseException:
+        _left.append(thread)
+        raise
+    if errors:
+        raise errors[0]
+    return again[0]

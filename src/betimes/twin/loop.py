@@ -71,7 +71,9 @@ def new_trace(jobs: int, users: int, slots: int) -> Trace:
     outcome = blank(Outcome, jobs)
     for name in ("start_s", "finish_s", "contention"):
         as_array(outcome)[name] = np.nan
-    return Trace(blank(Arrival, jobs), outcome, blank(History, users), np.zeros(slots))
+    return Trace(
+        blank(Arrival, jobs), outcome, blank(History, users), np.zeros(slots), np.zeros(slots, dtype=np.int64)
+    )
 
 
 @cache

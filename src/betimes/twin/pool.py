@@ -11,7 +11,7 @@ import math
 from typing import Any, NamedTuple
 
 from betimes.core.account import outrun
-from betimes.core.columns import Floats, Records, State
+from betimes.core.columns import Floats, Ints, Records, State
 from betimes.core.kernel import lean_kernel
 from betimes.core.order import enter, reach, reorder
 from betimes.core.placing import set_demand
@@ -89,10 +89,11 @@ class Trace(NamedTuple):
     outcome: Records[Outcome]  # (jobs,) filled when the job finishes
     history: Records[History]  # (users,)
     keys: Floats  # (slots,) room for ranks
+    asked: Ints  # (slots,) room for a copy of what a policy is asked about
 
 
 @lean_kernel
-def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats) -> int:
+def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats, asked: Ints) -> int:
     """Ask the policy and apply what it says; returns REACHED or REFUSED + reason."""
     pool, again = state.pool[0], state.again[0]
     if pool.active == 0:  # nobody to decide about, and nobody to wake up for
@@ -106,9 +107,12 @@ def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats)
         for number in range(len(state.groups)):
             head, stop = state.groups[number].head, reach(state, number)
             if stop > head:
-                chosen = state.order[number][head:stop]
-                rank(view, pool.now, chosen, keys)
-                for k in range(len(chosen)):
+                chosen, count = state.order[number][head:stop], stop - head
+                for k in range(count):  # a hook may write into what it is given, and leave its answer out
+                    asked[k] = chosen[k]
+                    keys[k] = math.nan
+                rank(view, pool.now, asked[:count], keys[:count])
+                for k in range(count):
                     if math.isnan(keys[k]):
                         pool.offender = chosen[k]
                         return REFUSED + BAD_KEY
@@ -178,7 +182,7 @@ def advance(
             idle = idle + 1 if pool.holders == 0 else 0
             if idle > IDLE_WAKEUPS and until == math.inf:
                 return STUCK
-        verdict = decide(state, rules, rank, allocate, trace.keys)
+        verdict = decide(state, rules, rank, allocate, trace.keys, trace.asked)
         if verdict != REACHED:
             return verdict
 
@@ -209,15 +213,15 @@ def arrive(
         return REFUSED + BAD_GROUP
     state.jobs[slot].group = group
     if rules.ranked:
-        place = state.pool[0].holders
-        state.holders[place] = slot  # where nobody looks: a list of one
-        rank(view, arrival.submit_s, state.holders[place : place + 1], trace.keys)
+        trace.asked[0] = slot
+        trace.keys[0] = math.nan
+        rank(view, arrival.submit_s, trace.asked[:1], trace.keys[:1])
         if math.isnan(trace.keys[0]):
             state.pool[0].offender = slot
             return REFUSED + BAD_KEY
         state.jobs[slot].key = trace.keys[0]
     enter(state, slot)
-    return decide(state, rules, rank, allocate, trace.keys)
+    return decide(state, rules, rank, allocate, trace.keys, trace.asked)
 
 
 @lean_kernel

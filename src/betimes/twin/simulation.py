@@ -262,7 +262,8 @@ class Simulation:
     def _heed(self, status: int) -> None:
         if status == NEED_SLOTS:
             self.state = grown(self.state)
-            self.trace = self.trace._replace(keys=np.zeros(len(self.state.free)))
+            slots = len(self.state.free)
+            self.trace = self.trace._replace(keys=np.zeros(slots), asked=np.zeros(slots, dtype=np.int64))
         elif status == NEED_SEGMENTS:
             self._take_segments()
         elif status >= REFUSED:

@@ -43,7 +43,7 @@ def mark_trials(
     name, colon, value = rule.strip().partition(":")
     rng = np.random.default_rng((_seed(seed), _MARKS_STREAM))
     if name == "run" and colon:
-        longest_s = _number(rule, value, "seconds above 0", MOST_S)
+        longest_s = _number(rule, value, f"seconds above 0, and at most {MOST_S:g}", MOST_S)
         speedup = workload.max_units if speedup_at_max is None else np.asarray(speedup_at_max, np.float64)
         trial = workload.work_s / speedup <= longest_s
     elif name == "user" and colon:

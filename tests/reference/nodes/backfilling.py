@@ -4,7 +4,7 @@ from tests.reference.nodes.active import ActiveJob
 from tests.reference.nodes.cluster import Cluster
 from tests.reference.nodes.model import Number, Placement, Reservation, Resources, State
 from tests.reference.nodes.preemption import plan_for
-from tests.reference.nodes.resources import fits, lesser, minus, plus, times
+from tests.reference.nodes.resources import NOTHING, fits, greater, lesser, minus, plus, times
 
 
 def schedule(cluster: Cluster) -> None:
@@ -146,7 +146,7 @@ def _claims(cluster: Cluster, newcomer: ActiveJob) -> list[Claim]:
 
 
 def _free_throughout(cluster: Cluster, claims: list[Claim], begin: Number, end: Number) -> list[Resources]:
-    """The least that every node has free between two instants; below nothing where overruns have upset the plan."""
+    """The least that every node has free between two instants; nothing where overruns have upset the plan."""
 
     def free_at(instant: Number) -> list[Resources]:
         free = list(cluster.capacities)
@@ -158,7 +158,7 @@ def _free_throughout(cluster: Cluster, claims: list[Claim], begin: Number, end: 
     free = free_at(begin)
     for other in {other for claim in claims for other in claim[:2] if begin < other < end}:
         free = [lesser(one, two) for one, two in zip(free, free_at(other), strict=True)]
-    return free
+    return [greater(room, NOTHING) for room in free]
 
 
 # --- both ---

@@ -21,6 +21,10 @@ def lesser(one: Resources, other: Resources) -> Resources:
     return (min(one[0], other[0]), min(one[1], other[1]), min(one[2], other[2]))
 
 
+def greater(one: Resources, other: Resources) -> Resources:
+    return (max(one[0], other[0]), max(one[1], other[1]), max(one[2], other[2]))
+
+
 def fits(need: Resources, room: Resources) -> bool:
     return need[0] <= room[0] and need[1] <= room[1] and need[2] <= room[2]
 

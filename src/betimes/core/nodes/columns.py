@@ -141,10 +141,12 @@ class Cluster:
     # belief, a node was opened or closed, or the last pass itself has moved some
     moved: int  # 1: this pass has moved a reservation
     steps: int  # length of the plan of reservations, 0: there is none
+    idle: int  # head of the list of its steps that are not used any more, -1: none
     planning: int  # 1: a pass has been interrupted for want of room, and goes on with what it has worked out
     shadow_s: float  # when the job with the reservation can start
     reserved: int  # its slot, -1: nobody has one
     outlasts: int  # 1: a job has started beside it that is believed to run longer
+    guarded: int  # 1: hooks are a user's: they are shown copies, and what they answer is looked at twice
 
 
 class NodesView(NamedTuple):
@@ -184,9 +186,11 @@ class NodesState(NamedTuple):
     # Room to think, of no meaning between two passes:
     sketch: Records[Node]  # (nodes,) the nodes as they would be
     beside: Records[Node]  # (nodes,) what a job may take that outlasts the reservation
+    aside: Records[Node]  # (nodes,) what a user's hook is shown of them
     plan: Records[Choice]  # (nodes,)
     fitting: Ints  # (nodes,)
     chosen: Ints  # (slots,)
+    asked: Ints  # (slots or nodes, whichever is more) what a user's hook is shown of either
     score: Floats  # (slots or nodes, whichever is more)
     ends: Records[Due]  # (2 * slots,) begins and ends
     steps: Records[Step]  # the plan of reservations; node n's begins with step n
@@ -254,9 +258,11 @@ def new_nodes_state(
         absences=blank(Absence, absences),
         sketch=blank(Node, count),
         beside=blank(Node, count),
+        aside=blank(Node, count),
         plan=blank(Choice, count),
         fitting=_whole(count),
         chosen=_whole(slots),
+        asked=_whole(max(slots, count)),
         score=np.zeros(max(slots, count)),
         ends=blank(Due, 2 * slots),
         steps=blank(Step, steps),

@@ -35,6 +35,7 @@ def make_plan(state: NodesState, waiting: Ints) -> bool:
         step.follows = -1
         state.cursor[number] = number
     cluster.steps = nodes
+    cluster.idle = -1
     # Who holds nodes now holds them a while, however small, whatever is believed.
     soon_s, length = np.nextafter(now, math.inf), 0
     for at in range(state.pool[0].holders):
@@ -66,15 +67,24 @@ def claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
     at = need.booked
     while at >= 0:
         placement = state.placements[at]
-        number = _step_at(state, placement.node, begin_s)
-        if steps[number].at_s < begin_s:
-            number = _split(state, number, begin_s)
+        before, first = -1, placement.node
+        following = steps[first].follows
+        while following >= 0 and steps[following].at_s <= begin_s:
+            before, first = first, following
+            following = steps[first].follows
+        if steps[first].at_s < begin_s:
+            before, first = first, _split(state, first, begin_s)
+        last, number = first, first
         while number >= 0 and steps[number].at_s < ends_s:
             following = steps[number].follows
             if ends_s < math.inf and (following < 0 or steps[following].at_s > ends_s):
                 following = _split(state, number, ends_s)
             take(steps[number], need, sign * placement.tasks)
-            number = following
+            last, number = number, following
+        if number >= 0 and number != last:
+            _join(state, last, number)
+        if before >= 0:
+            _join(state, before, first)
         at = placement.follows
 
 
@@ -121,7 +131,10 @@ def is_kept(state: NodesState, slot: int, begin_s: float) -> bool:
 
 @lean_kernel
 def sketch_from(state: NodesState, slot: int, begin_s: float) -> None:
-    """Let state.sketch be what every node has for the job from `begin_s` on, for as long as it takes."""
+    """Let state.sketch be what every node has for the job from `begin_s` on, for as long as it takes.
+
+    Where an overrun has upset the plan there is less than nothing, which is nothing: it hinders only who needs some.
+    """
     steps, ends_s = state.steps, begin_s + _lasts_s(state, slot)
     for at in range(len(state.nodes)):
         state.sketch[at] = state.nodes[at]
@@ -135,6 +148,9 @@ def sketch_from(state: NodesState, slot: int, begin_s: float) -> None:
             node.free_cpu = min(node.free_cpu, steps[number].free_cpu)
             node.free_memory = min(node.free_memory, steps[number].free_memory)
             number = steps[number].follows
+        node.free_gpu = max(0, node.free_gpu)
+        node.free_cpu = max(0, node.free_cpu)
+        node.free_memory = max(0, node.free_memory)
 
 
 @inlined_kernel
@@ -170,12 +186,30 @@ def _append(state: NodesState, slot: int, at_s: float) -> bool:
 @inlined_kernel
 def _split(state: NodesState, before: int, at_s: float) -> int:
     """A step that begins at `at_s` with the content of the one before; returns its number."""
-    number = state.cluster[0].steps
-    state.cluster[0].steps += 1
+    cluster, number = state.cluster[0], state.cluster[0].idle
+    if number >= 0:
+        cluster.idle = state.steps[number].follows
+    else:
+        number = cluster.steps
+        cluster.steps += 1
     state.steps[number] = state.steps[before]
     state.steps[number].at_s = at_s
     state.steps[before].follows = number
     return number
+
+
+@inlined_kernel
+def _join(state: NodesState, number: int, following: int) -> None:
+    """Leave out the step that follows if nothing changes with it: jobs one after another need only one."""
+    one, other = state.steps[number], state.steps[following]
+    if (
+        one.free_gpu == other.free_gpu
+        and one.free_cpu == other.free_cpu
+        and one.free_memory == other.free_memory
+    ):
+        one.follows = other.follows
+        other.follows = state.cluster[0].idle
+        state.cluster[0].idle = following
 
 
 @inlined_kernel

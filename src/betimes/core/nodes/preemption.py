@@ -11,7 +11,17 @@ from typing import Any
 
 from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import NodesState, NodesView
-from betimes.core.nodes.room import BAD_SCORE, PlaceHook, find_room, has_room, tasks_that_fit, view_of
+from betimes.core.nodes.room import (
+    BAD_SCORE,
+    OVERBOOKED,
+    PlaceHook,
+    copy_asked,
+    find_room,
+    guarded_view,
+    has_room,
+    tasks_that_fit,
+    view_of,
+)
 from betimes.core.nodes.transitions import give_all, nominate, tell_to_leave
 from betimes.core.places import give
 
@@ -44,7 +54,12 @@ def preempt(
     below = _those_below(state, slot)
     if below == 0 or not _could_suffice(state, slot, below, most):
         return NO_PLAN
-    evict(view_of(state), state.pool[0].now, slot, cluster.draws, state.chosen[:below], score)
+    if cluster.guarded == 0:
+        evict(view_of(state), state.pool[0].now, slot, cluster.draws, state.chosen[:below], score[:below])
+    else:
+        copy_asked(state, state.chosen, below)
+        view = guarded_view(state, state.nodes)
+        evict(view, state.pool[0].now, slot, cluster.draws, state.asked[:below], score[:below])
     for k in range(below):
         if math.isnan(score[k]):
             state.pool[0].offender = state.chosen[k]
@@ -56,7 +71,7 @@ def preempt(
         return NO_PLAN
     count = find_room(state, state.sketch, slot, place, spreads, -1)
     if count <= 0:
-        return BAD_SCORE
+        return OVERBOOKED if count == OVERBOOKED else BAD_SCORE
     if trims and victims > 1:
         victims = _trim(state, slot, victims, count)
     for k in range(victims):

@@ -14,6 +14,7 @@ PlaceHook = Any  # a compiled function, passed as a pointer
 
 NO_ROOM = 0
 BAD_SCORE = -1
+OVERBOOKED = -5
 
 
 @inlined_kernel
@@ -53,7 +54,8 @@ def has_room(nodes: Records[Node], need: Need) -> bool:
 def find_room(
     state: NodesState, nodes: Records[Node], slot: int, place: PlaceHook, spreads: bool, seen: int
 ) -> int:
-    """Choose nodes for all tasks of a job: state.plan[:count]; NO_ROOM, or BAD_SCORE where the rule gives NaN.
+    """Choose nodes for all tasks of a job: state.plan[:count]; NO_ROOM, or BAD_SCORE where the rule gives NaN or
+    nothing, or OVERBOOKED where a hook has written into what nodes have or the job needs.
 
     Nodes are taken by score, the smallest first, ties to the lower number. A rule that `spreads` puts one task
     on each in turn, round after round; else a node gets as many as fit before the next one. seen: how many
@@ -83,11 +85,60 @@ def find_room(
         return NO_ROOM
     if count == 1:
         _choose(state, 0, state.fitting[0], need.tasks)
-        return 1
-    place(view_of(state), nodes, slot, state.fitting[:count], state.score)
+        return 1 if cluster.guarded == 0 or _is_sound(state, nodes, slot, 1) else OVERBOOKED
+    if cluster.guarded == 0:
+        place(view_of(state), nodes, slot, state.fitting[:count], state.score[:count])
+    else:
+        view = guarded_view(state, nodes)
+        copy_asked(state, state.fitting, count)
+        place(view, state.aside, slot, state.asked[:count], state.score[:count])
     if single:
-        return _best(state, count)
-    return _spread_out(state, nodes, need, count) if spreads else _fill_up(state, nodes, need, count)
+        used = _best(state, count)
+    else:
+        used = _spread_out(state, nodes, need, count) if spreads else _fill_up(state, nodes, need, count)
+    if cluster.guarded == 1 and used > 0 and not _is_sound(state, nodes, slot, used):
+        return OVERBOOKED
+    return used
+
+
+@inlined_kernel
+def guarded_view(state: NodesState, nodes: Records[Node]) -> NodesView:
+    """What a user's hook may read, with a copy of these nodes, state.aside: a whole node is easily overwritten."""
+    for number in range(len(nodes)):
+        state.aside[number] = nodes[number]
+    return NodesView(
+        state.jobs,
+        state.needs,
+        state.progress,
+        state.aside,
+        state.placements,
+        state.cluster,
+        state.pool,
+        state.params,
+    )
+
+
+@inlined_kernel
+def copy_asked(state: NodesState, numbers: Ints, count: int) -> None:
+    """Let state.asked[:count] be a copy of the numbers, for a user's hook that is to fill state.score[:count]."""
+    for k in range(count):
+        state.asked[k] = numbers[k]
+        state.score[k] = math.nan
+
+
+@lean_kernel
+def _is_sound(state: NodesState, nodes: Records[Node], slot: int, count: int) -> bool:
+    """Whether state.plan[:count] is room for all tasks of the job, on nodes that have no more free than they have."""
+    need, missing = state.needs[slot], state.needs[slot].tasks
+    for k in range(count):
+        choice = state.plan[k]
+        node = nodes[choice.node]
+        if tasks_that_fit(node, need) < choice.tasks:
+            return False
+        if node.free_gpu > node.gpu or node.free_cpu > node.cpu or node.free_memory > node.memory:
+            return False
+        missing -= choice.tasks
+    return missing == 0
 
 
 @inlined_kernel

@@ -12,7 +12,15 @@ from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.preemption import BAD_VICTIM_SCORE, PLANNED, EvictHook, preempt
 from betimes.core.nodes.queue import all_waiting, first, rebuild, remove, remove_at
 from betimes.core.nodes.reservations import start_as_reserved
-from betimes.core.nodes.room import BAD_SCORE, PlaceHook, find_room, view_of
+from betimes.core.nodes.room import (
+    BAD_SCORE,
+    OVERBOOKED,
+    PlaceHook,
+    copy_asked,
+    find_room,
+    guarded_view,
+    view_of,
+)
 from betimes.core.nodes.transitions import start, would_end
 from betimes.core.order import goes_before
 
@@ -24,6 +32,7 @@ REFUSED = 100  # + why a hook's answer cannot be used
 BAD_KEY = 1
 BAD_PLACE = 2
 BAD_VICTIM = 3
+BAD_WRITE = 4
 
 NEED_STEPS = 5  # no room for the plan of reservations: make some and go on
 
@@ -74,7 +83,11 @@ def schedule(state: NodesState, rules: Rules, rank: RankHook, place: PlaceHook, 
             return NEED_STEPS
         if verdict == reservations.NEED_PLACEMENTS:
             return NEED_PLACEMENTS
-        return _complete(state) if verdict == reservations.DONE else REFUSED + BAD_PLACE
+        return (
+            _complete(state)
+            if verdict == reservations.DONE
+            else _refuse(state, state.pool[0].offender, verdict)
+        )
     return _walk(state, rules, place, evict)
 
 
@@ -95,18 +108,25 @@ def _still_reserved(state: NodesState) -> bool:
 
 @inlined_kernel
 def _refuse(state: NodesState, slot: int, why: int) -> int:
+    """Why there is no answer of a rule of placement for the job that could be used."""
     state.pool[0].offender = slot
-    return REFUSED + why
+    return REFUSED + (BAD_WRITE if why == OVERBOOKED else BAD_PLACE)
 
 
 @lean_kernel
 def _rank_again(state: NodesState, rank: RankHook) -> int:
     """Ask for the keys of all waiting jobs, and sort them by it."""
     count, now = all_waiting(state, state.chosen), state.pool[0].now
-    rank(view_of(state), now, state.chosen[:count], state.score)
+    if state.cluster[0].guarded == 0:
+        rank(view_of(state), now, state.chosen[:count], state.score[:count])
+    else:
+        view = guarded_view(state, state.nodes)
+        copy_asked(state, state.chosen, count)
+        rank(view, now, state.asked[:count], state.score[:count])
     for k in range(count):
         if math.isnan(state.score[k]):
-            return _refuse(state, state.chosen[k], BAD_KEY)
+            state.pool[0].offender = state.chosen[k]
+            return REFUSED + BAD_KEY
     rebuild(state, state.chosen, count, state.score)
     return DONE
 
@@ -129,7 +149,7 @@ def _try_newcomers(state: NodesState, rules: Rules, place: PlaceHook) -> int:
             return NEED_PLACEMENTS
         count = _room_for(state, slot, place, rules.spreads)
         if count < 0:
-            return _refuse(state, slot, BAD_PLACE)
+            return _refuse(state, slot, count)
         if count > 0:
             remove(state, slot)
             _start_here(state, slot, count)
@@ -167,7 +187,7 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
         else:
             count = _room_for(state, slot, place, rules.spreads)
         if count < 0:
-            return _refuse(state, slot, BAD_PLACE)
+            return _refuse(state, slot, count)
         if count > 0:
             spot = remove_at(state, at, spot)
             _start_here(state, slot, count)
@@ -185,16 +205,17 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
             )
             if verdict == BAD_VICTIM_SCORE:
                 return REFUSED + BAD_VICTIM
-            if verdict == BAD_SCORE:
-                return _refuse(state, slot, BAD_PLACE)
+            if verdict in (BAD_SCORE, OVERBOOKED):
+                return _refuse(state, slot, verdict)
             if verdict == PLANNED:
                 spot = remove_at(state, at, spot)
                 continue
         if passed == 0 and rules.window != 1:
             most_gpu, most_cpu, most_memory = _most_free(state)
             if rules.backfill == EASY and cluster.reserved != slot:
-                if reserve(state, slot, place, rules.spreads) < 0:
-                    return _refuse(state, slot, BAD_PLACE)
+                found = reserve(state, slot, place, rules.spreads)
+                if found < 0:
+                    return _refuse(state, slot, found)
         passed += 1
         spot += 1
     return _complete(state)

@@ -7,13 +7,15 @@ Three hooks, each compiled and each given many jobs or nodes at once; the smalle
     `dynamic` for all waiting jobs at every scheduling pass.
 ``place(view, nodes, slot, fitting, score)``
     writes into score[k] how good node fitting[k] is for the next task of the job. `nodes` may be a sketch of
-    what the cluster will be: read what is free there, not in the view.
+    what the cluster will be: read what is free there, not in the view. Infinity is no veto: a node that is the only
+    one with room is taken without being asked about.
 ``evict(view, now, slot, draw, chosen, score)``
     writes into score[k] whether the running job in slot chosen[k] should make room for the one in `slot`:
     jobs are taken from the smallest score on until there is room, and never those with infinity. `draw` is the
     number of this decision, for those that draw lots (`lots.lot`).
 
-A hook reads its view and writes nothing but its output.
+A hook reads its view and writes nothing but its output: a user's hook that sets a field of a record is refused before
+it runs, what it is asked about is a copy, an answer left out counts as none, and where its answers lead is checked.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ from betimes.core.nodes.columns import NodesState, NodesView, new_nodes_state
 from betimes.core.nodes.room import view_of
 from betimes.core.nodes.schedule import CONSERVATIVE, EASY, SKIP, Rules
 from betimes.errors import PolicyError
-from betimes.policies.hooks import Parameter, Value
+from betimes.policies.declaring import check_declaration, check_reads_only, is_users, located
+from betimes.policies.hooks import SAID, Parameter, Value
 from betimes.policies.nodes.orders import ORDERS, first_come
 from betimes.policies.nodes.placement import RULES
 
@@ -92,6 +95,11 @@ class NodesPolicy:
     later_first: bool = False  # of victims with the same score the one submitted last goes first
     unproven: Path | None = None  # what `loading.mark_proven` leaves behind
 
+    @property
+    def is_users(self) -> bool:
+        """Whether any of its hooks is no part of Betimes."""
+        return any(is_users(hook) for hook in (self.rank, self.place, self.evict))
+
     def rules(self, values: dict[str, Value | None], learns: bool = False) -> Rules:
         """What a pass has to know of the policy with these parameters; raises PolicyError."""
         backfill = values.get("backfill", self.backfill)
@@ -134,11 +142,17 @@ class NodesPolicy:
         """The hooks `rank`, `place` and `evict` as compiled functions that the engine's loop takes as they are."""
         rank = self.rank or ORDERS[str(values.get("order", "fifo"))].rank
         place = self.place or RULES[str(values.get("placement", "best"))].place
-        wanted = ((rank, RANK), (place, PLACE), (self.evict or nobody, EVICT))
-        try:
-            compiled = [compile_for(hook, signature) for hook, signature in wanted]
-        except Exception as error:  # Numba raises all sorts of things about a function that it cannot compile
-            raise PolicyError(f"policy {self.name} does not compile: {first_words(error)}") from error
+        compiled: list[Any] = []
+        for hook, signature in ((rank, RANK), (place, PLACE), (self.evict or nobody, EVICT)):
+            check_reads_only(self.name, hook)
+            try:
+                compiled.append(compile_for(hook, signature))
+            except (
+                Exception
+            ) as error:  # Numba raises all sorts of things about a function that it cannot compile
+                raise PolicyError(
+                    f"policy {self.name} ({located(hook)}) does not compile: {first_words(error)}"
+                ) from error
         return compiled[0], compiled[1], compiled[2]
 
     def _whole(self, values: dict[str, Value | None], name: str, default: int) -> int:
@@ -152,7 +166,9 @@ def ordering(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:
     """Make a policy of a function ``rank(view, now, chosen, key)``; `dynamic`: asked again at every pass."""
     return lambda function: _declared(
         function,
+        "ordering",
         declared,
+        (*SAID, "dynamic"),
         (BACKFILL, WINDOW, PLACEMENT),
         rank=kernel(function),
         dynamic=declared.get("dynamic", False),
@@ -163,7 +179,9 @@ def placement(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:
     """Make a policy of a function ``place(view, nodes, slot, fitting, score)``; `spreads`: gangs take nodes in turn."""
     return lambda function: _declared(
         function,
+        "placement",
         declared,
+        (*SAID, "spreads"),
         (ORDER, BACKFILL, WINDOW),
         place=kernel(function),
         spreads=declared.get("spreads", False),
@@ -174,7 +192,9 @@ def eviction(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:
     """Make a policy of a function ``evict(view, now, slot, draw, chosen, score)``: who makes room for trial jobs."""
     return lambda function: _declared(
         function,
+        "eviction",
         declared,
+        SAID,
         (MOST_PREEMPTIONS, TRIM, PLACEMENT),
         rank=ORDERS["level"].rank,
         evict=kernel(function),
@@ -194,8 +214,14 @@ class Declaration(TypedDict, total=False):
 
 
 def _declared(
-    function: Any, declared: Declaration, shared: tuple[Parameter, ...], **hooks: Any
+    function: Any,
+    decorator: str,
+    declared: Declaration,
+    known: tuple[str, ...],
+    shared: tuple[Parameter, ...],
+    **hooks: Any,
 ) -> NodesPolicy:
+    check_declaration(function, decorator, declared, known)
     return NodesPolicy(
         name=declared.get("name", function.__name__),
         summary=declared["summary"],

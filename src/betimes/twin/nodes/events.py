@@ -15,7 +15,7 @@ from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import FINISH, OUTRUN, kind_of, settle_due
 from betimes.core.nodes.preemption import EvictHook
-from betimes.core.nodes.room import PlaceHook, view_of
+from betimes.core.nodes.room import PlaceHook, guarded_view, view_of
 from betimes.core.nodes.schedule import BAD_KEY, DONE, REFUSED, RankHook, Rules, schedule
 from betimes.core.nodes.transitions import enqueue, finish, submit, vacate
 from betimes.twin.history import History, knows, last_two_s, remember
@@ -194,7 +194,11 @@ def wait(state: NodesState, rules: Rules, rank: RankHook, slot: int) -> int:
     """The job enters the queue at the place that the policy's key gives it; DONE, or why the key cannot be used."""
     if rules.ranked and not rules.dynamic:
         state.chosen[0] = slot
-        rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score)
+        state.score[0] = math.nan
+        if state.cluster[0].guarded == 0:
+            rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score[:1])
+        else:
+            rank(guarded_view(state, state.nodes), state.pool[0].now, state.chosen[:1], state.score[:1])
         if math.isnan(state.score[0]):
             state.pool[0].offender = slot
             return REFUSED + BAD_KEY

@@ -1,0 +1,151 @@
+"""A node that is not heard of any more is lost within its lease; its jobs go on elsewhere, the attempt counted."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from betimes.service.building import Settings
+from betimes.service.clock import Clock, VirtualClock
+from betimes.service.controller import Controller
+from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
+from betimes.service.launches import Launches
+from betimes.service.machines.machine import Machine
+from betimes.service.store.memory import MemoryStore
+from betimes.service.views import Status
+from tests.service.reliability.cluster import spec
+
+LEASE_S = 30.0
+
+
+def with_controller(
+    folder: Path, clock: Any, test: Callable[[Controller], Awaitable[None]], policy: str = "nodes:fifo"
+) -> MemoryStore:
+    """Two virtual nodes of one core under a controller while `test` runs."""
+    store = MemoryStore(folder)
+
+    async def main() -> None:
+        launches = Launches(folder, lambda job, number: "")
+        controller = Controller(store, clock, launches, Settings(), 3600.0, LEASE_S)
+        epoch_at = clock.now_s()
+        controller.scheduler.begin(epoch_at)
+        for number in range(2):
+            controller.scheduler.add_node(Machine(f"n-{number}", "virtual", "n", 1.0, 8.0, 0.0), "operator")
+        controller.scheduler.open(policy, epoch_at)
+        world = VirtualWorld(epoch_at=epoch_at)
+        controller.worlds.append(world)
+        controller.admit(
+            "virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
+        )
+        deciding = asyncio.ensure_future(controller.run())
+        try:
+            await test(controller)
+        finally:
+            await controller.stop()
+            await deciding
+
+    asyncio.run(main())
+    return store
+
+
+async def settled(clock: VirtualClock, at: float) -> None:
+    """It is `at`, and everything that happens by then has happened."""
+    clock.advance_to(at)
+    for _ in range(20):
+        await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("policy", ["nodes:fifo", "fifo"])
+def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, policy: str) -> None:
+    clock = VirtualClock(0.0, 0.0)
+
+    async def test(controller: Controller) -> None:
+        first, second = await controller.ask(
+            lambda scheduler: scheduler.submit(spec(100.0), "ann") + scheduler.submit(spec(35.0), "ann")
+        )
+        await settled(clock, 1.0)
+        jobs = controller.scheduler.ledger.jobs
+        assert [jobs[first].run.places[0][0], jobs[second].run.places[0][0]] == ["n-0", "n-1"]
+        for at in (0.0, 10.0, 20.0):  # then it falls silent
+            await settled(clock, at)
+            controller.beat("n-0")
+        await settled(clock, 49.9)
+        assert jobs[first].status is Status.RUNNING and jobs[first].attempt == 1
+        assert controller.next_due_at() == 50.0
+        await settled(clock, 50.0)
+        assert controller.scheduler.ledger.nodes["n-0"].status == "lost"
+        assert jobs[first].status is Status.RUNNING and jobs[first].attempt == 2
+        assert jobs[first].run.places == [("n-1", 1)]
+        controller.beat("n-0")
+        await settled(clock, 51.0)
+        assert controller.scheduler.ledger.nodes["n-0"].status == "up"
+        await settled(clock, 1000.0)
+        assert not jobs
+
+    store = with_controller(tmp_path, clock, test, policy)
+    assert [run["outcome"] for run in store.runs(1)] == ["node-lost", "exited"]
+    kinds = [event.kind for event in store.events(job=1)]
+    assert kinds.index("ended") < kinds.index("waits") < len(kinds) - 1
+
+
+def test_a_node_that_never_beats_is_never_lost(tmp_path: Path) -> None:
+    clock = VirtualClock(0.0, math.inf)
+
+    async def test(controller: Controller) -> None:
+        (job,) = await controller.ask(lambda scheduler: scheduler.submit(spec(10_000.0), "ann"))
+        while job in controller.scheduler.ledger.jobs:
+            await asyncio.sleep(0.005)
+        assert controller.scheduler.ledger.nodes["n-0"].status == "up"
+
+    store = with_controller(tmp_path, clock, test)
+    assert [run["outcome"] for run in store.runs(1)] == ["exited"]
+
+
+class Times:
+    """A wall clock and a steady one, set by hand."""
+
+    wall_s, steady_s = 1_000_000.0, 50.0
+
+    def pass_by(self, seconds: float, jump_s: float = 0.0) -> None:
+        self.wall_s += seconds + jump_s
+        self.steady_s += seconds
+
+
+@pytest.mark.parametrize("jump_s", [86_400.0, -86_400.0])
+def test_a_clock_that_jumps_is_survived(tmp_path: Path, jump_s: float) -> None:
+    times = Times()
+    clock = Clock(wall=lambda: times.wall_s, steady=lambda: times.steady_s)
+
+    async def test(controller: Controller) -> None:
+        await controller.ask(lambda scheduler: scheduler.submit(spec(1e9), "ann"))
+        await asyncio.sleep(0.05)  # until it has started
+        controller.beat("n-0")
+        times.pass_by(5.0, jump_s)
+        await controller.ask(lambda scheduler: scheduler.submit(spec(1e9), "ann"))
+        await controller.ask(lambda scheduler: None)
+        assert controller.scheduler.ledger.nodes["n-0"].status == "up"  # nobody could have heard it
+        times.pass_by(LEASE_S + 1.0)
+        await controller.ask(lambda scheduler: scheduler.submit(spec(1e9), "ann"))
+        await controller.ask(lambda scheduler: None)
+        assert controller.scheduler.ledger.nodes["n-0"].status == "lost"
+
+    store = with_controller(tmp_path, clock, test)
+    events = store.events(limit=1000)
+    assert all(a.at_s <= b.at_s for a, b in zip(events, events[1:], strict=False))
+    taken = [event.at_s for event in events if event.kind == "submitted"]
+    assert taken[1] - taken[0] == pytest.approx(5.0 + max(0.0, jump_s), abs=1.0)
+
+
+def test_a_service_whose_clock_was_put_back_while_it_was_away_goes_on_where_it_was(tmp_path: Path) -> None:
+    clock = Clock(2_000_000.0, wall=lambda: 1_000_000.0, steady=lambda: 0.0)
+    store = with_controller(tmp_path, clock, _submit_one)
+    assert all(event.at_s >= 2_000_000.0 for event in store.events())
+
+
+async def _submit_one(controller: Controller) -> None:
+    await controller.ask(lambda scheduler: scheduler.submit(spec(1.0), "ann"))
