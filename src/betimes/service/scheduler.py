@@ -30,7 +30,6 @@ from betimes.service.spec import JobSpec, parse_after, parse_array
 from betimes.service.views import Status
 from betimes.service.wanted import wanted_for
 
-
 MOST_LOSSES = 10  # of a job's runs, one after the other, for no reason that is known
 
 

@@ -1,0 +1,82 @@
+"""Jobs that ignore SIGTERM: they have their grace period, and no more, also when the service dies meanwhile."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.service.reliability.starting import Starter, runs_below, starter, until
+
+GRACE_S = 1.5
+
+
+def hung(folder: Path) -> dict[str, object]:
+    """A job that ignores SIGTERM, and all that it starts, too."""
+    script = f"trap '' TERM; touch {folder}/up-$BETIMES_ATTEMPT; while :; do sleep 0.1; done"
+    return {"command": ["sh", "-c", script], "workdir": "/", "grace_s": GRACE_S, "estimate_s": 1000.0}
+
+
+def status(service: Starter, job: int) -> str:
+    return service.ask("GET", f"/jobs/{job}")["job"]["status"]
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["", "the service dies"])
+def test_a_cancelled_job_that_hangs_is_killed_when_its_grace_is_over(tmp_path: Path, dies: bool) -> None:
+    state = tmp_path / "state"
+    with starter() as service:
+        service.start(state)
+        job = service.ask("POST", "/jobs", hung(tmp_path))["job_id"]
+        until((tmp_path / "up-1").exists)
+        began = time.monotonic()
+        service.ask("POST", f"/jobs/{job}/cancel")
+        assert status(service, job) == "stopping"
+        if dies:
+            service.kill()
+            until(lambda: not runs_below(state))  # its supervisor sees to it
+            service.start(state)
+        until(lambda: status(service, job) == "cancelled")
+        assert time.monotonic() - began >= GRACE_S
+        (run,) = service.ask("GET", f"/jobs/{job}")["runs"]
+        assert (run["outcome"], run["signal"]) == ("cancelled", 9)
+        assert "grace period of 1.5 s was not enough" in run["message"]
+        assert not runs_below(state)
+
+
+@pytest.mark.parametrize("dies", [False, True], ids=["", "the service dies"])
+def test_a_trial_job_waits_for_a_hung_victim_no_longer_than_its_grace(tmp_path: Path, dies: bool) -> None:
+    state = tmp_path / "state"
+    trial = {"command": ["true"], "workdir": "/", "qos": "trial", "estimate_s": 1.0}
+    with starter() as service:
+        service.start(state, policy="fitgpp", cpus=1.0)
+        victim = service.ask("POST", "/jobs", hung(tmp_path))["job_id"]
+        until((tmp_path / "up-1").exists)
+        first = service.ask("POST", "/jobs", trial)["job_id"]
+        until(lambda: status(service, victim) == "stopping")
+        if dies:
+            service.kill()
+            service.start(state)
+        until(lambda: status(service, first) == "finished")
+        until((tmp_path / "up-2").exists)  # the victim goes on
+        story, preempted = (service.ask("GET", f"/jobs/{job}") for job in (first, victim))
+        told, started = (
+            next(event["at"] for event in one["events"] if event["kind"] == kind)
+            for one, kind in ((preempted, "told"), (story, "started"))
+        )
+        assert started - told >= GRACE_S
+        assert [run["outcome"] for run in preempted["runs"]] == ["preempted", None]
+        assert preempted["job"]["preemptions"] == 1
+        service.ask("POST", f"/jobs/{victim}/cancel")
+        until(lambda: status(service, victim) == "cancelled")
+
+
+def test_a_command_that_does_not_exist_is_not_tried_again(tmp_path: Path) -> None:
+    with starter() as service:
+        service.start(tmp_path)
+        job = {"command": ["/nowhere/nothing"], "workdir": "/", "retries": 5}
+        number = service.ask("POST", "/jobs", job)["job_id"]
+        until(lambda: status(service, number) == "failed")
+        story = service.ask("GET", f"/jobs/{number}")
+        assert [run["outcome"] for run in story["runs"]] == ["start-failed"]
+        assert "'/nowhere/nothing' does not exist" in story["job"]["reason"]["text"]
