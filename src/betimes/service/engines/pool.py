@@ -200,7 +200,9 @@ class LivePool:
             jobs[self._enter(copy, trace, more)] = more.job
         outcome = blank(Outcome, len(copy.free))
         as_array(outcome)["start_s"] = as_array(outcome)["finish_s"] = np.nan
-        aside = trace._replace(outcome=outcome, keys=np.zeros(len(copy.free)))
+        aside = trace._replace(
+            outcome=outcome, keys=np.zeros(len(copy.free)), asked=np.zeros(len(copy.free), dtype=np.int64)
+        )
         copy.pool[0].budget = MOST_EVENTS
 
         def play() -> Foreseen:

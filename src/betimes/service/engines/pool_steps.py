@@ -48,7 +48,7 @@ def step(
     if what == ARRIVE:
         return arrive(state, rules, rank, classify, allocate, trace, 0)
     if what == DECIDE:
-        return decide(state, rules, rank, allocate, trace.keys)
+        return decide(state, rules, rank, allocate, trace.keys, trace.asked)
     if what == FINISH:
         state.progress[slot].finish_at = value
         find_next(state)
@@ -107,10 +107,9 @@ def _adopt(state: State, rules: Rules, rank: Hook, classify: Hook, trace: Trace,
     job.group = group
     job.key = 0.0
     if rules.ranked:
-        kept = state.holders[0]
-        state.holders[0] = slot  # for a moment: a list of one
-        rank(view, state.pool[0].now, state.holders[0:1], trace.keys)
-        state.holders[0] = kept
+        trace.asked[0] = slot
+        trace.keys[0] = math.nan
+        rank(view, state.pool[0].now, trace.asked[:1], trace.keys[:1])
         if math.isnan(trace.keys[0]):
             state.pool[0].offender = slot
             return REFUSED + BAD_KEY
