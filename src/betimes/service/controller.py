@@ -347,16 +347,18 @@ class Controller:
         if isinstance(executor, VirtualExecutor):
             await executor.stop(run, grace_s)
         else:
-            self.go(self._stop_sometime(executor, run, self.clock.now_s() + grace_s))
+            self.go(self._stop_sometime(executor, run, grace_s))
 
-    async def _stop_sometime(self, executor: Executor, run: RunId, by_at: float) -> None:
+    async def _stop_sometime(self, executor: Executor, run: RunId, grace_s: float) -> None:
+        by_at = self.clock.now_s() + grace_s
         while True:
             try:
-                await executor.stop(run, max(0.0, by_at - self.clock.now_s()))
+                await executor.stop(run, grace_s)
                 return
             except Unavailable as error:
                 log.warning("run %d.%d cannot be told to stop yet: %s", *run, error)
                 await asyncio.sleep(RETRY_S)
+                grace_s = max(0.0, by_at - self.clock.now_s())
 
     async def _resize(self, executor: Executor, effect: ResizeRun, places: tuple[Place, ...]) -> None:
         done = await executor.resize(effect.run, effect.units, places)
