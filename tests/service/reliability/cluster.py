@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict, replace
+from itertools import pairwise
 from typing import Any
 
 from betimes.core import invariants as of_pool
@@ -219,7 +220,7 @@ def check(cluster: Cluster) -> None:
     """What must hold between any two turns."""
     scheduler = cluster.scheduler
     assert [event.event_id for event in cluster.log] == [*range(1, len(cluster.log) + 1)]
-    assert all(a.at_s <= b.at_s for a, b in zip(cluster.log, cluster.log[1:], strict=False))
+    assert all(a.at_s <= b.at_s for a, b in pairwise(cluster.log))
     engine = scheduler.engine
     (of_nodes if isinstance(engine, LiveNodes) else of_pool).check(engine.state)
     same_grants(scheduler)

@@ -10,11 +10,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import httpx
+
+from tests.service.executors.running import clear_up
 
 PATIENCE_S = 120.0
 SOURCES = Path(__file__).resolve().parents[3]
@@ -31,12 +33,14 @@ class Starter:
         self.process = process
         self.said = b""
         self.pid = 0
+        self.states: set[Path] = set()
         self.ready: dict[str, Any] = {}
         self.client = httpx.Client(timeout=PATIENCE_S)
 
     def start(self, state: Path, **options: Any) -> dict[str, Any]:
         """Start a service and wait until it is ready; what it says, or why it will not."""
         assert self.process.stdin is not None
+        self.states.add(state)
         self.process.stdin.write(json.dumps({"state": str(state), **options}).encode() + b"\n")
         self.process.stdin.flush()
         found: dict[str, Any] = {}
@@ -62,10 +66,8 @@ class Starter:
     def kill(self, number: int = signal.SIGKILL) -> None:
         """End the service, and see that it has."""
         if self.pid:
-            try:
+            with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
-            except ProcessLookupError:
-                pass
             until(lambda: not Path(f"/proc/{self.pid}").exists())
             self.pid = 0
 
@@ -109,8 +111,11 @@ def starter(**env: str) -> Iterator[Starter]:
         yield one
     finally:
         one.kill()
+        for state in one.states:
+            clear_up(state)
         one.client.close()
-        assert process.stdin is not None and process.stdout is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
         process.stdin.close()
         process.stdout.close()
         process.wait(PATIENCE_S)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_retries_wait_twice_as_long_each_time_also_across_restarts() -> None:
             began.append(cluster.now_at)
         cluster.go_on(0.5)
         cluster.crash()
-    waits = [round(b - a - 1.0) for a, b in zip(began, began[1:], strict=False)]
+    waits = [round(b - a - 1.0) for a, b in pairwise(began)]
     assert (cluster.status(job), waits) == ("failed", [4, 8, 16])
     assert cluster.rows[job]["attempt"] == 4
     assert cluster.rows[job]["reason"]["text"] == "exited with 7"

@@ -6,6 +6,7 @@ import random
 import threading
 import time
 from collections import Counter, defaultdict
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -101,7 +102,8 @@ class Work:
             elif some is not None:
                 service.ask("GET", f"/jobs/{some}")
         except httpx.HTTPStatusError as error:
-            assert error.response.status_code in (404, 409), error.response.text
+            if error.response.status_code not in (404, 409):
+                raise
 
     def live(self) -> list[int]:
         statuses = {"status": ["held", "blocked", "queued", "running", "stopping"]}
@@ -128,7 +130,7 @@ def kill_often(tmp_path: Path, jobs: int, kills: int, seed: int) -> dict[str, An
                     work.something()
             except Gone:
                 killer.join()
-                assert pid and not service.pid
+                assert pid != service.pid
         service.start(state)
         while work.asked:
             work.submit_next()
@@ -160,7 +162,7 @@ def look_at_everything(service: Starter, state: Path, work: Work) -> dict[str, A
         runs = {run["number"]: run for run in story["runs"]}
         assert {attempt for one, attempt in journal if one == number} <= set(runs), (number, runs)
         for run in runs.values():
-            assert run["ended_at"] is not None and run["outcome"] is not None, (number, run)
+            assert None not in (run["ended_at"], run["outcome"]), (number, run)
             noted = journal.get((number, run["number"]), [])
             if run["outcome"] == "exited":
                 assert noted == ["start", "end"], (number, run, noted)
@@ -171,10 +173,11 @@ def look_at_everything(service: Starter, state: Path, work: Work) -> dict[str, A
         expected = {"fails": "failed", "vain": "cancelled"}.get(sort, "finished")
         assert job["status"] == expected, (sort, story)
         if sort != "vain":
-            assert last is not None and "end" in journal[number, last["number"]]
+            assert last is not None
+            assert "end" in journal[number, last["number"]]
     events = service.everything("/events", after=0)
     assert [event["event_id"] for event in events] == [*range(1, len(events) + 1)]
-    assert all(a["at"] <= b["at"] for a, b in zip(events, events[1:], strict=False))
+    assert all(a["at"] <= b["at"] for a, b in pairwise(events))
     adopted = sum(event["kind"] == "started" and event["data"]["adopted"] for event in events)
     outcomes = Counter(event["data"]["outcome"] for event in events if event["kind"] == "ended")
     return {"jobs": len(listed), "events": len(events), "adopted": adopted, "outcomes": dict(outcomes)}
@@ -193,12 +196,12 @@ def look_at_the_log(state: Path) -> None:
 
 
 def test_no_job_is_lost_or_doubled_whenever_the_service_is_killed(tmp_path: Path) -> None:
-    found = kill_often(tmp_path, jobs=150, kills=8, seed=1)
+    found = kill_often(tmp_path, jobs=500, kills=25, seed=25)
     assert found["adopted"] > 0, found
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("jobs", "kills"), [(500, 25), (2000, 200)])
-def test_no_job_is_lost_or_doubled_however_often_it_is_killed(tmp_path: Path, jobs: int, kills: int) -> None:
-    found = kill_often(tmp_path, jobs, kills, seed=kills)
-    assert found["adopted"] > kills // 10, found
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_job_is_lost_or_doubled_however_often_it_is_killed(tmp_path: Path, seed: int) -> None:
+    found = kill_often(tmp_path, jobs=2000, kills=200, seed=seed)
+    assert found["adopted"] > 20, found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ def with_controller(
     store = MemoryStore(folder)
 
     async def main() -> None:
-        launches = Launches(folder, lambda job, number: "")
+        launches = Launches(folder, lambda _job, _number: "")
         controller = Controller(store, clock, launches, Settings(), 3600.0, LEASE_S)
         epoch_at = clock.now_s()
         controller.scheduler.begin(epoch_at)
@@ -75,11 +76,11 @@ def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, 
             await settled(clock, at)
             controller.beat("n-0")
         await settled(clock, 49.9)
-        assert jobs[first].status is Status.RUNNING and jobs[first].attempt == 1
+        assert (jobs[first].status, jobs[first].attempt) == (Status.RUNNING, 1)
         assert controller.next_due_at() == 50.0
         await settled(clock, 50.0)
         assert controller.scheduler.ledger.nodes["n-0"].status == "lost"
-        assert jobs[first].status is Status.RUNNING and jobs[first].attempt == 2
+        assert (jobs[first].status, jobs[first].attempt) == (Status.RUNNING, 2)
         assert jobs[first].run.places == [("n-1", 1)]
         controller.beat("n-0")
         await settled(clock, 51.0)
@@ -127,16 +128,16 @@ def test_a_clock_that_jumps_is_survived(tmp_path: Path, jump_s: float) -> None:
         controller.beat("n-0")
         times.pass_by(5.0, jump_s)
         await controller.ask(lambda scheduler: scheduler.submit(spec(1e9), "ann"))
-        await controller.ask(lambda scheduler: None)
+        await controller.ask(lambda _: None)
         assert controller.scheduler.ledger.nodes["n-0"].status == "up"  # nobody could have heard it
         times.pass_by(LEASE_S + 1.0)
         await controller.ask(lambda scheduler: scheduler.submit(spec(1e9), "ann"))
-        await controller.ask(lambda scheduler: None)
+        await controller.ask(lambda _: None)
         assert controller.scheduler.ledger.nodes["n-0"].status == "lost"
 
     store = with_controller(tmp_path, clock, test)
     events = store.events(limit=1000)
-    assert all(a.at_s <= b.at_s for a, b in zip(events, events[1:], strict=False))
+    assert all(a.at_s <= b.at_s for a, b in pairwise(events))
     taken = [event.at_s for event in events if event.kind == "submitted"]
     assert taken[1] - taken[0] == pytest.approx(5.0 + max(0.0, jump_s), abs=1.0)
 
