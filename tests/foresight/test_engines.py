@@ -118,7 +118,10 @@ def test_where_jobs_run_from_python() -> None:
             {"policy": "srsf", "units": 2, "resize_gain": True, "fractional": True},
             "--fractional: resizes are held back in whole",
         ),
-        ({"policy": "srsf", "resize_interval_s": -1.0}, "--resize-interval -1.0: must be a number of seconds"),
+        (
+            {"policy": "srsf", "resize_interval_s": -1.0},
+            "--resize-interval -1.0: must be a number of seconds",
+        ),
     ],
 )
 def test_options_of_the_other_engine_are_refused(options: dict[str, Any], message: str) -> None:
