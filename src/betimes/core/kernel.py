@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
@@ -118,6 +118,32 @@ def compile_for(function: Any, signature: Any) -> Any:
         function.compile(signature)
         function.disable_compile()
     return function
+
+
+def pointers_to(hooks: Sequence[Any], kinds: Callable[[], Sequence[Any]]) -> tuple[Any, ...]:
+    """Compiled hooks as function pointers of these `function_type`s, found once.
+
+    For a kernel that is called often and does little: Numba looks every hook up again at each call from Python, which
+    takes longer than all the rest.
+    """
+    return tuple(hooks) if INTERPRETED else tuple(map(_pointer_to, hooks, kinds()))
+
+
+def _pointer_to(hook: Any, kind: Any) -> Any:
+    compiled = hook.get_compile_result(kind.signature)
+    address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cfunc_wrapper_name)
+
+    class Pointer(numba.types.WrapperAddressProtocol):
+        _numba_type_ = kind
+        code = compiled  # which must live as long as the pointer does
+
+        def __wrapper_address__(self) -> int:
+            return address
+
+        def signature(self) -> Any:
+            return kind.signature
+
+    return Pointer()
 
 
 def type_of(value: Any) -> Any:

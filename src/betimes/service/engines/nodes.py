@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from betimes.core.account import believed_left
 from betimes.core.columns import Ints, as_array, blank
+from betimes.core.kernel import pointers_to
 from betimes.core.nodes import schedule
 from betimes.core.nodes.columns import (
     NodesState,
@@ -25,7 +26,7 @@ from betimes.core.nodes.columns import (
 )
 from betimes.errors import BetimesError
 from betimes.policies import ChosenPolicy
-from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.nodes.hooks import NodesPolicy, hook_types
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import nodes_steps as steps
 from betimes.service.engines.accounts import account_of, give_account
@@ -78,7 +79,7 @@ class LiveNodes:
         self.job_of: dict[int, int] = {}
         own = policy.policy
         self.rules = own.rules(policy.values)
-        self.hooks = own.hooks(policy.values)
+        self.hooks = pointers_to(own.hooks(policy.values), hook_types)
         self.state: NodesState = new_nodes_state(
             capacity,
             kinds,

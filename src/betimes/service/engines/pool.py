@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from betimes.core.account import believed_left
 from betimes.core.columns import State, as_array, blank, grown, new_state, room_to_play
 from betimes.core.curtailing import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON, asked_for
+from betimes.core.kernel import pointers_to
 from betimes.errors import BetimesError
 from betimes.policies import ChosenPolicy, Policy, Setting
-from betimes.policies.hooks import Prepared
+from betimes.policies.hooks import Prepared, hook_types
 from betimes.policies.violations import violation
 from betimes.service.engines import pool_steps as steps
 from betimes.service.engines.accounts import account_of, give_account
@@ -78,7 +79,7 @@ class LivePool:
         own = policy.policy
         prepared = self._prepared()
         self.rules = Rules(own.rank is not None, own.reads_progress, learns=False)
-        self.hooks = own.hooks()
+        self.hooks = pointers_to(own.hooks(), hook_types)
         self.state: State = new_state(
             FIRST_SLOTS,
             prepared.groups,
@@ -135,6 +136,7 @@ class LivePool:
             rounds.append(self._round())
         for wanted in what.wanted:
             self._arrive(wanted, now_s)
+        if what.wanted:  # what is decided twice within an instant counts once
             rounds.append(self._round())
         return rounds
 
