@@ -15,6 +15,7 @@ from betimes.service.engines.moves import (
     Happened,
     Held,
 )
+from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.speedups import Speedups
 from betimes.service.events import Event
 from betimes.service.executors.protocol import Ended, RunId
@@ -131,6 +132,11 @@ class Books:
             self.settings,
             epoch_at=self.ledger.epoch_at,
         )
+        engine = self.built.engine
+        for job in self.ledger.jobs.values():
+            nominated = job.binding is not None and "owed" in job.binding
+            if nominated and not (isinstance(engine, LiveNodes) and engine.binding(job.job_id)):
+                self._log("unbound", "policy", job.job_id)
 
     def _run_row(self, job: Job, report: Ended | None = None, outcome: str | None = None) -> None:
         run = job.run

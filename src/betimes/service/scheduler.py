@@ -51,8 +51,8 @@ class Scheduler(Decisions):
 
     def recover(self) -> None:
         """After a start: the engine is made of the ledger, and the policy looks at it anew."""
-        self._rebuild(self.ledger.policy)
         self._log("recovered", "recovery")
+        self._rebuild(self.ledger.policy)
         for job in list(self.ledger.jobs.values()):
             self._admit(job)
         self.pending.look = True

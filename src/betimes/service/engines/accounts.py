@@ -30,5 +30,5 @@ def give_account(state: Accounts, slot: int, account: Account, is_held: bool) ->
     progress.row, progress.since, progress.stall = slot, account.since_s, account.stall_s
     progress.believed_left = account.left_s
     progress.preemptions, progress.resizes = account.preemptions, account.resizes
-    if is_held or account.attained > 0.0:
+    if is_held or account.attained > 0.0 or account.preemptions > 0 or account.resizes > 0:
         progress.started_s = account.entered_s

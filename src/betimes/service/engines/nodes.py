@@ -137,7 +137,10 @@ class LiveNodes:
         """A job has lost its nodes, or those that it was bound to; `happen` lets the policy look."""
         self.state.pool[0].now = now_s
         slot = self.slot_of[job]
-        self._step(steps.LOSE if self.state.needs[slot].holder >= 0 else steps.UNBIND, slot)
+        need = self.state.needs[slot]
+        if need.holder < 0 and need.placed < 0:
+            return  # it waits already
+        self._step(steps.LOSE if need.holder >= 0 else steps.UNBIND, slot)
         self.seen.forget(slot)
         self.changed = True
 
