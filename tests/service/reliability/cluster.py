@@ -174,6 +174,7 @@ class Cluster:
     def crash(self, lose_world: bool = False) -> None:
         """The service is killed between two turns and started again; what ran is adopted, or is lost."""
         before = self.scheduler
+        self.now_at += 0.001  # a start takes time
         ledger = Ledger.recovered(self.snapshots[-1] if self.snapshots else None, self._since_snapshot())
         for number, job in ledger.jobs.items():
             job.progress_frac = self.rows[number]["progress_frac"]
