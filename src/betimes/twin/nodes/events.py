@@ -127,9 +127,8 @@ def instant(
         if status != DONE:
             return status
         row[0] += 1
-    state.cluster[
-        0
-    ].pending = IN_PASS  # a pass that has to be called again is not interrupted by what it has caused
+    # A pass that has to be called again is not interrupted by what it has caused.
+    state.cluster[0].pending = IN_PASS
     return schedule(state, rules, rank, place, evict)
 
 
