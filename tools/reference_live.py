@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable, Iterable
 
 from betimes.service.events import KINDS
 from betimes.service.launches import KEPT, VARIABLES
 from betimes.service.life import diagram
+from betimes.service.machines import cloud_file
 from betimes.service.reasons import CODES
 from betimes.service.views import Status
 
@@ -101,8 +103,44 @@ def job_environment_page(table: Table) -> str:
     )
 
 
+def cloud_files_page(table: Table) -> str:
+    """What a cloud that is made up may be told to be like."""
+    example = textwrap.dedent((cloud_file.__doc__ or "").partition("::")[2]).strip()
+    return "\n\n".join(
+        (
+            "# Cloud files",
+            "`betimes up --cloud FILE.toml` gives the service a cloud that is made up, to try out what renting does: "
+            "its machines boot, cost money, run out, and are taken away, and jobs on them only take time. A wrong "
+            "value is refused with file, table and field.",
+            f"```toml\n{example}\n```",
+            "`type`, `cpu` and `memory_gib` must be given. What is drawn by lot - boot times, failures, when a machine "
+            "is taken away - follows from the seed, the type and the machine's number, so that a second run sees the "
+            "same.",
+            table(
+                ("what happens", "what the service does"),
+                (
+                    ("a machine is asked for", "its node is `booting`; the log says by whom"),
+                    (
+                        "none is left of its type, or of the quota",
+                        "the request is refused, with what there is",
+                    ),
+                    ("it has booted", "its node is `up`, and jobs start on it"),
+                    ("it does not boot", "its node goes"),
+                    ("the cloud gives notice", "its node drains: nothing more starts on it"),
+                    (
+                        "the cloud takes it away",
+                        "its jobs wait again (`reclaimed`), their attempt counted, and its node goes",
+                    ),
+                    ("its node has drained", "it is given back, and its node goes"),
+                ),
+            ),
+        )
+    )
+
+
 PAGES: dict[str, Callable[[Table], str]] = {
     "life-of-a-live-job.md": life_of_a_live_job_page,
     "events.md": events_page,
     "job-environment.md": job_environment_page,
+    "cloud-files.md": cloud_files_page,
 }

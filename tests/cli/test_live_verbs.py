@@ -143,10 +143,15 @@ def test_nodes(betimes: Call, service: Service, words: list[str]) -> None:
 
 def test_nodes_are_added(betimes: Call, service: Service) -> None:
     words = ("a100", "--cpu", "96", "--memory", "1TiB", "--gpu", "8", "--count", "2", "--usd-per-h", "3.5")
-    said = betimes("nodes", "add", *words, "--kind", "fake-cloud", "--json")
+    said = betimes("nodes", "add", *words, "--json")
     assert [each["name"] for each in said.json()] == ["a100-1", "a100-2"]
-    wanted = NodeSpec(kind="fake-cloud", type="a100", count=2, cpu=96, memory_gib=1024, gpu=8, usd_per_h=3.5)
+    wanted = NodeSpec(type="a100", count=2, cpu=96, memory_gib=1024, gpu=8, usd_per_h=3.5)
     assert service.asked == [("add_nodes", wanted)]
+
+
+def test_nodes_are_rented(betimes: Call, service: Service) -> None:
+    assert betimes("nodes", "add", "a100", "--kind", "fake-cloud", "--count", "2").code == 0
+    assert service.asked == [("add_nodes", NodeSpec(kind="fake-cloud", type="a100", count=2))]
 
 
 def test_nodes_are_drained_and_used_again(betimes: Call, service: Service) -> None:
@@ -179,6 +184,7 @@ def test_another_policy(
         *(["nodes", "add"], ["nodes", "add", "a"], ["nodes", "add", "a", "--cpu", "4"], ["nodes", "drain"]),
         ["nodes", "add", "a", "--cpu", "nan", "--memory", "4GiB"],
         ["nodes", "add", "a", "--cpu", "4", "--memory", "4GB"],
+        ["nodes", "add", "a", "--kind", "fake-cloud", "--cpu", "4"],
         ["nodes", "add", "a", "--cpu", "4", "--memory", "4GiB", "--count", "0"],
         ["nodes", "add", "a", "--cpu", "4", "--memory", "4GiB", "--usd-per-h", "-1"],
         *(["nodes", "--json", "list"], ["nodes", "remove"], ["policy", "set"], ["policy", "--json", "show"]),

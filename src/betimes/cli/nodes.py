@@ -68,12 +68,17 @@ def add(
     kind_name: Annotated[
         str, typer.Argument(metavar="TYPE", help="What these nodes are called.", show_default=False)
     ],
-    cpu: Annotated[float, typer.Option("--cpu", metavar="N", help="Cores of each.", show_default=False)],
+    cpu: Annotated[
+        float | None, typer.Option("--cpu", metavar="N", help="Cores of each.", show_default=False)
+    ] = None,
     memory: Annotated[
-        str,
+        str | None,
         typer.Option("--memory", metavar="SIZE", help="Memory of each, as in 64GiB.", show_default=False),
-    ],
-    gpu: Annotated[float, typer.Option("--gpu", metavar="N", help="GPUs of each.")] = 0.0,
+    ] = None,
+    gpu: Annotated[
+        float | None,
+        typer.Option("--gpu", metavar="N", help="GPUs of each; by default none.", show_default=False),
+    ] = None,
     count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="How many.")] = 1,
     usd_per_h: Annotated[
         float | None,
@@ -81,12 +86,16 @@ def add(
     ] = None,
     kind: Annotated[
         Literal["virtual", "fake-cloud"],
-        typer.Option("--kind", help="Nodes on which jobs only take time, or of a cloud that is made up."),
+        typer.Option(
+            "--kind",
+            help="Nodes on which jobs only take time; or rented ones, of a type of `betimes up --cloud`, which knows "
+            "what they have and cost.",
+        ),
     ] = "virtual",
     state: State = None,
     as_json: options.Json = False,
 ) -> None:
-    """Add nodes of one type."""
+    """Add nodes of one type, or rent them; rented ones boot first, and are given back by `nodes drain`."""
     from pydantic import ValidationError
 
     from betimes.cli.connection import connect
@@ -98,7 +107,7 @@ def add(
         if amount is not None and not 0 <= amount < float("inf"):
             raise InputError(f"{name} {amount:g}: give a number of 0 or more")
     try:
-        gib = parse_gib(memory)
+        gib = parse_gib(memory) if memory is not None else None
     except ValueError as error:
         raise InputError(f"--memory: {error}") from None
     try:

@@ -103,11 +103,24 @@ def _reason(data: Data, _: float) -> str:
 def _node(data: Data, _: float) -> str:
     machine = data["machine"]
     gpus = f", {machine['gpu']:g} GPUs" if machine["gpu"] else ""
-    return f"{machine['cpu']:g} cores, {machine['memory_gib']:.3g} GiB{gpus}"
+    rented = f", rented, {data['status']}" if data.get("rented_at") is not None else ""
+    return f"{machine['cpu']:g} cores, {machine['memory_gib']:.3g} GiB{gpus}{rented}"
 
 
 def _node_is(data: Data, _: float) -> str:
     return data["status"]
+
+
+def _node_gone(data: Data, _: float) -> str:
+    return {
+        "given-back": "given back",
+        "reclaimed": "taken back by the cloud",
+        "boot-failed": "it did not boot",
+    }[data["why"]]
+
+
+def _not_rented(data: Data, _: float) -> str:
+    return data["text"]
 
 
 def _policy(data: Data, _: float) -> str:
@@ -135,6 +148,8 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "quoted": _quoted,
     "node-added": _node,
     "node-is": _node_is,
+    "node-gone": _node_gone,
+    "not-rented": _not_rented,
     "policy-set": _policy,
 }
 

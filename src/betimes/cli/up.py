@@ -57,6 +57,15 @@ def up(
             show_default=False,
         ),
     ] = None,
+    cloud: Annotated[
+        Path | None,
+        typer.Option(
+            "--cloud",
+            metavar="FILE.toml",
+            help="A made-up cloud to rent nodes from, whose jobs only take time.",
+            show_default=False,
+        ),
+    ] = None,
     database: Annotated[
         str | None,
         typer.Option(
@@ -111,6 +120,7 @@ def up(
     from betimes.service.assembly import DEFAULT_POLICY, Options, speed_of
     from betimes.service.building import Settings
     from betimes.service.durations import parse_duration
+    from betimes.service.machines.cloud_file import read_cloud
     from betimes.service.machines.files import read_machines
 
     logging.basicConfig(level=logging.WARNING, format="betimes: %(message)s")
@@ -122,6 +132,7 @@ def up(
         listen=listen is not None,
         policy=policy,
         machines=read_machines(nodes) if nodes is not None else None,
+        cloud=read_cloud(cloud) if cloud is not None else None,
         default_run_s=parse_duration(usual),
         settings=Settings(restart_s=parse_duration(restart)),
         speed=speed_of(speed),

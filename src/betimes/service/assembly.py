@@ -25,7 +25,9 @@ from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.launches import Launches
 from betimes.service.machines.local import discover
 from betimes.service.machines.machine import Machine
+from betimes.service.machines.provider import OpenCloud
 from betimes.service.promises import Promises
+from betimes.service.rentals import Rentals
 from betimes.service.scheduler import Scheduler
 from betimes.service.server import serve
 from betimes.service.source import Source
@@ -50,6 +52,7 @@ class Options:
     listen: bool = False
     policy: str | None = None  # by default the one of last time, or fifo
     machines: list[Machine] | None = None  # virtual ones; by default this machine
+    cloud: OpenCloud | None = None  # to rent from
     default_run_s: float = 3600.0
     settings: Settings = field(default_factory=Settings)
     arrivals: list[tuple[float, JobSpec]] = field(
@@ -94,12 +97,16 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
     launches = Launches(options.state, run_tokens.issue)
     replays = bool(options.arrivals)
     controller = Controller(store, Clock(0.0), launches, options.settings, options.default_run_s)
+    controller.rentals = Rentals(options.cloud) if options.cloud is not None else None
     known = await asyncio.to_thread(controller.recover)
     if known and replays:
         raise Conflict(
             f"{options.state} has a history; a replay needs a state directory of its own (--state)"
         )
     ledger = controller.scheduler.ledger
+    rented = [name for name, node in ledger.nodes.items() if node.rented_at is not None]
+    if rented and options.cloud is None:
+        raise Conflict(f"node {rented[0]} is rented; say from what cloud (--cloud FILE.toml), as last time")
     controller.clock = VirtualClock(0.0, options.speed) if replays else Clock(ledger.last_at)
     controller.scheduler.begin(controller.clock.now_s())
     machines = options.machines if options.machines is not None else [await asyncio.to_thread(discover)]
@@ -185,7 +192,9 @@ def _executors(controller: Controller, machines: list[Machine], options: Options
         options.settings.restart_s, at_once and bool(options.arrivals), controller.scheduler.ledger.epoch_at
     )
     controller.worlds.append(world)
-    controller.admit("virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear))
+    executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
+    for kind in ("virtual", "fake-cloud"):
+        controller.admit(kind, executor)
 
 
 def _first_failure(*tasks: asyncio.Future[None]) -> asyncio.Future[None]:

@@ -9,7 +9,6 @@ from betimes.service.books import Books
 from betimes.service.effects import StopRun
 from betimes.service.executors.protocol import Ended, RunId
 from betimes.service.job import Job
-from betimes.service.node import DRAINED, DRAINING
 from betimes.service.spec import parse_after
 from betimes.service.views import Status
 from betimes.service.wanted import wanted_of
@@ -71,9 +70,6 @@ class Careers(Books):
         for number in self.agenda.followers(job.job_id):
             self._admit(self.ledger.jobs[number])
         self._make_way(job)
-        for name, node in self.ledger.nodes.items():
-            if node.status == DRAINING and not self.rooms.runs_on(name):
-                self._log("node-is", "executor", node=name, status=DRAINED)
 
     def _make_way(self, job: Job) -> None:
         """One element less of its array is at work."""

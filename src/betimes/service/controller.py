@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
@@ -23,16 +23,14 @@ from betimes.errors import (
 )
 from betimes.service.building import Settings
 from betimes.service.clock import Clock, VirtualClock
-from betimes.service.effects import DropRun, Effect, ResizeRun, StartRun, StopRun
+from betimes.service.effects import Effect
 from betimes.service.events import Event
-from betimes.service.executors.protocol import Executor, Place, Report, RunId
-from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
+from betimes.service.hands import RETRY_S, Hands
 from betimes.service.heartbeats import Heartbeats
-from betimes.service.inputs import Act, Broken, Input, answer, in_order, lose, report_to, submit_to
-from betimes.service.job import Job
+from betimes.service.inputs import Broken, Input, answer, in_order, lose, report_to, submit_to
 from betimes.service.launches import Launches
 from betimes.service.ledger import Ledger
-from betimes.service.node import LOST, UP
+from betimes.service.node import LOST, UP, Node
 from betimes.service.scheduler import Scheduler
 from betimes.service.snapshots import keep_snapshot
 from betimes.service.source import Source
@@ -43,7 +41,6 @@ T = TypeVar("T")
 
 MOST_A_TURN = 500  # inputs that one turn takes: more would keep the first of them waiting
 EVENTS_A_SNAPSHOT = 20_000
-RETRY_S = 1.0  # between two tries of a store that cannot be written
 LEASE_S = 30.0  # in which a node that sends signs of life must send another one
 MOST_FAILURES = 3  # of turns, one after the other, for a reason that is not known
 
@@ -59,7 +56,7 @@ class _Turn:
     results: list[tuple[Input, Any]] = field(default_factory=list[tuple[Input, Any]])
 
 
-class Controller:
+class Controller(Hands):
     """Owns the scheduler; everything else talks to it through inputs."""
 
     def __init__(
@@ -71,23 +68,17 @@ class Controller:
         default_run_s: float,
         lease_s: float = LEASE_S,
     ) -> None:
-        self.store, self.clock, self.launches, self.settings = store, clock, launches, settings
-        self.default_run_s = default_run_s
-        self.executors: dict[str, Executor] = {}
+        super().__init__(Scheduler(Ledger(default_run_s), self._status_of, settings), clock, launches)
+        self.store, self.settings, self.default_run_s = store, settings, default_run_s
         self.leases = Heartbeats(lease_s)
-        self.worlds: list[VirtualWorld] = []
         self.source: Source | None = None
-        self.inbox: list[Input] = []
         self.taken: list[Input] = []  # out of the inbox by the present turn
-        self.woken = asyncio.Event()
         self.listeners: list[Callable[[list[Event]], None]] = []  # told of events once they are stored
         self.stopping = False
         self.problem: str | None = None
         self.failures = 0  # of turns, in a row, for a reason that is not known
         self.recovery_s, self.replayed = 0.0, 0
         self.snapshot_at = 0
-        self.tasks: set[asyncio.Task[Any]] = set()
-        self.scheduler = Scheduler(Ledger(default_run_s), self._status_of, settings)
 
     # --- starting and stopping ----------------------------------------------------------------------------------
 
@@ -101,29 +92,9 @@ class Controller:
                 ledger.jobs[row["job_id"]].progress_frac = row["progress_frac"]
         self.replayed, self.snapshot_at = ledger.next_event - 1 - after, after
         self.scheduler = Scheduler(ledger, self._status_of, self.settings)
+        if self.rentals is not None:
+            self.rentals.resume(ledger)
         return ledger.next_event > 1
-
-    def admit(self, kind: str, executor: Executor) -> None:
-        """Runs on nodes of this kind are carried out by `executor`."""
-        self.executors[kind] = executor
-
-    def hear(self, report: Report) -> None:
-        """An executor's report."""
-        self.tell(partial(report_to, report=report))
-
-    async def adopt(self) -> None:
-        """After a start: sort out what ran when the service went, and go on with what was to be stopped."""
-        launched = [
-            job for job in self.scheduler.ledger.jobs.values() if job.run is not None and job.run.launched
-        ]
-        for kind, executor in self.executors.items():
-            mine = [job for job in launched if self._kind_of(job) == kind]
-            await executor.adopt([self.launches.of(job) for job in mine])
-            for job in mine:
-                run = job.run
-                if run is not None and run.stopping is not None:
-                    left_s = max(0.0, (run.stop_by_at or 0.0) - self.clock.now_s())
-                    await self._stop(executor, RunId(job.job_id, run.number), left_s)
 
     async def run(self) -> None:
         """Turn after turn, until `stop`."""
@@ -154,11 +125,6 @@ class Controller:
         self.woken.set()  # there may be an earlier end to wait for
 
     # --- inputs -------------------------------------------------------------------------------------------------
-
-    def tell(self, act: Act) -> None:
-        """Let something be done with the state at the next turn; nobody waits for it."""
-        self.inbox.append(Input(act))
-        self.woken.set()
 
     async def ask(
         self, act: Callable[[Scheduler], T], keep: tuple[str, str, Callable[[T], Any]] | None = None
@@ -199,6 +165,7 @@ class Controller:
         """When something happens by itself: a timer of the policy, the end of a virtual run, a replayed submission."""
         due = [self.scheduler.next_timer_at(), *(world.next_at() for world in self.worlds)]
         due.append(self.leases.next_expiry_s())
+        due.append(self.rentals.next_at() if self.rentals is not None else math.inf)
         return min([*due, self.source.next_at() if self.source is not None else math.inf])
 
     def _instant(self) -> float:
@@ -236,8 +203,10 @@ class Controller:
         now_at = max(scheduler.now_at, self._instant())
         reports = [report for world in self.worlds for report in sorted(world.advance(now_at), key=in_order)]
         lost = [name for name in self.leases.expired(now_at) if name in scheduler.ledger.nodes]
+        rentals = [self.rentals] if self.rentals is not None and self.rentals.next_at() <= now_at else []
         self.taken = [
             *(Input(partial(report_to, report=report)) for report in reports),
+            *(Input(each.advance) for each in rentals),
             *(Input(partial(lose, name=name)) for name in lost),
             *asked,
         ]
@@ -261,9 +230,7 @@ class Controller:
         scheduler.turn()
         events, effects, rows, runs = scheduler.take()
         batch = Batch(events=events, jobs=rows, runs=runs)
-        batch.nodes = [
-            scheduler.ledger.nodes[e.node].row() for e in events if e.node in scheduler.ledger.nodes
-        ]
+        batch.nodes = list(_rows_of_nodes(events, scheduler.ledger.nodes).values())
         batch.quotes = [e.data["quote"] for e in events if e.kind == "quoted"]
         for one, result in results:
             if one.answer is not None and not isinstance(result, BaseException):
@@ -322,55 +289,7 @@ class Controller:
         if isinstance(error, StoreInUse) or self.failures > MOST_FAILURES:
             raise error
 
-    async def _carry_out(self, effect: Effect) -> None:
-        job = self.scheduler.ledger.jobs.get(effect.run.job)
-        if isinstance(effect, DropRun):
-            for world in self.worlds:
-                world.forget(effect.run, self.scheduler.now_at)
-            return
-        if job is None or job.run is None or job.run.number != effect.run.number:
-            return
-        executor = self.executors[self._kind_of(job)]
-        if isinstance(effect, StartRun):
-            await executor.start(self.launches.of(job))
-        elif isinstance(effect, StopRun):
-            await self._stop(executor, effect.run, effect.grace_s)
-        elif isinstance(effect, ResizeRun):
-            places = tuple(Place(node, units) for node, units in effect.places)
-            if isinstance(executor, VirtualExecutor):  # at this very instant
-                await self._resize(executor, effect, places)
-            else:
-                self.go(self._resize(executor, effect, places))
-
-    async def _stop(self, executor: Executor, run: RunId, grace_s: float) -> None:
-        """Tell a run to stop; nobody waits for one that has not even started, or cannot be reached just now."""
-        if isinstance(executor, VirtualExecutor):
-            await executor.stop(run, grace_s)
-        else:
-            self.go(self._stop_sometime(executor, run, grace_s))
-
-    async def _stop_sometime(self, executor: Executor, run: RunId, grace_s: float) -> None:
-        by_at = self.clock.now_s() + grace_s
-        while True:
-            try:
-                await executor.stop(run, grace_s)
-                return
-            except Unavailable as error:
-                log.warning("run %d.%d cannot be told to stop yet: %s", *run, error)
-                await asyncio.sleep(RETRY_S)
-                grace_s = max(0.0, by_at - self.clock.now_s())
-
-    async def _resize(self, executor: Executor, effect: ResizeRun, places: tuple[Place, ...]) -> None:
-        done = await executor.resize(effect.run, effect.units, places)
-        self.tell(lambda scheduler: scheduler.resized(effect.run, effect.units, effect.places, done))
-
     # --- small things -------------------------------------------------------------------------------------------
-
-    def go(self, work: Any) -> None:
-        """Let something run beside, until it is done or the service stops."""
-        task = asyncio.ensure_future(work)
-        self.tasks.add(task)
-        task.add_done_callback(self._gone)
 
     def _heed_jumps(self) -> None:
         """Nobody's lease ends for time that was skipped, and in which nobody could have been heard."""
@@ -379,18 +298,18 @@ class Controller:
             log.warning("the wall clock jumped by %.3f s; the service's was put forward by %.3f s", *jump)
             self.leases.extend(jump.stepped_s, self.clock.now_s())
 
-    def _gone(self, task: asyncio.Task[Any]) -> None:
-        self.tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("beside the controller: %s", error, exc_info=error)
-
-    def _kind_of(self, job: Job) -> str:
-        run = job.run
-        name = run.places[0][0] if run is not None and run.places else ""
-        node = self.scheduler.ledger.nodes.get(name)
-        return node.machine.kind if node is not None else "virtual"
-
     def _status_of(self, number: int) -> str | None:
         """How a job that is over ended, from the store."""
         row = self.store.job(number)
         return str(row["status"]) if row is not None else None
+
+
+def _rows_of_nodes(events: Sequence[Event], nodes: Mapping[str, Node]) -> dict[str, dict[str, Any]]:
+    """The rows of the nodes that events are about, as they are now, or as they were when they went."""
+    rows: dict[str, dict[str, Any]] = {}
+    for event in events:
+        if event.kind == "node-gone":
+            rows[str(event.node)] = Node.from_json(event.data).row()
+        elif event.node in nodes:
+            rows[str(event.node)] = nodes[str(event.node)].row()
+    return rows

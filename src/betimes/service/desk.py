@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -199,16 +199,15 @@ class Desk:
 
     async def nodes(self) -> list[NodeView]:
         """Every node."""
-        return [node_view(name, node, self.scheduler) for name, node in self.scheduler.ledger.nodes.items()]
+        return self._nodes(self.scheduler.ledger.nodes)
 
     async def add_nodes(self, spec: NodeSpec, user: str) -> list[NodeView]:
-        """Add nodes."""
-        if spec.kind not in self.controller.executors:
-            raise Conflict(
-                f"there is no provider of {spec.kind} nodes here; this service runs jobs on the others"
-            )
+        """Add nodes, or rent them."""
+        if spec.kind == "fake-cloud":
+            return await self._rent(spec, user)
         try:
-            group = NodeGroup(spec.type, spec.count, spec.gpu, spec.cpu, spec.memory_gib, spec.usd_per_h)
+            sizes = (spec.gpu or 0.0, spec.cpu or 0.0, spec.memory_gib or 0.0)
+            group = NodeGroup(spec.type, spec.count, *sizes, spec.usd_per_h)
         except ClusterError as error:
             raise Refused(str(error)) from None
 
@@ -218,20 +217,30 @@ class Desk:
                 scheduler.add_node(machine, f"user:{user}")
             return [machine.name for machine in machines]
 
-        return [await self._node(name) for name in await self.controller.ask(act)]
+        return self._nodes(await self.controller.ask(act))
+
+    async def _rent(self, spec: NodeSpec, user: str) -> list[NodeView]:
+        rentals = self.controller.rentals
+        if rentals is None:
+            raise Conflict("this service rents from no cloud; start it with `betimes up --cloud FILE.toml`")
+        return self._nodes(
+            await self.controller.ask(
+                lambda scheduler: rentals.rent(scheduler, spec.type, spec.count, f"user:{user}")
+            )
+        )
 
     async def drain(self, name: str, user: str) -> NodeView:
         """Start nothing more on a node."""
-        await self.controller.ask(lambda scheduler: scheduler.set_node(name, DRAINING, f"user:{user}"))
-        return await self._node(name)
+        node = await self.controller.ask(lambda scheduler: scheduler.set_node(name, DRAINING, f"user:{user}"))
+        return node_view(name, node, self.scheduler)
 
     async def undrain(self, name: str, user: str) -> NodeView:
         """Use a node again."""
         node = self.scheduler.ledger.nodes.get(name)
         if node is not None and node.status not in (DRAINING, DRAINED, UP):
             raise Conflict(f"node {name} is {node.status}; only a drained one can be used again")
-        await self.controller.ask(lambda scheduler: scheduler.set_node(name, UP, f"user:{user}"))
-        return await self._node(name)
+        node = await self.controller.ask(lambda scheduler: scheduler.set_node(name, UP, f"user:{user}"))
+        return node_view(name, node, self.scheduler)
 
     async def policy(self) -> PolicyView:
         """The policy in force."""
@@ -310,8 +319,9 @@ class Desk:
         except TimeoutError:
             return self.promises.current()
 
-    async def _node(self, name: str) -> NodeView:
-        return node_view(name, self.scheduler.ledger.nodes[name], self.scheduler)
+    def _nodes(self, names: Iterable[str]) -> list[NodeView]:
+        nodes = self.scheduler.ledger.nodes
+        return [node_view(name, nodes[name], self.scheduler) for name in names if name in nodes]
 
     def _heed(self, _: list[Event]) -> None:
         self.stored.set()

@@ -40,4 +40,11 @@ class DropRun:
     run: RunId
 
 
-Effect = StartRun | StopRun | ResizeRun | DropRun
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Give a rented node back to the cloud."""
+
+    node: str
+
+
+Effect = StartRun | StopRun | ResizeRun | DropRun | GiveBack

@@ -25,6 +25,8 @@ KINDS = {
     "policy-set": "another policy decides from now on",
     "node-added": "a node is there from now on, or has come back with more or less than it had",
     "node-is": "a node is up, draining, drained or lost",
+    "node-gone": "a rented node was given back, was reclaimed by the cloud, or never booted",
+    "not-rented": "the cloud has refused a request for nodes that it had taken",
     "submitted": "a job was accepted",
     "queued": "a job has nothing to wait for any more but the policy",
     "blocked": "a job has to wait for something that is not the policy's affair",

@@ -27,6 +27,7 @@ class Ledger:
         self.run_times = RunTimes(default_run_s)
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
+        self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
         self.over: dict[
             int, str
         ] = {}  # how the jobs ended that somebody may still wait for: by number, the status
@@ -61,6 +62,7 @@ class Ledger:
                 "format": FORMAT,
                 "jobs": [job.to_json() for job in self.jobs.values()],
                 "nodes": [node.to_json() for node in self.nodes.values()],
+                "rented": self.rented,
                 "over": sorted(self.over.items()),
                 "run_times": self.run_times.to_json(),
                 "epoch_at": self.epoch_at,
@@ -83,6 +85,7 @@ class Ledger:
         ledger.run_times = RunTimes.from_json(found["run_times"], default_run_s)
         ledger.jobs = {one["job_id"]: Job.from_json(one) for one in found["jobs"]}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
+        ledger.rented = found.get("rented", {})  # earlier versions rented nothing
         ledger.over = dict(found["over"])
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
             setattr(ledger, name, found[name])
@@ -276,11 +279,18 @@ def _quoted(_: Ledger, event: Event, job: Job) -> None:
 
 def _node_added(ledger: Ledger, event: Event, _: Job | None) -> None:
     node = Node.from_json(event.data)
-    ledger.nodes[node.machine.name] = node
+    name, kind = node.machine.name, node.machine.type
+    if node.rented_at is not None and name not in ledger.nodes:
+        ledger.rented[kind] = ledger.rented.get(kind, 0) + 1
+    ledger.nodes[name] = node
 
 
 def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.nodes[str(event.node)].status = event.data["status"]
+
+
+def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
+    del ledger.nodes[str(event.node)]
 
 
 def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
@@ -314,6 +324,7 @@ _CHANGES: dict[str, Change] = {
     "quoted": _quoted,
     "node-added": _node_added,
     "node-is": _node_is,
+    "node-gone": _node_gone,
     "policy-set": _policy_set,
 }
 """What each kind of event changes; the others (reserved, nominated, asked to cancel, ...) change nothing."""

@@ -8,7 +8,7 @@ from typing import Any
 from betimes.cluster.resources import PER_UNIT
 from betimes.service.machines.machine import Machine
 
-UP, DRAINING, DRAINED, LOST, BOOTING = "up", "draining", "drained", "lost", "booting"
+BOOTING, UP, DRAINING, DRAINED, LOST, GONE = "booting", "up", "draining", "drained", "lost", "gone"
 
 
 @dataclass
@@ -17,6 +17,7 @@ class Node:
 
     machine: Machine
     status: str = UP
+    rented_at: float | None = None  # when it was asked for; null: it is the operator's own
     last_seen_at: float | None = None
 
     @property
@@ -48,7 +49,7 @@ class Node:
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for a snapshot or an event."""
-        return {"machine": asdict(self.machine), "status": self.status}
+        return {"machine": asdict(self.machine), "status": self.status, "rented_at": self.rented_at}
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Node:
@@ -56,4 +57,4 @@ class Node:
         machine = found["machine"]
         for name in ("cores", "gpu_ids"):
             machine = {**machine, name: tuple(machine.get(name, ()))}
-        return cls(Machine(**machine), found["status"])
+        return cls(Machine(**machine), found["status"], found.get("rented_at"))

@@ -21,6 +21,7 @@ CODES = {
     "resized": "it is started again at another width",
     "cancelled": "a user has ended it",
     "node-lost": "its node has vanished",
+    "reclaimed": "the cloud has taken back its node",
     "lost": "its run vanished, and nobody knows how it ended",
     "exit-code": "its command ended with another code than 0",
     "signal": "its command was ended by a signal",
@@ -87,6 +88,11 @@ def told(why: str, by_at: float | None, room_for: int | None) -> dict[str, Any]:
 def node_lost(name: str) -> dict[str, Any]:
     """Its node vanished."""
     return _reason("node-lost", f"node {name} has vanished; it goes on elsewhere", node=name)
+
+
+def reclaimed(name: str) -> dict[str, Any]:
+    """Its rented node was taken away."""
+    return _reason("reclaimed", f"the cloud has taken back node {name}; it goes on elsewhere", node=name)
 
 
 def lost(message: str | None) -> dict[str, Any]:

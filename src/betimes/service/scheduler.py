@@ -12,8 +12,7 @@ from typing import Any, Literal
 from betimes.errors import Conflict, Unknown
 from betimes.service import reasons
 from betimes.service.building import kind_of
-from betimes.service.decisions import Decisions
-from betimes.service.effects import DropRun, Effect
+from betimes.service.effects import Effect
 from betimes.service.engines.moves import (
     Happened,
     Play,
@@ -21,9 +20,8 @@ from betimes.service.engines.moves import (
 )
 from betimes.service.events import Event
 from betimes.service.executors.protocol import Ended, Started
+from betimes.service.fleet import Fleet
 from betimes.service.job import Job
-from betimes.service.machines.machine import Machine
-from betimes.service.node import DRAINED, DRAINING, LOST, UP, Node
 from betimes.service.pace import Pace, differs
 from betimes.service.possible import check_possible
 from betimes.service.spec import JobSpec, parse_after, parse_array
@@ -33,7 +31,7 @@ from betimes.service.wanted import wanted_for
 MOST_LOSSES = 10  # of a job's runs, one after the other, for no reason that is known
 
 
-class Scheduler(Decisions):
+class Scheduler(Fleet):
     """One cluster under one policy. Instants are seconds since 1970 (`_at`); engines count from `ledger.epoch_at`."""
 
     # --- what happens outside -----------------------------------------------------------------------------------
@@ -211,63 +209,6 @@ class Scheduler(Decisions):
         if differs(left_s, self._believed_left(job)):
             self.pending.believed.append((number, left_s))
 
-    def add_node(self, machine: Machine, cause: str, status: str = UP) -> None:
-        """A node is there from now on. Raises Conflict for a name that is taken."""
-        known = self.ledger.nodes.get(machine.name)
-        if known is not None and known.status != LOST:
-            raise Conflict(f"there is a node {machine.name} already, and it is {known.status}")
-        self._log("node-added", cause, node=machine.name, **Node(machine, status).to_json())
-        self._nodes_changed()
-
-    def change_node(self, machine: Machine) -> None:
-        """A node has come back with more or less than it had."""
-        status = self.ledger.nodes[machine.name].status
-        self._log("node-added", "operator", node=machine.name, **Node(machine, status).to_json())
-        self._rebuild(self.ledger.policy)
-        self.pending.look = True
-
-    def set_node(self, name: str, status: str, cause: str) -> None:
-        """A node is up, drains, or is lost. Raises Unknown, Conflict."""
-        node = self.ledger.nodes.get(name)
-        if node is None:
-            raise Unknown(f"there is no node {name!r}; `betimes nodes` lists them")
-        if node.status == LOST and status != UP:
-            raise Conflict(f"node {name} is lost")
-        if status == DRAINING and not self.rooms.runs_on(name):
-            status = DRAINED
-        if node.status == status:
-            return
-        self._log("node-is", cause, node=name, status=status)
-        if status != UP:
-            self._keep_off(name)
-        if status == LOST:
-            for run in self.rooms.runs_on(name):
-                job = self._running(run)
-                if job is not None and job.run is not None:
-                    asked = job.run.stopping
-                    self._run_row(job, Ended(run, self.now_at, None, why="lost"), "node-lost")
-                    self._log("ended", "timer", job.job_id, number=run.number, outcome="node-lost")
-                    self.rooms.leave(run)
-                    self.resizing.pop(run, None)
-                    self.effects.append(DropRun(run))
-                    if asked == "cancelled":
-                        self._over(job, "cancelled", reasons.cancelled(None))
-                    else:
-                        self._lose(job, reasons.node_lost(name))
-        self._nodes_changed()
-
-    def _keep_off(self, name: str) -> None:
-        """Jobs that were to start on a node that takes none any more wait for others."""
-        for job in list(self.ledger.jobs.values()):
-            bound = (job.binding or {}).get("places", ()) if "owed" in (job.binding or {}) else ()
-            if job.run is not None and not job.run.launched and any(where == name for where, _ in job.places):
-                self.engine.lose(job.job_id, self.now_s)
-                account = self._account(job.job_id)
-                self._log("granted", "policy", job.job_id, units=0, places=[], account=account)
-            elif any(where == name for where, _ in bound):
-                self.engine.lose(job.job_id, self.now_s)
-                self._log("unbound", "policy", job.job_id)
-
     def set_policy(self, text: str, user: str) -> None:
         """Decide by another policy from now on; what runs goes on. Raises PolicyError."""
         kind, _ = kind_of(text)
@@ -290,6 +231,7 @@ class Scheduler(Decisions):
     def turn(self) -> None:
         """Let the policy decide about what has happened."""
         self._wake_up()
+        self._let_go()
         what, self.pending = self.pending, Happened()
         rounds: list[Round] = self.engine.happen(self.now_s, what)
         for wanted in what.wanted:

@@ -6,9 +6,9 @@ Instants are seconds since 1970 (`_at`), durations seconds (`_s`), both floats; 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from betimes.service.spec import Amount, JobSpec, Label
 
@@ -158,7 +158,7 @@ class NodeView(View):
 
     name: str
     kind: Literal["local", "virtual", "fake-cloud"]
-    status: Literal["booting", "up", "draining", "drained", "lost"]
+    status: Literal["booting", "up", "draining", "drained", "lost", "gone"]
     cpu: float
     memory_gib: float
     gpu: float
@@ -171,17 +171,34 @@ class NodeView(View):
 
 
 class NodeSpec(BaseModel):
-    """Nodes to add."""
+    """Nodes to add: virtual ones of a size, or of a type that the cloud offers, which knows size and price."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     kind: Literal["virtual", "fake-cloud"] = "virtual"
     type: Label
     count: int = Field(default=1, ge=1, le=10_000)
-    cpu: Amount
-    memory_gib: Amount
-    gpu: Amount = 0.0
+    cpu: Amount | None = None
+    memory_gib: Amount | None = None
+    gpu: Amount | None = None
     usd_per_h: Amount | None = None
+
+    @model_validator(mode="after")
+    def _sized_once(self) -> Self:
+        amounts = {
+            "cpu": self.cpu,
+            "memory_gib": self.memory_gib,
+            "gpu": self.gpu,
+            "usd_per_h": self.usd_per_h,
+        }
+        given = [name for name, amount in amounts.items() if amount is not None]
+        if self.kind == "virtual" and not {"cpu", "memory_gib"} <= set(given):
+            raise ValueError("virtual nodes need cpu and memory_gib, of each")
+        if self.kind == "fake-cloud" and given:
+            raise ValueError(
+                f"leave out {', '.join(given)}: the cloud knows what its {self.type} has and costs"
+            )
+        return self
 
 
 class PolicyView(View):

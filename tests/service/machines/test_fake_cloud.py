@@ -85,7 +85,7 @@ def test_no_capacity() -> None:
     cloud = FakeCloud([InstanceType("few", 4, 8, capacity=3)])
     asked(cloud, 0.0, "few", 2)
     refused = cloud.request(1.0, "few", 2)
-    assert refused == NoCapacity("few", 2, "capacity", "no capacity: 2 few asked for, 1 free")
+    assert refused == NoCapacity("few", 2, "capacity", "no capacity: 2 few asked for, 1 of 3 free")
     cloud.release(2.0, "few-0")
     assert isinstance(cloud.request(2.0, "few", 2), NoCapacity), "only after that instant"
     assert asked(cloud, 2.5, "few", 2) == RequestId("few", 1)
@@ -98,7 +98,7 @@ def test_capacity_that_shrinks_takes_nothing_away() -> None:
     asked(cloud, 0.0, "big", 5)
     refused = cloud.request(10.0, "big", 1)
     assert isinstance(refused, NoCapacity)
-    assert refused.text == "no capacity: 1 big asked for, 0 free"
+    assert refused.text == "no capacity: 1 big asked for, 0 of 1 free"
     assert cloud.held("big") == 5
     asked(cloud, 20.0, "big", 100)
 
@@ -190,7 +190,7 @@ def test_slow_answers() -> None:
     assert cloud.held("few") == 0
     assert cloud.advance(30.0) == []
     assert cloud.held("few") == 2
-    text = "no capacity: 1 few asked for, 0 free"
+    text = "no capacity: 1 few asked for, 0 of 2 free"
     assert cloud.advance(31.0) == [Failed(31.0, unlucky, None, "capacity", text)]
     assert [event.at_s for event in cloud.advance(35.0)] == [35.0, 35.0]
     cloud.release(40.0, lucky)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from heapq import heappop, heappush
@@ -104,6 +104,21 @@ class FakeCloud:
         self._types[offered.type] = offered
         self._tariffs[offered.type] = Tariff(offered.usd_per_h)
 
+    def resume(self, held: Iterable[tuple[Machine, float]], made: Mapping[str, int]) -> None:
+        """Come back to machines that were asked for at these instants, as if this cloud had given them out itself.
+
+        Before any other call. `made` says how many of each type there have been, so that no name is used twice. What
+        has happened to the machines since is told by `advance`, again where it was told before. Raises Unknown for a
+        type that is not offered.
+        """
+        for machine, asked_at_s in held:
+            self._known(machine.type)
+            request = RequestId(machine.type, self._asked[machine.type])
+            self._asked[machine.type] += 1
+            self._made[machine.type] = int(machine.name.removeprefix(f"{machine.type}-"))
+            self._requests[request] = [self._make(asked_at_s, request, self._types[machine.type])]
+        self._made = Counter(made)
+
     def add(self, step: Step) -> None:
         """A step more of the script, not before the time of the last call (ValueError). Raises Unknown for its type."""
         if not step.at_s >= self._now_s:
@@ -169,12 +184,11 @@ class FakeCloud:
 
     def machines(self) -> list[Machine]:
         """What is booted and held as of the last call, by type and number."""
-        up = [
-            each
-            for each in self._instances.values()
-            if each.booted_at_s < math.inf and each.ended_at_s == math.inf
-        ]
-        return [self._machine(each) for each in sorted(up, key=lambda each: (each.type, each.number))]
+        return self._sorted(each for each in self._instances.values() if each.booted_at_s < math.inf)
+
+    def booting(self) -> list[Machine]:
+        """What is held and not booted yet as of the last call, by type and number."""
+        return self._sorted(each for each in self._instances.values() if each.booted_at_s == math.inf)
 
     def held(self, type: str) -> int:  # noqa: A002
         """How many of a type are held as of the last call, booting or booted."""
@@ -236,7 +250,7 @@ class FakeCloud:
         offered = self._types[request.type]
         free = math.inf if offered.capacity is None else offered.capacity - self._in_use(at_s, request.type)
         if count > free:
-            text = f"no capacity: {count} {request.type} asked for, {max(0, free)} free"
+            text = f"no capacity: {count} {request.type} asked for, {max(0, free)} of {offered.capacity} free"
             return NoCapacity(request.type, count, "capacity", text)
         used = sum(self._in_use(at_s, each) for each in self._types)
         if self._quota is not None and used + count > self._quota:
@@ -316,6 +330,10 @@ class FakeCloud:
     def _in_use(self, at_s: float, type: str) -> int:  # noqa: A002
         freed_at_s, count = self._freed[type]
         return self._held[type] + (count if freed_at_s == at_s else 0)
+
+    def _sorted(self, some: Iterable[_Instance]) -> list[Machine]:
+        held = [each for each in some if each.ended_at_s == math.inf]
+        return [self._machine(each) for each in sorted(held, key=lambda each: (each.type, each.number))]
 
     def _machine(self, instance: _Instance) -> Machine:
         kind = self._types[instance.type]

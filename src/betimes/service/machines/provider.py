@@ -6,6 +6,7 @@ one that needs the network hands its work to a thread and tells the outcome thro
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
@@ -119,6 +120,14 @@ class Provider(Protocol):
         """What is booted and held, in the order of names' types and numbers: what there is to come back to."""
         ...
 
+    def booting(self) -> list[Machine]:
+        """What is held and not booted yet, in the same order."""
+        ...
+
     def cost_usd(self, now_s: float) -> float:
         """What has been charged for up to now, machines that are gone included."""
         ...
+
+
+OpenCloud = Callable[[Iterable[tuple[Machine, float]], Mapping[str, int]], Provider]
+"""A cloud for one who has asked it for these machines at these instants, and for so many of each type in all."""

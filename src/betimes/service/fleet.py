@@ -1,0 +1,139 @@
+"""Nodes come, drain, vanish and go."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Literal
+
+from betimes.errors import Conflict, Unknown
+from betimes.service import reasons
+from betimes.service.decisions import Decisions
+from betimes.service.effects import DropRun, GiveBack
+from betimes.service.executors.protocol import Ended
+from betimes.service.machines.machine import Machine
+from betimes.service.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Node
+
+
+class Fleet(Decisions):
+    """What the scheduler is told about nodes."""
+
+    def add_node(self, machine: Machine, cause: str) -> None:
+        """A node of one's own is there from now on. Raises Conflict for a name that is taken."""
+        self._add(Node(machine), cause)
+
+    def rent_node(self, machine: Machine, cause: str, status: Literal["booting", "up"] = BOOTING) -> None:
+        """A node is rented from now on, and boots unless it is up. Raises Conflict for a name that is taken."""
+        self._add(Node(machine, status, rented_at=self.now_at), cause)
+
+    def change_node(self, machine: Machine) -> None:
+        """A node has come back with more or less than it had."""
+        self._change(replace(self.ledger.nodes[machine.name], machine=machine), "operator")
+        self._rebuild(self.ledger.policy)
+        self.pending.look = True
+
+    def reprice(self, type: str, usd_per_h: float) -> None:  # noqa: A002
+        """Rented nodes of a type cost so much from now on."""
+        for node in list(self.ledger.nodes.values()):
+            if node.rented_at is not None and node.machine.type == type:
+                self._change(replace(node, machine=replace(node.machine, usd_per_h=usd_per_h)), "cloud")
+
+    def set_node(self, name: str, status: str, cause: str) -> Node:
+        """A node is up, drains, or is lost; returns it. Raises Unknown, Conflict.
+
+        One that is rented is given back as soon as it has drained: what is returned is then how it went.
+        """
+        node = self._node(name)
+        if node.status == LOST and status != UP and node.rented_at is None:
+            raise Conflict(f"node {name} is lost")
+        if status == DRAINING and not self.rooms.runs_on(name):
+            status = DRAINED
+        if node.status == status:
+            return node
+        if status == DRAINED and node.rented_at is not None:
+            return self._gone(name, cause, "given-back")
+        self._log("node-is", cause, node=name, status=status)
+        if status != UP:
+            self._keep_off(name)
+        if status == LOST:
+            self._lose_runs(name, "timer", reasons.node_lost(name))
+        self._nodes_changed()
+        return node
+
+    def reclaimed(self, name: str) -> None:
+        """A rented node has been taken away."""
+        self._lose_runs(name, "cloud", reasons.reclaimed(name))
+        self._gone(name, "cloud", "reclaimed")
+
+    def never_booted(self, name: str) -> None:
+        """A rented node does not come up, and is not there any more."""
+        self._gone(name, "cloud", "boot-failed")
+
+    def give_back(self, name: str) -> None:
+        """A rented node that nobody uses any more is to be given back; again, if the cloud did not answer."""
+        self.effects.append(GiveBack(name))
+
+    def not_rented(self, type: str, text: str) -> None:  # noqa: A002
+        """The cloud has refused a request that it had taken."""
+        self._log("not-rented", "cloud", type=type, text=text)
+
+    def _node(self, name: str) -> Node:
+        node = self.ledger.nodes.get(name)
+        if node is None:
+            raise Unknown(f"there is no node {name!r}; `betimes nodes` lists them")
+        return node
+
+    def _add(self, node: Node, cause: str) -> None:
+        name = node.machine.name
+        known = self.ledger.nodes.get(name)
+        if known is not None and known.status != LOST:
+            raise Conflict(f"there is a node {name} already, and it is {known.status}")
+        self._log("node-added", cause, node=name, **node.to_json())
+        self._nodes_changed()
+
+    def _change(self, node: Node, cause: str) -> None:
+        self._log("node-added", cause, node=node.machine.name, **node.to_json())
+
+    def _let_go(self) -> None:
+        """Nodes that drain, and on which nothing runs any more, are out of use."""
+        for name, node in list(self.ledger.nodes.items()):
+            if node.status == DRAINING and not self.rooms.runs_on(name):
+                self.set_node(name, DRAINED, "executor")
+
+    def _gone(self, name: str, cause: str, why: str) -> Node:
+        """A rented node is not there any more, and nobody speaks of it again."""
+        self._keep_off(name)
+        node = replace(self.ledger.nodes[name], status=GONE)
+        self._log("node-gone", cause, node=name, why=why, **node.to_json())
+        if why == "given-back":
+            self.give_back(name)
+        self._nodes_changed()
+        return node
+
+    def _lose_runs(self, name: str, cause: str, reason: dict[str, Any]) -> None:
+        """The runs on a node have vanished with it; their jobs go on elsewhere, unless they were to end anyway."""
+        for run in self.rooms.runs_on(name):
+            job = self._running(run)
+            if job is None or job.run is None:
+                continue
+            asked = job.run.stopping
+            self._run_row(job, Ended(run, self.now_at, None, why="lost"), "node-lost")
+            self._log("ended", cause, job.job_id, number=run.number, outcome="node-lost")
+            self.rooms.leave(run)
+            self.resizing.pop(run, None)
+            self.effects.append(DropRun(run))
+            if asked == "cancelled":
+                self._over(job, "cancelled", reasons.cancelled(None))
+            else:
+                self._lose(job, reason)
+
+    def _keep_off(self, name: str) -> None:
+        """Jobs that were to start on a node that takes none any more wait for others."""
+        for job in list(self.ledger.jobs.values()):
+            bound = (job.binding or {}).get("places", ()) if "owed" in (job.binding or {}) else ()
+            if job.run is not None and not job.run.launched and any(where == name for where, _ in job.places):
+                self.engine.lose(job.job_id, self.now_s)
+                account = self._account(job.job_id)
+                self._log("granted", "policy", job.job_id, units=0, places=[], account=account)
+            elif any(where == name for where, _ in bound):
+                self.engine.lose(job.job_id, self.now_s)
+                self._log("unbound", "policy", job.job_id)

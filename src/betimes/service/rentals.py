@@ -1,0 +1,103 @@
+"""Nodes that the service rents: asked for, seen to boot, lost to the cloud, and given back."""
+
+from __future__ import annotations
+
+import logging
+
+from betimes.errors import CloudError, Conflict, Refused, Unknown
+from betimes.service.ledger import Ledger
+from betimes.service.machines.provider import (
+    Booted,
+    CloudEvent,
+    Failed,
+    NoCapacity,
+    OpenCloud,
+    PriceChanged,
+    Reclaimed,
+    ReclaimNotice,
+)
+from betimes.service.node import BOOTING, DRAINING, UP
+from betimes.service.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+
+
+class Rentals:
+    """A cloud as the scheduler is told about it. The log says what is rented; the cloud is asked for nothing twice."""
+
+    def __init__(self, open_cloud: OpenCloud) -> None:
+        self._open = open_cloud
+        self._cloud = open_cloud((), {})
+
+    def resume(self, ledger: Ledger) -> None:
+        """Go on with what is rented according to the log. Raises Conflict for a type that is not offered any more."""
+        nodes = ledger.nodes.values()
+        held = [(node.machine, node.rented_at) for node in nodes if node.rented_at is not None]
+        try:
+            self._cloud = self._open(held, ledger.rented)
+        except Unknown as error:
+            raise Conflict(
+                f"the cloud does not offer what is rented ({error}); put it back into its file"
+            ) from None
+
+    def rent(self, scheduler: Scheduler, type: str, count: int, cause: str) -> list[str]:  # noqa: A002
+        """Rent machines, all or none; the names of those that boot now. Raises Refused, Conflict."""
+        nodes = scheduler.ledger.nodes.values()
+        if any(node.machine.type == type and node.rented_at is None for node in nodes):
+            raise Conflict(f"there are nodes of type {type} that are not rented; call the cloud's otherwise")
+        try:
+            answer = self._cloud.request(scheduler.now_at, type, count)
+        except Unknown as error:
+            raise Refused(str(error), "type") from None
+        except CloudError as error:
+            raise Conflict(f"nothing is rented: {error}") from None
+        if isinstance(answer, NoCapacity):
+            raise Conflict(f"{answer.text}; ask for fewer, or give some back (`betimes nodes drain`)")
+        return self._boot(scheduler, cause)
+
+    def give_back(self, node: str, now_at: float) -> None:
+        """Pay for a node no longer. Raises CloudError, in which case it is still held."""
+        try:
+            self._cloud.release(now_at, node)
+        except Unknown as error:
+            log.info("nothing to give back: %s", error)  # a cloud that was resumed since knows the log alone
+
+    def next_at(self) -> float:
+        """When there is something to tell; infinity: not before something is asked."""
+        return self._cloud.next_at_s()
+
+    def advance(self, scheduler: Scheduler) -> None:
+        """Tell the scheduler what has happened at the cloud by now."""
+        for event in self._cloud.advance(scheduler.now_at):
+            _tell(scheduler, event)
+        self._boot(scheduler, "cloud")
+
+    def _boot(self, scheduler: Scheduler, cause: str) -> list[str]:
+        """Machines that boot become nodes; the names of the new ones."""
+        new = [machine for machine in self._cloud.booting() if machine.name not in scheduler.ledger.nodes]
+        for machine in new:
+            scheduler.rent_node(machine, cause)
+        return [machine.name for machine in new]
+
+
+def _tell(scheduler: Scheduler, event: CloudEvent) -> None:
+    """An event of the cloud; it may have been told before a restart, or be of a node that was given up meanwhile."""
+    nodes = scheduler.ledger.nodes
+    match event:
+        case Booted(machine=machine):
+            if machine.name not in nodes:
+                scheduler.rent_node(machine, "cloud", UP)
+            elif nodes[machine.name].status == BOOTING:
+                scheduler.set_node(machine.name, UP, "cloud")
+        case Failed(node=None):
+            scheduler.not_rented(event.request.type, event.text)
+        case Failed(node=str(name)) if name in nodes:
+            scheduler.never_booted(name)
+        case ReclaimNotice(node=name) if name in nodes:
+            scheduler.set_node(name, DRAINING, "cloud")
+        case Reclaimed(node=name) if name in nodes:
+            scheduler.reclaimed(name)
+        case PriceChanged(type=type, usd_per_h=usd_per_h):
+            scheduler.reprice(type, usd_per_h)
+        case _:
+            log.info("the cloud speaks of a node that is gone: %s", event)
