@@ -61,8 +61,8 @@ def events_page(table: Table) -> str:
             "prints it, `betimes events --follow` goes on with what happens, and `GET /api/v1/events` streams it "
             "(server-sent events; `Last-Event-ID` resumes). The tables of jobs, runs, nodes and quotes follow from it.",
             "An event has an `event_id`, an instant (`at`, seconds since 1970), a `kind`, a `cause` (`user:NAME`, "
-            "`operator`, `policy`, `executor`, `timer`, `progress`, `recovery`), a job or node where it is about one, "
-            "and `data`.",
+            "`operator`, `policy`, `executor`, `timer`, `progress`, `node`, `cloud`, `recovery`), a job or node where "
+            "it is about one, and `data`.",
             table(("kind", "what it says"), ((f"`{kind}`", text) for kind, text in KINDS.items())),
         )
     )

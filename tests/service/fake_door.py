@@ -16,6 +16,7 @@ from betimes.service.views import (
     JobFilter,
     JobStory,
     JobView,
+    Lease,
     NodeSpec,
     NodeView,
     Page,
@@ -170,6 +171,10 @@ class FakeDoor:
 
     async def undrain(self, name: str, user: str) -> NodeView:
         return self._node(name, "up")
+
+    async def heartbeat(self, name: str) -> Lease:
+        self._node(name, "up")
+        return Lease(node=name, lease_s=30.0, until_at=self.now + 30.0)
 
     async def policy(self) -> PolicyView:
         return self.policy_here

@@ -10,6 +10,7 @@ import typer
 
 from betimes.cli import options
 from betimes.cli.warming import NOTICED_S
+from betimes.errors import InputError
 
 if TYPE_CHECKING:
     from betimes.service.assembly import Options, Service
@@ -82,6 +83,14 @@ def up(
     restart: Annotated[
         str, typer.Option("--restart", metavar="TIME", help="What a job loses when it is started again.")
     ] = "0",
+    lease: Annotated[
+        str,
+        typer.Option(
+            "--lease",
+            metavar="TIME",
+            help="A node that sends heartbeats is lost if this passes without one.",
+        ),
+    ] = "30s",
     replay: Annotated[
         str | None,
         typer.Option(
@@ -119,7 +128,6 @@ def up(
     from betimes.service.address import default_state
     from betimes.service.assembly import DEFAULT_POLICY, Options, speed_of
     from betimes.service.building import Settings
-    from betimes.service.durations import parse_duration
     from betimes.service.machines.cloud_file import read_cloud
     from betimes.service.machines.files import read_machines
 
@@ -133,8 +141,9 @@ def up(
         policy=policy,
         machines=read_machines(nodes) if nodes is not None else None,
         cloud=read_cloud(cloud) if cloud is not None else None,
-        default_run_s=parse_duration(usual),
-        settings=Settings(restart_s=parse_duration(restart)),
+        default_run_s=_some_seconds("--usual", usual),
+        lease_s=_some_seconds("--lease", lease),
+        settings=Settings(restart_s=_seconds("--restart", restart)),
         speed=speed_of(speed),
     )
     if replay is not None:
@@ -143,6 +152,24 @@ def up(
     with display.shown():
         compile_live(policy or DEFAULT_POLICY, display, _say_slow)
     asyncio.run(_serve(chosen, as_json))
+
+
+def _seconds(option: str, text: str) -> float:
+    """The time that an option gives. Raises InputError."""
+    from betimes.service.durations import parse_duration
+
+    try:
+        return parse_duration(text)
+    except ValueError as error:
+        raise InputError(f"{option}: {error}") from None
+
+
+def _some_seconds(option: str, text: str) -> float:
+    """The same, of a time that must pass."""
+    seconds = _seconds(option, text)
+    if seconds <= 0.0:
+        raise InputError(f"{option} {text}: give a time above 0, such as 30s")
+    return seconds
 
 
 def _say_slow(part: str, took_s: float) -> None:

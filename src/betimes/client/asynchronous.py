@@ -20,6 +20,7 @@ from betimes.service.views import (
     Health,
     JobStory,
     JobView,
+    Lease,
     NodeSpec,
     NodeView,
     Page,
@@ -152,6 +153,10 @@ class AsyncClient:
     async def undrain(self, node: str) -> NodeView:
         """Use a node again."""
         return await self._ask(calls.drain(node, back=True))
+
+    async def heartbeat(self, node: str) -> Lease:
+        """Say that a node lives; unless that is said again in time, it is lost and its jobs go on elsewhere."""
+        return await self._ask(calls.heartbeat(node))
 
     async def policy(self) -> PolicyView:
         """The policy in force."""

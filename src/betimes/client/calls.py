@@ -21,6 +21,7 @@ from betimes.service.views import (
     Health,
     JobStory,
     JobView,
+    Lease,
     NodeSpec,
     NodeView,
     Page,
@@ -86,6 +87,7 @@ _job = answers.answer_of(JobView)
 _jobs = answers.answer_of(_ManyJobs)
 _node = answers.answer_of(NodeView)
 _nodes = answers.answer_of(_Many)
+_lease = answers.answer_of(Lease)
 _policy = answers.answer_of(PolicyView)
 
 
@@ -179,6 +181,11 @@ def drain(name: str, back: bool = False) -> Call[NodeView]:
     """Drain a node, or use it again."""
     verb = "undrain" if back else "drain"
     return Call("POST", f"{API}/nodes/{quoted(name, safe='')}/{verb}", _node, repeatable=False)
+
+
+def heartbeat(name: str) -> Call[Lease]:
+    """Say that a node lives."""
+    return Call("POST", f"{API}/nodes/{quoted(name, safe='')}/heartbeat", _lease)
 
 
 def policy() -> Call[PolicyView]:

@@ -20,6 +20,7 @@ from betimes.service.views import (
     Health,
     JobStory,
     JobView,
+    Lease,
     NodeSpec,
     NodeView,
     Page,
@@ -157,6 +158,10 @@ class Client:
     def undrain(self, node: str) -> NodeView:
         """Use a node again."""
         return self._ask(calls.drain(node, back=True))
+
+    def heartbeat(self, node: str) -> Lease:
+        """Say that a node lives; unless that is said again in time, it is lost and its jobs go on elsewhere."""
+        return self._ask(calls.heartbeat(node))
 
     def policy(self) -> PolicyView:
         """The policy in force."""

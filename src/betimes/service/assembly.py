@@ -18,7 +18,7 @@ from betimes.service.api.app import create_app
 from betimes.service.auth import RunTokens, Tokens, operator_token
 from betimes.service.building import Settings
 from betimes.service.clock import Clock, VirtualClock
-from betimes.service.controller import Controller
+from betimes.service.controller import LEASE_S, Controller
 from betimes.service.desk import Desk
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
@@ -54,6 +54,7 @@ class Options:
     machines: list[Machine] | None = None  # virtual ones; by default this machine
     cloud: OpenCloud | None = None  # to rent from
     default_run_s: float = 3600.0
+    lease_s: float = LEASE_S  # in which a node that sends signs of life must send another one
     settings: Settings = field(default_factory=Settings)
     arrivals: list[tuple[float, JobSpec]] = field(
         default_factory=list[tuple[float, JobSpec]]
@@ -96,7 +97,9 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
     token = operator_token(tokens, options.state, getpass.getuser())
     launches = Launches(options.state, run_tokens.issue)
     replays = bool(options.arrivals)
-    controller = Controller(store, Clock(0.0), launches, options.settings, options.default_run_s)
+    controller = Controller(
+        store, Clock(0.0), launches, options.settings, options.default_run_s, options.lease_s
+    )
     controller.rentals = Rentals(options.cloud) if options.cloud is not None else None
     known = await asyncio.to_thread(controller.recover)
     if known and replays:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from betimes.errors import (
+    Conflict,
     InputError,
     PolicyViolation,
     ServiceError,
@@ -30,18 +31,19 @@ from betimes.service.heartbeats import Heartbeats
 from betimes.service.inputs import Broken, Input, answer, in_order, lose, report_to, submit_to
 from betimes.service.launches import Launches
 from betimes.service.ledger import Ledger
-from betimes.service.node import LOST, UP, Node
+from betimes.service.node import LOST, Node
 from betimes.service.scheduler import Scheduler
 from betimes.service.snapshots import keep_snapshot
 from betimes.service.source import Source
 from betimes.service.store.batch import Batch
 from betimes.service.store.storage import Storage
+from betimes.service.views import Lease
 
 T = TypeVar("T")
 
 MOST_A_TURN = 500  # inputs that one turn takes: more would keep the first of them waiting
 EVENTS_A_SNAPSHOT = 20_000
-LEASE_S = 30.0  # in which a node that sends signs of life must send another one
+LEASE_S = 30.0
 MOST_FAILURES = 3  # of turns, one after the other, for a reason that is not known
 
 log = logging.getLogger(__name__)
@@ -98,6 +100,10 @@ class Controller(Hands):
 
     async def run(self) -> None:
         """Turn after turn, until `stop`."""
+        # Nobody has listened until now: the leases of nodes that are watched begin here.
+        for name, node in self.scheduler.ledger.nodes.items():
+            if node.watched and node.is_there:
+                self.leases.beat(name, self.clock.now_s())
         try:
             while not self.stopping or self.inbox:
                 await self._wait()
@@ -116,13 +122,22 @@ class Controller(Hands):
         self.stopping = True
         self.woken.set()
 
-    def beat(self, name: str) -> None:
-        """A node says that it lives: it must say so again within its lease. One that was lost is up again."""
-        self.leases.beat(name, self.clock.now_s())
-        node = self.scheduler.ledger.nodes.get(name)
-        if node is not None and node.status == LOST:
-            self.tell(lambda scheduler: scheduler.set_node(name, UP, "timer"))
+    async def beat(self, name: str) -> Lease:
+        """A node says that it lives: it must say so again within its lease. One that was lost is up again.
+
+        Only the first sign of life, and that of a node that was lost, are stored. Raises Unknown; Conflict for this
+        machine, which lives as long as the service does.
+        """
+        node = self.scheduler.node(name)
+        if node.machine.kind == "local":
+            raise Conflict(f"node {name} is the service's own machine, which needs no sign of life")
+        if not node.watched or node.status == LOST:
+            await self.ask(lambda scheduler: scheduler.heard(name))
+        now_at = self.clock.now_s()
+        self.scheduler.node(name).last_seen_at = now_at
+        self.leases.beat(name, now_at)
         self.woken.set()  # there may be an earlier end to wait for
+        return Lease(node=name, lease_s=self.leases.lease_s, until_at=now_at + self.leases.lease_s)
 
     # --- inputs -------------------------------------------------------------------------------------------------
 

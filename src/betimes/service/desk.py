@@ -36,6 +36,7 @@ from betimes.service.views import (
     JobFilter,
     JobStory,
     JobView,
+    Lease,
     NodeSpec,
     NodeView,
     Page,
@@ -241,6 +242,10 @@ class Desk:
             raise Conflict(f"node {name} is {node.status}; only a drained one can be used again")
         node = await self.controller.ask(lambda scheduler: scheduler.set_node(name, UP, f"user:{user}"))
         return node_view(name, node, self.scheduler)
+
+    async def heartbeat(self, name: str) -> Lease:
+        """A node lives."""
+        return await self.controller.beat(name)
 
     async def policy(self) -> PolicyView:
         """The policy in force."""

@@ -25,6 +25,7 @@ KINDS = {
     "policy-set": "another policy decides from now on",
     "node-added": "a node is there from now on, or has come back with more or less than it had",
     "node-is": "a node is up, draining, drained or lost",
+    "node-watched": "a node has sent its first sign of life, and is lost if it does not go on to",
     "node-gone": "a rented node was given back, was reclaimed by the cloud, or never booted",
     "not-rented": "the cloud has refused a request for nodes that it had taken",
     "submitted": "a job was accepted",

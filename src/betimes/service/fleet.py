@@ -42,7 +42,7 @@ class Fleet(Decisions):
 
         One that is rented is given back as soon as it has drained: what is returned is then how it went.
         """
-        node = self._node(name)
+        node = self.node(name)
         if node.status == LOST and status != UP and node.rented_at is None:
             raise Conflict(f"node {name} is lost")
         if status == DRAINING and not self.rooms.runs_on(name):
@@ -58,6 +58,14 @@ class Fleet(Decisions):
             self._lose_runs(name, "timer", reasons.node_lost(name))
         self._nodes_changed()
         return node
+
+    def heard(self, name: str) -> None:
+        """A node has sent a sign of life: it is watched from now on, and up again if it was lost. Raises Unknown."""
+        node = self.node(name)
+        if not node.watched:
+            self._log("node-watched", "node", node=name)
+        if node.status == LOST:
+            self.set_node(name, UP, "node")
 
     def reclaimed(self, name: str) -> None:
         """A rented node has been taken away."""
@@ -76,7 +84,8 @@ class Fleet(Decisions):
         """The cloud has refused a request that it had taken."""
         self._log("not-rented", "cloud", type=type, text=text)
 
-    def _node(self, name: str) -> Node:
+    def node(self, name: str) -> Node:
+        """A node. Raises Unknown."""
         node = self.ledger.nodes.get(name)
         if node is None:
             raise Unknown(f"there is no node {name!r}; `betimes nodes` lists them")

@@ -289,6 +289,10 @@ def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.nodes[str(event.node)].status = event.data["status"]
 
 
+def _node_watched(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.nodes[str(event.node)].watched = True
+
+
 def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     del ledger.nodes[str(event.node)]
 
@@ -324,6 +328,7 @@ _CHANGES: dict[str, Change] = {
     "quoted": _quoted,
     "node-added": _node_added,
     "node-is": _node_is,
+    "node-watched": _node_watched,
     "node-gone": _node_gone,
     "policy-set": _policy_set,
 }

@@ -18,6 +18,7 @@ class Node:
     machine: Machine
     status: str = UP
     rented_at: float | None = None  # when it was asked for; null: it is the operator's own
+    watched: bool = False  # it has sent a sign of life, and must go on to
     last_seen_at: float | None = None
 
     @property
@@ -49,7 +50,12 @@ class Node:
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for a snapshot or an event."""
-        return {"machine": asdict(self.machine), "status": self.status, "rented_at": self.rented_at}
+        return {
+            "machine": asdict(self.machine),
+            "status": self.status,
+            "rented_at": self.rented_at,
+            "watched": self.watched,
+        }
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Node:
@@ -57,4 +63,4 @@ class Node:
         machine = found["machine"]
         for name in ("cores", "gpu_ids"):
             machine = {**machine, name: tuple(machine.get(name, ()))}
-        return cls(Machine(**machine), found["status"], found.get("rented_at"))
+        return cls(Machine(**machine), found["status"], found.get("rented_at"), found.get("watched", False))

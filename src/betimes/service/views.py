@@ -170,6 +170,14 @@ class NodeView(View):
     jobs: list[int] = []
 
 
+class Lease(View):
+    """By when a node must send another sign of life, or it is lost."""
+
+    node: str
+    lease_s: float
+    until_at: float
+
+
 class NodeSpec(BaseModel):
     """Nodes to add: virtual ones of a size, or of a type that the cloud offers, which knows size and price."""
 

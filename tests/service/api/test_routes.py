@@ -173,6 +173,7 @@ def test_nodes_are_listed_added_and_drained() -> None:
     drained = NodeView.model_validate_json(ask(it, "POST", "/api/v1/nodes/big-1/drain").content)
     assert (drained.name, drained.status) == ("big-1", "draining")
     assert ask(it, "POST", "/api/v1/nodes/big-1/undrain").json()["status"] == "up"
+    assert ask(it, "POST", "/api/v1/nodes/big-1/heartbeat").json()["lease_s"] == 30.0
 
 
 def test_the_policy_is_shown_and_changed() -> None:

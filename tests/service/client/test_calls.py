@@ -79,6 +79,7 @@ def test_the_cluster_is_run(running: Background, call: Both) -> None:
     assert len(call("nodes")) == 3
     assert call("drain", "here").status == "draining"
     assert call("undrain", "here").status == "up"
+    assert call("heartbeat", "here").lease_s == 30.0
     assert call("set_policy", "srsf").policy == call("policy").policy == "srsf"
 
 

@@ -74,7 +74,7 @@ def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, 
         assert [jobs[first].run.places[0][0], jobs[second].run.places[0][0]] == ["n-0", "n-1"]
         for at in (0.0, 10.0, 20.0):  # then it falls silent
             await settled(clock, at)
-            controller.beat("n-0")
+            await controller.beat("n-0")
         await settled(clock, 49.9)
         assert (jobs[first].status, jobs[first].attempt) == (Status.RUNNING, 1)
         assert controller.next_due_at() == 50.0
@@ -82,7 +82,7 @@ def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, 
         assert controller.scheduler.ledger.nodes["n-0"].status == "lost"
         assert (jobs[first].status, jobs[first].attempt) == (Status.RUNNING, 2)
         assert jobs[first].run.places == [("n-1", 1)]
-        controller.beat("n-0")
+        await controller.beat("n-0")
         await settled(clock, 51.0)
         assert controller.scheduler.ledger.nodes["n-0"].status == "up"
         await settled(clock, 1000.0)
@@ -125,7 +125,7 @@ def test_a_clock_that_jumps_is_survived(tmp_path: Path, jump_s: float) -> None:
     async def test(controller: Controller) -> None:
         await controller.ask(lambda scheduler: scheduler.submit(spec(1e9), "ann"))
         await asyncio.sleep(0.05)  # until it has started
-        controller.beat("n-0")
+        await controller.beat("n-0")
         times.pass_by(5.0, jump_s)
         await controller.ask(lambda scheduler: scheduler.submit(spec(1e9), "ann"))
         await controller.ask(lambda _: None)

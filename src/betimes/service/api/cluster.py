@@ -10,7 +10,7 @@ from betimes.service.api.context import Here, User
 from betimes.service.api.document import PREFIX, NodeName, body, failing
 from betimes.service.api.jobs import json
 from betimes.service.api.models import NodeList, PolicyChoice
-from betimes.service.views import NodeSpec, NodeView, PolicyView
+from betimes.service.views import Lease, NodeSpec, NodeView, PolicyView
 
 router = APIRouter(prefix=PREFIX, tags=["cluster"])
 
@@ -77,6 +77,21 @@ async def drain_node(name: NodeName, here: Here, user: User) -> Response:
 async def undrain_node(name: NodeName, here: Here, user: User) -> Response:
     """Take back a drain."""
     return json((await here.door.undrain(name, user.user)).model_dump_json())
+
+
+@router.post(
+    "/nodes/{name:path}/heartbeat",
+    summary="Say that a node lives",
+    operation_id="node_heartbeat",
+    response_model=Lease,
+    responses={
+        200: examples.shown(examples.LEASE, "By when it must be said again."),
+        **failing(401, 403, 404, 409, 422, 503),
+    },
+)
+async def heartbeat(name: NodeName, here: Here, _: User) -> Response:
+    """It must be said again before the lease ends, or else the node is lost and its jobs are requeued."""
+    return json((await here.door.heartbeat(name)).model_dump_json())
 
 
 @router.get(

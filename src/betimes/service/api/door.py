@@ -13,6 +13,7 @@ from betimes.service.views import (
     JobFilter,
     JobStory,
     JobView,
+    Lease,
     NodeSpec,
     NodeView,
     Page,
@@ -79,6 +80,10 @@ class Door(Protocol):
 
     async def undrain(self, name: str, user: str) -> NodeView:
         """Use a node again. Raises Unknown, Conflict."""
+        ...
+
+    async def heartbeat(self, name: str) -> Lease:
+        """A node lives, and must say so again within its lease. Raises Unknown, Conflict."""
         ...
 
     async def policy(self) -> PolicyView:

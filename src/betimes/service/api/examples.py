@@ -14,6 +14,7 @@ from betimes.service.views import (
     Health,
     JobStory,
     JobView,
+    Lease,
     NodeView,
     Page,
     PlaceView,
@@ -50,6 +51,7 @@ NODE = NodeView(
     name="here", kind="local", status="up", cpu=16, memory_gib=64, gpu=2, free_cpu=12, free_memory_gib=48, free_gpu=0,
     last_seen_at=_NOON, jobs=[40, 41],
 )  # fmt: skip
+LEASE = Lease(node="gpu-3", lease_s=30, until_at=_NOON + 30)
 POLICY = PolicyView(policy="srsf", engine="pool", since_at=_NOON)
 HEALTH = Health(
     ready=True, version="0.1.0", uptime_s=3600, recovery_s=0.4, replayed_events=1200, jobs_active=12
