@@ -104,8 +104,14 @@ def _listed(
     if after is not None:
         return list(islice(service.events(after, job=job, kinds=kinds), limit))
     # Ids have no gaps: without a filter nothing before the last few need be read.
-    before = max(0, service.health().last_event_id - limit) if job is None and not kinds else 0
+    before = _before_newest(service, limit) if job is None and not kinds else 0
     return list(deque(service.events(before, job=job, kinds=kinds), maxlen=limit))
+
+
+def _before_newest(service: Client, count: int) -> int:
+    """The event behind which the newest are, `count` of them or as many as are not in files."""
+    health = service.health()
+    return max(health.archived_upto, health.last_event_id - count)
 
 
 def _follow(
@@ -123,7 +129,7 @@ def _follow(
 
     with until_interrupted():
         if after is None:
-            after = max(0, service.health().last_event_id - _BEFORE) if job is None else 0
+            after = _before_newest(service, _BEFORE) if job is None else 0
         for event in islice(service.events(after, follow=True, job=job, kinds=kinds), limit):
             if as_json:
                 print_json(event, on_one_line=True)

@@ -91,6 +91,24 @@ def up(
             help="A node that sends heartbeats is lost if this passes without one.",
         ),
     ] = "30s",
+    keep_finished: Annotated[
+        str | None,
+        typer.Option(
+            "--keep-finished",
+            metavar="TIME",
+            help="Forget jobs, and what they printed, so long after their end; by default never.",
+            show_default=False,
+        ),
+    ] = None,
+    keep_events: Annotated[
+        str | None,
+        typer.Option(
+            "--keep-events",
+            metavar="TIME",
+            help="Move events that are older to files in DIR/archive; by default never.",
+            show_default=False,
+        ),
+    ] = None,
     replay: Annotated[
         str | None,
         typer.Option(
@@ -130,6 +148,7 @@ def up(
     from betimes.service.building import Settings
     from betimes.service.machines.cloud_file import read_cloud
     from betimes.service.machines.files import read_machines
+    from betimes.service.upkeep import Keeping
 
     logging.basicConfig(level=logging.WARNING, format="betimes: %(message)s")
     chosen = Options(
@@ -143,6 +162,10 @@ def up(
         cloud=read_cloud(cloud) if cloud is not None else None,
         default_run_s=_some_seconds("--usual", usual),
         lease_s=_some_seconds("--lease", lease),
+        keeping=Keeping(
+            _some_seconds("--keep-finished", keep_finished) if keep_finished is not None else None,
+            _some_seconds("--keep-events", keep_events) if keep_events is not None else None,
+        ),
         settings=Settings(restart_s=_seconds("--restart", restart)),
         speed=speed_of(speed),
     )

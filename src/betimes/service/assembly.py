@@ -34,6 +34,7 @@ from betimes.service.source import Source
 from betimes.service.spec import JobSpec
 from betimes.service.store.batch import Batch
 from betimes.service.store.store import Store, default_url
+from betimes.service.upkeep import Keeping, keep_up
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Options:
     cloud: OpenCloud | None = None  # to rent from
     default_run_s: float = 3600.0
     lease_s: float = LEASE_S  # in which a node that sends signs of life must send another one
+    keeping: Keeping = field(default_factory=Keeping)
     settings: Settings = field(default_factory=Settings)
     arrivals: list[tuple[float, JobSpec]] = field(
         default_factory=list[tuple[float, JobSpec]]
@@ -140,6 +142,7 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
         launches.url = listening.result()
         if known:
             await controller.adopt()
+        controller.go(keep_up(store, launches.runs, options.keeping, controller.clock, options.default_run_s))
         deciding = asyncio.ensure_future(controller.run())
         failed = _first_failure(serving, deciding)
         try:

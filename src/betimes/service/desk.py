@@ -267,7 +267,8 @@ class Desk:
     async def events(
         self, after: int, limit: int, job: int | None, kinds: tuple[str, ...]
     ) -> Page[EventView]:
-        """Lines of the event log, oldest first."""
+        """Lines of the event log, oldest first; after 0 come the oldest that are kept."""
+        after = after or self.controller.store.archived_upto
         found = await asyncio.to_thread(self.controller.store.events, after, limit, job, kinds)
         return Page(
             items=[event_view(event) for event in found],
@@ -276,6 +277,7 @@ class Desk:
 
     async def watch(self, after: int) -> AsyncIterator[EventView]:
         """Every event past `after`: each is read from the log, so that a slow reader holds up nobody."""
+        after = after or self.controller.store.archived_upto
         while True:
             stored = self.stored
             found = await asyncio.to_thread(self.controller.store.events, after, EVENTS_A_PAGE)
@@ -297,6 +299,7 @@ class Desk:
             replayed_events=controller.replayed,
             jobs_active=len(self.scheduler.ledger.jobs),
             last_event_id=controller.store.last_event_id(),
+            archived_upto=controller.store.archived_upto,
             problems=problems,
         )
 

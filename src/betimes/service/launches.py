@@ -40,9 +40,14 @@ class Launches:
         self.kept = {name: environ[name] for name in KEPT if name in environ}
         self.url = ""  # once it is known where the service listens
 
+    @property
+    def runs(self) -> Path:
+        """Where every job that has run has a folder, by its number."""
+        return self.state / "runs"
+
     def folder(self, job: int, number: int) -> Path:
         """The folder of a run: its log, its exit status."""
-        return self.state / "runs" / str(job) / str(number)
+        return self.runs / str(job) / str(number)
 
     def of(self, job: Job) -> Launch:
         """The launch of a job's present run."""

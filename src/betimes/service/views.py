@@ -248,4 +248,5 @@ class Health(View):
     replayed_events: int
     jobs_active: int
     last_event_id: int = 0  # the newest in the log
+    archived_upto: int = 0  # the newest that is kept in a file only
     problems: list[str] = []  # "the disk is full: ..."

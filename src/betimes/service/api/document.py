@@ -52,6 +52,7 @@ _MEANING = {
     403: ("The token, the Host or the Origin does not allow it.", "not-allowed", "this is a run's token", None),
     404: ("There is no such thing.", "unknown", "there is no job 41", None),
     409: ("It does not go with the state of things.", "conflict", "job 41 is finished", None),
+    410: ("They have been moved to a file.", "archived", "events up to 9000 are in files", "after"),
     413: ("The body is too large.", "too-large", "a job has at most 1048576 bytes here", None),
     415: ("The body is not sent as JSON.", "unsupported-media-type", "send it as application/json", None),
     422: ("The request cannot be carried out.", "refused", "cpu: 96 cores; the largest node has 64", "cpu"),

@@ -38,7 +38,7 @@ _LastId = Annotated[
             "description": "Oldest first; `following` is the next page's `after`. A stream for text/event-stream.",
             "content": {"application/json": {"example": examples.EVENTS.model_dump(mode="json")}, **_STREAM},
         },
-        **failing(401, 403, 422, 503),
+        **failing(401, 403, 410, 422, 503),
     },
 )
 async def list_events(
@@ -58,7 +58,7 @@ async def list_events(
     response_class=EventStream,
     responses={
         200: {"description": "Server-sent events that go on until the service stops.", "content": _STREAM},
-        **failing(401, 403, 422, 503),
+        **failing(401, 403, 410, 422, 503),
     },
 )
 async def stream_events(

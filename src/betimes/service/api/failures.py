@@ -23,6 +23,7 @@ from betimes.errors import (
     PolicyError,
     Refused,
     ServiceError,
+    StoreArchived,
     Unknown,
 )
 from betimes.service.api.models import ErrorBody, Failure, Fault
@@ -172,6 +173,8 @@ async def _ours(request: Request, error: Exception) -> Response:
             status, code, field = 422, "refused", "policy"
         case InputError():
             status, code = 422, "refused"
+        case StoreArchived():
+            status, code, field = 410, "archived", "after"
         case ServiceError():
             status, code = 503, "unavailable"
         case _:

@@ -81,7 +81,9 @@ class JobQuery(Asked):
 class EventQuery(Asked):
     """Which events: those past `after`."""
 
-    after: EventNumber = Field(default=0, description="events past this one")
+    after: EventNumber = Field(
+        default=0, description="events past this one; 0: the oldest that are not archived"
+    )
     limit: Annotated[int, Field(ge=1, le=MOST_PAGE)] = Field(
         default=100, description="of a page; streams have no end"
     )
