@@ -241,6 +241,8 @@ def _job_values(name: str, schema: dict[str, Any]) -> str:
             return f"a number {bounds}"
         case "integer":
             return f"a whole number {bounds}"
+        case "boolean":
+            return "`true` or `false`"
         case "array":
             return f"text, or a list of at most {choice['maxItems']:,}"
         case "object":

@@ -33,7 +33,19 @@ def test_every_option_reaches_its_field(
         *("--cpu", "2", "--memory", "512MiB", "--gpu", "1", "--units", "1-8", "--curve", "amdahl:0.1"),
         *("--trial", "--priority", "5", "--grace", "1m", "--estimate", "1h30m", "--time-limit", "1-00:00:00"),
         *("--warn", "90", "--checkpoint-dir", "kept", "--array", "1-100%10", "--after", "40:any"),
-        *("--after", "41", "--retries", "3", "--backoff", "5s", "--label", "team=a", "--label", "x=y=z"),
+        *(
+            "--after",
+            "41",
+            "--hold",
+            "--retries",
+            "3",
+            "--backoff",
+            "5s",
+            "--label",
+            "team=a",
+            "--label",
+            "x=y=z",
+        ),
         *("--", "python", "train.py", "--lr", "0.1", "--", "--help"),
     )
     assert said.code == 0, said.err
@@ -57,6 +69,7 @@ def test_every_option_reaches_its_field(
         checkpoint_dir=str(tmp_path / "kept"),
         array="1-100%10",
         after=["40:any", "41"],
+        hold=True,
         retries=3,
         backoff_s=5.0,
         labels={"team": "a", "x": "y=z"},

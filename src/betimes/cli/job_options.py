@@ -66,6 +66,7 @@ OPTIONS: dict[str, Any] = {
         list[str], "--after", "JOB[:any]", "Start once that job has finished, or with :any, however it has ended. "
         "Repeatable.",
     ),
+    "hold": _option(bool, "--hold", None, "Keep it from starting until `betimes release` lets it."),
     "retries": _option(int, "--retries", "N", "Runs after the first, if that fails. By default none."),
     "backoff": _option(
         str, "--backoff", "TIME", "Time before the first retry, doubled before each further one. By default 10s."

@@ -70,7 +70,7 @@ class Scheduler(Fleet):
         if number not in self.ledger.jobs and self._ended_as(number) is None:
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
 
-    def submit(self, spec: JobSpec, user: str, held: bool = False) -> list[int]:
+    def submit(self, spec: JobSpec, user: str) -> list[int]:
         """Take a job, or an array of them; returns the numbers. Raises Refused, Unknown."""
         check_possible(spec, self.ledger.nodes, self.built.kind if self.built else "pool")
         for after in spec.after:
@@ -102,7 +102,7 @@ class Scheduler(Fleet):
                 data["reason"] = reasons.array(first, most)
             job = self._log("submitted", f"user:{user}", number, **data)
             numbers.append(number)
-            if held and job is not None:
+            if spec.hold and job is not None:
                 self._log("held", f"user:{user}", number, reason=reasons.by_user(user))
         for number in numbers:
             self._admit(self.ledger.jobs[number])

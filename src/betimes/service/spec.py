@@ -84,6 +84,7 @@ class JobSpec(BaseModel):
     checkpoint_dir: Text | None = None  # a folder of the job's own by default
     array: str | None = None  # 1-100%10
     after: list[str] = Field(default_factory=list, max_length=1000)  # "41", "41:ok", "41:any"
+    hold: bool = False  # keep it from starting until somebody releases it
     retries: int = Field(default=0, ge=0, le=1000)
     backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry
     labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
