@@ -128,7 +128,10 @@ def test_a_rented_node_boots_runs_jobs_and_is_given_back(tmp_path: Path, policy:
         assert (node.cpu, node.free_cpu) == (4.0, 0.0)
         (job,) = await house.submit(100.0)
         assert (await house.desk.quote(spec(3600.0, cpu=2.0), "ann")).cost_usd == pytest.approx(1.0)
-        assert await house.job(job) == (Status.QUEUED, 0)
+        waiting = (await house.desk.job(job)).job
+        assert (waiting.status, waiting.attempt) == (Status.QUEUED, 0)
+        assert waiting.reason is not None
+        assert "node big-0 is booting" in waiting.reason.text
         await house.at(59.0)
         assert await house.statuses() == {"own-0": "up", "big-0": "booting"}
         await house.at(60.0)

@@ -45,6 +45,10 @@ def _nominated(data: Data, _: float) -> str:
     return f"a place{_on(data['places'])}, once others have left it" if data.get("places") else "no more"
 
 
+def _reserved(data: Data, _: float) -> str:
+    return f"a start{_on(data['places'])}"
+
+
 def _told(data: Data, at_now: float) -> str:
     from betimes.cli.clock import clock
 
@@ -102,7 +106,7 @@ def _reason(data: Data, _: float) -> str:
 
 def _node(data: Data, _: float) -> str:
     machine = data["machine"]
-    gpus = f", {machine['gpu']:g} GPUs" if machine["gpu"] else ""
+    gpus = f", {machine['gpu']:g} GPU{'' if machine['gpu'] == 1 else 's'}" if machine["gpu"] else ""
     rented = f", rented, {data['status']}" if data.get("rented_at") is not None else ""
     return f"{machine['cpu']:g} cores, {machine['memory_gib']:.3g} GiB{gpus}{rented}"
 
@@ -123,15 +127,21 @@ def _not_rented(data: Data, _: float) -> str:
     return data["text"]
 
 
+def _opened(_data: Data, _: float) -> str:
+    return "for the first time"
+
+
 def _policy(data: Data, _: float) -> str:
     return data["policy"]
 
 
 _PHRASES: dict[str, Callable[[Data, float], str]] = {
+    "opened": _opened,
     "submitted": _submitted,
     "queued": _queued,
     "granted": _granted,
     "nominated": _nominated,
+    "reserved": _reserved,
     "told": _told,
     "launched": _launched,
     "started": _started,

@@ -8,7 +8,7 @@ from typing import Any
 
 from betimes.service.forecasts import Forecast
 from betimes.service.job import Job
-from betimes.service.node import UP
+from betimes.service.node import BOOTING, UP
 from betimes.service.rooms import Amounts, most
 from betimes.service.scheduler import Scheduler
 from betimes.service.wanted import demand_of
@@ -25,6 +25,8 @@ class Waiting:
 
     def why(self, job: Job) -> dict[str, Any]:
         """The reason of a job, with its evidence."""
+        if not self.free and self._booting:
+            return self._boots("no-nodes", "no node takes work yet")
         if not self.free:
             return _reason("no-nodes", "no node takes work; `betimes nodes` lists them")
         if job.run is not None and not job.run.launched:
@@ -66,7 +68,12 @@ class Waiting:
                 return _reason(
                     "no-room", f"{text}; {frees}", **evidence, job=other.job_id, about_at=finish_at
                 )
+        if self._booting:
+            return self._boots("no-room", text, **evidence)
         return _reason("no-room", text, **evidence)
+
+    def _boots(self, code: str, text: str, **evidence: Any) -> dict[str, Any]:
+        return _reason(code, f"{text}; node {self._booting[0]} is booting", **evidence, nodes=self._booting)
 
     @cached_property
     def _jobs(self) -> list[Job]:
@@ -77,6 +84,10 @@ class Waiting:
         """What the nodes that take work have left, by name."""
         rooms, nodes = self.scheduler.rooms, self.scheduler.ledger.nodes
         return {name: rooms.free_on(name) for name, node in nodes.items() if node.status == UP}
+
+    @cached_property
+    def _booting(self) -> list[str]:
+        return [name for name, node in self.scheduler.ledger.nodes.items() if node.status == BOOTING]
 
     @cached_property
     def _evidence(self) -> dict[str, Any]:
