@@ -29,7 +29,8 @@ class Decisions(Careers):
         """Log what the policy has decided."""
         for one in rounds:
             for move in one.moves:
-                self._moved(move)
+                if move.job not in self.pending.done:  # it has left, and the engine is not told yet
+                    self._moved(move)
 
     def _moved(self, move: Move) -> None:
         job = self.ledger.jobs[move.job]

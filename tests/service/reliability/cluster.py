@@ -12,7 +12,7 @@ from betimes.core import invariants as of_pool
 from betimes.core.nodes import invariants as of_nodes
 from betimes.errors import InputError
 from betimes.service.building import Settings
-from betimes.service.effects import DropRun, ResizeRun, StartRun, StopRun
+from betimes.service.effects import DropRun, GiveBack, ResizeRun, StartRun, StopRun
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.events import Event
 from betimes.service.executors.protocol import Ended, Report, RunId, Started
@@ -117,6 +117,8 @@ class Cluster:
             self.scheduler.turn()
 
     def _carry_out(self, effect: Any) -> None:
+        if isinstance(effect, GiveBack):
+            return
         job = self.ledger.jobs.get(effect.run.job)
         if isinstance(effect, DropRun):
             self.world.forget(effect.run, self.now_at)
@@ -211,7 +213,7 @@ def seen(ledger: Ledger) -> dict[str, Any]:
     """What of a ledger must come back; how far a run says it has come is in its row, not in the log."""
     jobs = {number: {**job.to_json(), "progress_frac": None} for number, job in ledger.jobs.items()}
     nodes = {name: node.to_json() for name, node in ledger.nodes.items()}
-    names = ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at")
+    names = ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at", "rented")
     plain = {name: getattr(ledger, name) for name in names}
     found = {"jobs": jobs, "nodes": nodes, "run_times": ledger.run_times.to_json(), **plain}
     return json.loads(json.dumps(found))

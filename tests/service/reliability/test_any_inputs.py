@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
 from betimes.errors import InputError
+from betimes.service.node import BOOTING
 from betimes.service.views import Status
 from tests.service.reliability.cluster import Cluster, machine, spec
 
@@ -67,6 +69,8 @@ def play(cluster: Cluster, seed: int, steps: int, policies: tuple[str, ...]) -> 
                 cluster.promise(some)
             elif kind < 19:
                 cluster.arrive(cluster.now_at + draw.choice((0.0, 0.1, 1.0)))
+            else:
+                _rent(cluster, draw)
         cluster.turn()
         what = draw.randrange(10)
         if what == 0:
@@ -85,6 +89,23 @@ def play(cluster: Cluster, seed: int, steps: int, policies: tuple[str, ...]) -> 
     most = max(node.capacity[1] // 1000 for node in cluster.ledger.nodes.values())
     total = sum(node.capacity[1] // 1000 for node in cluster.ledger.nodes.values())
     assert not left, (left, most, total)
+
+
+def _rent(cluster: Cluster, draw: random.Random) -> None:
+    """Something happens at a cloud: a node is asked for, or one that is rented boots, does not, or is taken away."""
+    rented = {name: node for name, node in cluster.ledger.nodes.items() if node.rented_at is not None}
+    if len(rented) < 2 and draw.random() < 0.5:
+        number = cluster.ledger.rented.get("r", 0)
+        new = replace(machine(f"r-{number}", draw.choice((1.0, 2.0))), kind="fake-cloud")
+        cluster.ask("rent_node", new, "user:ann")
+    elif rented:
+        name = draw.choice(list(rented))
+        if rented[name].status != BOOTING:
+            cluster.ask("reclaimed", name)
+        elif draw.random() < 0.7:
+            cluster.ask("set_node", name, "up", "cloud")
+        else:
+            cluster.ask("never_booted", name)
 
 
 @pytest.mark.parametrize("policies", [POOL, NODES, POOL + NODES], ids=["pool", "nodes", "both"])
