@@ -136,13 +136,17 @@ class Fleet(Decisions):
                 self._lose(job, reason)
 
     def _keep_off(self, name: str) -> None:
-        """Jobs that were to start on a node that takes none any more wait for others."""
+        """Jobs that were to have a node that takes none any more, and are not there yet, wait for others."""
         for job in list(self.ledger.jobs.values()):
             bound = (job.binding or {}).get("places", ()) if "owed" in (job.binding or {}) else ()
-            if job.run is not None and not job.run.launched and any(where == name for where, _ in job.places):
+            run = job.run
+            holds = run is not None and run.launched and any(where == name for where, _ in run.places)
+            if run is not None and not holds and any(where == name for where, _ in job.places):
                 self.engine.lose(job.job_id, self.now_s)
                 account = self._account(job.job_id)
                 self._log("granted", "policy", job.job_id, units=0, places=[], account=account)
+                if run.launched and run.stopping is None:  # it was to grow onto the node
+                    self._stop(job, "preempted", "policy")
             elif any(where == name for where, _ in bound):
                 self.engine.lose(job.job_id, self.now_s)
                 self._log("unbound", "policy", job.job_id)
