@@ -35,6 +35,11 @@ def gib(number: float) -> str:
     return f"{amount(number)} GiB" if number >= 1 or number == 0 else f"{amount(number * 1024)} MiB"
 
 
+def node_seconds(number: float) -> str:
+    """What something cost the cluster: `12.5 node-s`; whole from a hundred on."""
+    return f"{number:,.3g} node-s" if number < 100 else f"{number:,.0f} node-s"
+
+
 def usd(amount: float | None) -> str:
     """`$1.20`; cents alone would hide what little a short job costs; nothing where no price is known."""
     if amount is None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from betimes.service.careers import Careers
-from betimes.service.effects import ResizeRun, StartRun, StopRun
+from betimes.service.effects import ResizeRun, StartRun
 from betimes.service.engines.moves import (
     Grant,
     Move,
@@ -28,22 +28,21 @@ class Decisions(Careers):
     def _note(self, rounds: Iterable[Round]) -> None:
         """Log what the policy has decided."""
         for one in rounds:
+            by = takers(one.moves)
             for move in one.moves:
-                self._moved(move)
+                self._moved(move, by.get(move.job, ()))
 
-    def _moved(self, move: Move) -> None:
+    def _moved(self, move: Move, by: Sequence[int]) -> None:
         job = self.ledger.jobs[move.job]
         if isinstance(move, Outrun):
             self._log(
                 "believed", "timer", move.job, account=self._account(move.job), basis="doubled", outran=True
             )
         elif isinstance(move, Tell):
-            self._log_told(
-                job, "preempted", "policy", move.leave_by_s + self.ledger.epoch_at, move.makes_room_for
-            )
-            self.effects.append(
-                StopRun(RunId(job.job_id, job.attempt), move.leave_by_s - self.now_s, "preempted")
-            )
+            room_for = move.makes_room_for
+            more = {} if room_for is None else {"makes_room_for": room_for}
+            grace_s, by_at = move.leave_by_s - self.now_s, move.leave_by_s + self.ledger.epoch_at
+            self._preempt(job, grace_s, by_at, [] if room_for is None else [room_for], more)
         elif isinstance(move, Nominate):
             places = self._named(move.places)
             self._log("nominated", "policy", move.job, places=places, owed=[list(one) for one in move.owed])
@@ -55,9 +54,9 @@ class Decisions(Careers):
             elif job.binding is not None:
                 self._log("unbound", "policy", move.job)
         else:
-            self._granted(job, move)
+            self._granted(job, move, by)
 
-    def _granted(self, job: Job, move: Grant) -> None:
+    def _granted(self, job: Job, move: Grant, by: Sequence[int]) -> None:
         places = self._named(move.places)
         self._log(
             "granted", "policy", move.job, units=move.units, places=places, account=self._account(move.job)
@@ -66,7 +65,7 @@ class Decisions(Careers):
         if run is None or not run.launched or run.stopping is not None:
             return
         if move.units == 0:
-            self._stop(job, "preempted", "policy")
+            self._preempt(job, job.spec.grace_s, self.now_at + job.spec.grace_s, by, {})
 
     def _launch(self) -> None:
         """Carry out what there is room for: those that are told to leave have theirs until they have left."""
@@ -84,7 +83,10 @@ class Decisions(Careers):
             places = self.rooms.enter(RunId(job.job_id, run.number), job)
             if places is None:
                 continue
-            self._log("launched", "policy", job.job_id, number=run.number, units=job.units, places=places)
+            cost = self._cost_of_resuming(job, places)
+            self._log(
+                "launched", "policy", job.job_id, number=run.number, units=job.units, places=places, **cost
+            )
             self._run_row(job)
             self.effects.append(StartRun(RunId(job.job_id, run.number)))
 
@@ -150,3 +152,24 @@ class Decisions(Careers):
             if units != job.units or places != job.places:
                 account = self._account(job.job_id)
                 self._log("granted", "policy", job.job_id, units=units, places=places, account=account)
+
+
+def takers(moves: Iterable[Move]) -> dict[int, list[int]]:
+    """Of each job that gives up units of a pool, who takes them.
+
+    Units are alike: what is given up and what is taken in a round is counted off against each other, in order.
+    """
+    changes = [(move.job, move.units - move.before) for move in moves if isinstance(move, Grant)]
+    taking = [[job, units] for job, units in changes if units > 0]
+    found: dict[int, list[int]] = {}
+    for job, change in changes:
+        given = -change
+        while given > 0 and taking:
+            taker = taking[0]
+            found.setdefault(job, []).append(taker[0])
+            units = min(given, taker[1])
+            given -= units
+            taker[1] -= units
+            if taker[1] == 0:
+                taking.pop(0)
+    return found

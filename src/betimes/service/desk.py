@@ -26,6 +26,7 @@ from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.machines.machine import machines_of
 from betimes.service.node import DRAINED, DRAINING, UP
+from betimes.service.preemptions import displaced_by, preemptions_of
 from betimes.service.promises import Promises
 from betimes.service.scheduler import Scheduler
 from betimes.service.shown import event_view, job_view, node_view, quote_view, run_view
@@ -166,6 +167,7 @@ class Desk:
             asyncio.to_thread(store.quotes, number),
             asyncio.to_thread(store.events, 0, EVENTS_A_PAGE, number),
         )
+        displaced = await asyncio.to_thread(displaced_by, events, store)
         view = job_view(row, Waiting(self.scheduler, found))
         off_s = None
         if (
@@ -180,6 +182,8 @@ class Desk:
             runs=[run_view(one) for one in runs],
             quotes=[quote_view(one) for one in quotes],
             events=[event_view(one) for one in events],
+            preempted=preemptions_of(number, events),
+            displaced=displaced,
             told_s=off_s,
         )
 

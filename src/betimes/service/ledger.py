@@ -14,6 +14,7 @@ from betimes.service.events import Event
 from betimes.service.job import Job, Run
 from betimes.service.life import Step, next_status
 from betimes.service.node import Node
+from betimes.service.preemption import Preemption
 from betimes.service.run_times import USUAL_S, RunTimes
 from betimes.service.spec import JobSpec
 
@@ -52,6 +53,8 @@ class Ledger:
             return None  # it was over within the turn; a promise may still have been on its way
         if change is not None:
             job = change(self, event, job) or job
+        if job is not None and "preemption" in event.data:
+            job.preemption = Preemption.from_json(event.data["preemption"])
         return job
 
     def to_bytes(self) -> bytes:
@@ -316,4 +319,4 @@ _CHANGES: dict[str, Change] = {
     "node-is": _node_is,
     "policy-set": _policy_set,
 }
-"""What each kind of event changes; the others (reserved, nominated, asked to cancel, ...) change nothing."""
+"""What each kind of event changes; the others (asked to cancel, displaces, ...) change nothing by themselves."""

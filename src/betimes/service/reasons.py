@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal as signals
+from collections.abc import Sequence
 from typing import Any
 
 CODES = {
@@ -74,14 +75,17 @@ def retry(number: int, most: int, code: int | None, signal: int | None, delay_s:
     )
 
 
-def told(why: str, by_at: float | None, room_for: int | None) -> dict[str, Any]:
+def told(why: str, by_at: float | None) -> dict[str, Any]:
     """Told to stop."""
-    text = {
-        "preempted": "preempted" if room_for is None else f"makes room for job {room_for}",
-        "resized": "stopped, to go on at another width",
-        "cancelled": "cancelled, and stopping",
-    }[why]
-    return _reason(why, text, by_at=by_at, job=room_for)
+    text = {"resized": "stopped, to go on at another width", "cancelled": "cancelled, and stopping"}[why]
+    return _reason(why, text, by_at=by_at)
+
+
+def preempted(by: Sequence[int], policy: str, grace_s: float, by_at: float) -> dict[str, Any]:
+    """Told to make room for others."""
+    for_whom = f"for {named(by)} " if by else ""
+    text = f"makes room {for_whom}under {policy}, within {grace_s:g} s"
+    return _reason("preempted", text, jobs=[*by], policy=policy, grace_s=grace_s, by_at=by_at)
 
 
 def node_lost(name: str) -> dict[str, Any]:
@@ -108,6 +112,13 @@ def failed(why: str, code: int | None, signal: int | None, message: str | None) 
         return _reason("time-limit", message or "it reached its time limit", exit_code=code, signal=signal)
     kind = "signal" if signal is not None else "exit-code"
     return _reason(kind, _how(code, signal), exit_code=code, signal=signal)
+
+
+def named(numbers: Sequence[int]) -> str:
+    """A few jobs by their numbers."""
+    if len(numbers) == 1:
+        return f"job {numbers[0]}"
+    return "jobs " + ", ".join(map(str, numbers[:5])) + (" and others" if len(numbers) > 5 else "")
 
 
 def _how(code: int | None, signal: int | None) -> str:

@@ -172,6 +172,7 @@ class Scheduler(Decisions):
             exit_code=report.exit_code,
             signal=report.signal,
             message=report.message,
+            **self._cost_of_leaving(job, worked_on=report.why == "exited"),
         )
         self.rooms.leave(report.run)
         self.resizing.pop(report.run, None)
@@ -201,6 +202,7 @@ class Scheduler(Decisions):
             )
         left_s = self.paces.setdefault(number, Pace()).report(self.now_at, done, total)
         frac = min(1.0, done / total)
+        self._note_lost_work(job, frac)
         if job.progress_frac is None or abs(frac - job.progress_frac) >= 0.001:
             job.progress_frac = frac
             self.touched[number] = job
@@ -246,7 +248,8 @@ class Scheduler(Decisions):
                 if job is not None and job.run is not None:
                     asked = job.run.stopping
                     self._run_row(job, Ended(run, self.now_at, None, why="lost"), "node-lost")
-                    self._log("ended", "timer", job.job_id, number=run.number, outcome="node-lost")
+                    cost = self._cost_of_leaving(job, worked_on=False)
+                    self._log("ended", "timer", job.job_id, number=run.number, outcome="node-lost", **cost)
                     self.rooms.leave(run)
                     self.resizing.pop(run, None)
                     self.effects.append(DropRun(run))

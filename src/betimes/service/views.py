@@ -142,6 +142,28 @@ class EventView(View):
     data: dict[str, Any] = {}
 
 
+class PreemptionView(View):
+    """A run that made room for other jobs, and what that cost in node-seconds; null: not known yet, or never to be.
+
+    A node-second is a whole node for a second: of a node a job counts for the largest share of any resource.
+    """
+
+    job_id: int  # that made room
+    run: int
+    by: list[int]  # the jobs that took what it gave up
+    policy: str
+    told_at: float
+    grace_s: float
+    nodes: float  # that the run held
+    left_at: float | None = None
+    resumed_at: float | None = None
+    vacating_node_s: float | None = None  # held from being told until it had left
+    restart_node_s: float | None = None  # held by the next run before its work went on
+    lost_node_s: float | None = None  # of work that had to be done again; known where progress is reported
+    cost_node_s: float  # what is known of these three
+    waiting_s: float | None = None  # from having left until the next run; it holds nothing then
+
+
 class JobStory(View):
     """Everything about a job."""
 
@@ -150,6 +172,8 @@ class JobStory(View):
     runs: list[RunView]
     quotes: list[Quote]
     events: list[EventView]
+    preempted: list[PreemptionView] = []  # its own runs that made room for others
+    displaced: list[PreemptionView] = []  # the runs of others that made room for it
     told_s: float | None = None  # seconds its quote was off by, once it has finished: truth less promise
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from betimes.service.forecasts import Forecast
 from betimes.service.job import Job
 from betimes.service.node import UP
+from betimes.service.reasons import named
 from betimes.service.rooms import Amounts, most
 from betimes.service.scheduler import Scheduler
 from betimes.service.wanted import demand_of
@@ -30,14 +31,14 @@ class Waiting:
         if job.run is not None and not job.run.launched:
             leaving = [other.job_id for other in self._jobs if other.run is not None and other.run.stopping]
             text = (
-                f"has its place, and waits for {_named(leaving)} to leave it"
+                f"has its place, and waits for {named(leaving)} to leave it"
                 if leaving
                 else "is being started"
             )
             return _reason("leaving", text, jobs=leaving)
         if job.binding is not None and "owed" in job.binding:
             victims = [other.job_id for other in self._jobs if other.makes_room_for == job.job_id]
-            return _reason("nominated", f"{_named(victims)} makes room for it", jobs=victims)
+            return _reason("nominated", f"{named(victims)} makes room for it", jobs=victims)
         demand, units = demand_of(job.spec), job.spec.min_units
         short = [
             (need * units - sum(room[at] for room in self.free.values()), at) for at, need in _needed(demand)
@@ -110,9 +111,3 @@ def _needed(demand: Amounts) -> list[tuple[int, int]]:
 
 def _reason(code: str, text: str, **evidence: Any) -> dict[str, Any]:
     return {"code": code, "text": text, "evidence": evidence}
-
-
-def _named(numbers: list[int]) -> str:
-    if len(numbers) == 1:
-        return f"job {numbers[0]}"
-    return "jobs " + ", ".join(map(str, numbers[:5])) + (" and others" if len(numbers) > 5 else "")
