@@ -142,6 +142,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "held": _reason,
     "failed": _reason,
     "cancelled": _reason,
+    "idle": _reason,
     "finished": _finished,
     "believed": _believed,
     "quoted": _quoted,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from betimes.service.careers import Careers
 from betimes.service.effects import ResizeRun, StartRun
@@ -20,6 +21,7 @@ from betimes.service.engines.nodes import LiveNodes
 from betimes.service.executors.protocol import RunId
 from betimes.service.job import Job, Places
 from betimes.service.node import UP
+from betimes.service.waiting import Waiting
 
 
 class Decisions(Careers):
@@ -31,6 +33,17 @@ class Decisions(Careers):
             by = takers(one.moves)
             for move in one.moves:
                 self._moved(move, by.get(move.job, ()))
+
+    def _say_if_idle(self, rounds: Sequence[Round]) -> None:
+        """A decision that moved nobody says why; it is logged when the answer is another than the last time."""
+        if not rounds:
+            return  # nobody was asked
+        if any(not isinstance(move, Outrun) for one in rounds for move in one.moves):
+            self.idle = None
+            return
+        self.idle = Waiting(self, None).idle()
+        if _answer(self.idle) != _answer(self.ledger.idle):
+            self._log("idle", "policy", reason=self.idle)
 
     def _moved(self, move: Move, by: Sequence[int]) -> None:
         job = self.ledger.jobs[move.job]
@@ -152,6 +165,11 @@ class Decisions(Careers):
             if units != job.units or places != job.places:
                 account = self._account(job.job_id)
                 self._log("granted", "policy", job.job_id, units=units, places=places, account=account)
+
+
+def _answer(reason: dict[str, Any] | None) -> tuple[str, int | None] | None:
+    """What makes one reason for doing nothing another than the last: what it is, and whose."""
+    return (reason["code"], reason["evidence"].get("job")) if reason is not None else None
 
 
 def takers(moves: Iterable[Move]) -> dict[int, list[int]]:

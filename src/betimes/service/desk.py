@@ -42,6 +42,7 @@ from betimes.service.views import (
     Page,
     PolicyView,
     Quote,
+    Reason,
     Status,
     Submitted,
 )
@@ -240,8 +241,12 @@ class Desk:
     async def policy(self) -> PolicyView:
         """The policy in force."""
         ledger = self.scheduler.ledger
+        idle = self.scheduler.idle
         return PolicyView(
-            policy=ledger.policy, engine=_engine(ledger.policy), since_at=ledger.policy_since_at
+            policy=ledger.policy,
+            engine=_engine(ledger.policy),
+            since_at=ledger.policy_since_at,
+            idle=Reason(**idle) if idle else None,
         )
 
     async def set_policy(self, text: str, user: str) -> PolicyView:

@@ -23,6 +23,7 @@ KINDS = {
     "opened": "the first start ever; engines count seconds from here",
     "recovered": "the service has started again and read its state from this log",
     "policy-set": "another policy decides from now on",
+    "idle": "a decision started and stopped nobody, for another reason than the last time that this was so",
     "node-added": "a node is there from now on, or has come back with more or less than it had",
     "node-is": "a node is up, draining, drained or lost",
     "submitted": "a job was accepted",

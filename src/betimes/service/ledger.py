@@ -34,6 +34,7 @@ class Ledger:
         self.epoch_at = 0.0  # engines count seconds from here
         self.policy = ""
         self.policy_since_at = 0.0
+        self.idle: dict[str, Any] | None = None  # why a decision did nothing, as was logged last
         self.next_job = 1
         self.next_event = 1
         self.last_at = 0.0
@@ -69,6 +70,7 @@ class Ledger:
                 "epoch_at": self.epoch_at,
                 "policy": self.policy,
                 "policy_since_at": self.policy_since_at,
+                "idle": self.idle,
                 "next_job": self.next_job,
                 "next_event": self.next_event,
                 "last_at": self.last_at,
@@ -86,7 +88,7 @@ class Ledger:
         ledger.run_times = RunTimes.from_json(found["run_times"], default_run_s)
         ledger.jobs = {one["job_id"]: Job.from_json(one) for one in found["jobs"]}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
-        ledger.over = dict(found["over"])
+        ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
             setattr(ledger, name, found[name])
         return ledger
@@ -286,6 +288,10 @@ def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.nodes[str(event.node)].status = event.data["status"]
 
 
+def _idle(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.idle = event.data["reason"]
+
+
 def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.policy, ledger.policy_since_at = event.data["policy"], event.at_s
     for job_id, account in event.data.get("accounts", {}).items():
@@ -318,5 +324,6 @@ _CHANGES: dict[str, Change] = {
     "node-added": _node_added,
     "node-is": _node_is,
     "policy-set": _policy_set,
+    "idle": _idle,
 }
 """What each kind of event changes; the others (asked to cancel, displaces, ...) change nothing by themselves."""

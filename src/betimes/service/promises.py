@@ -54,7 +54,7 @@ class Promises:
         def act(scheduler: Scheduler) -> list[Quote]:
             waiting, jobs = Waiting(scheduler, found), scheduler.ledger.jobs
             live = [jobs[n] for n in numbers if n in jobs and not jobs[n].status.is_over]
-            return [self._stored(waiting, job, found) for job in live]
+            return [self._stored(scheduler, waiting, job, found) for job in live]
 
         return await self.controller.ask(act)
 
@@ -77,8 +77,7 @@ class Promises:
             basis=basis,
         )
 
-    def _stored(self, waiting: Waiting, job: Job, found: Forecast) -> Quote:
-        scheduler = waiting.scheduler
+    def _stored(self, scheduler: Scheduler, waiting: Waiting, job: Job, found: Forecast) -> Quote:
         start_at, finish_at = found.of.get(job.job_id, (None, None))
         reason = waiting.why(job) if job.status is Status.QUEUED else job.reason
         row: dict[str, Any] = {

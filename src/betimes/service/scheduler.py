@@ -309,6 +309,7 @@ class Scheduler(Decisions):
             self._log_waits(self.ledger.jobs[number])
         self._note(rounds)
         self._launch()
+        self._say_if_idle(rounds)
 
     def take(self) -> tuple[list[Event], list[Effect], list[dict[str, Any]], list[dict[str, Any]]]:
         """What has come of it since the last time: events, effects, rows of jobs, and rows of runs."""

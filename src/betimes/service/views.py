@@ -214,6 +214,7 @@ class PolicyView(View):
     policy: str
     engine: Literal["pool", "nodes"]
     since_at: float
+    idle: Reason | None = None  # why its last decision started and stopped nobody; null: it did
 
 
 class Page(View, Generic[T]):
