@@ -22,6 +22,7 @@ from betimes.errors import (
 )
 from betimes.service.auth import RunTokens
 from betimes.service.building import compile_policy, kind_of
+from betimes.service.commands import can_be_known, check_commands
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.machines.machine import machines_of
@@ -88,6 +89,7 @@ class Desk:
 
     async def _take(self, specs: Sequence[JobSpec], user: str, key: str | None) -> list[list[int]]:
         """Take all of the jobs, or none; their numbers."""
+        await self._check_commands(specs)
         asked = (
             [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
             if key is not None
@@ -126,6 +128,7 @@ class Desk:
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised now."""
+        await self._check_commands([spec])
         return await self.promises.ask(spec, user)
 
     async def cancel(self, ids: Sequence[int], user: str) -> list[JobView]:
@@ -312,6 +315,11 @@ class Desk:
         store, waiting = self.controller.store, Waiting(self.scheduler, None)
         rows = await asyncio.to_thread(lambda: [store.job(number) or {} for number in ids])
         return [job_view(row, waiting) for row in rows]
+
+    async def _check_commands(self, specs: Sequence[JobSpec]) -> None:
+        """Raise Refused for a command that no node has; in a thread, since the disk is asked."""
+        if can_be_known(self.scheduler.ledger.nodes.values()):
+            await asyncio.to_thread(check_commands, specs, self.controller.launches.kept)
 
     async def _forecast(self) -> Any:
         try:
