@@ -96,6 +96,16 @@ def up(
         str,
         typer.Option("--speed", metavar="X", help="Seconds of a replay a second; max: as fast as it goes."),
     ] = "3600",
+    promises: Annotated[
+        int | None,
+        typer.Option(
+            "--promises",
+            metavar="N",
+            help="Promise an end to N jobs of a replay, evenly spread; by default to all. Each takes a play-out.",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Start the service on this machine and run jobs until Ctrl-C; jobs that run then go on.
@@ -125,6 +135,7 @@ def up(
         default_run_s=parse_duration(usual),
         settings=Settings(restart_s=parse_duration(restart)),
         speed=speed_of(speed),
+        promises=promises,
     )
     if replay is not None:
         _replayed(chosen, replay, units, jobs, nodes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from betimes.service.controller import Controller
@@ -95,8 +96,20 @@ class Promises:
         return Quote(**{**row, "quote_id": number, "reason": Reason(**reason) if reason else None})
 
     def _heed(self, events: list[Event]) -> None:
-        """A job that has outrun what was believed is promised anew."""
+        """A job that has outrun what was believed is promised anew; one of a trace, when it is submitted."""
         outrun = [event.job for event in events if event.kind == "believed" and event.data.get("outran")]
         numbers = [number for number in outrun if number is not None]
         if numbers:
             self.controller.go(self.make(numbers))
+        source = self.controller.source
+        replayed = source.to_promise(events) if source is not None else []
+        if replayed:
+            held = ExitStack()
+            held.enter_context(
+                self.controller.clock.hold()
+            )  # what comes next must not be known to the promise
+            self.controller.go(self._make_holding(replayed, held))
+
+    async def _make_holding(self, numbers: Sequence[int], held: ExitStack) -> None:
+        with held:
+            await self.make(numbers)
