@@ -69,6 +69,9 @@ class Quote(View):
     run_s: float  # the run time on max_units that the quote rests on
     basis: str
     reason: Reason | None = None  # why it waits; null: it starts at once
+    elements: int | None = (
+        None  # of an array: how many of its elements it is of, where these are not all of them
+    )
 
 
 class Submitted(View):
@@ -76,7 +79,9 @@ class Submitted(View):
 
     job_id: int  # of the first element
     job_ids: list[int]
-    quote: Quote | None  # of the last element to finish; null: it waits for another job or is held
+    quote: (
+        Quote | None
+    )  # of the last element to finish, of those that may queue; null: it waits for another job
 
 
 class PlaceView(View):
