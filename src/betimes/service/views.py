@@ -43,7 +43,7 @@ class Reason(View):
     """Why a job waits, or why nothing was done: a code for programs, a sentence for people, and the evidence."""
 
     code: str  # one of `service.reasons.CODES`
-    text: str  # "waits for 2 more GPUs; job 41 frees them about 14:05"
+    text: str  # "waits for 2 more GPUs; it has them about 14:05, when job 41 ends"
     evidence: dict[str, Any] = {}
 
 
