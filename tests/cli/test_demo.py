@@ -13,7 +13,7 @@ from tests.cli.conftest import Call, program
 def test_what_is_for_a_replay_needs_one(betimes: Call) -> None:
     said = betimes("demo", "--units", "4")
     assert said.code == 2
-    assert said.err == "betimes: --units and --jobs are for a replay; give --trace FILE as well\n"
+    assert said.err == "betimes: --units, --jobs and --promises are for a replay; give --trace FILE as well\n"
 
 
 @pytest.mark.slow
@@ -23,7 +23,17 @@ def test_a_replay_runs_to_its_end_and_leaves_nothing(tmp_path: Path) -> None:
     figures = json.loads(said.out)
     assert figures["finished"] == figures["jobs"] > 0
     assert figures["jct_mean_s"] >= figures["wait_mean_s"] >= 0
+    assert figures["promises"] == figures["jobs"]
+    assert figures["pred_err_p99_frac"] >= figures["pred_err_p90_frac"] >= 0
+    assert figures["pred_err_mean_frac"] >= abs(figures["pred_bias_mean_frac"])
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_replay_may_promise_to_some_jobs_alone(tmp_path: Path) -> None:
+    words = ("demo", "--trace", "sample:tiny", "--speed", "max", "--promises", "4", "--json")
+    said = program(*words, TMPDIR=str(tmp_path))
+    assert json.loads(said.out)["promises"] == 4
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from betimes.errors import NotReachable
 from betimes.service.spec import JobSpec
-from betimes.service.views import Estimate, JobStory, PlaceView, Reason, RunView, Status
+from betimes.service.views import Estimate, JobStory, PlaceView, PreemptionView, Reason, RunView, Status
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, event, job, quote
 
@@ -289,3 +289,59 @@ def test_watching_redraws_on_a_terminal(betimes: Call, monkeypatch: pytest.Monke
     assert said.code == 130
     assert "\x1b[" in said.out
     assert "sweep[3]" in said.out
+
+
+def test_a_story_says_what_preemptions_have_cost(betimes: Call, service: Service) -> None:
+    one = PreemptionView(
+        job_id=42,
+        run=1,
+        by=[44, 45],
+        policy="fitgpp",
+        told_at=NOW - 430,
+        grace_s=30.0,
+        nodes=0.5,
+        left_at=NOW - 400,
+        resumed_at=NOW - 300,
+        vacating_node_s=15.0,
+        restart_node_s=3.5,
+        cost_node_s=18.5,
+        waiting_s=100.0,
+    )
+    other = one.model_copy(update={"job_id": 40, "by": [42], "left_at": None, "vacating_node_s": None})
+    service.stories[42] = story(preempted=[one], displaced=[other])
+    out = betimes("job", "42").out
+    lines = [line.split() for line in out.splitlines()]
+    after = out.splitlines().index("Preempted (an empty cell: not known yet)")
+    assert lines[after + 1][:6] == ["Told", "Job", "Run", "Made", "room", "for"]
+    assert lines[after + 3] == [
+        *("07:52:50", "42", "1", "44,", "45", "30", "s", "18.5", "node-s", "15", "node-s", "3.5", "node-s"),
+        *("100", "s", "fitgpp"),
+    ]  # fmt: skip
+    assert "Others who made room for it" in out
+    assert betimes("job", "42", "--json").json()["preempted"][0]["cost_node_s"] == 18.5
+
+
+def test_events_say_what_a_preemption_has_cost(betimes: Call, service: Service) -> None:
+    cost = {"vacating_node_s": 15.0, "restart_node_s": None, "lost_node_s": None}
+    ended = {"number": 1, "outcome": "preempted", "signal": 15, "preemption": cost}
+    launched = {
+        "number": 2,
+        "units": 1,
+        "places": [["here", 1]],
+        "preemption": {**cost, "restart_node_s": 250.4},
+    }
+    goes_on = {"number": 2, "frac": 0.4, "preemption": {**cost, "lost_node_s": 0.125}}
+    service.log = [
+        event(1, kind="ended", data=ended),
+        event(2, kind="displaces", data={"victim": 42, "run": 1}),
+        event(3, kind="launched", data=launched),
+        event(4, kind="goes-on", data=goes_on),
+    ]
+    out = betimes("events").out
+    for text in (
+        "run 1, preempted, signal 15; making room cost 15 node-s",
+        "job 42 makes room for it",
+        "run 2, 1 unit on here; its restart cost 250 node-s",
+        "run 2 goes on at 40%; doing again cost 0.125 node-s",
+    ):
+        assert text in out, out

@@ -9,7 +9,7 @@ import pytest
 
 from betimes.cli.main import main
 from betimes.errors import NotAllowed, NotReachable, Unavailable
-from betimes.service.views import JobView, NodeSpec, Status
+from betimes.service.views import JobView, NodeSpec, Reason, Status
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, event, job, node
 
@@ -249,3 +249,10 @@ def test_without_a_service_every_verb_says_how_to_start_one(
     assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
     assert "`betimes up`" in said.err
     assert str(tmp_path) in said.err
+
+
+def test_policy_says_why_its_last_decision_started_nobody(betimes: Call, service: Service) -> None:
+    why = Reason(code="no-room", text="job 5 is next: waits for 2 more GPUs")
+    service.in_force = service.in_force.model_copy(update={"idle": why})
+    assert "Its last decision started nobody: job 5 is next: waits for 2 more GPUs\n" in betimes("policy").out
+    assert betimes("policy", "show", "--json").json()["idle"]["code"] == "no-room"

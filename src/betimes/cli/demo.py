@@ -46,6 +46,16 @@ def demo(
         str,
         typer.Option("--speed", metavar="X", help="Seconds of the trace a second; max: as fast as it goes."),
     ] = "3600",
+    promises: Annotated[
+        int | None,
+        typer.Option(
+            "--promises",
+            metavar="N",
+            help="Promise an end to N jobs of the trace, evenly spread; by default to all. Each takes a play-out.",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Show what Betimes does: start a service with a fresh state, give it three small jobs, and follow them.
@@ -59,8 +69,8 @@ def demo(
     from betimes.cli.demonstration.live import Demonstration
     from betimes.cli.demonstration.replay import replay
 
-    if trace is None and (units is not None or jobs is not None):
-        raise InputError("--units and --jobs are for a replay; give --trace FILE as well")
+    if trace is None and any(number is not None for number in (units, jobs, promises)):
+        raise InputError("--units, --jobs and --promises are for a replay; give --trace FILE as well")
     state = Path(tempfile.mkdtemp(prefix="betimes-demo-"))
     once = once or as_json
     chosen = [] if policy is None else ["--policy", policy]
@@ -68,6 +78,7 @@ def demo(
         words = ["--replay", trace, "--speed", speed, *chosen]
         words += [] if units is None else ["--units", str(units)]
         words += [] if jobs is None else ["--jobs", str(jobs)]
+        words += [] if promises is None else ["--promises", str(promises)]
         with running_service(state, words, keep=not once) as service:
             replay(service, once=once, as_json=as_json)
         return

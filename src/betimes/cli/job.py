@@ -63,6 +63,7 @@ def _show(story: JobStory) -> None:
     from betimes.cli.clock import now
     from betimes.cli.events import EVENT_COLUMNS, event_row
     from betimes.cli.listing import say, show, show_pairs
+    from betimes.cli.preemptions import show_preemptions
     from betimes.cli.words import job_name
 
     at_now = now()
@@ -75,6 +76,8 @@ def _show(story: JobStory) -> None:
     if story.runs:
         say("", "Runs")
         show(_RUN_COLUMNS, [_run_row(run, at_now) for run in story.runs])
+    show_preemptions("Preempted (an empty cell: not known yet)", story.preempted, at_now)
+    show_preemptions("Others who made room for it", story.displaced, at_now)
     if story.events:
         say("", "Events")
         show(EVENT_COLUMNS, [event_row(event, at_now, with_job=False) for event in story.events])

@@ -93,3 +93,5 @@ def _print(found: PolicyView, as_json: bool) -> None:
     else:
         where = "a pool" if found.engine == "pool" else "nodes"
         say(f"{found.policy} (on {where}), since {both(found.since_at, now())}")
+        if found.idle is not None:
+            say(f"Its last decision started nobody: {found.idle.text}")

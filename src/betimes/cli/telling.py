@@ -57,7 +57,8 @@ def _told(data: Data, at_now: float) -> str:
 
 
 def _launched(data: Data, _: float) -> str:
-    return f"run {data['number']}, {_units(data['units'])}{_on(data['places'])}"
+    text = f"run {data['number']}, {_units(data['units'])}{_on(data['places'])}"
+    return text + _cost("its restart", data, "restart_node_s")
 
 
 def _started(data: Data, _: float) -> str:
@@ -74,7 +75,16 @@ def _ended(data: Data, _: float) -> str:
         text += f", exit code {data['exit_code']}"
     if data.get("signal") is not None:
         text += f", signal {data['signal']}"
-    return text + (f": {data['message']}" if data.get("message") else "")
+    text += f": {data['message']}" if data.get("message") else ""
+    return text + _cost("making room", data, "vacating_node_s")
+
+
+def _displaces(data: Data, _: float) -> str:
+    return f"job {data['victim']} makes room for it"
+
+
+def _goes_on(data: Data, _: float) -> str:
+    return f"run {data['number']} goes on at {data['frac']:.0%}" + _cost("doing again", data, "lost_node_s")
 
 
 def _finished(data: Data, _: float) -> str:
@@ -146,13 +156,16 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "launched": _launched,
     "started": _started,
     "resized": _resized,
+    "displaces": _displaces,
     "ended": _ended,
+    "goes-on": _goes_on,
     "waits": _reason,
     "blocked": _reason,
     "retries": _reason,
     "held": _reason,
     "failed": _reason,
     "cancelled": _reason,
+    "idle": _reason,
     "finished": _finished,
     "believed": _believed,
     "quoted": _quoted,
@@ -162,6 +175,14 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "not-rented": _not_rented,
     "policy-set": _policy,
 }
+
+
+def _cost(of_what: str, data: Data, name: str) -> str:
+    """What an event adds to the account of a preemption, if it adds anything."""
+    from betimes.cli.words import node_seconds
+
+    cost = data["preemption"][name] if "preemption" in data else None
+    return f"; {of_what} cost {node_seconds(cost)}" if cost else ""
 
 
 def _units(units: float) -> str:

@@ -132,6 +132,16 @@ def up(
         str,
         typer.Option("--speed", metavar="X", help="Seconds of a replay a second; max: as fast as it goes."),
     ] = "3600",
+    promises: Annotated[
+        int | None,
+        typer.Option(
+            "--promises",
+            metavar="N",
+            help="Promise an end to N jobs of a replay, evenly spread; by default to all. Each takes a play-out.",
+            min=0,
+            show_default=False,
+        ),
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
     """Start the service on this machine and run jobs until Ctrl-C; jobs that run then go on.
@@ -168,6 +178,7 @@ def up(
         ),
         settings=Settings(restart_s=_seconds("--restart", restart)),
         speed=speed_of(speed),
+        promises=promises,
     )
     if replay is not None:
         _replayed(chosen, replay, units, jobs, nodes)

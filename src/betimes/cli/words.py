@@ -35,6 +35,11 @@ def gib(number: float) -> str:
     return f"{amount(number)} GiB" if number >= 1 or number == 0 else f"{amount(number * 1024)} MiB"
 
 
+def node_seconds(number: float) -> str:
+    """What something cost the cluster: `12.5 node-s`; whole from a hundred on."""
+    return f"{number:,.3g} node-s" if number < 100 else f"{number:,.0f} node-s"
+
+
 def usd(amount: float | None) -> str:
     """`$1.20`; cents alone would hide what little a short job costs; nothing where no price is known."""
     if amount is None:
@@ -49,12 +54,22 @@ def quote_pairs(quote: Quote | None, widest: int, at_now: float) -> list[tuple[s
     pairs = [("starts", starts(quote, at_now))]
     if quote.reason is not None:
         pairs.append(("why", quote.reason.text))
-    pairs.append(("done", both(quote.finish_at, at_now) if quote.finish_at is not None else "not known"))
+    done = both(quote.finish_at, at_now) if quote.finish_at is not None else "not known"
+    pairs.append(("done", done + _of_elements(quote)))
     basis = BASES.get(quote.basis, quote.basis)
     pairs.append(("run time", f"{length(quote.run_s)} on {units(widest, widest)}: {basis}"))
     if quote.cost_usd is not None:
         pairs.append(("cost", usd(quote.cost_usd)))
     return pairs
+
+
+def _of_elements(quote: Quote) -> str:
+    """Which part of an array a promise is of, where it is not of all."""
+    if quote.elements is None:
+        return ""
+    if quote.job_id is None:
+        return ", for one element of the array"
+    return f", for {quote.elements} of the elements; the others are promised an end when they may queue"
 
 
 def starts(quote: Quote, at_now: float) -> str:

@@ -62,6 +62,7 @@ class Options:
         default_factory=list[tuple[float, JobSpec]]
     )  # of a replayed trace
     speed: float = 3600.0  # of a replay; infinity: as fast as it goes
+    promises: int | None = None  # to so many of its jobs, evenly spread; by default to all
 
 
 @dataclass
@@ -118,7 +119,7 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
     _begin(controller.scheduler, known, machines, options, controller.clock.now_s())
     _executors(controller, machines, options)
     if replays:
-        controller.source = Source(options.arrivals)
+        controller.source = Source(options.arrivals, promise_every=_every(options))
     controller.recovery_s = time.monotonic() - began
     promises = Promises(controller)
     desk = Desk(controller, promises, run_tokens)
@@ -201,6 +202,13 @@ def _executors(controller: Controller, machines: list[Machine], options: Options
     executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
     for kind in ("virtual", "fake-cloud"):
         controller.admit(kind, executor)
+
+
+def _every(options: Options) -> int:
+    """One of how many replayed jobs is promised an end; 0: none is."""
+    if options.promises is None:
+        return 1
+    return math.ceil(len(options.arrivals) / options.promises) if options.promises else 0
 
 
 def _first_failure(*tasks: asyncio.Future[None]) -> asyncio.Future[None]:

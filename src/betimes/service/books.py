@@ -52,6 +52,7 @@ class Books:
             0  # grows when who starts or finishes when may be different from what was last foreseen
         )
         self.built: Built | None = None
+        self.idle: dict[str, Any] | None = None  # why the last decision did nothing; null: it did something
 
     @property
     def engine(self) -> Any:
@@ -79,7 +80,7 @@ class Books:
         event = Event(self.ledger.next_event, self.now_at, kind, cause, job, node, data)
         changed = self.ledger.apply(event)
         self.events.append(event)
-        if kind != "quoted":
+        if kind not in ("quoted", "idle"):
             self.version += 1
         if changed is not None:
             self.touched[changed.job_id] = changed

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from betimes.service import reasons
 from betimes.service.books import Books
 from betimes.service.effects import StopRun
 from betimes.service.executors.protocol import Ended, RunId
-from betimes.service.job import Job
+from betimes.service.job import Job, Places
+from betimes.service.preemption import Preemption, nodes_held
 from betimes.service.spec import parse_after
 from betimes.service.views import Status
-from betimes.service.wanted import wanted_of
+from betimes.service.wanted import demand_of, wanted_of
 
 
 class Careers(Books):
@@ -110,17 +112,62 @@ class Careers(Books):
         if run is None:
             return
         again = run.stopping is not None
-        self._log_told(job, why, cause, self.now_at + job.spec.grace_s if not again else run.stop_by_at, None)
+        by_at = self.now_at + job.spec.grace_s if not again else run.stop_by_at
+        self._log_told(job, why, cause, by_at, reasons.told(why, by_at))
         if not again:
             self.effects.append(StopRun(RunId(job.job_id, run.number), job.spec.grace_s, why))
 
-    def _log_told(self, job: Job, why: str, cause: str, by_at: float | None, room_for: int | None) -> None:
-        data: dict[str, Any] = {"why": why, "stop_by_at": by_at, "reason": reasons.told(why, by_at, room_for)}
-        if room_for is not None:
-            data["makes_room_for"] = room_for
+    def _log_told(
+        self, job: Job, why: str, cause: str, by_at: float | None, reason: dict[str, Any], **more: Any
+    ) -> None:
+        data: dict[str, Any] = {"why": why, "stop_by_at": by_at, "reason": reason, **more}
         if job.account is not None and job.job_id in self.engine.slot_of:
             data["account"] = self._account(job.job_id)
         self._log("told", cause, job.job_id, **data)
+
+    def _preempt(
+        self, job: Job, grace_s: float, by_at: float, by: Sequence[int], more: dict[str, Any]
+    ) -> None:
+        """Tell a run to make room for other jobs, in whose stories it stands as well."""
+        run = job.run
+        if run is None:
+            return
+        policy = self.ledger.policy
+        nodes = nodes_held(run.places, demand_of(job.spec), self.ledger.nodes)
+        found = Preemption(run.number, tuple(by), policy, self.now_at, grace_s, nodes)
+        reason = reasons.preempted(by, policy, grace_s, by_at)
+        self._log_told(job, "preempted", "policy", by_at, reason, preemption=found.to_json(), **more)
+        self.effects.append(StopRun(RunId(job.job_id, run.number), grace_s, "preempted"))
+        for taker in by:
+            self._log("displaces", "policy", taker, victim=job.job_id, run=run.number)
+
+    def _cost_of_leaving(self, job: Job, worked_on: bool) -> dict[str, Any]:
+        """What the end of a run adds to the account of its preemption, if it was told to make room."""
+        found = job.preemption
+        if found is None or job.run is None or found.run != job.run.number or found.left_at is not None:
+            return {}
+        return {"preemption": found.left(self.now_at, job.progress_frac, worked_on).to_json()}
+
+    def _cost_of_resuming(self, job: Job, places: Places) -> dict[str, Any]:
+        """What the start of a run adds to the account of the preemption that it follows."""
+        found = job.preemption
+        if found is None or found.resumed_at is not None or job.account is None:
+            return {}
+        nodes = nodes_held(places, demand_of(job.spec), self.ledger.nodes)
+        return {"preemption": found.resumed(self.now_at, job.account.stall_s, nodes).to_json()}
+
+    def _note_lost_work(self, job: Job, frac: float) -> None:
+        """The first report of a run that follows a preempted one says where it goes on from."""
+        found, run, account = job.preemption, job.run, job.account
+        if found is None or found.resumed_at is None or found.lost_node_s is not None:
+            return
+        if run is None or run.number != found.run + 1 or account is None or found.had_frac is None:
+            return
+        pool = self.built is not None and self.built.kind == "pool"
+        whole_s = account.size_s / (self._speed(job) if pool else 1.0)
+        nodes = nodes_held(run.places, demand_of(job.spec), self.ledger.nodes)
+        cost = found.goes_on(frac, whole_s, nodes).to_json()
+        self._log("goes-on", "progress", job.job_id, number=run.number, frac=frac, preemption=cost)
 
     def _leave_engine(self, job: Job) -> None:
         number, pending = job.job_id, self.pending

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from betimes.service.careers import Careers
-from betimes.service.effects import ResizeRun, StartRun, StopRun
+from betimes.service.effects import ResizeRun, StartRun
 from betimes.service.engines.moves import (
     Grant,
     Move,
@@ -20,6 +21,7 @@ from betimes.service.engines.nodes import LiveNodes
 from betimes.service.executors.protocol import RunId
 from betimes.service.job import Job, Places
 from betimes.service.node import UP
+from betimes.service.waiting import Waiting
 
 
 class Decisions(Careers):
@@ -28,23 +30,33 @@ class Decisions(Careers):
     def _note(self, rounds: Iterable[Round]) -> None:
         """Log what the policy has decided."""
         for one in rounds:
+            by = takers(one.moves)
             for move in one.moves:
                 if move.job not in self.pending.done:  # it has left, and the engine is not told yet
-                    self._moved(move)
+                    self._moved(move, by.get(move.job, ()))
 
-    def _moved(self, move: Move) -> None:
+    def _say_if_idle(self, rounds: Sequence[Round]) -> None:
+        """A decision that moved nobody says why; it is logged when the answer is another than the last time."""
+        if not rounds:
+            return  # nobody was asked
+        if any(not isinstance(move, Outrun) for one in rounds for move in one.moves):
+            self.idle = None
+            return
+        self.idle = Waiting(self, None).idle()
+        if _answer(self.idle) != _answer(self.ledger.idle):
+            self._log("idle", "policy", reason=self.idle)
+
+    def _moved(self, move: Move, by: Sequence[int]) -> None:
         job = self.ledger.jobs[move.job]
         if isinstance(move, Outrun):
             self._log(
                 "believed", "timer", move.job, account=self._account(move.job), basis="doubled", outran=True
             )
         elif isinstance(move, Tell):
-            self._log_told(
-                job, "preempted", "policy", move.leave_by_s + self.ledger.epoch_at, move.makes_room_for
-            )
-            self.effects.append(
-                StopRun(RunId(job.job_id, job.attempt), move.leave_by_s - self.now_s, "preempted")
-            )
+            room_for = move.makes_room_for
+            more = {} if room_for is None else {"makes_room_for": room_for}
+            grace_s, by_at = move.leave_by_s - self.now_s, move.leave_by_s + self.ledger.epoch_at
+            self._preempt(job, grace_s, by_at, [] if room_for is None else [room_for], more)
         elif isinstance(move, Nominate):
             places = self._named(move.places)
             self._log("nominated", "policy", move.job, places=places, owed=[list(one) for one in move.owed])
@@ -56,9 +68,9 @@ class Decisions(Careers):
             elif job.binding is not None:
                 self._log("unbound", "policy", move.job)
         else:
-            self._granted(job, move)
+            self._granted(job, move, by)
 
-    def _granted(self, job: Job, move: Grant) -> None:
+    def _granted(self, job: Job, move: Grant, by: Sequence[int]) -> None:
         places = self._named(move.places)
         self._log(
             "granted", "policy", move.job, units=move.units, places=places, account=self._account(move.job)
@@ -67,7 +79,7 @@ class Decisions(Careers):
         if run is None or not run.launched or run.stopping is not None:
             return
         if move.units == 0:
-            self._stop(job, "preempted", "policy")
+            self._preempt(job, job.spec.grace_s, self.now_at + job.spec.grace_s, by, {})
 
     def _launch(self) -> None:
         """Carry out what there is room for: those that are told to leave have theirs until they have left."""
@@ -85,7 +97,10 @@ class Decisions(Careers):
             places = self.rooms.enter(RunId(job.job_id, run.number), job)
             if places is None:
                 continue
-            self._log("launched", "policy", job.job_id, number=run.number, units=job.units, places=places)
+            cost = self._cost_of_resuming(job, places)
+            self._log(
+                "launched", "policy", job.job_id, number=run.number, units=job.units, places=places, **cost
+            )
             self._run_row(job)
             self.effects.append(StartRun(RunId(job.job_id, run.number)))
 
@@ -151,3 +166,29 @@ class Decisions(Careers):
             if units != job.units or places != job.places:
                 account = self._account(job.job_id)
                 self._log("granted", "policy", job.job_id, units=units, places=places, account=account)
+
+
+def _answer(reason: dict[str, Any] | None) -> tuple[str, int | None] | None:
+    """What makes one reason for doing nothing another than the last: what it is, and whose."""
+    return (reason["code"], reason["evidence"].get("job")) if reason is not None else None
+
+
+def takers(moves: Iterable[Move]) -> dict[int, list[int]]:
+    """Of each job that gives up units of a pool, who takes them.
+
+    Units are alike: what is given up and what is taken in a round is counted off against each other, in order.
+    """
+    changes = [(move.job, move.units - move.before) for move in moves if isinstance(move, Grant)]
+    taking = [[job, units] for job, units in changes if units > 0]
+    found: dict[int, list[int]] = {}
+    for job, change in changes:
+        given = -change
+        while given > 0 and taking:
+            taker = taking[0]
+            found.setdefault(job, []).append(taker[0])
+            units = min(given, taker[1])
+            given -= units
+            taker[1] -= units
+            if taker[1] == 0:
+                taking.pop(0)
+    return found

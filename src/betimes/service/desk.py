@@ -22,10 +22,12 @@ from betimes.errors import (
 )
 from betimes.service.auth import RunTokens
 from betimes.service.building import compile_policy, kind_of
+from betimes.service.commands import can_be_known, check_commands
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.machines.machine import machines_of
 from betimes.service.node import DRAINED, DRAINING, UP
+from betimes.service.preemptions import displaced_by, preemptions_of
 from betimes.service.promises import Promises
 from betimes.service.scheduler import Scheduler
 from betimes.service.shown import event_view, job_view, node_view, quote_view, run_view
@@ -42,6 +44,7 @@ from betimes.service.views import (
     Page,
     PolicyView,
     Quote,
+    Reason,
     Status,
     Submitted,
 )
@@ -87,6 +90,7 @@ class Desk:
 
     async def _take(self, specs: Sequence[JobSpec], user: str, key: str | None) -> list[list[int]]:
         """Take all of the jobs, or none; their numbers."""
+        await self._check_commands(specs)
         asked = (
             [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
             if key is not None
@@ -125,6 +129,7 @@ class Desk:
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised now."""
+        await self._check_commands([spec])
         return await self.promises.ask(spec, user)
 
     async def cancel(self, ids: Sequence[int], user: str) -> list[JobView]:
@@ -167,6 +172,7 @@ class Desk:
             asyncio.to_thread(store.quotes, number),
             asyncio.to_thread(store.events, 0, EVENTS_A_PAGE, number),
         )
+        displaced = await asyncio.to_thread(displaced_by, events, store)
         view = job_view(row, Waiting(self.scheduler, found))
         off_s = None
         if (
@@ -181,6 +187,8 @@ class Desk:
             runs=[run_view(one) for one in runs],
             quotes=[quote_view(one) for one in quotes],
             events=[event_view(one) for one in events],
+            preempted=preemptions_of(number, events),
+            displaced=displaced,
             told_s=off_s,
         )
 
@@ -250,8 +258,12 @@ class Desk:
     async def policy(self) -> PolicyView:
         """The policy in force."""
         ledger = self.scheduler.ledger
+        idle = self.scheduler.idle
         return PolicyView(
-            policy=ledger.policy, engine=_engine(ledger.policy), since_at=ledger.policy_since_at
+            policy=ledger.policy,
+            engine=_engine(ledger.policy),
+            since_at=ledger.policy_since_at,
+            idle=Reason(**idle) if idle else None,
         )
 
     async def set_policy(self, text: str, user: str) -> PolicyView:
@@ -321,6 +333,11 @@ class Desk:
         rows = await asyncio.to_thread(lambda: [store.job(number) or {} for number in ids])
         return [job_view(row, waiting) for row in rows]
 
+    async def _check_commands(self, specs: Sequence[JobSpec]) -> None:
+        """Raise Refused for a command that no node has; in a thread, since the disk is asked."""
+        if can_be_known(self.scheduler.ledger.nodes.values()):
+            await asyncio.to_thread(check_commands, specs, self.controller.launches.kept)
+
     async def _forecast(self) -> Any:
         try:
             return await asyncio.wait_for(asyncio.shield(self.promises.forecast()), PATIENCE_S)
@@ -337,9 +354,11 @@ class Desk:
 
 
 def _submitted(ids: list[int], quotes: list[Quote]) -> Submitted:
-    """The promise of an array is that of its last element to finish."""
+    """The promise of an array is that of its last element to finish, of those that may queue now."""
     known = [quote for quote in quotes if quote.finish_at is not None]
     last = max(known, key=lambda quote: quote.finish_at or 0.0, default=quotes[0] if quotes else None)
+    if last is not None and len(known) < len(ids):
+        last = last.model_copy(update={"elements": len(known)})
     return Submitted(job_id=ids[0], job_ids=ids, quote=last)
 
 

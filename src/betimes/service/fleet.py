@@ -126,7 +126,8 @@ class Fleet(Decisions):
                 continue
             asked = job.run.stopping
             self._run_row(job, Ended(run, self.now_at, None, why="lost"), "node-lost")
-            self._log("ended", cause, job.job_id, number=run.number, outcome="node-lost")
+            cost = self._cost_of_leaving(job, worked_on=False)
+            self._log("ended", cause, job.job_id, number=run.number, outcome="node-lost", **cost)
             self.rooms.leave(run)
             self.resizing.pop(run, None)
             self.effects.append(DropRun(run))
@@ -146,7 +147,7 @@ class Fleet(Decisions):
                 account = self._account(job.job_id)
                 self._log("granted", "policy", job.job_id, units=0, places=[], account=account)
                 if run.launched and run.stopping is None:  # it was to grow onto the node
-                    self._stop(job, "preempted", "policy")
+                    self._preempt(job, job.spec.grace_s, self.now_at + job.spec.grace_s, [], {})
             elif any(where == name for where, _ in bound):
                 self.engine.lose(job.job_id, self.now_s)
                 self._log("unbound", "policy", job.job_id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from betimes.service.preemption import Preemption
 from betimes.service.spec import JobSpec
 from betimes.service.views import Status
 
@@ -70,6 +71,7 @@ class Job:
     account: Account | None = None  # while an engine has it
     run: Run | None = None
     makes_room_for: int | None = None
+    preemption: Preemption | None = None  # the last one
     binding: dict[str, Any] | None = (
         None  # nodes that it will have: when its victims have left, or from start_s on
     )
@@ -114,12 +116,13 @@ class Job:
         found["status"] = self.status.value
         found["account"] = asdict(self.account) if self.account else None
         found["run"] = asdict(self.run) if self.run else None
+        found["preemption"] = self.preemption.to_json() if self.preemption else None
         return found
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Job:
         """A job of a snapshot."""
-        run, account = found["run"], found["account"]
+        run, account, preemption = found["run"], found["account"], found.get("preemption")
         return cls(
             **{
                 **found,
@@ -128,6 +131,7 @@ class Job:
                 "places": _places(found["places"]),
                 "account": Account(**account) if account else None,
                 "run": Run(**{**run, "places": _places(run["places"])}) if run else None,
+                "preemption": Preemption.from_json(preemption) if preemption else None,
             }
         )
 

@@ -14,6 +14,7 @@ from betimes.service.events import Event
 from betimes.service.job import Job, Run
 from betimes.service.life import Step, next_status
 from betimes.service.node import Node
+from betimes.service.preemption import Preemption
 from betimes.service.run_times import USUAL_S, RunTimes
 from betimes.service.spec import JobSpec
 
@@ -34,6 +35,7 @@ class Ledger:
         self.epoch_at = 0.0  # engines count seconds from here
         self.policy = ""
         self.policy_since_at = 0.0
+        self.idle: dict[str, Any] | None = None  # why a decision did nothing, as was logged last
         self.next_job = 1
         self.next_event = 1
         self.last_at = 0.0
@@ -53,6 +55,8 @@ class Ledger:
             return None  # it was over within the turn; a promise may still have been on its way
         if change is not None:
             job = change(self, event, job) or job
+        if job is not None and "preemption" in event.data:
+            job.preemption = Preemption.from_json(event.data["preemption"])
         return job
 
     def to_bytes(self) -> bytes:
@@ -68,6 +72,7 @@ class Ledger:
                 "epoch_at": self.epoch_at,
                 "policy": self.policy,
                 "policy_since_at": self.policy_since_at,
+                "idle": self.idle,
                 "next_job": self.next_job,
                 "next_event": self.next_event,
                 "last_at": self.last_at,
@@ -86,7 +91,7 @@ class Ledger:
         ledger.jobs = {one["job_id"]: Job.from_json(one) for one in found["jobs"]}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
-        ledger.over = dict(found["over"])
+        ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
             setattr(ledger, name, found[name])
         return ledger
@@ -297,6 +302,10 @@ def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     del ledger.nodes[str(event.node)]
 
 
+def _idle(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.idle = event.data["reason"]
+
+
 def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.policy, ledger.policy_since_at = event.data["policy"], event.at_s
     for job_id, account in event.data.get("accounts", {}).items():
@@ -331,5 +340,6 @@ _CHANGES: dict[str, Change] = {
     "node-watched": _node_watched,
     "node-gone": _node_gone,
     "policy-set": _policy_set,
+    "idle": _idle,
 }
-"""What each kind of event changes; the others (reserved, nominated, asked to cancel, ...) change nothing."""
+"""What each kind of event changes; the others (asked to cancel, displaces, ...) change nothing by themselves."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from betimes.service.controller import Controller
@@ -48,13 +49,13 @@ class Promises:
         return self.latest if self.version == self.controller.scheduler.version else None
 
     async def make(self, numbers: Sequence[int]) -> list[Quote]:
-        """Promise jobs that have just been submitted when they will be done, and store it."""
+        """Promise jobs when they will be done, and store it; those that wait for other jobs have to wait for it too."""
         found = await self.forecast()
 
         def act(scheduler: Scheduler) -> list[Quote]:
             waiting, jobs = Waiting(scheduler, found), scheduler.ledger.jobs
-            live = [jobs[n] for n in numbers if n in jobs and not jobs[n].status.is_over]
-            return [self._stored(waiting, job, found) for job in live]
+            live = [jobs[n] for n in numbers if n in jobs and jobs[n].account is not None]
+            return [self._stored(scheduler, waiting, job, found) for job in live]
 
         return await self.controller.ask(act)
 
@@ -75,10 +76,10 @@ class Promises:
             cost_usd=cost_usd(spec, run_s, scheduler.ledger.nodes.values()),
             run_s=run_s,
             basis=basis,
+            elements=1 if spec.array else None,
         )
 
-    def _stored(self, waiting: Waiting, job: Job, found: Forecast) -> Quote:
-        scheduler = waiting.scheduler
+    def _stored(self, scheduler: Scheduler, waiting: Waiting, job: Job, found: Forecast) -> Quote:
         start_at, finish_at = found.of.get(job.job_id, (None, None))
         reason = waiting.why(job) if job.status is Status.QUEUED else job.reason
         row: dict[str, Any] = {
@@ -96,8 +97,31 @@ class Promises:
         return Quote(**{**row, "quote_id": number, "reason": Reason(**reason) if reason else None})
 
     def _heed(self, events: list[Event]) -> None:
-        """A job that has outrun what was believed is promised anew."""
+        """A job that has outrun what was believed is promised anew; one of a trace, when it is submitted.
+
+        One that could not queue when it was submitted is promised an end when it does.
+        """
         outrun = [event.job for event in events if event.kind == "believed" and event.data.get("outran")]
-        numbers = [number for number in outrun if number is not None]
+        source = self.controller.source
+        replayed = source.to_promise(events) if source is not None else []
+        numbers = [number for number in (*outrun, *self._late(events), *replayed) if number is not None]
         if numbers:
-            self.controller.go(self.make(numbers))
+            held = ExitStack()
+            held.enter_context(self.controller.clock.hold())  # a promise must not know what comes next
+            self.controller.go(self._make_holding(numbers, held))
+
+    def _late(self, events: list[Event]) -> list[int]:
+        """Those that queue now, were submitted before, and have no promise."""
+        jobs = self.controller.scheduler.ledger.jobs
+        queued = [
+            (jobs[event.job], event) for event in events if event.kind == "queued" and event.job in jobs
+        ]
+        return [
+            job.job_id
+            for job, event in queued
+            if job.submitted_at < event.at_s and job.promised_finish_at is None
+        ]
+
+    async def _make_holding(self, numbers: Sequence[int], held: ExitStack) -> None:
+        with held:
+            await self.make(numbers)

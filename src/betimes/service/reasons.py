@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal as signals
+from collections.abc import Sequence
 from typing import Any
 
 CODES = {
@@ -13,6 +14,10 @@ CODES = {
     "retry-delay": "it failed, and is tried again after a while",
     "no-room": "there is not enough free for it",
     "turn": "others come first under the policy",
+    "cut": "the policy gave it units, which could not be placed, or did not pay",
+    "claimed": "what is free is kept for a job for which others make room",
+    "withheld": "there is room for it, and the policy does not start it yet",
+    "nobody-waits": "no job is queued",
     "reserved": "the policy has promised it a start",
     "nominated": "others are making room for it",
     "leaving": "those who were told to leave its nodes have not left yet",
@@ -31,42 +36,43 @@ CODES = {
 """Every code, and what it means."""
 
 
-def _reason(code: str, text: str, **evidence: Any) -> dict[str, Any]:
+def reason(code: str, text: str, **evidence: Any) -> dict[str, Any]:
+    """A reason; the code is one of CODES."""
     return {"code": code, "text": text, "evidence": evidence}
 
 
 def by_user(user: str) -> dict[str, Any]:
     """Held."""
-    return _reason("held", f"held by {user}; `betimes release` lets it start", user=user)
+    return reason("held", f"held by {user}; `betimes release` lets it start", user=user)
 
 
 def cancelled(user: str | None) -> dict[str, Any]:
     """Ended by a user."""
-    return _reason("cancelled", f"cancelled by {user}" if user else "cancelled", user=user)
+    return reason("cancelled", f"cancelled by {user}" if user else "cancelled", user=user)
 
 
 def after(number: int) -> dict[str, Any]:
     """A dependency that is not over."""
-    return _reason("dependency", f"waits for job {number} to end", job=number)
+    return reason("dependency", f"waits for job {number} to end", job=number)
 
 
 def in_vain(number: int, ended: str) -> dict[str, Any]:
     """A dependency that did not succeed."""
-    return _reason(
+    return reason(
         "dependency-failed", f"job {number}, which it was to follow, is {ended}", job=number, status=ended
     )
 
 
 def array(first: int, most: int) -> dict[str, Any]:
     """The array's own limit."""
-    return _reason(
+    return reason(
         "array-limit", f"{most} elements of array {first} are at work, as many as may be", most=most
     )
 
 
 def retry(number: int, most: int, code: int | None, signal: int | None, delay_s: float) -> dict[str, Any]:
     """Failed, with attempts left."""
-    return _reason(
+    return reason(
         "retry-delay",
         f"{_how(code, signal)}; retry {number} of {most} in {delay_s:g} s",
         exit_code=code,
@@ -75,45 +81,55 @@ def retry(number: int, most: int, code: int | None, signal: int | None, delay_s:
     )
 
 
-def told(why: str, by_at: float | None, room_for: int | None) -> dict[str, Any]:
+def told(why: str, by_at: float | None) -> dict[str, Any]:
     """Told to stop."""
-    text = {
-        "preempted": "preempted" if room_for is None else f"makes room for job {room_for}",
-        "resized": "stopped, to go on at another width",
-        "cancelled": "cancelled, and stopping",
-    }[why]
-    return _reason(why, text, by_at=by_at, job=room_for)
+    text = {"resized": "stopped, to go on at another width", "cancelled": "cancelled, and stopping"}[why]
+    return reason(why, text, by_at=by_at)
+
+
+def preempted(by: Sequence[int], policy: str, grace_s: float, by_at: float) -> dict[str, Any]:
+    """Told to make room for others."""
+    for_whom = f"for {named(by)} " if by else ""
+    text = f"makes room {for_whom}under {policy}, within {grace_s:g} s"
+    return reason("preempted", text, jobs=[*by], policy=policy, grace_s=grace_s, by_at=by_at)
 
 
 def node_lost(name: str) -> dict[str, Any]:
     """Its node vanished."""
-    return _reason("node-lost", f"node {name} has vanished; it goes on elsewhere", node=name)
+    return reason("node-lost", f"node {name} has vanished; it goes on elsewhere", node=name)
 
 
 def reclaimed(name: str) -> dict[str, Any]:
     """Its rented node was taken away."""
-    return _reason("reclaimed", f"the cloud has taken back node {name}; it goes on elsewhere", node=name)
+    return reason("reclaimed", f"the cloud has taken back node {name}; it goes on elsewhere", node=name)
 
 
 def lost(message: str | None) -> dict[str, Any]:
     """Its run vanished."""
-    return _reason("lost", f"its run has vanished{f': {message}' if message else ''}; it is started again")
+    return reason("lost", f"its run has vanished{f': {message}' if message else ''}; it is started again")
 
 
 def lost_again(times: int, message: str | None) -> dict[str, Any]:
     """Its runs vanish time and again."""
     text = f"its run has vanished for the {times}th time in a row{f': {message}' if message else ''}"
-    return _reason("lost", text, times=times)
+    return reason("lost", text, times=times)
 
 
 def failed(why: str, code: int | None, signal: int | None, message: str | None) -> dict[str, Any]:
     """What made it fail."""
     if why == "start-failed":
-        return _reason("start-failed", message or "its command could not be started")
+        return reason("start-failed", message or "its command could not be started")
     if why == "time-limit":
-        return _reason("time-limit", message or "it reached its time limit", exit_code=code, signal=signal)
+        return reason("time-limit", message or "it reached its time limit", exit_code=code, signal=signal)
     kind = "signal" if signal is not None else "exit-code"
-    return _reason(kind, _how(code, signal), exit_code=code, signal=signal)
+    return reason(kind, _how(code, signal), exit_code=code, signal=signal)
+
+
+def named(numbers: Sequence[int]) -> str:
+    """A few jobs by their numbers."""
+    if len(numbers) == 1:
+        return f"job {numbers[0]}"
+    return "jobs " + ", ".join(map(str, numbers[:5])) + (" and others" if len(numbers) > 5 else "")
 
 
 def _how(code: int | None, signal: int | None) -> str:

@@ -170,6 +170,7 @@ class Scheduler(Fleet):
             exit_code=report.exit_code,
             signal=report.signal,
             message=report.message,
+            **self._cost_of_leaving(job, worked_on=report.why == "exited"),
         )
         self.rooms.leave(report.run)
         self.resizing.pop(report.run, None)
@@ -199,6 +200,7 @@ class Scheduler(Fleet):
             )
         left_s = self.paces.setdefault(number, Pace()).report(self.now_at, done, total)
         frac = min(1.0, done / total)
+        self._note_lost_work(job, frac)
         if job.progress_frac is None or abs(frac - job.progress_frac) >= 0.001:
             job.progress_frac = frac
             self.touched[number] = job
@@ -248,6 +250,7 @@ class Scheduler(Fleet):
             self._log_waits(self.ledger.jobs[number])
         self._note(rounds)
         self._launch()
+        self._say_if_idle(rounds)
 
     def take(self) -> tuple[list[Event], list[Effect], list[dict[str, Any]], list[dict[str, Any]]]:
         """What has come of it since the last time: events, effects, rows of jobs, and rows of runs."""

@@ -17,7 +17,7 @@ _VIEWED = set(JobView.model_fields) - {"reason", "estimate"}
 
 def job_view(row: Mapping[str, Any], waiting: Waiting) -> JobView:
     """A job of the store, with why it waits and when it is expected to be done."""
-    live, found = waiting.scheduler.ledger.jobs.get(row["job_id"]), waiting.forecast
+    live, found = waiting.books.ledger.jobs.get(row["job_id"]), waiting.forecast
     if live is not None:
         row = live.row()
     fields = {name: value for name, value in row.items() if name in _VIEWED}

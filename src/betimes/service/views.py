@@ -43,7 +43,7 @@ class Reason(View):
     """Why a job waits, or why nothing was done: a code for programs, a sentence for people, and the evidence."""
 
     code: str  # one of `service.reasons.CODES`
-    text: str  # "waits for 2 more GPUs; job 41 frees them about 14:05"
+    text: str  # "waits for 2 more GPUs; it has them about 14:05, when job 41 ends"
     evidence: dict[str, Any] = {}
 
 
@@ -69,6 +69,9 @@ class Quote(View):
     run_s: float  # the run time on max_units that the quote rests on
     basis: str
     reason: Reason | None = None  # why it waits; null: it starts at once
+    elements: int | None = (
+        None  # of an array: how many of its elements it is of, where these are not all of them
+    )
 
 
 class Submitted(View):
@@ -76,7 +79,9 @@ class Submitted(View):
 
     job_id: int  # of the first element
     job_ids: list[int]
-    quote: Quote | None  # of the last element to finish; null: it waits for another job or is held
+    quote: (
+        Quote | None
+    )  # of the last element to finish, of those that may queue; null: it waits for another job
 
 
 class PlaceView(View):
@@ -142,6 +147,28 @@ class EventView(View):
     data: dict[str, Any] = {}
 
 
+class PreemptionView(View):
+    """A run that made room for other jobs, and what that cost in node-seconds; null: not known yet, or never to be.
+
+    A node-second is a whole node for a second: of a node a job counts for the largest share of any resource.
+    """
+
+    job_id: int  # that made room
+    run: int
+    by: list[int]  # the jobs that took what it gave up
+    policy: str
+    told_at: float
+    grace_s: float
+    nodes: float  # that the run held
+    left_at: float | None = None
+    resumed_at: float | None = None
+    vacating_node_s: float | None = None  # held from being told until it had left
+    restart_node_s: float | None = None  # held by the next run before its work went on
+    lost_node_s: float | None = None  # of work that had to be done again; known where progress is reported
+    cost_node_s: float  # what is known of these three
+    waiting_s: float | None = None  # from having left until the next run; it holds nothing then
+
+
 class JobStory(View):
     """Everything about a job."""
 
@@ -150,6 +177,8 @@ class JobStory(View):
     runs: list[RunView]
     quotes: list[Quote]
     events: list[EventView]
+    preempted: list[PreemptionView] = []  # its own runs that made room for others
+    displaced: list[PreemptionView] = []  # the runs of others that made room for it
     told_s: float | None = None  # seconds its quote was off by, once it has finished: truth less promise
 
 
@@ -215,6 +244,7 @@ class PolicyView(View):
     policy: str
     engine: Literal["pool", "nodes"]
     since_at: float
+    idle: Reason | None = None  # why its last decision started and stopped nobody; null: it did
 
 
 class Page(View, Generic[T]):

@@ -3,127 +3,199 @@
 from __future__ import annotations
 
 import time
+from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import Any
 
+from betimes.service.books import Books
+from betimes.service.engines.pool import LivePool
 from betimes.service.forecasts import Forecast
 from betimes.service.job import Job
 from betimes.service.node import BOOTING, UP
+from betimes.service.reasons import named, reason
 from betimes.service.rooms import Amounts, most
-from betimes.service.scheduler import Scheduler
+from betimes.service.views import Status
 from betimes.service.wanted import demand_of
 
 NAMES = ("GPU", "core", "GiB of memory")
 PER = (1000, 1000, 1024)
+MOST_NAMED = 20  # jobs in a reason's evidence
+DAY_S = 86_400.0
 
 
 class Waiting:
-    """The reasons of jobs that are queued, as things stand at one instant; what all of them need is worked out once."""
+    """The reasons of jobs that are queued, as things stand at one instant; what all of them need is worked out once.
 
-    def __init__(self, scheduler: Scheduler, forecast: Forecast | None) -> None:
-        self.scheduler, self.forecast = scheduler, forecast
+    Who frees what, and when, is said only where the forecast has it so: it knows who is ahead.
+    """
+
+    def __init__(self, books: Books, forecast: Forecast | None) -> None:
+        self.books, self.forecast = books, forecast
 
     def why(self, job: Job) -> dict[str, Any]:
         """The reason of a job, with its evidence."""
         if not self.free and self._booting:
             return self._boots("no-nodes", "no node takes work yet")
         if not self.free:
-            return _reason("no-nodes", "no node takes work; `betimes nodes` lists them")
+            return reason("no-nodes", "no node takes work; `betimes nodes` lists them")
         if job.run is not None and not job.run.launched:
-            leaving = [other.job_id for other in self._jobs if other.run is not None and other.run.stopping]
-            text = (
-                f"has its place, and waits for {_named(leaving)} to leave it"
-                if leaving
-                else "is being started"
-            )
-            return _reason("leaving", text, jobs=leaving)
-        if job.binding is not None and "owed" in job.binding:
+            return self._until_they_leave(job)
+        binding = job.binding or {}
+        if "owed" in binding:
             victims = [other.job_id for other in self._jobs if other.makes_room_for == job.job_id]
-            return _reason("nominated", f"{_named(victims)} makes room for it", jobs=victims)
-        demand, units = demand_of(job.spec), job.spec.min_units
-        short = [
-            (need * units - sum(room[at] for room in self.free.values()), at) for at, need in _needed(demand)
-        ]
-        missing, at = max(short)
-        if missing > 0:
-            return self._too_little(missing, at)
-        if sum(most(room, demand, units) for room in self.free.values()) < units:
-            return _reason(
-                "no-room", "enough is free in all, but no node has all of it at once", **self._evidence
-            )
-        first = self._first
-        ahead = f", job {first} next" if first is not None and first != job.job_id else ""
-        policy = self.scheduler.ledger.policy
-        return _reason("turn", f"others come first under {policy}{ahead}", **self._evidence, job=first)
+            make = "makes" if len(victims) == 1 else "make"
+            return reason("nominated", f"{named(victims)} {make} room for it", jobs=victims)
+        short = self._too_little(job)
+        if short is not None:
+            return short
+        if "start_s" in binding:
+            start_at = binding["start_s"] + self.books.ledger.epoch_at
+            text = f"its start is reserved for about {self._clock(start_at)}"
+            return reason("reserved", text, **self._evidence, about_at=start_at)
+        return self._not_its_turn(job)
 
-    def _too_little(self, missing: int, at: int) -> dict[str, Any]:
-        amount, gained = missing / PER[at], 0
-        text = f"waits for {amount:g} more {NAMES[at]}{'s' if amount != 1 and at < 2 else ''}"
-        evidence: dict[str, Any] = {**self._evidence, "missing": amount, "resource": NAMES[at]}
-        for finish_at, other in self._ends:
-            gained += demand_of(other.spec)[at] * other.units
-            if gained >= missing:
-                shown = time.strftime("%H:%M", time.localtime(finish_at))
-                frees = f"job {other.job_id} frees {'it' if amount == 1 else 'them'} about {shown}"
-                return _reason(
-                    "no-room", f"{text}; {frees}", **evidence, job=other.job_id, about_at=finish_at
-                )
-        if self._booting:
-            return self._boots("no-room", text, **evidence)
-        return _reason("no-room", text, **evidence)
+    def idle(self) -> dict[str, Any]:
+        """Why a decision started nobody: the reason of the job that is next under the policy."""
+        first = self._first
+        if first is None:
+            queued = (job.job_id for job in self._jobs if job.status is Status.QUEUED)
+            first = min(queued, default=None)
+        if first is None:
+            return reason("nobody-waits", "no job is queued")
+        found = self.why(self.books.ledger.jobs[first])
+        text = f"job {first} is next: {found['text']}"
+        return reason(found["code"], text, **{**found["evidence"], "job": first})
+
+    def _until_they_leave(self, job: Job) -> dict[str, Any]:
+        places = {name for name, _ in job.places}
+        leaving = [
+            other.job_id
+            for other in self._jobs
+            if other.run is not None
+            and other.run.stopping
+            and places & {name for name, _ in other.run.places}
+        ]
+        if not leaving:
+            return reason("leaving", "is being started", jobs=leaving)
+        return reason("leaving", f"has its place, and waits for {named(leaving)} to leave it", jobs=leaving)
+
+    def _too_little(self, job: Job) -> dict[str, Any] | None:
+        """What it lacks; null: it would fit into what is free."""
+        engine, demand, units = self.books.engine, demand_of(job.spec), job.spec.min_units
+        needs = [(at, need) for at, need in enumerate(demand) if need > 0]
+        missing, at = max((need * units - self._total[at], at) for at, need in needs)
+        if missing > 0:
+            amount = missing / PER[at]
+            name = f"{NAMES[at]}{'s' if amount != 1 and at < 2 else ''}"
+            return self._short(job, f"{amount:g} more {name}", missing=amount, resource=NAMES[at])
+        if isinstance(engine, LivePool) and (few := units - engine.free_units) > 0:
+            text = f"{few} more of the pool's {engine.units} units"
+            return self._short(job, text, missing=few, resource="unit")
+        if sum(most(room, demand, units) for room in self.free.values()) < units:
+            text = "enough is free in all, but no node has all that it needs at once"
+            outlook, evidence = self._outlook(job, "it starts")
+            return reason("no-room", text + outlook, **self._evidence, **evidence)
+        return None
+
+    def _short(self, job: Job, what: str, **lacks: Any) -> dict[str, Any]:
+        outlook, evidence = self._outlook(job, "it has that" if lacks["missing"] == 1 else "it has them")
+        if self._booting and "about_at" not in evidence:  # nobody who runs now makes room for it
+            return self._boots("no-room", f"waits for {what}", **self._evidence, **lacks)
+        return reason("no-room", f"waits for {what}{outlook}", **self._evidence, **lacks, **evidence)
+
+    def _not_its_turn(self, job: Job) -> dict[str, Any]:
+        """There is room for it, and yet it has not been started."""
+        engine, policy = self.books.engine, self.books.ledger.policy
+        if isinstance(engine, LivePool):
+            asked, why = engine.why_less(job.job_id)
+            if why:
+                text = f"{policy} gives it {asked} unit{'' if asked == 1 else 's'}, but {why}"
+                return reason("cut", text, **self._evidence, asked=asked)
+        claiming = [other.job_id for other in self._jobs if "owed" in (other.binding or {})]
+        outlook, evidence = self._outlook(job, "it starts")
+        first = self._first
+        if first is not None and first != job.job_id:
+            text = f"others come first under {policy}, job {first} next{outlook}"
+            return reason("turn", text, **self._evidence, **evidence, job=first)
+        if claiming:
+            text = f"what is free is kept for {named(claiming)}, for which others make room{outlook}"
+            return reason("claimed", text, **self._evidence, **evidence, jobs=claiming)
+        text = f"{policy} does not start it yet, though there is room{outlook}"
+        return reason("withheld", text, **self._evidence, **evidence)
+
+    def _outlook(self, job: Job, what: str) -> tuple[str, dict[str, Any]]:
+        """What the forecast says of its start: who is ahead, who ends just then, and about when; and the evidence."""
+        if self.forecast is None or job.job_id not in self.forecast.of:
+            return "", {}
+        start_at = self.forecast.of[job.job_id][0]
+        if start_at is None:
+            return "; as things stand it never starts", {}
+        ahead = [number for _, number in self._starts[: bisect_left(self._starts, (start_at, 0))]]
+        ending = [
+            number
+            for _, number in self._ends[
+                bisect_left(self._ends, (start_at, 0)) : bisect_right(self._ends, (start_at, 1 << 62))
+            ]
+        ]
+        text = f"; behind {named(ahead)}" if ahead else ";"
+        text += f" {what} about {self._clock(start_at)}"
+        if ending:
+            text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"
+        evidence = {"about_at": start_at, "ahead": len(ahead), "jobs_ahead": ahead[:MOST_NAMED]}
+        return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
+
+    def _clock(self, at: float) -> str:
+        """The time of day, and the day where it is another than the next 24 hours."""
+        far = not 0.0 <= at - self.books.now_at < DAY_S
+        return time.strftime("%Y-%m-%d %H:%M" if far else "%H:%M", time.localtime(at))
 
     def _boots(self, code: str, text: str, **evidence: Any) -> dict[str, Any]:
-        return _reason(code, f"{text}; node {self._booting[0]} is booting", **evidence, nodes=self._booting)
+        return reason(code, f"{text}; node {self._booting[0]} is booting", **evidence, nodes=self._booting)
 
     @cached_property
     def _jobs(self) -> list[Job]:
-        return list(self.scheduler.ledger.jobs.values())
+        return list(self.books.ledger.jobs.values())
 
     @cached_property
     def free(self) -> dict[str, Amounts]:
         """What the nodes that take work have left, by name."""
-        rooms, nodes = self.scheduler.rooms, self.scheduler.ledger.nodes
+        rooms, nodes = self.books.rooms, self.books.ledger.nodes
         return {name: rooms.free_on(name) for name, node in nodes.items() if node.status == UP}
 
     @cached_property
     def _booting(self) -> list[str]:
-        return [name for name, node in self.scheduler.ledger.nodes.items() if node.status == BOOTING]
+        return [name for name, node in self.books.ledger.nodes.items() if node.status == BOOTING]
+
+    @cached_property
+    def _total(self) -> list[int]:
+        return [sum(room[at] for room in self.free.values()) for at in range(3)]
 
     @cached_property
     def _evidence(self) -> dict[str, Any]:
-        total = [sum(room[at] for room in self.free.values()) for at in range(3)]
-        return {"free": {name: amount / per for name, amount, per in zip(NAMES, total, PER, strict=True)}}
+        return {
+            "free": {name: amount / per for name, amount, per in zip(NAMES, self._total, PER, strict=True)}
+        }
 
     @cached_property
-    def _ends(self) -> list[tuple[float, Job]]:
-        """Those that run, by when they are believed to finish."""
-        found: list[tuple[float, Job]] = []
+    def _starts(self) -> list[tuple[float, int]]:
+        """Those that wait, by when they are foreseen to start."""
+        return self._foreseen(0)
+
+    @cached_property
+    def _ends(self) -> list[tuple[float, int]]:
+        """Everybody, by when they are foreseen to finish."""
+        return self._foreseen(1)
+
+    def _foreseen(self, which: int) -> list[tuple[float, int]]:
+        foreseen = self.forecast.of if self.forecast is not None else {}
+        found: list[tuple[float, int]] = []
         for job in self._jobs:
-            finish_at = (
-                self.forecast.of.get(job.job_id, (None, None))[1] if self.forecast is not None else None
-            )
-            if job.units > 0 and finish_at is not None:
-                found.append((finish_at, job))
-        return sorted(found, key=lambda one: (one[0], one[1].job_id))
+            at = foreseen.get(job.job_id, (None, None))[which]
+            if at is not None and job.account is not None and (which == 1 or job.units == 0):
+                found.append((at, job.job_id))
+        return sorted(found)
 
     @cached_property
     def _first(self) -> int | None:
-        """Who has waited for the longest."""
-        waiting = [
-            (job.account.seq, job.job_id) for job in self._jobs if job.units == 0 and job.account is not None
-        ]
-        return min(waiting)[1] if waiting else None
-
-
-def _needed(demand: Amounts) -> list[tuple[int, int]]:
-    return [(at, need) for at, need in enumerate(demand) if need > 0]
-
-
-def _reason(code: str, text: str, **evidence: Any) -> dict[str, Any]:
-    return {"code": code, "text": text, "evidence": evidence}
-
-
-def _named(numbers: list[int]) -> str:
-    if len(numbers) == 1:
-        return f"job {numbers[0]}"
-    return "jobs " + ", ".join(map(str, numbers[:5])) + (" and others" if len(numbers) > 5 else "")
+        """Who is next under the policy."""
+        return self.books.engine.first_waiting()

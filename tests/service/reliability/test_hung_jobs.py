@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.service.reliability.starting import Starter, runs_below, starter, until
@@ -74,9 +75,31 @@ def test_a_trial_job_waits_for_a_hung_victim_no_longer_than_its_grace(tmp_path: 
 def test_a_command_that_does_not_exist_is_not_tried_again(tmp_path: Path) -> None:
     with starter() as service:
         service.start(tmp_path)
-        job = {"command": ["/nowhere/nothing"], "workdir": "/", "retries": 5}
+        first = service.ask("POST", "/jobs", {"command": ["true"], "workdir": "/"})["job_id"]
+        # It could be the one that makes the command, so that this is known only when it is to start.
+        job = {"command": ["/nowhere/nothing"], "workdir": "/", "retries": 5, "after": [str(first)]}
         number = service.ask("POST", "/jobs", job)["job_id"]
         until(lambda: status(service, number) == "failed")
         story = service.ask("GET", f"/jobs/{number}")
         assert [run["outcome"] for run in story["runs"]] == ["start-failed"]
         assert "'/nowhere/nothing' does not exist" in story["job"]["reason"]["text"]
+
+
+def test_a_command_that_no_node_has_is_refused_at_submit(tmp_path: Path) -> None:
+    with starter() as service:
+        service.start(tmp_path)
+        for path in ("/jobs", "/quote"):
+            with pytest.raises(httpx.HTTPStatusError) as refused:
+                service.ask("POST", path, {"command": ["no-such-program"], "workdir": "/"})
+            answer = refused.value.response
+            assert (answer.status_code, answer.json()["error"]["field"]) == (422, "command")
+            assert "'no-such-program' does not exist" in answer.json()["error"]["message"]
+        assert service.everything("/jobs") == []
+
+
+def test_virtual_nodes_run_what_nobody_has(tmp_path: Path) -> None:
+    with starter() as service:
+        service.start(tmp_path, virtual=True)
+        job = {"command": ["no-such-program"], "workdir": "/", "env": {"VIRTUAL_WORK_S": "0.1"}}
+        number = service.ask("POST", "/jobs", job)["job_id"]
+        until(lambda: status(service, number) == "finished")

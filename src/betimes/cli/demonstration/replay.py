@@ -17,6 +17,7 @@ from betimes.errors import BetimesError, NotReachable
 from betimes.service.views import EventView
 
 _EVERY_S = 5.0  # between two lines where there is no terminal
+_LEAST_JCT_S = 1e-3  # of a promise, where an error is a share of it
 _OVER = ("finished", "failed", "cancelled")
 
 
@@ -56,7 +57,9 @@ class Tally:
     at_s: float = 0.0
     submitted: dict[int, float] = field(default_factory=dict[int, float])
     started: dict[int, float] = field(default_factory=dict[int, float])
+    promised: dict[int, float] = field(default_factory=dict[int, float])  # finishes, as first promised
     jct_s: list[float] = field(default_factory=list[float])
+    errors: list[float] = field(default_factory=list[float])  # (JCT in truth - as promised) / as promised
     ended: Counter[str] = field(default_factory=Counter[str])
     preemptions: int = 0
 
@@ -67,12 +70,17 @@ class Tally:
             self.submitted[number] = event.at
         elif event.kind == "started":
             self.started.setdefault(number, event.at)
+        elif event.kind == "quoted" and event.data["finish_at"] is not None:
+            self.promised.setdefault(number, event.data["finish_at"])
         elif event.kind == "told" and event.data["why"] == "preempted":
             self.preemptions += 1
         elif event.kind in _OVER:
             self.ended[event.kind] += 1
             if event.kind == "finished":
                 self.jct_s.append(event.at - self.submitted[number])
+                if number in self.promised:
+                    jct_s = max(self.promised[number] - self.submitted[number], _LEAST_JCT_S)
+                    self.errors.append((event.at - self.promised[number]) / jct_s)
 
     @property
     def over(self) -> int:
@@ -112,6 +120,7 @@ def _sum_up(tally: Tally, as_json: bool) -> None:
         "jct_p50_s": statistics.median(jct),
         "wait_mean_s": statistics.fmean(waits or [0.0]),
         "preemptions": tally.preemptions,
+        **_against_promises(tally.errors),
     }
     if as_json:
         from betimes.cli.as_json import print_json
@@ -125,8 +134,40 @@ def _sum_up(tally: Tally, as_json: bool) -> None:
         ("wait", f"{length(figures['wait_mean_s'])} in the mean"),
         ("preemptions", f"{tally.preemptions:,}"),
     ]
+    if tally.errors:
+        pairs.append(
+            (
+                "promises",
+                f"{len(tally.errors):,}; JCTs were off by {figures['pred_err_mean_frac']:.1%} in the mean, by at most "
+                f"{figures['pred_err_p90_frac']:.1%} for nine of ten, {_signed(figures['pred_bias_mean_frac'])}",
+            )
+        )
     say("", "All of the trace has run:")
     show_pairs(pairs)
+
+
+def _against_promises(errors: list[float]) -> dict[str, float]:
+    """How far jobs were off their promises; nothing where none was made."""
+    if not errors:
+        return {"promises": 0}
+    off = sorted(map(abs, errors))
+    return {
+        "promises": len(off),
+        "pred_err_mean_frac": statistics.fmean(off),
+        **{f"pred_err_p{p}_frac": _percentile(off, p) for p in (90, 99)},
+        "pred_bias_mean_frac": statistics.fmean(errors),
+    }
+
+
+def _percentile(ascending: list[float], percent: int) -> float:
+    """Between two of them, linearly."""
+    at = (len(ascending) - 1) * percent / 100.0
+    below = ascending[int(at)]
+    return below + (at - int(at)) * (ascending[min(int(at) + 1, len(ascending) - 1)] - below)
+
+
+def _signed(frac: float) -> str:
+    return f"{abs(frac):.1%} {'later' if frac > 0 else 'earlier'} in the mean"
 
 
 def _stay(child: Child) -> None:

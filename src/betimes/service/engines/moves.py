@@ -161,6 +161,10 @@ class Engine(Protocol):
         """Let everything happen up to `now_s`, then `what`; the policy decides as it goes."""
         ...
 
+    def first_waiting(self) -> int | None:
+        """The job that is next under the policy; None: nobody waits for a decision."""
+        ...
+
     def account(self, job: int) -> Account:
         """How far a job has come."""
         ...

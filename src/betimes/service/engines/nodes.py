@@ -17,6 +17,7 @@ from betimes.core.columns import Ints, as_array, blank
 from betimes.core.kernel import pointers_to
 from betimes.core.nodes import schedule
 from betimes.core.nodes.columns import (
+    BLOCK,
     NodesState,
     new_nodes_state,
     room_to_play,
@@ -157,6 +158,8 @@ class LiveNodes:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
         copy, jobs = room_to_play(self.state), dict(self.job_of)
         self._step(steps.COPY, copy=copy)
+        waits = as_array(copy.needs)["holder"] < 0
+        as_array(copy.progress)["started_s"][waits] = np.nan  # one that was preempted is to start again
         slots = len(copy.free)
         trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
         if more is not None:
@@ -234,6 +237,13 @@ class LiveNodes:
         if need.holder >= 0 or need.placed < 0:
             return None
         return Nominate(job, self._held(int(need.placed)), self._owed(int(need.placed)))
+
+    def first_waiting(self) -> int | None:
+        """The first of the queue; None: nobody waits, unless for victims to leave."""
+        if self.state.cluster[0].waiting == 0:
+            return None
+        number = int(self.state.directory[0])
+        return self.job_of[int(self.state.queue[number * BLOCK + int(self.state.blocks[number].head)].slot)]
 
     def _be_patient(self, now_s: float, gone: set[int]) -> None:
         """Nobody has left before that is told, however long ago the grace period was over."""

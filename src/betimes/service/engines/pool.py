@@ -182,6 +182,22 @@ class LivePool:
         """A node takes new units from now on, or none; `happen` lets the policy look."""
         self.state.nodes[number].up = int(is_up)
 
+    @property
+    def free_units(self) -> int:
+        """Units that nobody holds."""
+        pool = self.state.pool[0]
+        return int(pool.units - pool.used)
+
+    def first_waiting(self) -> int | None:
+        """The first of those that hold nothing, in the policy's order; of its groups, the first that has one."""
+        units = as_array(self.state.jobs)["units"]
+        for number, line in enumerate(self.state.order):
+            group = self.state.groups[number]
+            idle = np.flatnonzero(units[line[group.head : group.tail]] == 0.0)
+            if len(idle):
+                return self.job_of[int(line[group.head + int(idle[0])])]
+        return None
+
     def why_less(self, job: int) -> tuple[int, str]:
         """What the policy last asked for a job beyond what it holds, and why it was not given: 0: nothing."""
         slot = self.slot_of[job]
@@ -192,6 +208,8 @@ class LivePool:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
         copy, jobs = room_to_play(self.state), dict(self.job_of)
         self._step(steps.COPY, copy=copy)
+        waits = as_array(copy.jobs)["units"] == 0.0
+        as_array(copy.progress)["started_s"][waits] = np.nan  # one that was preempted is to start again
         trace = self.trace
         if more is not None:
             if copy.pool[0].free == 0:
