@@ -18,7 +18,7 @@ from betimes.core.account import (
     set_to_work,
 )
 from betimes.core.columns import Floats, State, View
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel
 from betimes.core.order import leave
 
 # Why a decision is refused; `policies.violations` has the words.
@@ -38,13 +38,13 @@ BAD_COUNT = 11
 SLACK_FRAC = 1e-9  # of the pool: sums of fractional grants are rounded
 
 
-@lean_kernel
+@inlined_kernel
 def view_of(state: State) -> View:
     """What a policy may read of the state."""
     return View(state.jobs, state.groups, state.order, state.pool, state.speedup, state.params, state.table)
 
 
-@lean_kernel
+@inlined_kernel
 def sample_contention(state: State) -> None:
     """Count one event: every active job sees how many jobs are active just before it (PCS, section 5)."""
     pool = state.pool[0]
@@ -52,7 +52,7 @@ def sample_contention(state: State) -> None:
     pool.events += 1
 
 
-@lean_kernel
+@inlined_kernel
 def submit(
     state: State,
     row: int,
@@ -87,13 +87,13 @@ def submit(
     return slot
 
 
-@lean_kernel
+@inlined_kernel
 def newest(state: State) -> int:
     """The slot of the job submitted last, as long as nothing has finished since."""
     return state.free[state.pool[0].free]
 
 
-@lean_kernel
+@inlined_kernel
 def refresh(state: State) -> None:
     """Show the policy how far the jobs that hold units have come, without touching their account."""
     now = state.pool[0].now
@@ -104,7 +104,7 @@ def refresh(state: State) -> None:
         job.attained = attained(state, slot, now)
 
 
-@lean_kernel
+@inlined_kernel
 def speed(speedup: Floats, curve: int, units: float) -> float:
     """Work a second on `units`, linear between the whole numbers of units (PCS's simulator, `Job.rate`)."""
     below = int(units)
@@ -114,7 +114,7 @@ def speed(speedup: Floats, curve: int, units: float) -> float:
     return slow + (fast - slow) * (units - below)
 
 
-@lean_kernel
+@inlined_kernel
 def regrant(state: State, slot: int, units: float, now: float) -> None:
     """Give the job exactly `units` from `now` on; 0 preempts it."""
     job, progress = state.jobs[slot], state.progress[slot]
@@ -137,7 +137,7 @@ def regrant(state: State, slot: int, units: float, now: float) -> None:
         rest(state, slot)
 
 
-@lean_kernel
+@inlined_kernel
 def finish(state: State, slot: int, now: float) -> None:
     """The job is done at `now`: it leaves the queue and its slot is free."""
     pool, job = state.pool[0], state.jobs[slot]
@@ -159,7 +159,7 @@ def finish(state: State, slot: int, now: float) -> None:
             break
 
 
-@lean_kernel
+@inlined_kernel
 def check_grants(state: State, count: int) -> int:
     """Whether grants[:count] may be applied: ACCEPTED, or why not, with the job in `offender`.
 
@@ -201,7 +201,7 @@ def check_grants(state: State, count: int) -> int:
     return ACCEPTED
 
 
-@lean_kernel
+@inlined_kernel
 def apply_grants(state: State, count: int) -> int:
     """Carry out the decision grants[:count] if it is legal; finds the next finish. Returns ACCEPTED or why not."""
     verdict = check_grants(state, count)
@@ -228,7 +228,7 @@ def apply_grants(state: State, count: int) -> int:
     return ACCEPTED
 
 
-@lean_kernel
+@inlined_kernel
 def find_next(state: State) -> None:
     """Find which holder finishes first and which outruns its estimate first; ties to the earlier job."""
     pool = state.pool[0]
@@ -256,7 +256,7 @@ def find_next(state: State) -> None:
     pool.outrunner = outrunner
 
 
-@lean_kernel
+@inlined_kernel
 def _settle(state: State, slot: int, now: float) -> None:
     """Bring the account of a job up to date, so that its grant may change."""
     job, progress = state.jobs[slot], state.progress[slot]
@@ -272,7 +272,7 @@ def _settle(state: State, slot: int, now: float) -> None:
         _count_change(state, slot, job.units, -1)
 
 
-@lean_kernel
+@inlined_kernel
 def _record_segment(state: State, slot: int, now: float) -> None:
     """Note that the job's present grant ends at `now`, if segments are recorded and it lasted."""
     job, progress = state.jobs[slot], state.progress[slot]
@@ -286,7 +286,7 @@ def _record_segment(state: State, slot: int, now: float) -> None:
     state.pool[0].segments += 1
 
 
-@lean_kernel
+@inlined_kernel
 def _count_change(state: State, slot: int, units: float, by: int) -> None:
     """Count the change from the grant before this instant to `units` as a preemption or a resize, or undo it."""
     progress = state.progress[slot]
