@@ -87,7 +87,9 @@ def most_at_once(run: NodesSimulation) -> tuple[int, int]:
 def standing_queue(waiting: int, arrivals: int) -> Workload:
     """AT_ONCE jobs that start and end one after another, `waiting` behind them, and then a job whenever one ends.
 
-    Estimates and memory, which the orders rank by, are drawn; the run time and what fits do not depend on them.
+    Estimates and memory, which the orders rank by, are drawn; the run time and what fits do not depend on them. The
+    ranks of newcomers move on as those that wait start, so that a newcomer's place is anywhere in the queue, however
+    long that is (the "hold" model of priority queues).
     """
     rng = np.random.default_rng(1)
     jobs = AT_ONCE + waiting + arrivals
@@ -96,14 +98,18 @@ def standing_queue(waiting: int, arrivals: int) -> Workload:
     submit_s = np.zeros(jobs)
     submit_s[AT_ONCE : AT_ONCE + waiting] = 0.25
     submit_s[AT_ONCE + waiting :] = RUN_S * (np.arange(arrivals) + 1.5) / AT_ONCE
+    rank = np.zeros(jobs)
+    rank[AT_ONCE : AT_ONCE + waiting] = 1.0 - np.sqrt(rng.random(waiting))
+    rank[AT_ONCE + waiting :] = rng.random(arrivals) + np.arange(1, arrivals + 1) / (2 * waiting)
+    rank /= 1.0 + arrivals / (2 * min(QUEUES))
     return Workload.from_columns(
         submit_s=submit_s,
         work_s=run_s,
         max_units=1,
         gpu=2.0,
         cpu=4.0,
-        memory_gib=rng.uniform(8.0, 48.0, jobs),
-        estimate_s=rng.uniform(1000.0, 2000.0, jobs),
+        memory_gib=48.0 - 40.0 * rank,
+        estimate_s=RUN_S * (2.0 + 1000.0 * rank),
         name=f"{waiting} jobs waiting",
     )
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from betimes.core.columns import Floats
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel
 
 
-@lean_kernel
+@inlined_kernel
 def speed(speedup: Floats, curve: int, units: float) -> float:
     """Work a second on `units`, linear between the whole numbers of units (PCS's simulator, `Job.rate`)."""
     below = int(units)

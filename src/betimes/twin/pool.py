@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from betimes.core.account import outrun
 from betimes.core.columns import Floats, Ints, Records, State
-from betimes.core.kernel import lean_kernel
+from betimes.core.kernel import inlined_kernel
 from betimes.core.order import enter, reach, reorder
 from betimes.core.placing import set_demand
 from betimes.core.transitions import (
@@ -92,7 +92,7 @@ class Trace(NamedTuple):
     asked: Ints  # (slots,) room for a copy of what a policy is asked about
 
 
-@lean_kernel
+@inlined_kernel
 def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats, asked: Ints) -> int:
     """Ask the policy and apply what it says; returns REACHED or REFUSED + reason."""
     pool, again = state.pool[0], state.again[0]
@@ -135,7 +135,7 @@ def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats,
     return REACHED
 
 
-@lean_kernel
+@inlined_kernel
 def advance(
     state: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, until: float, watch: int
 ) -> int:
@@ -187,7 +187,7 @@ def advance(
             return verdict
 
 
-@lean_kernel
+@inlined_kernel
 def arrive(
     state: State, rules: Rules, rank: Hook, classify: Hook, allocate: Hook, trace: Trace, row: int
 ) -> int:
@@ -224,7 +224,7 @@ def arrive(
     return decide(state, rules, rank, allocate, trace.keys, trace.asked)
 
 
-@lean_kernel
+@inlined_kernel
 def _double_beliefs(state: State, now: float) -> None:
     """All jobs that outrun their estimates at this instant do so before anyone decides."""
     while state.pool[0].next_outrun == now:
@@ -233,7 +233,7 @@ def _double_beliefs(state: State, now: float) -> None:
         find_next(state)
 
 
-@lean_kernel
+@inlined_kernel
 def _skip_steady_wakeups(state: State, until: float) -> None:
     """Count the wake-ups that decide nothing new up to the next event, and stand at the last of them."""
     pool = state.pool[0]
@@ -249,7 +249,7 @@ def _skip_steady_wakeups(state: State, until: float) -> None:
     pool.events += int(skipped)
 
 
-@lean_kernel
+@inlined_kernel
 def _belief(speedup: Floats, trace: Trace, row: int, learns: bool) -> float:
     """The size the scheduler believes at submission: told, or the mean of the user's last two run times."""
     arrival = trace.arrivals[row]
@@ -259,7 +259,7 @@ def _belief(speedup: Floats, trace: Trace, row: int, learns: bool) -> float:
     return min(run_s, arrival.longest_s) * speedup[arrival.curve, arrival.max_units]
 
 
-@lean_kernel
+@inlined_kernel
 def _note(state: State, slot: int, trace: Trace, learns: bool) -> None:
     """Write down what came of a job that has just finished."""
     job, progress, pool = state.jobs[slot], state.progress[slot], state.pool[0]

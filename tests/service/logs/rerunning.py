@@ -81,8 +81,7 @@ class Rerun:
         user = logged.cause.removeprefix("user:")
         match logged.kind:
             case "node-added":
-                node = Node.from_json(data)
-                scheduler.add_node(node.machine, logged.cause, node.status)
+                scheduler.add_node(Node.from_json(data).machine, logged.cause)
             case "opened":
                 policy = next(event.data["policy"] for event in self.events if event.kind == "policy-set")
                 scheduler.open(policy, data["epoch_at"])

@@ -225,7 +225,10 @@ def check(cluster: Cluster) -> None:
     assert [event.event_id for event in cluster.log] == [*range(1, len(cluster.log) + 1)]
     assert all(a.at_s <= b.at_s for a, b in pairwise(cluster.log))
     engine = scheduler.engine
-    (of_nodes if isinstance(engine, LiveNodes) else of_pool).check(engine.state)
+    if isinstance(engine, LiveNodes):
+        of_nodes.check(engine.state)
+    else:
+        of_pool.check(engine.state)
     same_grants(scheduler)
     for name in scheduler.ledger.nodes:
         assert min(scheduler.rooms.free_on(name)) >= 0, (name, scheduler.rooms.free_on(name))

@@ -61,6 +61,7 @@ class Starter:
         return json.loads(line)
 
     def _readable(self) -> bool:
+        assert self.process.stdout is not None
         return bool(select.select([self.process.stdout], [], [], 0.0)[0])
 
     def kill(self, number: int = signal.SIGKILL) -> None:

@@ -106,8 +106,8 @@ class Work:
                 raise
 
     def live(self) -> list[int]:
-        statuses = {"status": ["held", "blocked", "queued", "running", "stopping"]}
-        return [job["job_id"] for job in self.service.everything("/jobs", **statuses)]
+        statuses = ["held", "blocked", "queued", "running", "stopping"]
+        return [job["job_id"] for job in self.service.everything("/jobs", status=statuses)]
 
 
 def kill_often(tmp_path: Path, jobs: int, kills: int, seed: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from betimes.service.building import Settings
 from betimes.service.clock import Clock, VirtualClock
 from betimes.service.controller import Controller
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
+from betimes.service.job import Job, Places
 from betimes.service.launches import Launches
 from betimes.service.machines.machine import Machine
 from betimes.service.store.memory import MemoryStore
@@ -61,6 +62,12 @@ async def settled(clock: VirtualClock, at: float) -> None:
         await asyncio.sleep(0.005)
 
 
+def places_of(job: Job) -> Places:
+    """Where it runs."""
+    assert job.run is not None
+    return job.run.places
+
+
 @pytest.mark.parametrize("policy", ["nodes:fifo", "fifo"])
 def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, policy: str) -> None:
     clock = VirtualClock(0.0, 0.0)
@@ -71,7 +78,7 @@ def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, 
         )
         await settled(clock, 1.0)
         jobs = controller.scheduler.ledger.jobs
-        assert [jobs[first].run.places[0][0], jobs[second].run.places[0][0]] == ["n-0", "n-1"]
+        assert [places_of(jobs[first])[0][0], places_of(jobs[second])[0][0]] == ["n-0", "n-1"]
         for at in (0.0, 10.0, 20.0):  # then it falls silent
             await settled(clock, at)
             await controller.beat("n-0")
@@ -81,7 +88,7 @@ def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, 
         await settled(clock, 50.0)
         assert controller.scheduler.ledger.nodes["n-0"].status == "lost"
         assert (jobs[first].status, jobs[first].attempt) == (Status.RUNNING, 2)
-        assert jobs[first].run.places == [("n-1", 1)]
+        assert places_of(jobs[first]) == [("n-1", 1)]
         await controller.beat("n-0")
         await settled(clock, 51.0)
         assert controller.scheduler.ledger.nodes["n-0"].status == "up"

@@ -92,6 +92,7 @@ class Block:
 
     head: int  # its entries are queue[block * BLOCK + head : block * BLOCK + tail]
     tail: int
+    ordered: int  # queue[block * BLOCK + head : block * BLOCK + ordered] are sorted; the others came later
     key: float  # no entry ranks before (key, seq), and every entry of earlier blocks does
     seq: int
     gpu: int  # no task of any entry needs less than this
@@ -122,7 +123,8 @@ class Cluster:
     most_cpu: float
     most_memory: float
     waiting: int  # jobs in the queue
-    blocks: int  # blocks of the queue in use: directory[:blocks]
+    blocks: int  # blocks of the queue in use: directory[front : front + blocks]
+    front: int  # the others are before and behind: the first is opened and closed without moving any
     dues: int  # length of the heap
     nominated: int  # jobs bound to nodes that their victims have not left yet
     spare: int  # head of the list of unused placements, -1: none

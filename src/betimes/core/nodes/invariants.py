@@ -65,14 +65,16 @@ def _check_slots(state: NodesState) -> list[int]:
 
 
 def _check_queue(state: NodesState) -> set[int]:
-    """The queue is sorted, in blocks that know their bounds; returns the slots in it."""
+    """The queue is sorted but for newcomers in blocks that know their bounds; returns the slots in it."""
     cluster, found, before = state.cluster[0], list[int](), (-math.inf, -1)
     if sorted(state.directory.tolist()) != list(range(len(state.directory))):
         raise _broken("directory", "it does not name every block once")
-    for number in state.directory[: cluster.blocks].tolist():
+    for number in state.directory[cluster.front : cluster.front + cluster.blocks].tolist():
         block = state.blocks[number]
         if not 0 <= block.head < block.tail <= BLOCK:
             raise _broken("block", f"{number} lies from {block.head} to {block.tail}")
+        if not block.ordered <= block.tail or (not found and block.ordered < block.tail):
+            raise _broken("block", f"{number} is sorted up to {block.ordered} of {block.tail}")
         if not before < (block.key, block.seq) and found:
             raise _broken("block", f"{number} may begin at {(block.key, block.seq)}, behind {before}")
         for place in range(number * BLOCK + block.head, number * BLOCK + block.tail):
@@ -80,11 +82,13 @@ def _check_queue(state: NodesState) -> set[int]:
             job, need = state.jobs[entry.slot], state.needs[entry.slot]
             if (entry.key, entry.seq) != (job.key, job.seq):
                 raise _broken("queue", f"slot {entry.slot} ranks otherwise than its job")
-            if not before < (entry.key, entry.seq) or (entry.key, entry.seq) < (block.key, block.seq):
+            if (entry.key, entry.seq) < (block.key, block.seq):
+                raise _broken("queue", f"slot {entry.slot} ranks before its block begins")
+            if place < number * BLOCK + block.ordered and not before < (entry.key, entry.seq):
                 raise _broken("queue", f"slot {entry.slot} ranks {(entry.key, entry.seq)}, behind {before}")
             if need.gpu < block.gpu or need.cpu < block.cpu or need.memory < block.memory:
                 raise _broken("block", f"{number} denies the small demand of slot {entry.slot}")
-            before = (float(entry.key), int(entry.seq))
+            before = max(before, (float(entry.key), int(entry.seq)))
             found.append(int(entry.slot))
     if len(found) != cluster.waiting:
         raise _broken("queue", f"{len(found)} jobs stand in it, {cluster.waiting} are counted")

@@ -1,8 +1,9 @@
-"""The jobs that wait, sorted by (key, seq): a tree of two levels, blocks of entries in the order of a directory.
+"""The jobs that wait, ranked by (key, seq): a tree of two levels, blocks of entries in the order of a directory.
 
-Finding a place is a binary search in the directory and one in a block; a change moves entries of one block
-only. A walk reads memory in order, and the least demand noted for each block lets it step over blocks in which
-nothing can fit.
+The first block is sorted. In the others newcomers stand last until somebody reads them in order (`order`): with a
+long queue a newcomer's block is far from the processor, and to search it for the place would be to wait for it. A
+change moves entries of one block only. A walk reads memory in order, and the least demand noted for each block lets
+it step over blocks in which nothing can fit.
 """
 
 from __future__ import annotations
@@ -29,7 +30,18 @@ def insert(state: NodesState, slot: int) -> None:
             at = _block_of(state, key, seq)
         if _length(state, at) == BLOCK:
             at = _make_room(state, at, key, seq)
-    number = state.directory[at]
+    if at == 0:
+        _insert_in_order(state, key, seq, slot)
+    else:
+        _append(state, at, key, seq, slot)
+    _note_need(state, block_at(state, at), slot)
+    cluster.waiting += 1
+
+
+@inlined_kernel
+def _insert_in_order(state: NodesState, key: float, seq: int, slot: int) -> None:
+    """Put an entry where it belongs in the first block, which has room for it."""
+    number = block_at(state, 0)
     block, base = state.blocks[number], number * BLOCK
     place = _place_in(state, number, key, seq)
     if block.tail == BLOCK or (block.head > 0 and place - block.head < block.tail - place):
@@ -41,15 +53,60 @@ def insert(state: NodesState, slot: int) -> None:
         for other in range(base + block.tail, base + place, -1):
             state.queue[other] = state.queue[other - 1]
         block.tail += 1
-    entry = state.queue[base + place]
-    entry.key = key
-    entry.seq = seq
-    entry.slot = slot
+    block.ordered = block.tail
+    _write(state, base + place, key, seq, slot)
     if place == block.head and (key < block.key or (key == block.key and seq < block.seq)):
         block.key = key
         block.seq = seq
-    _note_need(state, number, slot)
-    cluster.waiting += 1
+
+
+@inlined_kernel
+def _append(state: NodesState, at: int, key: float, seq: int, slot: int) -> None:
+    """Put an entry last in a block that has room for it."""
+    number = block_at(state, at)
+    block, base = state.blocks[number], number * BLOCK
+    if block.tail == BLOCK:
+        for place in range(block.head, block.tail):
+            state.queue[base + place - block.head] = state.queue[base + place]
+        block.ordered -= block.head
+        block.tail -= block.head
+        block.head = 0
+    _write(state, base + block.tail, key, seq, slot)
+    block.tail += 1
+
+
+@inlined_kernel
+def _write(state: NodesState, place: int, key: float, seq: int, slot: int) -> None:
+    entry = state.queue[place]
+    entry.key = key
+    entry.seq = seq
+    entry.slot = slot
+
+
+@inlined_kernel
+def order(state: NodesState, at: int) -> None:
+    """Sort the block that is `at` in the directory."""
+    number = block_at(state, at)
+    if state.blocks[number].ordered < state.blocks[number].tail:
+        _sort(state, number)
+
+
+@lean_kernel
+def _sort(state: NodesState, number: int) -> None:
+    block, base = state.blocks[number], number * BLOCK
+    queue = state.queue
+    for place in range(base + block.ordered, base + block.tail):
+        key, seq, slot = queue[place].key, queue[place].seq, queue[place].slot
+        other = place
+        while other > base + block.head:
+            before = queue[other - 1]
+            if before.key < key or (before.key == key and before.seq < seq):
+                break
+            queue[other] = before
+            other -= 1
+        if other < place:
+            _write(state, other, key, seq, slot)
+    block.ordered = block.tail
 
 
 @inlined_kernel
@@ -57,8 +114,8 @@ def remove(state: NodesState, slot: int) -> None:
     """Take a job out of the queue."""
     key, seq = state.jobs[slot].key, state.jobs[slot].seq
     at = _block_of(state, key, seq)
-    number = state.directory[at]
-    remove_at(state, at, _place_in(state, number, key, seq))
+    order(state, at)
+    remove_at(state, at, _place_in(state, block_at(state, at), key, seq))
 
 
 @inlined_kernel
@@ -67,7 +124,7 @@ def remove_at(state: NodesState, at: int, place: int) -> int:
 
     Returns the place of the entry that followed it; if the block is gone, the head of the one now `at` its place.
     """
-    number = state.directory[at]
+    number = block_at(state, at)
     block, base = state.blocks[number], number * BLOCK
     following = place
     if place - block.head < block.tail - 1 - place:
@@ -79,13 +136,21 @@ def remove_at(state: NodesState, at: int, place: int) -> int:
         for other in range(base + place, base + block.tail - 1):
             state.queue[other] = state.queue[other + 1]
         block.tail -= 1
+        block.ordered = block.tail
     state.cluster[0].waiting -= 1
     if block.head == block.tail:
         _close(state, at)
         following = 0
         if at < state.cluster[0].blocks:
-            following = state.blocks[state.directory[at]].head
+            order(state, at)
+            following = state.blocks[block_at(state, at)].head
     return following
+
+
+@inlined_kernel
+def block_at(state: NodesState, at: int) -> int:
+    """The number of the block that is `at` in the directory."""
+    return state.directory[state.cluster[0].front + at]
 
 
 @inlined_kernel
@@ -93,7 +158,7 @@ def first(state: NodesState) -> int:
     """The slot of the job that ranks first, -1: nobody waits."""
     if state.cluster[0].waiting == 0:
         return -1
-    number = state.directory[0]
+    number = block_at(state, 0)
     return state.queue[number * BLOCK + state.blocks[number].head].slot
 
 
@@ -102,7 +167,8 @@ def all_waiting(state: NodesState, slots: Ints) -> int:
     """Write the slots of all waiting jobs, in order; returns their number."""
     count = 0
     for at in range(state.cluster[0].blocks):
-        number = state.directory[at]
+        order(state, at)
+        number = block_at(state, at)
         block, base = state.blocks[number], number * BLOCK
         for place in range(base + block.head, base + block.tail):
             slots[count] = state.queue[place].slot
@@ -134,20 +200,18 @@ def rebuild(state: NodesState, slots: Ints, count: int, keys: Floats) -> None:
 def _fill(state: NodesState, slots: Ints, count: int) -> None:
     """Blocks of FILL entries, from slots that are in order."""
     cluster = state.cluster[0]
-    cluster.blocks = 0
+    cluster.front = cluster.blocks = 0
     cluster.waiting = count
     for k in range(count):
         slot = slots[k]
         job = state.jobs[slot]
         if k % FILL == 0:
             _open(state, cluster.blocks, job.key, job.seq)
-        number = state.directory[cluster.blocks - 1]
+        number = block_at(state, cluster.blocks - 1)
         block = state.blocks[number]
-        entry = state.queue[number * BLOCK + block.tail]
-        entry.key = job.key
-        entry.seq = job.seq
-        entry.slot = slot
+        _write(state, number * BLOCK + block.tail, job.key, job.seq, slot)
         block.tail += 1
+        block.ordered = block.tail
         _note_need(state, number, slot)
 
 
@@ -164,7 +228,7 @@ def _block_of(state: NodesState, key: float, seq: int) -> int:
     low, high = 0, state.cluster[0].blocks
     while high - low > 1:
         middle = (low + high) // 2
-        block = state.blocks[state.directory[middle]]
+        block = state.blocks[block_at(state, middle)]
         if block.key < key or (block.key == key and block.seq <= seq):
             low = middle
         else:
@@ -189,14 +253,15 @@ def _place_in(state: NodesState, number: int, key: float, seq: int) -> int:
 
 @inlined_kernel
 def _length(state: NodesState, at: int) -> int:
-    block = state.blocks[state.directory[at]]
+    block = state.blocks[block_at(state, at)]
     return block.tail - block.head
 
 
 @lean_kernel
 def _make_room(state: NodesState, at: int, key: float, seq: int) -> int:
     """Open a block behind a full one and move half of it there; returns the one in which (key, seq) belongs."""
-    full = state.directory[at]
+    full = block_at(state, at)
+    order(state, at)
     base, last = full * BLOCK, state.queue[full * BLOCK + BLOCK - 1]
     if at == state.cluster[0].blocks - 1 and (last.key < key or (last.key == key and last.seq < seq)):
         _open(state, at + 1, key, seq)  # the common case: newcomers rank last
@@ -204,12 +269,12 @@ def _make_room(state: NodesState, at: int, key: float, seq: int) -> int:
     half = BLOCK // 2
     middle = state.queue[base + half]
     _open(state, at + 1, middle.key, middle.seq)
-    number = state.directory[at + 1]
+    number = block_at(state, at + 1)
     for place in range(half, BLOCK):
         state.queue[number * BLOCK + place - half] = state.queue[base + place]
         _note_need(state, number, state.queue[base + place].slot)
-    state.blocks[number].tail = BLOCK - half
-    state.blocks[full].tail = half
+    state.blocks[number].tail = state.blocks[number].ordered = BLOCK - half
+    state.blocks[full].tail = state.blocks[full].ordered = half
     later = state.blocks[number]
     return at + 1 if later.key < key or (later.key == key and later.seq < seq) else at
 
@@ -218,14 +283,22 @@ def _make_room(state: NodesState, at: int, key: float, seq: int) -> int:
 def _open(state: NodesState, at: int, key: float, seq: int) -> None:
     """Put an empty block at a place of the directory."""
     cluster, directory = state.cluster[0], state.directory
-    number = directory[cluster.blocks]
-    for other in range(cluster.blocks, at, -1):
-        directory[other] = directory[other - 1]
-    directory[at] = number
+    end = cluster.front + cluster.blocks
+    if cluster.front > 0 and (at < cluster.blocks - at or end == len(directory)):
+        number = directory[cluster.front - 1]
+        for other in range(cluster.front, cluster.front + at):
+            directory[other - 1] = directory[other]
+        cluster.front -= 1
+    else:
+        number = directory[end]
+        for other in range(end, cluster.front + at, -1):
+            directory[other] = directory[other - 1]
+    directory[cluster.front + at] = number
     cluster.blocks += 1
     block = state.blocks[number]
     block.head = 0
     block.tail = 0
+    block.ordered = 0
     block.key = key
     block.seq = seq
     block.gpu = FULL_MILLI
@@ -237,11 +310,18 @@ def _open(state: NodesState, at: int, key: float, seq: int) -> None:
 def _close(state: NodesState, at: int) -> None:
     """Take an empty block out of the directory."""
     cluster, directory = state.cluster[0], state.directory
-    number = directory[at]
+    place = cluster.front + at
+    number = directory[place]
+    if at < cluster.blocks - at:
+        for other in range(place, cluster.front, -1):
+            directory[other] = directory[other - 1]
+        directory[cluster.front] = number
+        cluster.front += 1
+    else:
+        for other in range(place, cluster.front + cluster.blocks - 1):
+            directory[other] = directory[other + 1]
+        directory[cluster.front + cluster.blocks - 1] = number
     cluster.blocks -= 1
-    for other in range(at, cluster.blocks):
-        directory[other] = directory[other + 1]
-    directory[cluster.blocks] = number
 
 
 @inlined_kernel

@@ -10,7 +10,7 @@ from betimes.core.nodes import reservations
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.preemption import BAD_VICTIM_SCORE, PLANNED, EvictHook, preempt
-from betimes.core.nodes.queue import all_waiting, first, rebuild, remove, remove_at
+from betimes.core.nodes.queue import all_waiting, block_at, first, order, rebuild, remove, remove_at
 from betimes.core.nodes.reservations import start_as_reserved
 from betimes.core.nodes.room import (
     BAD_SCORE,
@@ -23,6 +23,7 @@ from betimes.core.nodes.room import (
 )
 from betimes.core.nodes.transitions import start, would_end
 from betimes.core.order import goes_before
+from betimes.core.prefetch import prefetch
 
 RankHook = Any  # a compiled function, passed as a pointer
 
@@ -56,7 +57,7 @@ class Rules(NamedTuple):
     by_priority: bool  # levels are priorities; else trial jobs are above the others
 
 
-@lean_kernel
+@inlined_kernel
 def schedule(state: NodesState, rules: Rules, rank: RankHook, place: PlaceHook, evict: EvictHook) -> int:
     """Start whoever can start now, and make room for those who may ask for it.
 
@@ -156,7 +157,7 @@ def _try_newcomers(state: NodesState, rules: Rules, place: PlaceHook) -> int:
     return _complete(state)
 
 
-@lean_kernel
+@inlined_kernel
 def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -> int:
     """Go through the queue in order: start who fits, and pass over the others, up to the window."""
     cluster = state.cluster[0]
@@ -164,18 +165,20 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
         cluster.reserved = -1
     cluster.planning = 0
     most_gpu, most_cpu, most_memory = 0, 0, 0
-    passed, at, spot = 0, 0, state.blocks[state.directory[0]].head
+    passed, at, spot = 0, 0, state.blocks[block_at(state, 0)].head
     while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
-        number = state.directory[at]
+        number = block_at(state, at)
         block = state.blocks[number]
         if spot >= block.tail:
             at += 1
             if at < cluster.blocks:
-                block = state.blocks[state.directory[at]]
+                block = state.blocks[block_at(state, at)]
                 spot = block.head
                 if block.gpu > most_gpu or block.cpu > most_cpu or block.memory > most_memory:
                     passed += block.tail - spot
                     spot = block.tail
+                else:
+                    order(state, at)
             continue
         if cluster.unused < len(state.nodes):
             cluster.planning = 1
@@ -216,6 +219,11 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
                 found = reserve(state, slot, place, rules.spreads)
                 if found < 0:
                     return _refuse(state, slot, found)
+        if passed == 0 and spot + 1 < block.tail:
+            following = state.queue[number * BLOCK + spot + 1].slot  # starts next but one
+            prefetch(state.progress, following)
+            prefetch(state.jobs, following)
+            prefetch(state.needs, following)
         passed += 1
         spot += 1
     return _complete(state)

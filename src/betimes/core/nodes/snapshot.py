@@ -9,6 +9,7 @@ from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.dues import settle_due
+from betimes.core.nodes.queue import block_at
 
 
 @lean_kernel
@@ -29,7 +30,7 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
     for at in range(len(state.directory)):
         copy.directory[at] = state.directory[at]
     for at in range(cluster.blocks):
-        number = state.directory[at]
+        number = block_at(state, at)
         block = state.blocks[number]
         copy.blocks[number] = block
         for place in range(number * BLOCK + block.head, number * BLOCK + block.tail):

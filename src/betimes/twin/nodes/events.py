@@ -18,6 +18,7 @@ from betimes.core.nodes.preemption import EvictHook
 from betimes.core.nodes.room import PlaceHook, guarded_view, view_of
 from betimes.core.nodes.schedule import BAD_KEY, DONE, REFUSED, RankHook, Rules, schedule
 from betimes.core.nodes.transitions import enqueue, finish, submit, vacate
+from betimes.core.prefetch import prefetch
 from betimes.twin.history import History, knows, last_two_s, remember
 from betimes.twin.pool import Outcome
 
@@ -101,7 +102,7 @@ def advance(
         cluster.pending = NOTHING
 
 
-@lean_kernel
+@inlined_kernel
 def instant(
     state: NodesState,
     rules: Rules,
@@ -112,9 +113,23 @@ def instant(
     row: Ints,
 ) -> int:
     """Everything that happens at pool.now, and the pass that follows."""
+    cluster = state.cluster[0]
+    if cluster.pending == EVERYTHING:
+        status = _before_the_pass(state, rules, rank, trace, row)
+        if status != DONE:
+            return status
+        if cluster.dues > 0:
+            prefetch(state.progress, state.dues[0].slot)
+            prefetch(state.needs, state.dues[0].slot)
+        # A pass that has to be called again is not interrupted by what it has caused.
+        cluster.pending = IN_PASS
+    return schedule(state, rules, rank, place, evict)
+
+
+@inlined_kernel
+def _before_the_pass(state: NodesState, rules: Rules, rank: RankHook, trace: Trace, row: Ints) -> int:
+    """What is due at pool.now, and the submissions."""
     pool, now = state.pool[0], state.pool[0].now
-    if state.cluster[0].pending == IN_PASS:
-        return schedule(state, rules, rank, place, evict)
     if _is_short_of_room(state):
         return NEED_SEGMENTS
     status = happen(state, rules, rank, trace)
@@ -127,12 +142,10 @@ def instant(
         if status != DONE:
             return status
         row[0] += 1
-    # A pass that has to be called again is not interrupted by what it has caused.
-    state.cluster[0].pending = IN_PASS
-    return schedule(state, rules, rank, place, evict)
+    return DONE
 
 
-@lean_kernel
+@inlined_kernel
 def happen(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> int:
     """What is due at pool.now: completions, then beliefs outrun, then victims that have left."""
     now, cluster = state.pool[0].now, state.cluster[0]
@@ -148,6 +161,7 @@ def next_due(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> i
     """The first of the things that are due happens; DONE, or why the key of a victim cannot be used."""
     slot, kind = state.dues[0].slot, kind_of(state.dues[0])
     if kind == FINISH:
+        prefetch(trace.outcome, state.progress[slot].row)
         finish(state, slot)
         _note(state, slot, trace, rules.learns)
     elif kind == OUTRUN:
@@ -161,7 +175,7 @@ def next_due(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> i
     return DONE
 
 
-@lean_kernel
+@inlined_kernel
 def arrive(state: NodesState, rules: Rules, rank: RankHook, trace: Trace, row: int) -> int:
     """Submit the job of `row` at its time; DONE, or why its key cannot be used."""
     return wait(state, rules, rank, enter(state, rules, trace, row))

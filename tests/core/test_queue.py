@@ -1,0 +1,86 @@
+"""The queue of the nodes engine against a sorted list, through thousands of changes."""
+
+from __future__ import annotations
+
+import bisect
+
+import numpy as np
+import pytest
+
+from betimes.core.columns import Floats, Ints
+from betimes.core.kernel import kernel
+from betimes.core.nodes.columns import BLOCK, NodesState, new_nodes_state
+from betimes.core.nodes.queue import all_waiting, first, insert, remove
+
+SLOTS = 40 * BLOCK
+
+
+@kernel
+def put(state: NodesState, slot: int, key: float, seq: int) -> None:
+    state.jobs[slot].key = key
+    state.jobs[slot].seq = seq
+    insert(state, slot)
+
+
+@kernel
+def take(state: NodesState, slot: int) -> None:
+    remove(state, slot)
+
+
+@kernel
+def head(state: NodesState) -> int:
+    return first(state)
+
+
+@kernel
+def listed(state: NodesState, slots: Ints) -> int:
+    return all_waiting(state, slots)
+
+
+def empty_queue() -> NodesState:
+    return new_nodes_state(
+        np.array([[8000, 64000, 65536]]),
+        np.zeros(1, dtype=np.int64),
+        units=8.0,
+        restart_s=0.0,
+        seed=0,
+        params=np.zeros(0),
+        slots=SLOTS,
+        placements=4,
+    )
+
+
+def keys_of(kind: str, rng: np.random.Generator, count: int) -> Floats:
+    """What jobs rank by, in the order of their submission."""
+    return {
+        "all the same": np.zeros(count),
+        "a few": rng.integers(0, 5, count).astype(np.float64),
+        "anywhere": rng.normal(size=count),
+        "ever earlier": -np.arange(count, dtype=np.float64),
+        "ever later": rng.random(count) + np.arange(count) / BLOCK,
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["all the same", "a few", "anywhere", "ever earlier", "ever later"])
+@pytest.mark.parametrize("most", [BLOCK - 1, 3 * BLOCK, SLOTS])
+def test_the_queue_is_a_sorted_list(kind: str, most: int) -> None:
+    rng = np.random.default_rng(most)
+    changes = 8 * SLOTS
+    state, expected = empty_queue(), list[tuple[float, int, int]]()
+    keys, unused, grows = keys_of(kind, rng, changes), list(range(SLOTS)), True
+    for seq in range(changes):
+        grows = grows if 0 < len(expected) < most else not expected
+        if not expected or (unused and len(expected) < most and rng.random() < (0.8 if grows else 0.2)):
+            slot = unused.pop(int(rng.integers(len(unused))))
+            put(state, slot, keys[seq], seq)
+            bisect.insort(expected, (float(keys[seq]), seq, slot))
+        else:  # whoever is first, mostly, as when nobody goes ahead of others
+            at = 0 if rng.random() < 0.7 else int(rng.integers(len(expected)))
+            *_, slot = expected.pop(at)
+            take(state, slot)
+            unused.append(slot)
+        assert head(state) == (expected[0][2] if expected else -1)
+        if seq % (SLOTS // 2) == 0:
+            slots = np.zeros(SLOTS, dtype=np.int64)
+            count = listed(state, slots)
+            assert slots[:count].tolist() == [slot for *_, slot in expected]
