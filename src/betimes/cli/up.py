@@ -83,6 +83,15 @@ def up(
     restart: Annotated[
         str, typer.Option("--restart", metavar="TIME", help="What a job loses when it is started again.")
     ] = "0",
+    resize_interval: Annotated[
+        str,
+        typer.Option(
+            "--resize-interval",
+            metavar="TIME",
+            help="A job in a pool keeps the width that it has got for so long, unless it is preempted.",
+        ),
+    ] = "0",
+    resize_gain: options.ResizeGain = False,
     lease: Annotated[
         str,
         typer.Option(
@@ -176,7 +185,11 @@ def up(
             _some_seconds("--keep-finished", keep_finished) if keep_finished is not None else None,
             _some_seconds("--keep-events", keep_events) if keep_events is not None else None,
         ),
-        settings=Settings(restart_s=_seconds("--restart", restart)),
+        settings=Settings(
+            restart_s=_seconds("--restart", restart),
+            resize_interval_s=_seconds("--resize-interval", resize_interval),
+            resize_gain=resize_gain,
+        ),
         speed=speed_of(speed),
         promises=promises,
     )
