@@ -3,7 +3,9 @@
 A service runs in a process of its own, with durability on, on virtual nodes whose jobs only take time (starting
 processes is `bench_start.py`'s). Submissions go over HTTP: one client, single and in batches of 100, and eight clients
 at once; beside them, in the same run, the disk's own price: a plain sqlite3 INSERT and commit for each job. Quotes are
-asked for at several numbers of active jobs, under several policies; the play-out takes most of their time.
+asked for at several numbers of active jobs, under several policies; the play-out takes most of their time. Then jobs
+of a trace are replayed as fast as it goes, and the service's memory is read as they are done: those that are over
+should cost it none.
 """
 
 from __future__ import annotations
@@ -50,18 +52,23 @@ def service(policy: str) -> Iterator[tuple[Client, Path]]:
     with tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder:
         nodes = Path(folder, "nodes.toml")
         nodes.write_text(NODES)
-        state = Path(folder, "state")
-        command = [sys.executable, "-m", "betimes.cli.main", "up", "--json", "--state", str(state)]
-        command += ["--nodes", str(nodes), "--policy", policy]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
-        try:
-            assert process.stdout is not None
-            json.loads(process.stdout.readline())
-            with Client(state=state) as client:
-                yield client, state
-        finally:
-            process.terminate()
-            process.wait()
+        with up(Path(folder, "state"), "--nodes", str(nodes), "--policy", policy) as (client, _):
+            yield client, Path(folder, "state")
+
+
+@contextmanager
+def up(state: Path, *options: str) -> Iterator[tuple[Client, int]]:
+    """`betimes up`, and the number of its process."""
+    command = [sys.executable, "-m", "betimes.cli.main", "up", "--json", "--state", str(state), *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
+    try:
+        assert process.stdout is not None
+        json.loads(process.stdout.readline())
+        with Client(state=state) as client:
+            yield client, process.pid
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def job(number: int) -> JobSpec:
@@ -128,6 +135,28 @@ def quotes(client: Client, active: int, count: int) -> tuple[float, float]:
     return statistics.median(took), statistics.quantiles(took, n=100)[98]
 
 
+def memory(jobs: int) -> None:
+    """A line whenever another quarter of a replay is done."""
+    table = Table("a replay of elastic jobs", "jobs over", "jobs live", "MiB", "jobs/s", first=32)
+    replay = ("--replay", f"demo:jobs={jobs}", "--units", "64", "--speed", "max", "--promises", "0")
+    with (
+        tempfile.TemporaryDirectory(prefix="betimes-bench-") as folder,
+        up(Path(folder), "--policy", "srsf", *replay) as (client, pid),
+    ):
+        began, seen = time.perf_counter(), 0
+        while seen < jobs:
+            time.sleep(0.2)
+            live = client.health().jobs_active
+            page = client.jobs(limit=1)
+            over = (page.items[0].job_id if page.items else 0) - live
+            if over >= min(jobs, seen + jobs // 4):
+                status = Path(f"/proc/{pid}/status").read_text()
+                resident = next(line for line in status.splitlines() if line.startswith("VmRSS"))
+                rate = over / (time.perf_counter() - began)
+                table.line("srsf", over, live, int(resident.split()[1]) / 1024, rate)
+                seen = over
+
+
 def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(
@@ -150,6 +179,8 @@ def main() -> None:
         with service(policy) as (client, _):
             found = [figure for size in sizes for figure in quotes(client, size, asked)]
             table.line(policy.partition(":")[0], *found)
+    print()
+    memory(2000 if chosen.quick else 100_000)
 
 
 if __name__ == "__main__":
