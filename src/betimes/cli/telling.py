@@ -69,6 +69,10 @@ def _resized(data: Data, _: float) -> str:
     return f"run {data['number']}, {_units(data['units'])}{_on(data['places'])}"
 
 
+def _restarted(data: Data, _: float) -> str:
+    return f"{data['took_s']:.3g} s after it was told to stop"
+
+
 def _ended(data: Data, _: float) -> str:
     text = f"run {data['number']}, {data['outcome']}"
     if data.get("exit_code") is not None:
@@ -156,6 +160,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "launched": _launched,
     "started": _started,
     "resized": _resized,
+    "restarted": _restarted,
     "displaces": _displaces,
     "ended": _ended,
     "goes-on": _goes_on,

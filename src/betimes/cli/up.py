@@ -81,8 +81,14 @@ def up(
         typer.Option("--usual", metavar="TIME", help="What a job takes of which nothing is known."),
     ] = "1h",
     restart: Annotated[
-        str, typer.Option("--restart", metavar="TIME", help="What a job loses when it is started again.")
-    ] = "0",
+        str | None,
+        typer.Option(
+            "--restart",
+            metavar="TIME",
+            help="What a job loses when it is started again; by default what that has taken of late.",
+            show_default=False,
+        ),
+    ] = None,
     resize_interval: Annotated[
         str,
         typer.Option(
@@ -186,7 +192,8 @@ def up(
             _some_seconds("--keep-events", keep_events) if keep_events is not None else None,
         ),
         settings=Settings(
-            restart_s=_seconds("--restart", restart),
+            restart_s=_seconds("--restart", restart) if restart is not None else 0.0,
+            measures_restarts=restart is None,
             resize_interval_s=_seconds("--resize-interval", resize_interval),
             resize_gain=resize_gain,
         ),

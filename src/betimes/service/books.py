@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from betimes.errors import Conflict, Unknown
@@ -65,6 +65,12 @@ class Books:
     def now_s(self) -> float:
         """The present instant to the engine."""
         return self.now_at - self.ledger.epoch_at
+
+    @property
+    def restart_s(self) -> float:
+        """What a job is taken to lose when it is started again."""
+        measured_s = self.ledger.restarts.usual_s if self.settings.measures_restarts else None
+        return self.settings.restart_s if measured_s is None else measured_s
 
     def next_timer_at(self) -> float:
         """When `turn` wants to be called if nothing happens before; infinity: never."""
@@ -130,7 +136,7 @@ class Books:
             self.ledger.jobs,
             before,
             self.now_s,
-            self.settings,
+            replace(self.settings, restart_s=self.restart_s),
             epoch_at=self.ledger.epoch_at,
         )
         engine = self.built.engine

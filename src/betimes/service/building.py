@@ -28,6 +28,7 @@ class Settings:
     """What an operator may set of the engines."""
 
     restart_s: float = 0.0  # lost whenever a job's units change
+    measures_restarts: bool = False  # restart_s is what restarts have taken, once there was one
     resize_interval_s: float = 0.0  # a job's width does not change again within so many seconds
     resize_gain: bool = False  # a resize must pay, restart included
     seed: int = 0  # of whatever is decided by lot

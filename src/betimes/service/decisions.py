@@ -143,6 +143,17 @@ class Decisions(Careers):
             self._rebuild(self.ledger.policy)
         self.pending.look = True
 
+    def _restarted(self, job: Job) -> None:
+        """A job that was stopped to go on at another width gets on: the engine counts with what that has taken."""
+        if job.restarting_since_at is None or job.run is None or job.run.stopping is not None:
+            return
+        before_s = self.restart_s
+        self._log("restarted", "executor", job.job_id, took_s=self.now_at - job.restarting_since_at)
+        if self.restart_s != before_s:
+            self._settle_up()
+            self._rebuild(self.ledger.policy)
+            self.pending.look = True
+
     def _settle_up(self) -> None:
         """Before there is another engine: what has happened to this one, without its deciding anything any more."""
         pending = self.pending

@@ -42,6 +42,7 @@ KINDS = {
     "launched": "a run was handed to the executor",
     "started": "the executor says that a run's command runs",
     "believed": "the work that a job is believed to have left is another: by its progress, or because it outran it",
+    "restarted": "a job that was stopped to go on at another width gets on: what that took",
     "resized": "a running job has taken another number of units without a restart",
     "told": "a run was told to stop: preempted, resized or cancelled",
     "displaces": "another job was told to make room for this one; what that costs stands in the other's events",

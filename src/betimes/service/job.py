@@ -65,6 +65,9 @@ class Job:
     not_before_at: float = 0.0
     started_at: float | None = None
     finished_at: float | None = None
+    restarting_since_at: float | None = (
+        None  # told to stop, to go on at once at another width; null: it gets on
+    )
     progress_frac: float | None = None
     promised_finish_at: float | None = None
     reason: dict[str, Any] | None = None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from typing import Any
 
 from betimes.errors import StoreError
@@ -15,6 +16,7 @@ from betimes.service.job import Job, Run
 from betimes.service.life import Step, next_status
 from betimes.service.node import Node
 from betimes.service.preemption import Preemption
+from betimes.service.restarts import Restarts
 from betimes.service.run_times import USUAL_S, RunTimes
 from betimes.service.spec import JobSpec
 
@@ -26,6 +28,7 @@ class Ledger:
 
     def __init__(self, default_run_s: float = USUAL_S) -> None:
         self.run_times = RunTimes(default_run_s)
+        self.restarts = Restarts()
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
@@ -69,6 +72,7 @@ class Ledger:
                 "rented": self.rented,
                 "over": sorted(self.over.items()),
                 "run_times": self.run_times.to_json(),
+                "restarts": asdict(self.restarts),
                 "epoch_at": self.epoch_at,
                 "policy": self.policy,
                 "policy_since_at": self.policy_since_at,
@@ -90,6 +94,7 @@ class Ledger:
         ledger.run_times = RunTimes.from_json(found["run_times"], default_run_s)
         ledger.jobs = {one["job_id"]: Job.from_json(one) for one in found["jobs"]}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
+        ledger.restarts = Restarts(**found.get("restarts", {}))  # earlier versions measured none
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
         ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
@@ -199,6 +204,7 @@ def _told(_: Ledger, event: Event, job: Job) -> None:
         if job.run.stopping != "cancelled":
             job.run.stopping = data["why"]
         job.run.stop_by_at = data["stop_by_at"]
+    job.restarting_since_at = event.at_s if data["why"] == "resized" else None
     if data["why"] == "preempted":
         job.makes_room_for = data.get("makes_room_for")
     if data.get("account"):
@@ -225,6 +231,11 @@ def _started(_: Ledger, event: Event, job: Job) -> None:
         job.started_at = event.at_s
 
 
+def _restarted(ledger: Ledger, event: Event, job: Job) -> None:
+    job.restarting_since_at = None
+    ledger.restarts.took(event.data["took_s"])
+
+
 def _resized(_: Ledger, event: Event, job: Job) -> None:
     if job.run is not None:
         job.run.units = event.data["units"]
@@ -243,7 +254,7 @@ def _waits(_: Ledger, event: Event, job: Job) -> None:
     if "account" in event.data:
         job.settle(event.data["account"])
     if not event.data.get("keeps_units"):
-        job.units, job.places, job.run = 0, [], None
+        job.units, job.places, job.run, job.restarting_since_at = 0, [], None, None
     elif job.units:
         job.run = Run(job.attempt + 1, job.units, job.places, event.at_s)
     job.reason = event.data.get("reason")
@@ -326,6 +337,7 @@ _CHANGES: dict[str, Change] = {
     "told": _told,
     "launched": _launched,
     "started": _started,
+    "restarted": _restarted,
     "resized": _resized,
     "ended": _ended,
     "waits": _waits,

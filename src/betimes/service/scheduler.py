@@ -152,6 +152,8 @@ class Scheduler(Fleet):
         pace = self.paces.setdefault(job.job_id, Pace())
         pace.begin(self.now_at, self._speed(job))
         self._run_row(job)
+        if job.progress_frac is None:  # else it gets on when it reports how far it is
+            self._restarted(job)
 
     def ended(self, report: Ended) -> None:
         """The executor says that nothing of a run is left."""
@@ -199,6 +201,7 @@ class Scheduler(Fleet):
                 f"job {number}, attempt {attempt} is over; only the present attempt reports progress"
             )
         left_s = self.paces.setdefault(number, Pace()).report(self.now_at, done, total)
+        self._restarted(job)
         frac = min(1.0, done / total)
         self._note_lost_work(job, frac)
         if job.progress_frac is None or abs(frac - job.progress_frac) >= 0.001:
