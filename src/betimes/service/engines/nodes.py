@@ -240,9 +240,10 @@ class LiveNodes:
 
     def first_waiting(self) -> int | None:
         """The first of the queue; None: nobody waits, unless for victims to leave."""
-        if self.state.cluster[0].waiting == 0:
+        cluster = self.state.cluster[0]
+        if cluster.waiting == 0:
             return None
-        number = int(self.state.directory[0])
+        number = int(self.state.directory[cluster.front])
         return self.job_of[int(self.state.queue[number * BLOCK + int(self.state.blocks[number].head)].slot)]
 
     def _be_patient(self, now_s: float, gone: set[int]) -> None:
