@@ -130,7 +130,7 @@ def regrant(state: State, slot: int, units: float, now: float) -> None:
             progress.stall = 0.0
         set_to_work(state, slot, speed(state.speedup, job.curve, units), now)
     else:
-        if progress.attained == 0.0:
+        if progress.attained == 0.0 and progress.preemptions == 0 and progress.resizes == 0:
             progress.started_s = math.nan  # it was granted units and lost them within one instant
         rest(state, slot)
 

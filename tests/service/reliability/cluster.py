@@ -197,6 +197,7 @@ class Cluster:
                 if job.run.stopping is not None:
                     left_s = max(0.0, (job.run.stop_by_at or 0.0) - self.now_at)
                     self.world.stop(run, left_s, self.now_at)
+        self.arrive(self.now_at)  # some have ended while the service was away
         self.turn()
 
     def _since_snapshot(self) -> list[Event]:
