@@ -4,8 +4,9 @@ Three parts: FitGpp's mixture with ever more jobs on 84 nodes; the same number o
 the same load, so that more run and more wait at once; and a queue that stays as long as it is, 1,000 to 100,000
 jobs, in orders that are fixed once a job is submitted. There all jobs run equally long on equal shares of 84 nodes,
 and one is submitted whenever one ends: what happens when is the same under every policy and with every queue, who
-starts is not. The aim is a fifth more an event with 100,000 waiting than with 1,000: fifo
-keeps it (1.1), sjf and widest do not (1.2 to 1.9, two shared cores).
+starts is not.
+The aim is a fifth more an event with 100,000 waiting than with 1,000: fifo keeps it (1.0 to 1.15), sjf and widest
+do not (1.5 to 2, two shared cores): they add 0.1 us, for memory, to 0.2 us.
 
 EASY backfilling grows faster than the nodes, some 280 times for 100 times as many: at every end it works out anew the
 reservation of the first that waits, from all that run, and tries who waits behind it; both grow with the nodes. The
