@@ -7,6 +7,7 @@ from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import Any
 
+from betimes.cluster.resources import PER_UNIT
 from betimes.service.books import Books
 from betimes.service.engines.pool import LivePool
 from betimes.service.forecasts import Forecast
@@ -18,7 +19,6 @@ from betimes.service.views import Status
 from betimes.service.wanted import demand_of
 
 NAMES = ("GPU", "core", "GiB of memory")
-PER = (1000, 1000, 1024)
 MOST_NAMED = 20  # jobs in a reason's evidence
 DAY_S = 86_400.0
 
@@ -85,7 +85,7 @@ class Waiting:
         needs = [(at, need) for at, need in enumerate(demand) if need > 0]
         missing, at = max((need * units - self._total[at], at) for at, need in needs)
         if missing > 0:
-            amount = missing / PER[at]
+            amount = missing / PER_UNIT[at]
             name = f"{NAMES[at]}{'s' if amount != 1 and at < 2 else ''}"
             return self._short(job, f"{amount:g} more {name}", missing=amount, resource=NAMES[at])
         if isinstance(engine, LivePool) and (few := units - engine.free_units) > 0:
@@ -173,7 +173,9 @@ class Waiting:
     @cached_property
     def _evidence(self) -> dict[str, Any]:
         return {
-            "free": {name: amount / per for name, amount, per in zip(NAMES, self._total, PER, strict=True)}
+            "free": {
+                name: amount / per for name, amount, per in zip(NAMES, self._total, PER_UNIT, strict=True)
+            }
         }
 
     @cached_property

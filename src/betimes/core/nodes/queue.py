@@ -77,6 +77,7 @@ def _append(state: NodesState, at: int, key: float, seq: int, slot: int) -> None
 
 @inlined_kernel
 def _write(state: NodesState, place: int, key: float, seq: int, slot: int) -> None:
+    """Let this entry stand at a place of the queue."""
     entry = state.queue[place]
     entry.key = key
     entry.seq = seq
@@ -93,6 +94,7 @@ def order(state: NodesState, at: int) -> None:
 
 @lean_kernel
 def _sort(state: NodesState, number: int) -> None:
+    """Put the newcomers of a block in their places, one after the other: there are a few dozen at most."""
     block, base = state.blocks[number], number * BLOCK
     queue = state.queue
     for place in range(base + block.ordered, base + block.tail):

@@ -145,9 +145,11 @@ class Postgres(Database):
         self._transaction = cursor.fetchone()[0]
 
     def _commit(self, cursor: Any) -> None:
+        from psycopg import Error
+
         try:
             cursor.execute("COMMIT")
-        except Exception:
+        except Error:
             if not cursor.connection.closed:
                 raise
             self._doubt = self._transaction
