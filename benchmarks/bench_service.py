@@ -86,6 +86,7 @@ def submits(client: Client, state: Path, count: int) -> dict[str, float]:
     for number in range(count):
         client.submit(job(number))
     single = count / (time.perf_counter() - began)
+
     def some() -> None:
         with Client(state=state) as own:
             for number in range(count // 4):

@@ -20,7 +20,7 @@ from betimes.service.desk import Desk
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.launches import Launches
 from betimes.service.promises import Promises
-from betimes.service.replay import arrivals, machines_for
+from betimes.service.replay import Arrivals, machines_for
 from betimes.service.source import Source
 from betimes.service.store.memory import MemoryStore
 
@@ -72,7 +72,7 @@ async def _serve(
     world = VirtualWorld(restart_s, at_once=kind_of(policy)[0] == "pool")
     controller.worlds.append(world)
     controller.admit("virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear))
-    controller.source = Source(arrivals(workload, cluster, policy))
+    controller.source = Source(Arrivals(workload, cluster, policy))
     desk = Desk(controller, Promises(controller), tokens)
     deciding = asyncio.ensure_future(controller.run())
     disturbing = asyncio.ensure_future(disturb(desk, world)) if disturb is not None else None

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from betimes import generate
+from betimes import Workload, generate
 from betimes.cluster import Cluster
+from betimes.errors import InputError
 from betimes.service.events import Event
+from betimes.service.replay import Arrivals
 from betimes.service.source import Source
 from tests.service.served_traces import Served, serve_trace
 
@@ -44,3 +46,11 @@ def test_every_so_many_of_them_is_promised_an_end(every: int, promised: list[int
     events = [Event(at, 0.0, "submitted", "user:trace", at) for at in range(1, 6)]
     others = [Event(6, 0.0, "submitted", "user:ada", 6), Event(7, 0.0, "queued", "policy", 1)]
     assert source.to_promise(events[:3]) + source.to_promise([*events[3:], *others]) == promised
+
+
+def test_a_job_that_cannot_be_is_refused_before_the_replay_begins() -> None:
+    workload = Workload.from_columns(
+        job_id=["a", "b" * 250], submit_s=[0.0, 1.0], work_s=[10.0, 10.0], name="two jobs"
+    )
+    with pytest.raises(InputError, match=r"two jobs, job b+: name: .*200"):
+        Arrivals(workload, Cluster.pool(4), "fifo")

@@ -239,7 +239,7 @@ def _replayed(chosen: Options, trace: str, units: int | None, jobs: int | None, 
     from betimes.cli.sources import GENERATED_UNITS, is_generated, read
     from betimes.cluster import read_cluster
     from betimes.service.assembly import DEFAULT_POLICY
-    from betimes.service.replay import arrivals, cluster_for, machines_for
+    from betimes.service.replay import Arrivals, cluster_for, machines_for
 
     cluster = read_cluster(nodes) if nodes is not None else None
     if cluster is None and units is None and is_generated(trace):
@@ -249,7 +249,7 @@ def _replayed(chosen: Options, trace: str, units: int | None, jobs: int | None, 
     if jobs is not None:
         workload = workload[:jobs]
     chosen.machines = machines_for(cluster)
-    chosen.arrivals = arrivals(workload, cluster, chosen.policy or DEFAULT_POLICY)
+    chosen.arrivals = Arrivals(workload, cluster, chosen.policy or DEFAULT_POLICY)
 
 
 async def _serve(chosen: Options, as_json: bool) -> None:
@@ -285,7 +285,7 @@ def _say(service: Service, chosen: Options, as_json: bool) -> None:
             "state": str(chosen.state),
             "policy": ledger.policy,
             "nodes": list(ledger.nodes),
-            "replayed_jobs": len(chosen.arrivals),
+            "replayed_jobs": len(chosen.arrivals or ()),
             "recovery_s": controller.recovery_s,
             "replayed_events": controller.replayed,
         }

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from betimes.errors import Conflict, InputError, ServiceError
 from betimes.service.api.app import create_app
@@ -31,10 +32,12 @@ from betimes.service.rentals import Rentals
 from betimes.service.scheduler import Scheduler
 from betimes.service.server import serve
 from betimes.service.source import Source
-from betimes.service.spec import JobSpec
 from betimes.service.store.batch import Batch
 from betimes.service.store.store import Store, default_url
 from betimes.service.upkeep import Keeping, keep_up
+
+if TYPE_CHECKING:
+    from betimes.service.replay import Arrivals
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +61,7 @@ class Options:
     lease_s: float = LEASE_S  # in which a node that sends signs of life must send another one
     keeping: Keeping = field(default_factory=Keeping)
     settings: Settings = field(default_factory=Settings)
-    arrivals: list[tuple[float, JobSpec]] = field(
-        default_factory=list[tuple[float, JobSpec]]
-    )  # of a replayed trace
+    arrivals: Arrivals | None = None  # of a replayed trace
     speed: float = 3600.0  # of a replay; infinity: as fast as it goes
     promises: int | None = None  # to so many of its jobs, evenly spread; by default to all
 
@@ -99,7 +100,7 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
     run_tokens, tokens = RunTokens(bytes.fromhex(secret)), Tokens(store)
     token = operator_token(tokens, options.state, getpass.getuser())
     launches = Launches(options.state, run_tokens.issue)
-    replays = bool(options.arrivals)
+    replays = options.arrivals is not None
     controller = Controller(
         store, Clock(0.0), launches, options.settings, options.default_run_s, options.lease_s
     )
@@ -118,7 +119,7 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
     machines = options.machines if options.machines is not None else [await asyncio.to_thread(discover)]
     _begin(controller.scheduler, known, machines, options, controller.clock.now_s())
     _executors(controller, machines, options)
-    if replays:
+    if options.arrivals is not None:
         controller.source = Source(options.arrivals, promise_every=_every(options))
     controller.recovery_s = time.monotonic() - began
     promises = Promises(controller)
@@ -196,7 +197,9 @@ def _executors(controller: Controller, machines: list[Machine], options: Options
         )
     at_once = controller.scheduler.built is not None and controller.scheduler.built.kind == "pool"
     world = VirtualWorld(
-        options.settings.restart_s, at_once and bool(options.arrivals), controller.scheduler.ledger.epoch_at
+        options.settings.restart_s,
+        at_once and options.arrivals is not None,
+        controller.scheduler.ledger.epoch_at,
     )
     controller.worlds.append(world)
     executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
@@ -208,7 +211,7 @@ def _every(options: Options) -> int:
     """One of how many replayed jobs is promised an end; 0: none is."""
     if options.promises is None:
         return 1
-    return math.ceil(len(options.arrivals) / options.promises) if options.promises else 0
+    return math.ceil(len(options.arrivals or ()) / options.promises) if options.promises else 0
 
 
 def _first_failure(*tasks: asyncio.Future[None]) -> asyncio.Future[None]:

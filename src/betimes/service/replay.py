@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+from pydantic import ValidationError
 
 from betimes.cluster import Cluster
 from betimes.cluster.resources import PER_UNIT
@@ -10,6 +13,7 @@ from betimes.errors import ClusterError, InputError
 from betimes.foresight.engines import NODES
 from betimes.service.building import kind_of
 from betimes.service.executors.virtual import SPEEDS, WORK
+from betimes.service.faults import faults
 from betimes.service.machines.files import machines_of_cluster
 from betimes.service.machines.machine import Machine
 from betimes.service.spec import Curve, JobSpec
@@ -27,45 +31,68 @@ def machines_for(cluster: Cluster) -> list[Machine]:
     return [Machine("pool", "virtual", "pool", float(cluster.units), 0.0, 0.0)]
 
 
-def arrivals(
-    workload: Workload,
-    cluster: Cluster,
-    policy: str,
-    curves: SpeedupTable | None = None,
-    *,
-    grace: bool = True,
-) -> list[tuple[float, JobSpec]]:
-    """(submit_s, job) of every job that the cluster can hold, in order. What it truly takes is in its environment.
+class Arrivals:
+    """The jobs of a trace that its cluster can hold, in order, each made when it is submitted; (submit_s, job).
 
-    In a pool jobs are elastic, and a unit is a core or a GPU of the pool's nodes; on nodes they are the tasks that
-    `betimes simulate` makes of them. Without estimates the truth is told. Raises InputError for none that fits.
+    What a job truly takes is in its environment. In a pool jobs are elastic, and a unit is a core or a GPU of the
+    pool's nodes; on nodes they are the tasks that `betimes simulate` makes of them. Without estimates the truth is
+    told. Raises InputError for none that fits.
     """
-    table, _ = bind(workload.curve_names, int(workload.max_units.max(initial=1)), curves)
-    full = table.at(workload.curve, workload.max_units)
-    truth_s = workload.work_s / full
-    told_s = np.where(np.isnan(workload.estimate_s), truth_s, workload.estimate_s)
-    told_s = np.maximum(told_s, 1.0)
-    on_nodes = kind_of(policy)[0] == NODES
-    tasks = tasks_of(workload, cluster) if on_nodes else None
-    gpus = not cluster.is_pool and bool(cluster.total[0] > 0)
-    found: list[tuple[float, JobSpec]] = []
-    for row in range(len(workload)):
+
+    def __init__(
+        self,
+        workload: Workload,
+        cluster: Cluster,
+        policy: str,
+        curves: SpeedupTable | None = None,
+        *,
+        grace: bool = True,
+    ) -> None:
+        self._workload = workload
+        self._table, _ = bind(workload.curve_names, int(workload.max_units.max(initial=1)), curves)
+        self._truth_s = workload.work_s / self._table.at(workload.curve, workload.max_units)
+        told_s = np.where(np.isnan(workload.estimate_s), self._truth_s, workload.estimate_s)
+        self._told_s = np.maximum(told_s, 1.0)
+        on_nodes = kind_of(policy)[0] == NODES
+        self._grace = grace and on_nodes
+        self._tasks = tasks_of(workload, cluster) if on_nodes else None
+        self._gpus = not cluster.is_pool and bool(cluster.total[0] > 0)
+        fits = ~self._tasks.refused if self._tasks is not None else np.ones(len(workload), dtype=bool)
+        self._rows = np.flatnonzero(fits)
+        if not len(self._rows):
+            raise InputError(f"{workload.name}: no job fits {cluster.name}")
+        for row in self._rows.tolist():  # what no job may be is told now, and not when it is submitted
+            try:
+                self._job(row)
+            except ValidationError as error:
+                fault = faults(error)[0]
+                raise InputError(
+                    f"{workload.name}, job {workload.job_id[row]}: {fault.field}: {fault.text}"
+                ) from None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[tuple[float, JobSpec]]:
+        for row in self._rows.tolist():
+            yield float(self._workload.submit_s[row]), self._job(row)
+
+    def _job(self, row: int) -> JobSpec:
+        workload = self._workload
         units, least = int(workload.max_units[row]), int(workload.min_units[row])
-        if tasks is not None:
-            if tasks.refused[row]:
-                continue
-            units = least = int(tasks.count[row])
+        if self._tasks is not None:
+            units = least = int(self._tasks.count[row])
             gpu, cpu, memory_gib = (
-                float(amount) / per for amount, per in zip(tasks.demand[row], PER_UNIT, strict=True)
+                float(amount) / per for amount, per in zip(self._tasks.demand[row], PER_UNIT, strict=True)
             )
-            work_s, speeds = float(truth_s[row]), [1.0] * units
+            work_s, speeds = float(self._truth_s[row]), [1.0] * units
             curve: str | Curve = "linear"
         else:
-            gpu, cpu, memory_gib = (1.0, 0.0, 0.0) if gpus else (0.0, 1.0, 0.0)
+            gpu, cpu, memory_gib = (1.0, 0.0, 0.0) if self._gpus else (0.0, 1.0, 0.0)
             work_s = float(workload.work_s[row])
-            speeds = table.speedup[workload.curve[row], 1 : units + 1].tolist()
+            speeds = self._table.speedup[workload.curve[row], 1 : units + 1].tolist()
             curve = Curve(speedup=dict(enumerate(speeds, 1)))
-        spec = JobSpec(
+        return JobSpec(
             command=["replayed"],
             name=str(workload.job_id[row]),
             workdir="/",
@@ -77,14 +104,10 @@ def arrivals(
             curve=curve,
             qos="trial" if workload.qos[row] == TRIAL else "best-effort",
             priority=int(workload.priority[row]),
-            grace_s=float(workload.grace_s[row]) if grace and on_nodes else 0.0,
-            estimate_s=float(told_s[row]),
+            grace_s=float(workload.grace_s[row]) if self._grace else 0.0,
+            estimate_s=float(self._told_s[row]),
             env={WORK: repr(work_s), SPEEDS: ",".join(map(repr, speeds))},
         )
-        found.append((float(workload.submit_s[row]), spec))
-    if not found:
-        raise InputError(f"{workload.name}: no job fits {cluster.name}")
-    return found
 
 
 def cluster_for(units: int | None, cluster: Cluster | None) -> Cluster:

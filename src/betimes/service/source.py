@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from betimes.service.events import Event
 from betimes.service.spec import JobSpec
@@ -16,21 +16,23 @@ class Source:
     """
 
     def __init__(
-        self, arrivals: Sequence[tuple[float, JobSpec]], user: str = "trace", promise_every: int = 1
+        self, arrivals: Iterable[tuple[float, JobSpec]], user: str = "trace", promise_every: int = 1
     ) -> None:
-        self.arrivals, self.user, self.promise_every = arrivals, user, promise_every
-        self.taken = self.seen = 0
+        self.user, self.promise_every = user, promise_every
+        self._arrivals = iter(arrivals)
+        self._coming = next(self._arrivals, None)
+        self._seen = 0
 
     def next_at(self) -> float:
         """When the next one is due; infinity: there is none."""
-        return self.arrivals[self.taken][0] if self.taken < len(self.arrivals) else math.inf
+        return self._coming[0] if self._coming is not None else math.inf
 
     def take(self, now_at: float) -> list[JobSpec]:
         """Those that are due."""
         due: list[JobSpec] = []
-        while self.next_at() <= now_at:
-            due.append(self.arrivals[self.taken][1])
-            self.taken += 1
+        while self._coming is not None and self._coming[0] <= now_at:
+            due.append(self._coming[1])
+            self._coming = next(self._arrivals, None)
         return due
 
     def to_promise(self, events: Sequence[Event]) -> list[int]:
@@ -38,7 +40,7 @@ class Source:
         numbers: list[int] = []
         for event in events:
             if event.kind == "submitted" and event.cause == f"user:{self.user}" and event.job is not None:
-                if self.promise_every and self.seen % self.promise_every == 0:
+                if self.promise_every and self._seen % self.promise_every == 0:
                     numbers.append(event.job)
-                self.seen += 1
+                self._seen += 1
         return numbers
