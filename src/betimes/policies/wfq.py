@@ -206,23 +206,19 @@ def _cap_tables(speedup: Floats, zeta_min: float, delta: float, first_violation:
 
     Returns (relaxations x curves, widest + 1); entry [k c + i, d] caps a job of curve i that can use d units.
     """
-    curves, widest = speedup.shape[0], speedup.shape[1] - 1
-    lowest = min(float(np.min(speedup[:, g])) / g for g in range(1, widest + 1))
-    tables: list[Ints] = []
-    zeta = zeta_min
-    while lowest < zeta:
-        table = np.zeros((curves, widest + 1), dtype=np.int64)
-        for curve in range(curves):
-            cap, violated = 1, False
-            for units in range(1, widest + 1):
-                enough = float(speedup[curve, units]) / units >= zeta
-                violated = violated or not enough
-                if enough and not (violated and first_violation):
-                    cap = units
-                table[curve, units] = cap
-        tables.append(table)
-        zeta -= delta
-    return np.concatenate(tables) if tables else np.zeros((0, widest + 1), dtype=np.int64)
+    widest = speedup.shape[1] - 1
+    efficiency = speedup[:, 1:] / np.arange(1, widest + 1)
+    lowest, levels = float(efficiency.min(initial=math.inf)), list[float]()
+    while lowest < zeta_min:
+        levels.append(zeta_min)
+        zeta_min -= delta
+    enough = efficiency >= np.array(levels)[:, None, None]
+    if first_violation:
+        enough = np.logical_and.accumulate(enough, axis=2)
+    caps = np.maximum.accumulate(np.where(enough, np.arange(1, widest + 1), 1), axis=2)
+    tables = np.zeros((len(levels), len(speedup), widest + 1), dtype=np.int64)
+    tables[:, :, 1:] = caps
+    return tables.reshape(-1, widest + 1)
 
 
 wfq = Policy(
