@@ -37,7 +37,12 @@ class Evaluations:
     """
 
     def __init__(
-        self, problems: Mapping[str, Problem], *, processes: int | None = 1, ray: bool = False, kept: bool = True
+        self,
+        problems: Mapping[str, Problem],
+        *,
+        processes: int | None = 1,
+        ray: bool = False,
+        kept: bool = True,
     ) -> None:
         self.problems = dict(problems)
         self.done = 0  # simulations made, not looked up
@@ -52,9 +57,7 @@ class Evaluations:
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def values(
-        self, tasks: Sequence[Task], stop: Stop | None = None
-    ) -> Generator[tuple[int, Values | None]]:
+    def values(self, tasks: Sequence[Task], stop: Stop | None = None) -> Generator[tuple[int, Values | None]]:
         """The number of each task and its values, as they are found; None: some job never finishes.
 
         Once `stop()` is true no more are found.
@@ -83,9 +86,7 @@ class Evaluations:
 
                 self._crew = self._stack.enter_context(RayActors(self.problems, self._processes))
             elif self._processes is not None and self._processes > 1:
-                self._crew = self._stack.enter_context(
-                    Processes(worker, (self.problems,), self._processes)
-                )
+                self._crew = self._stack.enter_context(Processes(worker, (self.problems,), self._processes))
             else:
                 self._crew = _Here(self.problems)
         return self._crew

@@ -86,7 +86,9 @@ class Front(_Record):
     solver: str
     seed: int
     evaluations: int
-    impossible: int = Field(description="of the evaluations: a class would have got nothing, or a job never ended")
+    impossible: int = Field(
+        description="of the evaluations: a class would have got nothing, or a job never ended"
+    )
     ended: Ended
     seconds: float
     simulations: int = Field(description="made by this search; the other evaluations were known already")
@@ -155,7 +157,11 @@ class Front(_Record):
         if [point.number for point in self.points] != list(range(len(self.points))):
             raise ValueError("points are numbered from 0 in order")
         measured: Sequence[tuple[str, Measured | None]] = [
-            *((f"point {point.number}", values) for point in self.points for values in (point.train, point.test)),
+            *(
+                (f"point {point.number}", values)
+                for point in self.points
+                for values in (point.train, point.test)
+            ),
             *((each.policy, values) for each in self.baselines for values in (each.train, each.test)),
         ]
         for what, values in measured:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 
 
 @contextmanager
-def interruptible() -> Iterator[Callable[[], bool]]:
+def interruptible() -> Generator[Callable[[], bool]]:
     """While this is entered, a first Ctrl-C only makes the function that it gives return True.
 
     Python hears signals in its main thread alone, and whoever has a handler of their own keeps it: elsewhere the

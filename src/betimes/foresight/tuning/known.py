@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -61,7 +61,7 @@ class Known:
 
 
 @contextmanager
-def _reported(path: Path) -> Iterator[None]:
+def _reported(path: Path) -> Generator[None]:
     """What goes wrong with the file is told as what the user can set right."""
     try:
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -33,10 +32,14 @@ METRICS = {
     for metric in (
         Metric("jct", "job completion time, from submission to the end", "s"),
         Metric("pred_err", "absolute prediction error |JCT - promised JCT| / promised JCT", "frac"),
-        Metric("unfairness", "how far JCT exceeds that on an equal share, by the contention a job saw", "frac"),
+        Metric(
+            "unfairness", "how far JCT exceeds that on an equal share, by the contention a job saw", "frac"
+        ),
         Metric("slowdown", "JCT over the run time alone", "ratio"),
         Metric("wait", "time from submission to the first start", "s"),
-        Metric("makespan", "time from the first submission to the last end: one a run, whatever the measure", "s"),
+        Metric(
+            "makespan", "time from the first submission to the last end: one a run, whatever the measure", "s"
+        ),
         Metric("utilisation", "part of the units in use: over all the time, or at any time", "frac", True),
     )
 }
@@ -160,7 +163,7 @@ def _over_time(levels: Array, lasts_s: Array, percent: float) -> float:
     """The level that is not exceeded for `percent` of the time."""
     order = np.argsort(levels, kind="stable")
     passed = np.cumsum(lasts_s[order])
-    at = int(np.searchsorted(passed, passed[-1] * percent / 100.0 * (1.0 - 1e-12)))
+    at = int(np.searchsorted(passed, float(passed[-1]) * percent / 100.0 * (1.0 - 1e-12)))
     return float(levels[order][min(at, len(levels) - 1)])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Problem:
     cluster: Cluster | None = None
     fractional: bool = False
     curves: SpeedupTable | None = None
-    sizes: Sizes = Sizes("true")
+    sizes: Sizes = field(default_factory=lambda: Sizes("true"))
     seed: int = 0
     predict_sample: int | None = None
     restart_s: float = 0.0
@@ -62,7 +62,9 @@ class Problem:
             "cluster": None if self.cluster is None else self.cluster.capacity.tolist(),
             "objectives": [str(objective) for objective in self.objectives],
             "fractional": self.fractional,
-            "curves": None if curves is None else (curves.names, curves.speedup.tolist(), curves.last.tolist()),
+            "curves": None
+            if curves is None
+            else (curves.names, curves.speedup.tolist(), curves.last.tolist()),
             "sizes": str(self.sizes),
             "seed": self.seed,
             "predict_sample": self.predict_sample,

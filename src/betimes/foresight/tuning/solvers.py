@@ -10,7 +10,6 @@ from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from betimes.core.columns import Floats
 from betimes.errors import InputError
@@ -95,7 +94,7 @@ class EvolutionarySolver:
 
     def tell(self, costs: Floats) -> None:
         """Which of the last generation survive."""
-        impossible: NDArray[np.bool_] = ~np.isfinite(costs).all(axis=1)
+        impossible = np.asarray(np.isinf(costs).any(axis=1), dtype=np.bool_)
         self._asked.set("F", np.where(impossible[:, None], _INFEASIBLE_COST, costs))
         self._asked.set("G", impossible[:, None].astype(np.float64))
         for point in self._asked:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -20,8 +20,7 @@ from betimes.core.columns import Floats
 from betimes.errors import InputError, PolicyError
 from betimes.policies.wfq_classes import exponential_weights, largest_variation, thresholds_by_variation
 
-Kind = Literal["heuristic", "free"]
-KINDS: tuple[Kind, ...] = ("heuristic", "free")
+SPACES = ("heuristic", "free")
 
 MOST_CLASSES = 5  # without the heuristics
 LEAST_WEIGHT = Fraction(1, 1000)
@@ -57,27 +56,14 @@ class WFQConfig:
 
 
 class Space(Protocol):
-    """Numbers between bounds, and the configuration that they make."""
+    """Numbers between bounds, and the configuration that they make.
 
-    @property
-    def kind(self) -> Kind:
-        """Which space this is, for the record."""
-        ...
+    names: of the variables; low, high: (variables,) the least and the greatest value of each.
+    """
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The variables' names, in order."""
-        ...
-
-    @property
-    def low(self) -> Floats:
-        """(variables,) the least value of each."""
-        ...
-
-    @property
-    def high(self) -> Floats:
-        """(variables,) the greatest value of each."""
-        ...
+    names: tuple[str, ...]
+    low: Floats
+    high: Floats
 
     def config(self, variables: Floats) -> WFQConfig | None:
         """The configuration that these variables make; None: an impossible one."""
@@ -92,8 +78,7 @@ class HeuristicSpace:
     configuration impossible. Raises InputError where all sizes are equal: there are no classes to be made then.
     """
 
-    kind: ClassVar[Kind] = "heuristic"
-    names: ClassVar[tuple[str, ...]] = ("T", "W", "zeta_min", "delta")
+    names: tuple[str, ...] = ("T", "W", "zeta_min", "delta")
 
     def __init__(self, sizes: Floats, published: bool = False) -> None:
         _check_sizes(sizes)
@@ -120,8 +105,7 @@ class FreeSpace:
     compares with.
     """
 
-    kind: ClassVar[Kind] = "free"
-    names: ClassVar[tuple[str, ...]] = (
+    names: tuple[str, ...] = (
         "classes",
         *(f"threshold_{at}" for at in range(1, MOST_CLASSES + 1)),
         *(f"weight_{at}" for at in range(1, MOST_CLASSES + 1)),
@@ -154,7 +138,7 @@ def space_of(kind: str, sizes: Floats, published: bool = False) -> HeuristicSpac
     if kind == "heuristic":
         return HeuristicSpace(sizes, published)
     if kind != "free":
-        raise InputError(f"space {kind!r}: choose {' or '.join(KINDS)}")
+        raise InputError(f"space {kind!r}: choose {' or '.join(SPACES)}")
     if published:
         raise InputError("published classes come from the heuristics; leave published out, or the free space")
     return FreeSpace(sizes)

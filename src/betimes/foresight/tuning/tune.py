@@ -176,9 +176,7 @@ class _Tuning:
         for number, values in evaluations.values(tasks):
             judged[tasks[number]] = values
             if self.progress is not None:
-                self.progress(
-                    Progress("judging", len(judged), len(tasks), len(policies), found.hypervolume)
-                )
+                self.progress(Progress("judging", len(judged), len(tasks), len(policies), found.hypervolume))
         return judged
 
     def _put_together(self, found: Found, judged: dict[Task, Values | None], simulations: int) -> Front:
@@ -233,9 +231,7 @@ class _Tuning:
             seconds=time.monotonic() - self.started,
             simulations=simulations,
             hypervolume=found.hypervolume,
-            reference={
-                str(o): o.cost(cost) for o, cost in zip(objectives, found.box.reference, strict=True)
-            },
+            reference={str(o): o.cost(cost) for o, cost in zip(objectives, found.box.reference, strict=True)},
             versions={"betimes": __version__}
             | {package: version(package) for package in ("numpy", "numba", "pymoo", "moocore")},
         )

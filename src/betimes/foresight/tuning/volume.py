@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
 
-import moocore
 import numpy as np
 
 from betimes.core.columns import Floats, Ints
+
+moocore: Any = import_module("moocore")  # it comes without types
 
 ROOM = 0.1  # beyond the worst cost, so that a point at the edge of the box counts for something
 
@@ -26,7 +29,9 @@ class Box:
         if not len(finite):
             return None
         best, worst = finite.min(axis=0), finite.max(axis=0)
-        span = np.where(worst > best, worst - best, np.maximum(1.0, np.abs(best)))
+        span = np.asarray(
+            np.where(worst > best, worst - best, np.maximum(1.0, np.abs(best))), dtype=np.float64
+        )
         return cls(tuple(best.tolist()), tuple((worst + ROOM * span).tolist()))
 
     def volume(self, costs: Floats) -> float:
