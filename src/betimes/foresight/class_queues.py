@@ -11,7 +11,7 @@ import math
 
 from betimes.core.columns import State
 from betimes.core.kernel import inlined_kernel, lean_kernel
-from betimes.core.transitions import regrant
+from betimes.core.transitions import SLACK_FRAC, regrant
 from betimes.foresight.shortcuts import close_ranks, leave_behind, push, sink
 from betimes.policies.wfq import NEARLY_NOTHING, RELAXATIONS
 
@@ -89,8 +89,8 @@ def drain(copy: State, watch: int) -> float:
 def _look_at(copy: State, group: int) -> None:
     """Note how the class stands: who holds less than the strictest cap, and who is next.
 
-    In a class that is served beyond that cap, and in one whose share may be more than half a unit short of its demand,
-    a finish can change shares.
+    In a class that is served beyond that cap a finish changes more than one grant; in one that wants less than a whole
+    unit more than it holds, a finish can change the shares.
     """
     note, line, group_of = copy.grants[group], copy.order[group], copy.groups[group]
     note.job = NOBODY
@@ -103,17 +103,17 @@ def _look_at(copy: State, group: int) -> None:
         if units > cap:
             note.job = ASK_AFTERWARDS
             return
-        if units < cap:
-            held += units
+        held += units
+        if _is_more(cap, units):
             if units > 0.0:
                 note.job = slot
                 place += 1
             break
-        held += units
         place += 1
     copy.grants[len(copy.groups) + group].job = place
     copy.grants[len(copy.groups) + group].units = held
-    if group_of.demand < held + 1.0:
+    is_behind = place < group_of.tail and copy.jobs[line[place]].units > 0.0
+    if is_behind or group_of.demand < held + 1.0:
         note.job = ASK_AFTERWARDS
 
 
@@ -138,8 +138,9 @@ def _pass_on(copy: State, group: int, size: int) -> int:
         cap = _cap(copy, slot)
         units = min(freed + copy.jobs[slot].units, cap)
         freed -= units - copy.jobs[slot].units
-        regrant(copy, slot, units, now)
-        if units == cap:
+        if _is_more(units, copy.jobs[slot].units):
+            regrant(copy, slot, units, now)
+        if not _is_more(cap, units):
             push(copy.progress, copy.holders, size, slot)
             size += 1
             note.job = NOBODY
@@ -150,7 +151,7 @@ def _pass_on(copy: State, group: int, size: int) -> int:
         units = min(freed, cap)
         freed -= units
         regrant(copy, slot, units, now)
-        if units < cap:
+        if _is_more(cap, units):
             note.job = slot
         else:
             push(copy.progress, copy.holders, size, slot)
@@ -158,6 +159,12 @@ def _pass_on(copy: State, group: int, size: int) -> int:
     if freed > NEARLY_NOTHING:
         note.job = ASK_AFTERWARDS  # nobody holds less than the cap: that is why something is left
     return size
+
+
+@inlined_kernel
+def _is_more(units: float, than: float) -> bool:
+    """Whether a decision would tell them apart (`apply_grants`)."""
+    return units - than > SLACK_FRAC * than
 
 
 @inlined_kernel
