@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from betimes.client import AsyncClient, Client, JobSpec
     from betimes.cluster import Cluster, read_cluster
     from betimes.foresight.simulate import simulate
+    from betimes.foresight.tuning import Front, Search, Tuner, tune
     from betimes.outcome import Result, load, save, summarise
     from betimes.policies import NODES_POLICIES, POLICIES
     from betimes.reporting import progress
@@ -29,10 +30,13 @@ _HOME = {
     "AsyncClient": "betimes.client",
     "Client": "betimes.client",
     "Cluster": "betimes.cluster",
+    "Front": "betimes.foresight.tuning",
     "Job": "betimes.workload",
     "JobSpec": "betimes.client",
     "Result": "betimes.outcome",
+    "Search": "betimes.foresight.tuning",
     "SpeedupTable": "betimes.workload.speedup",
+    "Tuner": "betimes.foresight.tuning",
     "Workload": "betimes.workload",
     "generate": "betimes.twin.generate",
     "load": "betimes.outcome",
@@ -44,6 +48,7 @@ _HOME = {
     "save": "betimes.outcome",
     "simulate": "betimes.foresight.simulate",
     "summarise": "betimes.outcome",
+    "tune": "betimes.foresight.tuning",
 }
 
 __all__ = [
@@ -52,10 +57,13 @@ __all__ = [
     "AsyncClient",
     "Client",
     "Cluster",
+    "Front",
     "Job",
     "JobSpec",
     "Result",
+    "Search",
     "SpeedupTable",
+    "Tuner",
     "Workload",
     "generate",
     "load",
@@ -67,6 +75,7 @@ __all__ = [
     "save",
     "simulate",
     "summarise",
+    "tune",
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _HOME)

@@ -22,6 +22,7 @@ from betimes.cli import (
     simulate,
     submit,
     trace,
+    tune,
     up,
     waiting,
     warm,
@@ -73,6 +74,7 @@ app.add_typer(policy.verbs, name="policy")
 app.command("events", short_help="Print what happened and what was decided.")(events.events)
 app.command("simulate", short_help="Run a workload under a policy.")(simulate.simulate)
 app.command("compare", short_help="Run a workload under several policies, side by side.")(compare.compare)
+app.command("tune", short_help="Find the configurations of wfq that are worth having.")(tune.tune)
 app.command("policies", short_help="List the policies, or show one.")(policies.policies)
 app.command("reproduce", short_help="Run a published experiment again.")(reproduce.reproduce)
 app.command("warm", short_help="Compile the kernels ahead of their first use.")(warm.warm)

@@ -14,8 +14,9 @@ from betimes.cli.outcomes import Outcomes
 from betimes.cli.sources import is_for_nodes
 from betimes.cli.study import FAIR, Run, Study, load, notes_of, wants_fair
 from betimes.cli.warming import compile_closed_loop, compile_kernels
-from betimes.cli.workers import cpus, results
+from betimes.cli.workers import results
 from betimes.errors import InputError
+from betimes.processes import cpus
 
 if TYPE_CHECKING:
     from betimes.foresight.engines import AnyChosen

@@ -26,6 +26,9 @@ from platformdirs import user_cache_path
 KERNEL_PACKAGES = ("core", "policies", "twin", "foresight", "service/engines")
 """The packages whose sources are hashed: every kernel that ships with Betimes lives in one of them."""
 
+WITHOUT_KERNELS = "foresight/tuning"
+"""A part of them that is Python alone: what is edited there must not compile everything anew."""
+
 BOUNDSCHECK = os.environ.get("BETIMES_BOUNDSCHECK", "") not in ("", "0")
 
 _OPTIONS: dict[str, Any] = {
@@ -49,9 +52,11 @@ def hash_sources(files: list[Path], *facts: str) -> str:
 
 
 def kernel_sources() -> list[Path]:
-    """Every source file of the packages that hold kernels, in a fixed order."""
+    """Every source file that may hold kernels, in a fixed order."""
     package = Path(__file__).resolve().parent.parent
-    return sorted(file for name in KERNEL_PACKAGES for file in (package / name).rglob("*.py"))
+    plain = package / WITHOUT_KERNELS
+    found = (file for name in KERNEL_PACKAGES for file in (package / name).rglob("*.py"))
+    return sorted(file for file in found if plain not in file.parents)
 
 
 def cache_root() -> Path:

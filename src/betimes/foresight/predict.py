@@ -14,10 +14,11 @@ from betimes.core.columns import Floats, Ints, State
 from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.core.snapshot import copy_into
 from betimes.core.transitions import newest
+from betimes.foresight.class_queues import NOT_NOW, drain
 from betimes.foresight.shortcuts import applies, hand_down, share_equally
-from betimes.policies.hooks import EQUAL_SHARES, ONE_EACH_IN_ORDER
+from betimes.policies.hooks import BY_CLASS, EQUAL_SHARES, ONE_EACH_IN_ORDER
 from betimes.twin.loop import argument_types, next_arrival, run_out
-from betimes.twin.pool import FORESEEN, REACHED, REFUSED, WATCHED, Hook, Rules, Trace, advance, decide
+from betimes.twin.pool import FORESEEN, PAUSED, REACHED, REFUSED, WATCHED, Hook, Rules, Trace, advance, decide
 
 MOST_EVENTS = 50_000_000  # of a play-out: a policy that decides so often and does not finish a job never will
 
@@ -32,19 +33,43 @@ def play_out(
     """
     status = REACHED
     if applies(copy, way):
-        if way == EQUAL_SHARES:
-            finish_at = share_equally(copy, slot)
+        if way == BY_CLASS:
+            status = _play_out_classes(copy, rules, rank, allocate, trace, slot)
         else:
-            finish_at = hand_down(copy, way == ONE_EACH_IN_ORDER, slot)
-        if not math.isnan(finish_at):
-            return finish_at
-        status = decide(copy, rules, rank, allocate, trace.keys, trace.asked)
+            if way == EQUAL_SHARES:
+                finish_at = share_equally(copy, slot)
+            else:
+                finish_at = hand_down(copy, way == ONE_EACH_IN_ORDER, slot)
+            if not math.isnan(finish_at):
+                return finish_at
+            status = decide(copy, rules, rank, allocate, trace.keys, trace.asked)
     if status == REACHED:
         copy.pool[0].budget = MOST_EVENTS
         status = advance(copy, rules, rank, allocate, trace, math.inf, slot)
     if status >= REFUSED:
         return float(REFUSED - FORESEEN - status)
     return copy.pool[0].next_finish if status == WATCHED else math.nan
+
+
+@lean_kernel
+def _play_out_classes(copy: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, slot: int) -> int:
+    """Draining classes where that goes, an event at a time elsewhere; returns the status, as `advance` does."""
+    pool, status = copy.pool[0], REACHED
+    while status == REACHED:
+        finish_at = drain(copy, slot)
+        if finish_at >= 0.0:
+            pool.next_finish = finish_at
+            return WATCHED
+        if finish_at == NOT_NOW:
+            pool.budget = 1
+            status = advance(copy, rules, rank, allocate, trace, math.inf, slot)
+            if status == REACHED:
+                break  # nothing more will happen
+            if status == PAUSED:
+                status = REACHED
+        else:
+            status = decide(copy, rules, rank, allocate, trace.keys, trace.asked)
+    return status
 
 
 @lean_kernel

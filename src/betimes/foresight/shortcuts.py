@@ -13,7 +13,7 @@ from betimes.core.columns import Ints, Progress, Records, State
 from betimes.core.curtailing import curtails
 from betimes.core.kernel import lean_kernel
 from betimes.core.transitions import regrant
-from betimes.policies.hooks import EQUAL_SHARES, IN_ORDER, ONE_EACH_IN_ORDER
+from betimes.policies.hooks import BY_CLASS, EQUAL_SHARES, IN_ORDER, ONE_EACH_IN_ORDER
 
 
 @lean_kernel
@@ -27,6 +27,9 @@ def applies(copy: State, way: int) -> bool:
     pool = copy.pool[0]
     if way == IN_ORDER:
         return pool.with_minimum == 0
+    if way == BY_CLASS:
+        # Room for the notes of `class_queues`, which are made where decisions are.
+        return pool.with_minimum == 0 and 2 * len(copy.groups) <= len(copy.grants)
     if way == ONE_EACH_IN_ORDER:
         return pool.with_minimum == 0 and pool.fractional == 0 and pool.active >= pool.units
     if way == EQUAL_SHARES:
@@ -58,7 +61,7 @@ def hand_down(copy: State, one_each: bool, watch: int) -> float:
         if at == pool.holders - 1 and not one_each and jobs[slot].units < jobs[slot].max_units:
             growing = slot
         else:
-            _push(progress, heap, size, slot)
+            push(progress, heap, size, slot)
             size += 1
     while True:
         if growing != watch and jobs[watch].units > 0.0 and not one_each:
@@ -73,16 +76,16 @@ def hand_down(copy: State, one_each: bool, watch: int) -> float:
             if slot == watch:
                 return now
             size -= 1
-            _sink(progress, heap, size, heap[size])
-            freed += _leave_behind(copy, slot)
+            sink(progress, heap, size, heap[size])
+            freed += leave_behind(copy, slot)
         if growing >= 0 and progress[growing].finish_at == now:
             if growing == watch:
                 return now
-            freed += _leave_behind(copy, growing)
+            freed += leave_behind(copy, growing)
             growing = -1
         if one_each and pool.active < pool.units:
             pool.holders = size
-            _close_ranks(copy)
+            close_ranks(copy, 0)
             return math.nan
         if growing >= 0:
             units = min(freed + jobs[growing].units, float(jobs[growing].max_units))
@@ -90,7 +93,7 @@ def hand_down(copy: State, one_each: bool, watch: int) -> float:
             if units > jobs[growing].units:
                 regrant(copy, growing, units, now)
             if units == jobs[growing].max_units:
-                _push(progress, heap, size, growing)
+                push(progress, heap, size, growing)
                 size += 1
                 growing = -1
         while freed > 0.0 and following < tail:
@@ -103,7 +106,7 @@ def hand_down(copy: State, one_each: bool, watch: int) -> float:
             if units < most:
                 growing = slot
             else:
-                _push(progress, heap, size, slot)
+                push(progress, heap, size, slot)
                 size += 1
         pool.used = pool.units - freed
 
@@ -131,7 +134,7 @@ def share_equally(copy: State, watch: int) -> float:
         done = progress[slot].work_left
         if slot == watch:
             return now
-        _leave_behind(copy, slot)
+        leave_behind(copy, slot)
         place += 1
     pool.now = now
     count = 0
@@ -154,21 +157,21 @@ def share_equally(copy: State, watch: int) -> float:
 
 
 @lean_kernel
-def _leave_behind(copy: State, slot: int) -> float:
-    """A job of the copy is done; returns the units it held. `_close_ranks` takes it out of the queue."""
+def leave_behind(copy: State, slot: int) -> float:
+    """A job of the copy is done; returns the units it held. `close_ranks` takes it out of the queue."""
     job, pool = copy.jobs[slot], copy.pool[0]
     units = job.units
     job.units = 0.0
     copy.progress[slot].mark = -1
     pool.active -= 1
-    copy.groups[0].demand -= min(float(job.max_units), pool.units)
+    copy.groups[job.group].demand -= min(float(job.max_units), pool.units)
     return units
 
 
 @lean_kernel
-def _close_ranks(copy: State) -> None:
-    """Take the jobs that are done out of the queue."""
-    group, line = copy.groups[0], copy.order[0]
+def close_ranks(copy: State, number: int) -> None:
+    """Take the jobs that are done out of the queue of a group."""
+    group, line = copy.groups[number], copy.order[number]
     kept = group.head
     for place in range(group.head, group.tail):
         if copy.progress[line[place]].mark >= 0:
@@ -178,7 +181,7 @@ def _close_ranks(copy: State) -> None:
 
 
 @lean_kernel
-def _push(progress: Records[Progress], heap: Ints, size: int, slot: int) -> None:
+def push(progress: Records[Progress], heap: Ints, size: int, slot: int) -> None:
     """Add a job to the heap of `size` jobs, the first to finish on top."""
     at, finish_at = size, progress[slot].finish_at
     while at > 0:
@@ -191,7 +194,7 @@ def _push(progress: Records[Progress], heap: Ints, size: int, slot: int) -> None
 
 
 @lean_kernel
-def _sink(progress: Records[Progress], heap: Ints, size: int, slot: int) -> None:
+def sink(progress: Records[Progress], heap: Ints, size: int, slot: int) -> None:
     """Put a job in the place of the heap's top and let it sink; `size` jobs remain."""
     at, finish_at = 0, progress[slot].finish_at
     while True:

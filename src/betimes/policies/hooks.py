@@ -45,6 +45,7 @@ ASK = 0  # nothing
 IN_ORDER = 1  # units go down the queue, to each job as many as it can use
 ONE_EACH_IN_ORDER = 2  # while there are no fewer jobs than units: one to each of the first jobs in the queue
 EQUAL_SHARES = 3  # while there are no fewer jobs than units: the same fraction of a unit to each
+BY_CLASS = 4  # what a class with jobs waiting lets go of stays in it (weighted fair queueing)
 
 Value = float | tuple[Fraction, ...] | str
 

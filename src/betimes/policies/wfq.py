@@ -17,7 +17,7 @@ import numpy as np
 from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
 from betimes.core.kernel import kernel
 from betimes.errors import PolicyError
-from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value
+from betimes.policies.hooks import BY_CLASS, Parameter, Policy, Prepared, Setting, Value
 from betimes.policies.wfq_classes import exponential_weights, steepest_decay, thresholds_by_variation
 
 # View.params: the number of relaxations of the cap after which it is the job's demand, then all thresholds (the
@@ -206,23 +206,20 @@ def _cap_tables(speedup: Floats, zeta_min: float, delta: float, first_violation:
 
     Returns (relaxations x curves, widest + 1); entry [k c + i, d] caps a job of curve i that can use d units.
     """
-    curves, widest = speedup.shape[0], speedup.shape[1] - 1
-    lowest = min(float(np.min(speedup[:, g])) / g for g in range(1, widest + 1))
-    tables: list[Ints] = []
-    zeta = zeta_min
-    while lowest < zeta:
-        table = np.zeros((curves, widest + 1), dtype=np.int64)
-        for curve in range(curves):
-            cap, violated = 1, False
-            for units in range(1, widest + 1):
-                enough = float(speedup[curve, units]) / units >= zeta
-                violated = violated or not enough
-                if enough and not (violated and first_violation):
-                    cap = units
-                table[curve, units] = cap
-        tables.append(table)
-        zeta -= delta
-    return np.concatenate(tables) if tables else np.zeros((0, widest + 1), dtype=np.int64)
+    widest = speedup.shape[1] - 1
+    units = np.arange(1, widest + 1, dtype=np.int64)
+    efficiency = np.divide(speedup[:, 1:], units, dtype=np.float64)
+    lowest, levels = float(np.min(efficiency)), list[float]()
+    while lowest < zeta_min:
+        levels.append(zeta_min)
+        zeta_min -= delta
+    enough = np.greater_equal(efficiency, np.array(levels)[:, None, None], dtype=np.bool_)
+    if first_violation:
+        enough = np.logical_and.accumulate(enough, axis=2)
+    caps = np.maximum.accumulate(np.where(enough, units, 1), axis=2)
+    tables = np.zeros((len(levels), len(speedup), widest + 1), dtype=np.int64)
+    tables[:, :, 1:] = caps
+    return tables.reshape(-1, widest + 1)
 
 
 wfq = Policy(
@@ -269,5 +266,7 @@ wfq = Policy(
     classify=size_class,
     allocate=share_by_class,
     reads_progress=False,
+    playout_whole=BY_CLASS,
+    playout_fractional=BY_CLASS,
     prepare=_prepare,
 )

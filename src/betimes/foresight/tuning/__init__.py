@@ -1,0 +1,47 @@
+"""The Pareto front of weighted fair queueing: what each configuration costs and brings (PCS, section 3).
+
+Nothing in this package is a kernel: it drives the twin.
+"""
+
+from betimes.foresight.tuning.evaluator import Evaluator
+from betimes.foresight.tuning.front import Baseline, Front, Part, Point
+from betimes.foresight.tuning.named import NAMES, named_points
+from betimes.foresight.tuning.objectives import (
+    MEASURES,
+    METRICS,
+    Objective,
+    parse_objective,
+    parse_objectives,
+)
+from betimes.foresight.tuning.preference import Tuner
+from betimes.foresight.tuning.problem import Problem, parts
+from betimes.foresight.tuning.search import Progress
+from betimes.foresight.tuning.solvers import SOLVERS
+from betimes.foresight.tuning.space import FreeSpace, HeuristicSpace, WFQConfig
+from betimes.foresight.tuning.tune import BASELINES, Search, tune
+
+__all__ = [
+    "BASELINES",
+    "MEASURES",
+    "METRICS",
+    "NAMES",
+    "SOLVERS",
+    "Baseline",
+    "Evaluator",
+    "FreeSpace",
+    "Front",
+    "HeuristicSpace",
+    "Objective",
+    "Part",
+    "Point",
+    "Problem",
+    "Progress",
+    "Search",
+    "Tuner",
+    "WFQConfig",
+    "named_points",
+    "parse_objective",
+    "parse_objectives",
+    "parts",
+    "tune",
+]

@@ -1,0 +1,170 @@
+"""The Pareto front of a search, as it is kept in front.json."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from betimes.errors import InputError
+from betimes.foresight.tuning.objectives import Objective, parse_objectives
+from betimes.foresight.tuning.search import Ended
+from betimes.policies import parse_policy
+
+FILE = "front.json"
+FORMAT = 1
+
+Measured = dict[str, float]
+"""A value for each objective by its name, `jct:avg`; in seconds, fractions or ratios."""
+
+
+class _Record(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Point(_Record):
+    """A configuration on the front: its number, its names (PCS-pred ...), what it is made of, and what it brings.
+
+    train: on the part that it was found on; test: on the part that it is reported on (None: there was none).
+    """
+
+    number: int
+    names: tuple[str, ...] = ()
+    policy: str
+    variables: dict[str, float]
+    train: Measured
+    test: Measured | None
+
+    def __str__(self) -> str:
+        return self.policy
+
+
+class Baseline(_Record):
+    """A policy to compare with; None: it leaves some job unfinished on that part."""
+
+    policy: str
+    train: Measured | None
+    test: Measured | None
+
+
+class Part(_Record):
+    """Some jobs of the workload, in order of submission."""
+
+    fingerprint: str
+    jobs: int
+    first_job: str
+    last_job: str
+    load_frac: float | None = Field(description="what they offer on the units; None: submitted at one time")
+    sizes_s: tuple[float, float, float] = Field(description="10th, 50th and 90th percentile of their sizes")
+
+
+class Front(_Record):
+    """Configurations that no other tried is better than in every objective, in order of the first.
+
+    A sequence of its points. Read one with `Front.read`, which validates.
+    """
+
+    format: Literal[1] = FORMAT
+    objectives: tuple[str, ...]
+    units: dict[str, str] = Field(description="what each objective is in: s, frac, ratio")
+    points: tuple[Point, ...]
+    baselines: tuple[Baseline, ...] = ()
+    workload: str
+    fingerprint: str
+    jobs: int
+    train: Part
+    test: Part | None
+    pool_units: int
+    cluster: str | None
+    fractional: bool
+    sizes: str
+    restart_s: float
+    space: str
+    solver: str
+    seed: int
+    evaluations: int
+    impossible: int = Field(
+        description="of the evaluations: a class would have got nothing, or a job never ended"
+    )
+    ended: Ended
+    seconds: float
+    simulations: int = Field(description="made by this search; the other evaluations were known already")
+    hypervolume: float
+    reference: Measured
+    versions: dict[str, str]
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __iter__(self) -> Iterator[Point]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return iter(self.points)
+
+    def __getitem__(self, number: int) -> Point:
+        return self.points[number]
+
+    @property
+    def parsed_objectives(self) -> tuple[Objective, ...]:
+        """The objectives themselves."""
+        return parse_objectives(self.objectives)
+
+    def named(self, name: str) -> Point:
+        """The point of a name (`PCS-pred`, in any case) or number; raises InputError that says what there is."""
+        for point in self.points:
+            if name == str(point.number) or name.lower() in map(str.lower, point.names):
+                return point
+        names = ", ".join(name for point in self.points for name in point.names)
+        raise InputError(
+            f"the front has no point {name!r}; give a number from 0 to {len(self.points) - 1}, or one of {names}"
+        )
+
+    def write(self, folder: str | Path) -> Path:
+        """Write front.json into a folder that is there; returns its path."""
+        path = Path(folder) / FILE
+        path.write_text(json.dumps(self.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+        return path
+
+    @classmethod
+    def read(cls, path: str | Path) -> Self:
+        """Read front.json, or that of a folder; raises InputError that names the file and what is wrong with it."""
+        file = Path(path)
+        file = file / FILE if file.is_dir() else file
+        try:
+            found = cls.model_validate(json.loads(file.read_text(encoding="utf-8")))
+            for point in found.points:
+                parse_policy(point.policy)
+        except OSError as error:
+            raise InputError(f"{file}: cannot be read ({error.strerror or error})") from error
+        except ValidationError as error:
+            first: Any = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise InputError(
+                f"{file}: no front of this version of Betimes: {where + ': ' if where else ''}{first['msg']}; "
+                "make it anew with betimes tune"
+            ) from None
+        except ValueError as error:
+            raise InputError(f"{file}: no JSON ({error}); make it anew with betimes tune") from None
+        except InputError as error:
+            raise InputError(f"{file}: {error}") from None
+        return found
+
+    @model_validator(mode="after")
+    def _is_whole(self) -> Self:
+        if not self.points:
+            raise ValueError("a front has at least one point")
+        if [point.number for point in self.points] != list(range(len(self.points))):
+            raise ValueError("points are numbered from 0 in order")
+        measured: Sequence[tuple[str, Measured | None]] = [
+            *(
+                (f"point {point.number}", values)
+                for point in self.points
+                for values in (point.train, point.test)
+            ),
+            *((each.policy, values) for each in self.baselines for values in (each.train, each.test)),
+        ]
+        for what, values in measured:
+            if values is not None and set(values) != set(self.objectives):
+                raise ValueError(f"{what} has other values than those of the objectives")
+        return self

@@ -1,0 +1,92 @@
+"""What an evaluation is: some jobs on some units, and what is asked of their schedule."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from betimes import __version__
+from betimes.cluster import Cluster
+from betimes.core.kernel import CACHE_DIR
+from betimes.errors import InputError
+from betimes.foresight.tuning.objectives import Objective
+from betimes.twin.sizes import Sizes
+from betimes.workload import Workload
+from betimes.workload.speedup import SpeedupTable
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A workload that fits the units it is to run on, how they are handed out, and the objectives.
+
+    sizes: what the scheduler believes; seed: of their noise and of the `predict_sample` jobs that are promised a
+    finish (None: all). The other fields are those of `simulate` on a pool.
+    """
+
+    workload: Workload
+    units: int
+    objectives: tuple[Objective, ...]
+    cluster: Cluster | None = None
+    fractional: bool = False
+    curves: SpeedupTable | None = None
+    sizes: Sizes = field(default_factory=lambda: Sizes("true"))
+    seed: int = 0
+    predict_sample: int | None = None
+    restart_s: float = 0.0
+    resize_interval_s: float = 0.0
+    resize_gain: bool = False
+
+    @property
+    def predicts(self) -> bool:
+        """Whether jobs must be promised a finish."""
+        return any(objective.predicts for objective in self.objectives)
+
+    @property
+    def watches(self) -> bool:
+        """Whether it must be recorded who holds what when."""
+        return any(objective.watches for objective in self.objectives)
+
+    def of(self, workload: Workload) -> Problem:
+        """The same asked of other jobs."""
+        return replace(self, workload=workload)
+
+    def key(self) -> str:
+        """SHA-256 (hexadecimal) of all that the value of a policy depends on, the version included."""
+        curves = self.curves
+        facts = {
+            "version": (__version__, CACHE_DIR.name),
+            "workload": self.workload.fingerprint(),
+            "units": self.units,
+            "cluster": None if self.cluster is None else self.cluster.capacity.tolist(),
+            "objectives": [str(objective) for objective in self.objectives],
+            "fractional": self.fractional,
+            "curves": None
+            if curves is None
+            else (curves.names, curves.speedup.tolist(), curves.last.tolist()),
+            "sizes": str(self.sizes),
+            "seed": self.seed,
+            "predict_sample": self.predict_sample,
+            "restart_s": self.restart_s,
+            "resize": (self.resize_interval_s, self.resize_gain),
+        }
+        return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def parts(workload: Workload, jobs: int | None, seed: int) -> tuple[Workload, Workload | None]:
+    """Two stretches of the workload in order of submission: one to find configurations on, the next to judge them.
+
+    Each has `jobs` jobs (None, or where there are fewer: half of all); where the first begins is drawn by `seed`. A
+    stretch keeps what matters, the load and the gaps between jobs, which a draw of single jobs would not. A workload
+    of fewer than four jobs has no second part. Raises InputError for fewer than two jobs.
+    """
+    if len(workload) < 2:
+        raise InputError(f"{workload.name}: fewer than two jobs: there is nothing to tune on; give more jobs")
+    if jobs is not None and jobs < 2:
+        raise InputError(f"--jobs {jobs}: a part to tune on has at least two jobs")
+    if len(workload) < 4:
+        return workload, None
+    each = len(workload) // 2 if jobs is None else min(jobs, len(workload) // 2)
+    first = int(np.random.default_rng([seed, 0x7A27]).integers(0, len(workload) - 2 * each + 1))
+    return workload[first : first + each], workload[first + each : first + 2 * each]

@@ -1,0 +1,259 @@
+"""`betimes.tune`: a workload and objectives in; the Pareto front of weighted fair queueing out."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+
+import numpy as np
+
+from betimes import __version__
+from betimes.cluster import Cluster
+from betimes.errors import InputError
+from betimes.foresight.tuning.evaluations import TEST, TRAIN, Evaluations, Task
+from betimes.foresight.tuning.evaluator import Evaluator
+from betimes.foresight.tuning.front import Baseline, Front, Measured, Part, Point
+from betimes.foresight.tuning.interrupts import interruptible
+from betimes.foresight.tuning.named import NAMES, named_points
+from betimes.foresight.tuning.objectives import Objective, Values, parse_objectives
+from betimes.foresight.tuning.problem import Problem, parts
+from betimes.foresight.tuning.search import Found, Progress, search
+from betimes.foresight.tuning.solvers import solver_of
+from betimes.foresight.tuning.space import WFQConfig, space_of
+from betimes.policies import parse_policy
+from betimes.twin.simulation import fit
+from betimes.twin.sizes import Sizes, parse_sizes
+from betimes.workload import Workload
+from betimes.workload.speedup import SpeedupTable, bind
+
+EVALUATIONS = 1000
+JOBS = 1000
+BASELINES = ("fifo", "srsf", "themis", "afs", "max-min")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Search:
+    """How a front is searched for.
+
+    evaluations: how many configurations are tried at most; budget_s: for so long at most, with judging the front.
+    solver: one of `SOLVERS`; space: `heuristic` or `free`; published: classes as the released code makes them.
+    jobs: of each part (None: half of all). processes: at once; with `ray` on its cluster, None: as many as it has.
+    baselines: policies to compare with. cached: keep evaluations in the user's cache directory, and use those there.
+    """
+
+    evaluations: int = EVALUATIONS
+    budget_s: float | None = None
+    solver: str = "spea2"
+    space: str = "heuristic"
+    published: bool = False
+    seed: int = 0
+    jobs: int | None = JOBS
+    processes: int | None = 1
+    ray: bool = False
+    baselines: tuple[str, ...] = BASELINES
+    cached: bool = True
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be; raises InputError and PolicyError."""
+        if self.evaluations < 1:
+            raise InputError(f"--evaluations {self.evaluations}: at least one")
+        if self.budget_s is not None and not 0 < self.budget_s < math.inf:
+            raise InputError(f"--budget {self.budget_s:g}s: a time above 0, such as 20s")
+        if self.seed < 0:
+            raise InputError(f"--seed {self.seed}: a whole number of 0 or more")
+        if self.processes is not None and self.processes < 1:
+            raise InputError(f"--processes {self.processes}: at least one")
+        solver_of(self.solver, np.zeros(1), np.ones(1), 1, 0, 1)
+        for baseline in self.baselines:
+            parse_policy(baseline)
+
+
+def tune(
+    workload: Workload,
+    objectives: Sequence[str | Objective],
+    *,
+    units: int | None = None,
+    cluster: Cluster | None = None,
+    fractional: bool = False,
+    curves: SpeedupTable | None = None,
+    sizes: str | Sizes = "true",
+    predict_sample: int | None = None,
+    restart_s: float = 0.0,
+    resize_interval_s: float = 0.0,
+    resize_gain: bool = False,
+    on_wide: str = "refuse",
+    test: Workload | None = None,
+    how: Search | None = None,
+    stopped: Callable[[], bool] | None = None,
+    progress: Callable[[Progress], object] | None = None,
+) -> Front:
+    """Search for the configurations of `wfq` that no other beats in every objective (PCS, section 3.3).
+
+    objectives: such as `jct:avg`, `pred_err:p99`. The pool and what the scheduler knows are as in `simulate`. The
+    workload is split in two parts, one to search on, one to report on, unless `test` gives the second. how: the search;
+    by default 1,000 evaluations with SPEA2 in this process. Once `stopped()` is true, or Ctrl-C was pressed, the search
+    ends with the front so far. The same seed gives the same front, however many processes there are.
+
+    Raises InputError (and its children) for bad input, PolicyViolation for a baseline's bad decision, and
+    KeyboardInterrupt where there is no front yet.
+    """
+    how = how or Search()
+    asked = parse_objectives(objectives)
+    if cluster is not None:
+        if units is not None:
+            raise InputError(f"units {units}: the cluster {cluster.name} is given too; give one of them")
+        units = cluster.units
+    units = units or workload.machine_units
+    if units is None:
+        raise InputError(f"{workload.name}: the trace does not say how large its machine is; give --units N")
+    workload = fit(workload, units, on_wide, cluster).workload
+    if test is None:
+        train, test = parts(workload, how.jobs, how.seed)
+    else:
+        train, test = workload, fit(test, units, on_wide, cluster).workload
+    problem = Problem(
+        train,
+        units,
+        asked,
+        cluster=cluster,
+        fractional=fractional,
+        curves=curves,
+        sizes=sizes if isinstance(sizes, Sizes) else parse_sizes(sizes),
+        seed=how.seed,
+        predict_sample=predict_sample,
+        restart_s=restart_s,
+        resize_interval_s=resize_interval_s,
+        resize_gain=resize_gain,
+    )
+    problems = {TRAIN: problem} | ({TEST: problem.of(test)} if test is not None else {})
+    return _Tuning(workload, problems, how, progress).front(stopped)
+
+
+@dataclass(frozen=True)
+class _Tuning:
+    """One search with all that it needs."""
+
+    workload: Workload
+    problems: dict[str, Problem]
+    how: Search
+    progress: Callable[[Progress], object] | None
+    started: float = field(default_factory=time.monotonic)
+
+    def front(self, stopped: Callable[[], bool] | None) -> Front:
+        """Search, judge what was found, and put it together."""
+        how, problem = self.how, self.problems[TRAIN]
+        space = space_of(how.space, Evaluator(problem).sizes(), how.published)
+        solver = solver_of(
+            how.solver, space.low, space.high, len(problem.objectives), how.seed, how.evaluations
+        )
+        evaluations = Evaluations(self.problems, processes=how.processes, ray=how.ray, kept=how.cached)
+        with evaluations, interruptible() as interrupted:
+            found = search(
+                space,
+                solver,
+                evaluations,
+                problem.objectives,
+                most=how.evaluations,
+                budget_s=how.budget_s,
+                stopped=lambda: interrupted() or (stopped is not None and stopped()),
+                progress=self.progress,
+            )
+            if not found.front:
+                raise KeyboardInterrupt
+            judged = self._judged(found, evaluations)
+        return self._put_together(found, judged, evaluations.done)
+
+    def _judged(self, found: Found, evaluations: Evaluations) -> dict[Task, Values | None]:
+        """The front on the testing part, and the baselines on both."""
+        policies = [config.policy for config in _configs(found)]
+        tasks: list[Task] = [(TEST, policy) for policy in policies]
+        tasks += [(part, policy) for part in (TRAIN, TEST) for policy in self.how.baselines]
+        tasks = [task for task in tasks if task[0] in self.problems]
+        judged: dict[Task, Values | None] = {}
+        for number, values in evaluations.values(tasks):
+            judged[tasks[number]] = values
+            if self.progress is not None:
+                self.progress(Progress("judging", len(judged), len(tasks), len(policies), found.hypervolume))
+        return judged
+
+    def _put_together(self, found: Found, judged: dict[Task, Values | None], simulations: int) -> Front:
+        how, problem = self.how, self.problems[TRAIN]
+        objectives = problem.objectives
+
+        def measured(values: Values | None) -> Measured | None:
+            return None if values is None else dict(zip(map(str, objectives), values, strict=True))
+
+        values = [found.tried[row].values or () for row in found.front]
+        costs = np.array([[o.cost(v) for o, v in zip(objectives, row, strict=True)] for row in values])
+        names = named_points(costs, objectives)
+        assert found.box is not None  # there is a front
+        return Front(
+            objectives=tuple(map(str, objectives)),
+            units={str(objective): objective.unit for objective in objectives},
+            points=tuple(
+                Point(
+                    number=number,
+                    names=tuple(name for name in NAMES if names[name] == number),
+                    policy=config.policy,
+                    variables=config.variables,
+                    train=measured(values[number]) or {},
+                    test=measured(judged.get((TEST, config.policy))),
+                )
+                for number, config in enumerate(_configs(found))
+            ),
+            baselines=tuple(
+                Baseline(
+                    policy=policy,
+                    train=measured(judged.get((TRAIN, policy))),
+                    test=measured(judged.get((TEST, policy))),
+                )
+                for policy in how.baselines
+            ),
+            workload=self.workload.name,
+            fingerprint=self.workload.fingerprint(),
+            jobs=len(self.workload),
+            train=_part(problem),
+            test=_part(self.problems[TEST]) if TEST in self.problems else None,
+            pool_units=problem.units,
+            cluster=None if problem.cluster is None else problem.cluster.name,
+            fractional=problem.fractional,
+            sizes=str(problem.sizes),
+            restart_s=problem.restart_s,
+            space=how.space,
+            solver=how.solver,
+            seed=how.seed,
+            evaluations=len(found.tried),
+            impossible=sum(tried.values is None for tried in found.tried),
+            ended=found.ended,
+            seconds=time.monotonic() - self.started,
+            simulations=simulations,
+            hypervolume=found.hypervolume,
+            reference={str(o): o.cost(cost) for o, cost in zip(objectives, found.box.reference, strict=True)},
+            versions={"betimes": __version__}
+            | {package: version(package) for package in ("numpy", "numba", "pymoo", "moocore")},
+        )
+
+
+def _configs(found: Found) -> list[WFQConfig]:
+    """The configurations on the front, in its order."""
+    configs = [found.tried[row].config for row in found.front]
+    return [config for config in configs if config is not None]
+
+
+def _part(problem: Problem) -> Part:
+    workload = problem.workload
+    widest = int(workload.max_units.max())
+    table, _ = bind(workload.curve_names, widest, problem.curves)
+    load = workload.offered_load(problem.units, table.at(workload.curve, workload.max_units))
+    low, middle, high = np.percentile(workload.work_s, (10, 50, 90)).tolist()
+    return Part(
+        fingerprint=workload.fingerprint(),
+        jobs=len(workload),
+        first_job=str(workload.job_id[0]),
+        last_job=str(workload.job_id[-1]),
+        load_frac=load if math.isfinite(load) else None,
+        sizes_s=(low, middle, high),
+    )
