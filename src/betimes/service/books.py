@@ -16,7 +16,7 @@ from betimes.service.engines.moves import (
     Held,
 )
 from betimes.service.engines.nodes import LiveNodes
-from betimes.service.engines.speedups import Speedups
+from betimes.service.engines.speedups import speed
 from betimes.service.events import Event
 from betimes.service.executors.protocol import Ended, RunId
 from betimes.service.job import Job, Places
@@ -47,7 +47,6 @@ class Books:
             self.agenda.note(job)
         self.resizing: dict[RunId, int] = {}  # runs that are being told another width
         self.paces: dict[int, Pace] = {}
-        self.curves = Speedups()
         self.version = (
             0  # grows when who starts or finishes when may be different from what was last foreseen
         )
@@ -123,7 +122,7 @@ class Books:
 
     def _speed(self, job: Job, units: int | None = None) -> float:
         held = job.run.units if units is None and job.run else units or 1
-        return self.curves.speed(wanted_of(job), held)
+        return speed(wanted_of(job), held)
 
     def _named(self, places: Sequence[Held]) -> Places:
         names = self.built.nodes if self.built else []

@@ -15,7 +15,7 @@ from betimes.service.engines import nodes_steps, pool_steps
 from betimes.service.engines.moves import Carried, Held
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
-from betimes.service.engines.speedups import Speedups
+from betimes.service.engines.speedups import speed
 from betimes.service.job import Account, Job
 from betimes.service.node import UP, Node
 from betimes.service.wanted import at_width, demand_of, wanted_of
@@ -172,7 +172,7 @@ def _work_of(job: Job, policy: str) -> float:
 
 def _full_speed(job: Job) -> float:
     wanted = wanted_of(job)
-    return Speedups().speed(wanted, wanted.max_units)
+    return speed(wanted, wanted.max_units)
 
 
 def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at: float) -> Carried:
@@ -186,8 +186,8 @@ def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at
     )
     units = run.units if run and run.launched and kind == NODES else job.units
     if kind != was:
-        speed = Speedups().speed(wanted, units or wanted.max_units) if kind == NODES else _full_speed(job)
-        factor = 1.0 / speed if kind == NODES else speed
+        faster = speed(wanted, units or wanted.max_units) if kind == NODES else _full_speed(job)
+        factor = 1.0 / faster if kind == NODES else faster
         account = Account(
             **{**account.__dict__, "left_s": account.left_s * factor, "size_s": account.size_s * factor}
         )

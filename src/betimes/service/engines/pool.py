@@ -35,12 +35,13 @@ from betimes.service.engines.moves import (
     Round,
     Wanted,
 )
-from betimes.service.engines.speedups import Speedups
+from betimes.service.engines.speedups import Speedups, speed
 from betimes.service.job import Account
 from betimes.twin.loop import new_trace
 from betimes.twin.pool import PAUSED, REACHED, REFUSED, STUCK, Outcome, Rules, Trace
 
 FIRST_SLOTS = 64
+SPARE_CURVES = 32  # that no job has any more are kept
 WHY_LESS = {
     NOT_CURTAILED: "",
     TOO_SOON: "its width has changed only lately",
@@ -206,6 +207,7 @@ class LivePool:
 
     def foresee(self, now_s: float, more: Wanted | None = None) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
+        self._forget_curves()
         copy, jobs = room_to_play(self.state), dict(self.job_of)
         self._step(steps.COPY, copy=copy)
         waits = as_array(copy.jobs)["units"] == 0.0
@@ -236,6 +238,7 @@ class LivePool:
         return play
 
     def _arrive(self, wanted: Wanted, now_s: float) -> None:
+        self._forget_curves()
         if self.state.pool[0].free == 0:
             self._grow()
         self.state = self._with_arrival(self.state, self.trace, wanted, now_s)
@@ -254,18 +257,32 @@ class LivePool:
     def _with_arrival(self, state: State, trace: Trace, wanted: Wanted, now_s: float) -> State:
         """Write the job into trace.arrivals[0]; returns the state, which knows its curve."""
         row = self.curves.row_of(wanted)
-        if state.speedup is not self.curves.table:
-            prepared = self._prepared()  # what a policy makes of curves holds for the new one too
-            state = state._replace(speedup=self.curves.table, params=prepared.params, table=prepared.table)
+        state = self._with_curves(state)
         arrival = trace.arrivals[0]
         arrival.submit_s = now_s
         arrival.work = math.inf
         arrival.min_units, arrival.max_units, arrival.curve = wanted.min_units, wanted.max_units, row
         arrival.gpu, arrival.cpu, arrival.memory = wanted.gpu, wanted.cpu, wanted.memory
-        arrival.believed = wanted.believed_s * self.curves.speed(wanted, wanted.max_units)
+        arrival.believed = wanted.believed_s * speed(wanted, wanted.max_units)
         arrival.believed_per_work = 1.0
         arrival.user = -1
         return state
+
+    def _with_curves(self, state: State) -> State:
+        """The state with the present table of curves, and what the policy makes of it."""
+        if state.speedup is self.curves.table:
+            return state
+        prepared = self._prepared()
+        return state._replace(speedup=self.curves.table, params=prepared.params, table=prepared.table)
+
+    def _forget_curves(self) -> None:
+        """Give up the curves that no job has any more, before there are many of them."""
+        if len(self.curves) <= 2 * len(self.job_of) + SPARE_CURVES:
+            return
+        slots, curve = list(self.job_of), as_array(self.state.jobs)["curve"]
+        moved = self.curves.keep(curve[slots].tolist())
+        curve[slots] = [moved[row] for row in curve[slots].tolist()]
+        self.state = self._with_curves(self.state)
 
     def _prepared(self) -> Prepared:
         setting = Setting(float(self.units), False, self.curves.table, self.sizes, self.restart_s)

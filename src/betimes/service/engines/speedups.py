@@ -1,6 +1,9 @@
-"""The speed-up curves of the jobs that have come so far, as rows of one array that grows."""
+"""The speed-up curves of the jobs that are there, as rows of one array."""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,31 +15,47 @@ NARROWEST = 8
 
 
 class Speedups:
-    """Rows by curve; `table` is (curves, widest + 1), row[0] = 0 and row[1] = 1, flat beyond what a curve knows."""
+    """Rows by curve; `table` is (curves, widest + 1), row[0] = 0 and row[1] = 1, flat beyond what a curve knows.
+
+    Row 0 is the linear curve's. A change makes another table: who plays a copy of the state forward goes on with the
+    one that it was given.
+    """
 
     def __init__(self) -> None:
-        self.rows: dict[tuple[str, tuple[float, ...]], int] = {}
-        self.table: Floats = np.zeros((0, NARROWEST + 1))
-        self.row_of(Wanted(0, 1, 1, "linear", 1.0))
+        self.rows: dict[tuple[str, tuple[float, ...]], int] = {("linear", ()): 0}
+        self.table: Floats = _row("linear", (), NARROWEST)[None, :]
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def row_of(self, wanted: Wanted) -> int:
-        """The row of a job's curve; the table is a new one if it had to grow for it."""
+        """The row of a job's curve."""
         key = (wanted.curve, wanted.table)
         widest = self.table.shape[1] - 1
         if wanted.max_units > widest:
-            widest = max(2 * widest, wanted.max_units)
-            self.table = np.array([_row(*known, widest) for known in self.rows]).reshape(-1, widest + 1)
+            self._make(list(self.rows), max(2 * widest, wanted.max_units))
         if key not in self.rows:
-            self.rows[key] = len(self.rows)
-            self.table = np.concatenate([self.table, _row(*key, widest)[None, :]])
+            self._make([*self.rows, key], self.table.shape[1] - 1)
         return self.rows[key]
 
-    def speed(self, wanted: Wanted, units: int) -> float:
-        """How much faster a job runs on so many units than on one."""
-        row = self.row_of(wanted)  # may make another table
-        return float(self.table[row, units])
+    def keep(self, rows: Iterable[int]) -> dict[int, int]:
+        """Forget all curves but these; where the row of each is now."""
+        kept = sorted({0, *rows})
+        keys = list(self.rows)
+        self._make([keys[row] for row in kept], self.table.shape[1] - 1)
+        return {row: at for at, row in enumerate(kept)}
+
+    def _make(self, keys: list[tuple[str, tuple[float, ...]]], widest: int) -> None:
+        self.rows = {key: row for row, key in enumerate(keys)}
+        self.table = np.array([_row(*key, widest) for key in keys])
 
 
+def speed(wanted: Wanted, units: int) -> float:
+    """How much faster a job runs on so many units than on one."""
+    return float(_row(wanted.curve, wanted.table, max(NARROWEST, wanted.max_units, units))[units])
+
+
+@lru_cache(maxsize=4096)
 def _row(curve: str, table: tuple[float, ...], widest: int) -> Floats:
     if table:
         row = np.full(widest + 1, table[-1])
