@@ -97,10 +97,14 @@ class Reader:
         if self.service is None:
             return 0
         self.service.send_signal(signal.SIGINT)
+        try:
+            code = self.service.wait(PATIENCE_S)
+        finally:
+            self.service.kill()
         assert self.service.stdout is not None
-        self.said += self.service.stdout.read()
-        self.service.stdout.close()
-        return self.service.wait(PATIENCE_S)
+        with self.service.stdout as told:
+            self.said += told.read()
+        return code
 
 
 @pytest.fixture

@@ -56,14 +56,22 @@ def fake(folder: Path | None = None, limits: Limits | None = None, hosts: tuple[
 
 
 @contextlib.asynccontextmanager
-async def served(it: Fake, state: Path, port: int = 0) -> AsyncIterator[str]:
+async def served(it: Fake, state: Path, port: int = 0, host: str = "127.0.0.1") -> AsyncIterator[str]:
     """Serve it on a real port; the URL."""
     state.mkdir(exist_ok=True)
     (state / "token").write_text(it.token)
     stop = asyncio.Event()
     listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
     server = asyncio.ensure_future(
-        serve(it.renewed(), "127.0.0.1", port, state=state, stop=stop, listening=listening)
+        serve(
+            it.renewed(),
+            host,
+            port,
+            state=state,
+            stop=stop,
+            listen=host != "127.0.0.1",
+            listening=listening,
+        )
     )
     try:
         await asyncio.wait((server, listening), return_when="FIRST_COMPLETED")

@@ -22,7 +22,7 @@ import pytest
 from betimes.errors import InputError, ServiceError
 from betimes.service.address import read_address
 from betimes.service.server import serve
-from tests.service.serving import PATIENCE_S, fake, served
+from tests.service.serving import PATIENCE_S, fake, served, until
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -71,18 +71,10 @@ def test_nothing_listens_beyond_this_machine_unasked(tmp_path: Path, host: str) 
 
 def test_every_address_when_asked(tmp_path: Path) -> None:
     async def run() -> None:
-        stop = asyncio.Event()
-        listening: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        it = fake(hosts=("0.0.0.0",))
-        server = asyncio.ensure_future(
-            serve(it.app, "0.0.0.0", 0, state=tmp_path, stop=stop, listen=True, listening=listening)
-        )
-        url = await listening
-        assert url.startswith("http://127.0.0.1:")
-        async with httpx.AsyncClient() as http:
-            assert (await http.get(f"{url}/healthz")).status_code == 200
-        stop.set()
-        await server
+        async with served(fake(hosts=("0.0.0.0",)), tmp_path, host="0.0.0.0") as url:
+            assert url.startswith("http://127.0.0.1:")
+            async with httpx.AsyncClient() as http:
+                assert (await http.get(f"{url}/healthz")).status_code == 200
 
     asyncio.run(run())
 
@@ -114,7 +106,7 @@ def test_an_answer_under_way_is_finished(tmp_path: Path) -> None:
         async with httpx.AsyncClient(headers=it.headers, timeout=PATIENCE_S) as http:
             async with served(it, tmp_path) as url:
                 answer = asyncio.ensure_future(http.post(f"{url}/api/v1/jobs", json={"command": ["true"]}))
-                await begun.wait()
+                await until(begun.is_set)
                 asyncio.get_running_loop().call_later(0.3, go.set)
             assert (await answer).status_code == 201
 

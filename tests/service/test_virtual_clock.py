@@ -100,6 +100,22 @@ def test_work_in_a_thread_holds_it() -> None:
     assert clock.now_s() == 5.0
 
 
+def test_it_is_held_also_where_it_was_about_to_jump() -> None:
+    clock = VirtualClock()
+
+    async def run() -> None:
+        late = asyncio.create_task(clock.sleep_until(5.0))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        with clock.hold():
+            await asyncio.sleep(0.02)
+            assert clock.now_s() == 0.0
+        await late
+
+    asyncio.run(run())
+    assert clock.now_s() == 5.0
+
+
 def test_who_is_cancelled_wakes_nobody() -> None:
     clock = VirtualClock()
 

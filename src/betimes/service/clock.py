@@ -160,6 +160,8 @@ class VirtualClock:
     def hold(self) -> Iterator[None]:
         """While this is held a clock of infinite speed does not jump: for work outside the event loop."""
         self._holders += 1
+        if not self._runs:
+            self._set_alarm()  # it may have been about to jump
         try:
             yield
         finally:

@@ -340,7 +340,8 @@ class Desk:
 
     async def _forecast(self) -> Any:
         try:
-            return await asyncio.wait_for(asyncio.shield(self.promises.forecast()), PATIENCE_S)
+            async with asyncio.timeout(PATIENCE_S):  # `wait_for` of Python 3.11 may lose a cancellation
+                return await asyncio.shield(self.promises.forecast())
         except TimeoutError:
             return self.promises.current()
 

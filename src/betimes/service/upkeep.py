@@ -63,7 +63,10 @@ def _drop_output(store: Storage, runs: Path) -> None:
     """Remove what jobs have printed that the store does not know any more: a job has a row before it has a folder."""
     for folder in runs.iterdir() if runs.is_dir() else ():
         if folder.name.isdecimal() and store.job(int(folder.name)) is None:
-            shutil.rmtree(folder)
+            try:
+                shutil.rmtree(folder)
+            except OSError as error:  # that of others can be removed nevertheless
+                log.warning("what job %s has printed cannot be removed: %s", folder.name, error)
 
 
 def _last_before(store: Storage, at: float) -> int:

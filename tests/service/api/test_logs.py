@@ -215,7 +215,7 @@ def followed(it: Fake, state: Path, life: Callable[[], Iterator[int]]) -> bytes:
                         text += chunk
 
             reading = asyncio.ensure_future(read())
-            await begun.wait()
+            await until(begun.is_set)
             for size in life():
                 await until(lambda size=size: len(text) >= size)
             async with asyncio.timeout(PATIENCE_S):

@@ -249,15 +249,17 @@ def test_others_are_left_alone_when_numbers_are_used_again(at: Path) -> None:
     run_to_end(launch)
     Path(launch.folder, "exit.json").unlink()
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as other:
-        shim = {**shim_of(launch), "pid": other.pid, "pgid": other.pid}
-        Path(launch.folder, "shim.json").write_text(json.dumps(shim))
+        try:
+            shim = {**shim_of(launch), "pid": other.pid, "pgid": other.pid}
+            Path(launch.folder, "shim.json").write_text(json.dumps(shim))
 
-        (ended,) = adopt(launch)
+            (ended,) = adopt(launch)
 
-        assert isinstance(ended, Ended)
-        assert ended.why == "lost"
-        assert other.poll() is None
-        other.kill()
+            assert isinstance(ended, Ended)
+            assert ended.why == "lost"
+            assert other.poll() is None
+        finally:
+            other.kill()
 
 
 @pytest.mark.parametrize("had_begun", [True, False])

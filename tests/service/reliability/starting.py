@@ -54,15 +54,13 @@ class Starter:
         assert self.process.stdout is not None
         give_up = time.monotonic() + PATIENCE_S
         while b"\n" not in self.said:
-            assert select.select([self.process.stdout], [], [], 1.0)[0] or time.monotonic() < give_up
-            more = os.read(self.process.stdout.fileno(), 65536) if self._readable() else b""
-            self.said += more
+            if select.select([self.process.stdout], [], [], 1.0)[0]:
+                more = os.read(self.process.stdout.fileno(), 65536)
+                assert more, f"the starter has ended with code {self.process.wait(PATIENCE_S)}"
+                self.said += more
+            assert time.monotonic() < give_up, "no answer of a service that was started"
         line, _, self.said = self.said.partition(b"\n")
         return json.loads(line)
-
-    def _readable(self) -> bool:
-        assert self.process.stdout is not None
-        return bool(select.select([self.process.stdout], [], [], 0.0)[0])
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """End the service, and see that it has."""

@@ -69,9 +69,11 @@ def test_a_state_directory_has_one_service_whatever_its_database(folder: Path, t
 def test_programs_that_the_service_starts_do_not_hold_the_lock(url: str, folder: Path) -> None:
     store = Store.open(url, folder)
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as child:
-        store.close()
-        Store.open(url, folder).close()
-        child.kill()
+        try:
+            store.close()
+            Store.open(url, folder).close()
+        finally:
+            child.kill()
 
 
 def test_a_failed_opening_holds_nothing(folder: Path) -> None:

@@ -109,7 +109,8 @@ async def _state(here: Context, job_id: int) -> tuple[Status, int]:
 async def _closing(here: Context, timeout_s: float) -> bool:
     """Wait a while; True: the service is stopping."""
     try:
-        await asyncio.wait_for(here.closing.wait(), timeout_s)
+        async with asyncio.timeout(timeout_s):
+            await here.closing.wait()
     except TimeoutError:
         return False
     return True
