@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OBJECTIVES = ("jct:avg", "pred_err:avg")  # of the released fronts
 TAIL = ("jct:avg", "pred_err:p99")
+OF_FIFO = 0.85  # of FIFO's mean JCT, what a picked point may cost where FIFO itself is affordable
 NAMES = {"PCS-JCT": "PCS-JCT", "PCS-balanced": "PCS-bal", "PCS-pred": "PCS-pred"}
 """The named points, from the fastest on, and what the study's data call them."""
 
@@ -40,7 +41,8 @@ class Searched:
         """The named points among those with at most so long a mean JCT; where there are none, of the fastest point.
 
         The front ends in FIFO, which keeps every promise at any price. No operator would take it, nor does the study,
-        which does not say how it picks.
+        which does not say how it picks; its PCS-pred costs about 4 times the best where FIFO costs more, and 0.84 of
+        FIFO's JCT on Workload-3.
         """
         import numpy as np
 
