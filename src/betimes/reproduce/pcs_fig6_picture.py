@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from betimes.outcome.figure import COLOURS, DASHES, drawing
-from betimes.reproduce.pcs_fig6 import FOUND, REFERENCE, Seeded
+from betimes.reproduce.pcs_fig6 import FOUND, REAL, Seeded, reference
 from betimes.reproduce.pcs_fig6_published import FRONT
 from betimes.reproduce.pcs_front_picture import labelled_axes, mark
 
@@ -21,11 +21,11 @@ _CURVES = {
 
 
 def draw(found: dict[str, Seeded], path: Path) -> None:
-    """Two panels; raises InputError where the file cannot be written."""
+    """Two panels, both with time lost at each change; raises InputError where the file cannot be written."""
     with drawing(path, 10.4, 4.6) as figure:
         left, right = figure.subplots(1, 2)
         for (name, label), colour, dash in zip(_CURVES.items(), COLOURS, (*DASHES, "-"), strict=False):
-            values = np.sort(np.concatenate([each.unfairness for each in found[name].outcomes]))
+            values = np.sort(np.concatenate([each.unfairness for each in found[REAL + name].outcomes]))
             left.step(
                 values, np.arange(1, len(values) + 1) / len(values), where="post", color=colour, linestyle=dash,
                 label=label,
@@ -35,10 +35,9 @@ def draw(found: dict[str, Seeded], path: Path) -> None:
         left.set_xlabel("Unfairness (%)")
         left.set_ylabel("Part of the jobs")
         left.legend(fontsize=8, loc="lower right")
-        reference_s = found[REFERENCE].jct_mean_s
-        for name, each in found.items():
-            if not name.startswith(FOUND):
-                mark(right, name, each.jct_mean_s / reference_s, each.error)
+        for name in FRONT:
+            each = found[REAL + name]
+            mark(right, name, each.jct_mean_s / found[reference(REAL + name)].jct_mean_s, each.error)
         for name, point in FRONT.items():
             mark(right, name, point.jct_over_pcs, point.error_mean, hollow=True)
         labelled_axes(right)
