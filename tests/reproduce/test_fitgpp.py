@@ -13,7 +13,6 @@ from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.reproduce import EXPERIMENTS, Row, reproduce
 from betimes.reproduce.fitgpp_runs import (
     Figures,
-    Pace,
     Spread,
     fifo,
     figures_of,
@@ -28,6 +27,7 @@ from betimes.reproduce.fitgpp_runs import (
     spread,
     with_changes,
 )
+from betimes.reproduce.pace import Pace
 from betimes.workload import Workload
 
 SEEDS = (1, 2, 3, 4, 5)

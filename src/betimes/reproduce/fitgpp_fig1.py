@@ -10,7 +10,6 @@ from pathlib import Path
 from betimes.reproduce.experiment import Progress, Row
 from betimes.reproduce.fitgpp_runs import (
     Figures,
-    Pace,
     fifo,
     fitgpp,
     lrtp,
@@ -21,6 +20,7 @@ from betimes.reproduce.fitgpp_runs import (
     sized,
     with_changes,
 )
+from betimes.reproduce.pace import Pace
 
 PUBLISHED = {"te_p95_change": -96.6, "be_p50_change": 18.0, "be_p95_change": 23.9}
 SLOWDOWNS = tuple(f"{group}_p{percent}" for group in ("te", "be") for percent in (50, 95, 99))

@@ -7,7 +7,6 @@ from pathlib import Path
 from betimes.reproduce.experiment import Progress, Row
 from betimes.reproduce.fitgpp_runs import (
     Figures,
-    Pace,
     fitgpp,
     lrtp,
     rand,
@@ -17,6 +16,7 @@ from betimes.reproduce.fitgpp_runs import (
     simulated,
     sized,
 )
+from betimes.reproduce.pace import Pace
 
 ABSENCES = ("told_p50", "told_p95", "left_p50", "left_p95")
 COUNTS = ("preemptions", "preempted")

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from betimes.reproduce.experiment import Progress, Row
 from betimes.reproduce.fitgpp_fig1 import PUBLISHED
-from betimes.reproduce.fitgpp_runs import Pace, fifo, rows_of, runs, simulated, sized, with_changes
+from betimes.reproduce.fitgpp_runs import fifo, rows_of, runs, simulated, sized, with_changes
 from betimes.reproduce.fitgpp_sweeps import DEMANDS, KEYS, Found
+from betimes.reproduce.pace import Pace
 
 
 def run(sizes: tuple[int, ...], out: Path | None, progress: Progress) -> list[Row]:

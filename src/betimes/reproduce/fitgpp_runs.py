@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.pace import Pace
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -70,22 +71,6 @@ def rand(most: int = 1) -> Planned:
 def fitgpp(s: float = 4.0, most: int = 1) -> Planned:
     """FitGpp with its two parameters."""
     return Planned("FitGpp", f"fitgpp:trim=false,s={s:g},P={most}")
-
-
-@dataclass
-class Pace:
-    """How far a series of runs has come, told in jobs."""
-
-    tell: Progress
-    total: int
-    done: int = 0
-
-    def run(self, what: str, jobs: int) -> Callable[[int], object]:
-        """The progress of the next run, of so many jobs."""
-        before = self.done
-        self.done += jobs
-        self.tell(what, before, self.total)
-        return lambda rows: self.tell(what, before + rows, self.total)
 
 
 @dataclass(frozen=True)

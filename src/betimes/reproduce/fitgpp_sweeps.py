@@ -14,7 +14,6 @@ from betimes.reproduce.fitgpp_fig1 import PUBLISHED
 from betimes.reproduce.fitgpp_runs import (
     NO_LIMIT,
     Figures,
-    Pace,
     Planned,
     fifo,
     fitgpp,
@@ -26,6 +25,7 @@ from betimes.reproduce.fitgpp_runs import (
     sized,
     with_changes,
 )
+from betimes.reproduce.pace import Pace
 
 KEYS = (
     "te_p50", "te_p95", "te_p99", "te_p95_change", "be_p50_change", "be_p95_change",

@@ -2,68 +2,53 @@
 
 64 GPUs, fractional grants, measured speed-up curves, whole traces, as published. The study predicted a random
 5,000 jobs of a longer trace, with a seed that nobody knows. Here every job is predicted, and a note says between
-which values 95 % of such samples of 5,000 fall.
+which values 95 % of such samples of 5,000 fall. After the released configurations of PCS come those found here, on
+the first jobs of the trace, and run on the rest of it (`pcs_fig7_found`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.pace import Pace
+from betimes.reproduce.pcs_fig7_found import Judged, judged, steps
 from betimes.reproduce.pcs_fig7_published import CONFIGURATIONS, FIGURE_7, Published
+from betimes.reproduce.pcs_runs import (
+    CURVES,
+    TIRESIAS,
+    Outcome,
+    Planned,
+    best_jct_s,
+    simulated,
+    trace_file,
+)
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from betimes.workload import Workload
     from betimes.workload.speedup import SpeedupTable
 
 TRACES = tuple(FIGURE_7)
 QUICK = ("2869ce", "0e4a51")
-UNITS = 64
 SAMPLE = 5000  # jobs that the study predicted of a longer trace
 SEED = 0  # of the samples; the runs themselves draw nothing
 
-_CURVES = "scaling/afs_pcs_speedup.csv.gz"
-_BASELINES = ("fifo", "srsf", "themis", "afs", "max-min")
 _RESAMPLES = 500
 _EXACT = 1e-6  # %, below which promises were kept
 
-_NOTES = {
-    "srsf": "Tiresias in the paper",
-    "themis": "errors are of another forecast: the published play-out forgot the pending lease, and the work done",
-    "max-min": "not in the published figure",
-}
+BASELINES = (
+    Planned("fifo", "fifo"),
+    Planned("srsf", "srsf", TIRESIAS),
+    Planned(
+        "themis",
+        "themis",
+        "errors are of another forecast: the published play-out forgot the pending lease, and the work done",
+    ),
+    Planned("afs", "afs"),
+    Planned("max-min", "max-min", "not in the published figure"),
+)
 _CONFIGURED = "the released configuration, its weights to three digits; the published bar may be of another"
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A run: the policy's name in the figure, its specification, and what to know of its published values."""
-
-    name: str
-    policy: str
-    note: str
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of a run: mean JCT of all jobs in s, absolute errors in % of the jobs that were predicted."""
-
-    run: Planned
-    jobs: int
-    jct_mean_s: float
-    errors: NDArray[np.float64]
-
-    def error(self, percent: float | None = None) -> float:
-        """The mean, or a percentile, of the absolute prediction error, %."""
-        import numpy as np
-
-        return float(np.mean(self.errors) if percent is None else np.percentile(self.errors, percent))
 
 
 def experiment(traces: tuple[str, ...], name: str = "pcs-fig7") -> Experiment:
@@ -77,7 +62,7 @@ def experiment(traces: tuple[str, ...], name: str = "pcs-fig7") -> Experiment:
     return Experiment(
         name=name,
         summary="PCS, figure 7: JCT and prediction error on Philly traces (all four: pcs-fig7:all)",
-        needs=(_CURVES, *map(_trace_file, traces)),
+        needs=(CURVES, *map(trace_file, traces)),
         run=run,
         parts=TRACES,
         narrowed=lambda chosen: experiment(chosen, f"{name}:{'+'.join(chosen)}"),
@@ -85,66 +70,46 @@ def experiment(traces: tuple[str, ...], name: str = "pcs-fig7") -> Experiment:
 
 
 def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: Progress) -> list[Row]:
-    """The rows of some traces, and with `out` a picture of published and own values."""
+    """The rows of some traces, and with `out` pictures of published and own values and of what was found."""
     from betimes.workload import read_trace
     from betimes.workload.speedup import SpeedupTable
 
-    curves = SpeedupTable.read_csv(data / _CURVES)
-    workloads = {trace: read_trace(data / _trace_file(trace), format="philly-pcs") for trace in traces}
-    total = sum(len(workload) * len(planned(trace)) for trace, workload in workloads.items())
-    outcomes: dict[str, list[Outcome]] = {trace: [] for trace in traces}
-    before = 0
-    for trace, workload in workloads.items():
-        for run in planned(trace):
-            doing = f"{trace}, {run.name}"
-            progress(doing, before, total)
-            outcomes[trace].append(
-                _simulated(run, workload, curves, _shifted(progress, doing, before, total))
-            )
-            before += len(workload)
-    progress("done", total, total)
+    curves = SpeedupTable.read_csv(data / CURVES)
+    workloads = {trace: read_trace(data / trace_file(trace), format="philly-pcs") for trace in traces}
+    pace = Pace(
+        progress,
+        sum(len(jobs) * len(planned(trace)) + steps(jobs, BASELINES) for trace, jobs in workloads.items()),
+    )
+    whole = {trace: _whole(trace, jobs, curves, pace) for trace, jobs in workloads.items()}
+    found = {
+        trace: judged(trace, jobs, curves, BASELINES, FIGURE_7[trace], pace)
+        for trace, jobs in workloads.items()
+    }
+    progress("done", pace.total, pace.total)
     if out is not None:
-        from betimes.reproduce.pcs_fig7_picture import draw
-
-        draw(outcomes, out / "pcs-fig7.svg")
-    return [row for trace in traces for row in _rows(trace, outcomes[trace])]
+        _draw(whole, found, out)
+    return [row for trace in traces for row in (*_rows(trace, whole[trace]), *found[trace].rows)]
 
 
 def planned(trace: str) -> list[Planned]:
-    """Every run of a trace: what PCS was compared with, max-min, and the released points of PCS."""
-    baselines = [Planned(name, name, _NOTES.get(name, "")) for name in _BASELINES]
-    return baselines + [Planned(point.name, point.policy, _CONFIGURED) for point in CONFIGURATIONS[trace]]
+    """Every run of a whole trace: what PCS was compared with, max-min, and the released points of PCS."""
+    released = CONFIGURATIONS[trace]
+    return [*BASELINES, *(Planned(point.name, point.policy, _CONFIGURED) for point in released)]
 
 
-def best_jct_s(outcomes: list[Outcome]) -> float:
-    """The smallest mean JCT of a trace, by which the figure divides."""
-    return min(outcome.jct_mean_s for outcome in outcomes)
+def _whole(trace: str, jobs: Workload, curves: SpeedupTable, pace: Pace) -> list[Outcome]:
+    return [
+        simulated(run, jobs, curves=curves, progress=pace.run(f"{trace}, {run.name}", len(jobs)))
+        for run in planned(trace)
+    ]
 
 
-def _simulated(
-    run: Planned, workload: Workload, curves: SpeedupTable, progress: Callable[[int], object]
-) -> Outcome:
-    import numpy as np
+def _draw(whole: dict[str, list[Outcome]], found: dict[str, Judged], out: Path) -> None:
+    from betimes.reproduce.pcs_fig7_found_picture import draw as draw_found
+    from betimes.reproduce.pcs_fig7_picture import draw
 
-    from betimes.foresight.simulate import simulate
-    from betimes.outcome import job_metric
-
-    result = simulate(
-        workload,
-        run.policy,
-        units=UNITS,
-        fractional=True,
-        curves=curves,
-        predict=True,
-        progress=progress,
-    )
-    errors = np.abs(job_metric(result, "prediction_error_frac"))
-    return Outcome(
-        run,
-        len(workload),
-        float(np.mean(job_metric(result, "jct_s"))),
-        100.0 * errors[~np.isnan(errors)],
-    )
+    draw(whole, out / "pcs-fig7.svg")
+    draw_found(found, out / "pcs-fig7-found.svg")
 
 
 def _rows(trace: str, outcomes: list[Outcome]) -> list[Row]:
@@ -177,14 +142,6 @@ def _sampling_note(outcome: Outcome, percent: float | None) -> str:
     low, high = np.percentile(values, (2.5, 97.5))
     about = f"all jobs; 95 % of samples of {SAMPLE:,} give {low:.3f} to {high:.3f}"
     return f"{note}; {about}" if note else about
-
-
-def _shifted(progress: Progress, doing: str, before: int, total: int) -> Callable[[int], object]:
-    return lambda done: progress(doing, before + done, total)
-
-
-def _trace_file(trace: str) -> str:
-    return f"gpu/philly_pcs/trace_{trace}.csv.gz"
 
 
 EXPERIMENT = experiment(QUICK)

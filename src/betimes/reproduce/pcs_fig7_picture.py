@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from betimes.outcome.figure import COLOURS, drawing
-from betimes.reproduce.pcs_fig7 import Outcome, best_jct_s
 from betimes.reproduce.pcs_fig7_published import FIGURE_7, Published
+from betimes.reproduce.pcs_runs import Outcome, best_jct_s
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,20 @@ import difflib
 from pathlib import Path
 
 from betimes.errors import InputError
-from betimes.reproduce import fitgpp_fig1, fitgpp_intervals, fitgpp_load, fitgpp_sweeps, pcs_fig1, pcs_fig7
+from betimes.reproduce import (
+    fitgpp_fig1,
+    fitgpp_intervals,
+    fitgpp_load,
+    fitgpp_sweeps,
+    pcs_fig1,
+    pcs_fig3,
+    pcs_fig6,
+    pcs_fig7,
+    pcs_fig8,
+    pcs_fig9,
+    pcs_fig10,
+    pcs_fig11,
+)
 from betimes.reproduce.data import check, data_directory
 from betimes.reproduce.experiment import Experiment, Progress, Row
 
@@ -14,7 +27,13 @@ EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
         pcs_fig1.EXPERIMENT,
+        pcs_fig3.EXPERIMENT,
+        pcs_fig6.EXPERIMENT,
         pcs_fig7.EXPERIMENT,
+        pcs_fig8.EXPERIMENT,
+        pcs_fig9.EXPERIMENT,
+        pcs_fig10.EXPERIMENT,
+        pcs_fig11.EXPERIMENT,
         fitgpp_fig1.EXPERIMENT,
         fitgpp_intervals.EXPERIMENT,
         *fitgpp_sweeps.EXPERIMENTS,

@@ -1,0 +1,24 @@
+"""How far a series of runs has come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from betimes.reproduce.experiment import Progress
+
+
+@dataclass
+class Pace:
+    """Told in jobs: `total` over all runs, `done` so far."""
+
+    tell: Progress
+    total: int
+    done: int = 0
+
+    def run(self, what: str, jobs: int) -> Callable[[int], object]:
+        """The progress of the next run, of so many jobs."""
+        before = self.done
+        self.done += jobs
+        self.tell(what, before, self.total)
+        return lambda rows: self.tell(what, before + rows, self.total)

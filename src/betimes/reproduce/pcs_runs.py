@@ -1,0 +1,120 @@
+"""One run as the PCS study makes it: every job promised a finish; in simulations fractions are granted, at no cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from betimes.outcome import Result
+    from betimes.workload import Workload
+    from betimes.workload.speedup import SpeedupTable
+
+UNITS = 64  # of the study's simulations
+CURVES = "scaling/afs_pcs_speedup.csv.gz"
+TABLES = "pcs/pcs_workload_cdfs.csv.gz"
+TIRESIAS = "Tiresias in the paper"
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run: the policy's name in the figure, its specification, and what to know of its published values."""
+
+    name: str
+    policy: str
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of a run."""
+
+    run: Planned
+    result: Result
+
+    @property
+    def jobs(self) -> int:
+        """How many there were."""
+        return len(self.result.jobs)
+
+    @cached_property
+    def jct_mean_s(self) -> float:
+        """Mean JCT of all jobs, s."""
+        import numpy as np
+
+        return float(np.mean(self.jct_s))
+
+    @cached_property
+    def jct_s(self) -> NDArray[np.float64]:
+        """JCT of every job, s."""
+        from betimes.outcome import job_metric
+
+        return job_metric(self.result, "jct_s")
+
+    @cached_property
+    def errors(self) -> NDArray[np.float64]:
+        """Absolute prediction errors of the jobs that were promised a finish, %."""
+        import numpy as np
+
+        from betimes.outcome import job_metric
+
+        found = 100.0 * np.abs(job_metric(self.result, "prediction_error_frac"))
+        return found[~np.isnan(found)]
+
+    @cached_property
+    def unfairness(self) -> NDArray[np.float64]:
+        """By how much the JCT of every job exceeds its fair one (event-averaged contention), %."""
+        from betimes.outcome import job_metric
+
+        return 100.0 * job_metric(self.result, "unfairness_frac")
+
+    def error(self, percent: float | None = None) -> float:
+        """The mean, or a percentile, of the absolute prediction error, %."""
+        import numpy as np
+
+        return float(np.mean(self.errors) if percent is None else np.percentile(self.errors, percent))
+
+
+def simulated(
+    run: Planned,
+    workload: Workload,
+    *,
+    units: int = UNITS,
+    curves: SpeedupTable | None = None,
+    sizes: str = "true",
+    seed: int = 0,
+    fractional: bool = True,
+    restart_s: float = 0.0,
+    progress: Callable[[int], object] | None = None,
+) -> Outcome:
+    """Run a policy; seed: of the noise in `sizes`, the only thing that is drawn."""
+    from betimes.foresight.simulate import simulate
+
+    result = simulate(
+        workload,
+        run.policy,
+        units=units,
+        fractional=fractional,
+        curves=curves,
+        predict=True,
+        sizes=sizes,
+        seed=seed,
+        restart_s=restart_s,
+        progress=progress,
+    )
+    return Outcome(run, result)
+
+
+def best_jct_s(outcomes: Sequence[Outcome]) -> float:
+    """The smallest mean JCT, by which the figures divide."""
+    return min(outcome.jct_mean_s for outcome in outcomes)
+
+
+def trace_file(trace: str) -> str:
+    """Where a virtual cluster of Philly lies, in the data directory."""
+    return f"gpu/philly_pcs/trace_{trace}.csv.gz"
