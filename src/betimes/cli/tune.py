@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from betimes.cli import options
+from betimes.cli.connection import State
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,6 +73,18 @@ Cached = Annotated[
         "--cache/--no-cache", help="Keep evaluations for later searches, and use those that were kept."
     ),
 ]
+File = Annotated[
+    str | None,
+    typer.Argument(metavar="FILE", help="A trace, as of `betimes simulate`; or --live.", show_default=False),
+]
+Live = Annotated[
+    bool,
+    typer.Option(
+        "--live",
+        help="In the place of FILE: the jobs that the running service was given last, on its own cluster. The service "
+        "searches, and keeps the front.",
+    ),
+]
 Out = Annotated[
     str | None,
     typer.Option(
@@ -84,7 +97,10 @@ Out = Annotated[
 
 
 def tune(
-    file: options.File,
+    context: typer.Context,
+    file: File = None,
+    live: Live = False,
+    state: State = None,
     objective: Objectives = None,
     units: options.Units = None,
     cluster: Cluster = None,
@@ -116,6 +132,12 @@ def tune(
     They are found on one part of the workload and reported on the next. Ctrl-C ends the search with the front so far;
     the same command goes on where it ended. `betimes policy set` puts one in force.
     """
+    from betimes.cli.tune_live import check_source, tune_live
+
+    check_source(context, file, live)
+    if file is None:
+        tune_live(objective, evaluations, budget, jobs, seed, solver, sizes, state, as_json)
+        return
     from betimes.cli import folders
     from betimes.cli.display import Display
     from betimes.cli.front_table import show
