@@ -136,7 +136,7 @@ def tune(
 
     check_source(context, file, live)
     if file is None:
-        tune_live(objective, evaluations, budget, jobs, seed, solver, sizes, state, as_json)
+        tune_live(objective, evaluations, budget, jobs, seed, solver, sizes, out, state, as_json)
         return
     from betimes.cli import folders
     from betimes.cli.display import Display
@@ -196,7 +196,7 @@ def tune(
         front = _searched(wanted, [str(each) for each in asked], search, display)
         if out is not None:
             with folders.staged(out) as stage:
-                _write(front, stage)
+                write(front, stage)
     display.say_notes()
     if as_json:
         print(to_json(front.model_dump(mode="json")))
@@ -262,7 +262,8 @@ def _searched(study: Study, objectives: list[str], search: Search, display: Disp
     return front
 
 
-def _write(front: Front, folder: Path) -> None:
+def write(front: Front, folder: Path) -> None:
+    """Write the front as JSON, as a page and as pictures."""
     from betimes.foresight.tuning import page, picture
 
     front.write(folder)

@@ -17,7 +17,19 @@ if TYPE_CHECKING:
     from betimes.service.tuning.view import TuningView
 
 _EVERY_S = 0.3
-_BOTH = {"live", "state", "objective", "evaluations", "budget", "jobs", "seed", "solver", "sizes", "as_json"}
+_BOTH = {
+    "live",
+    "state",
+    "objective",
+    "evaluations",
+    "budget",
+    "jobs",
+    "seed",
+    "solver",
+    "sizes",
+    "out",
+    "as_json",
+}
 """Options of the verb that have a meaning for the running service."""
 
 
@@ -50,15 +62,20 @@ def tune_live(
     seed: int,
     solver: str,
     sizes: str | None,
+    out: str | None,
     state: str | None,
     as_json: bool,
 ) -> None:
     """Begin a search, follow it, and print the front; Ctrl-C ends it with the front so far."""
+    from betimes.cli import folders
     from betimes.cli.as_json import print_json
     from betimes.cli.connection import connect
     from betimes.cli.display import Display
     from betimes.cli.times import parse_option
+    from betimes.cli.tune import write
 
+    if out is not None:
+        folders.check("--out", out)
     given: dict[str, Any] = {
         "objectives": list(objectives) if objectives else None,
         "budget_s": parse_option("--budget", budget, 1e-6) if budget is not None else None,
@@ -71,6 +88,10 @@ def tune_live(
         begun = service.tune(evaluations=evaluations, seed=seed, solver=solver, **asked)
         with display.shown():
             found = _followed(service, begun, display)
+    if out is not None and found.front is not None:
+        with folders.staged(out) as stage:
+            write(found.front, stage)
+    display.say_notes()
     if as_json:
         print_json(found)
     else:

@@ -61,7 +61,7 @@ class Tuned(BaseModel):
         try:
             return self.front.named(text.removeprefix(PREFIX))
         except InputError as error:
-            raise PolicyError(f"policy {text}: {error}") from None
+            raise PolicyError(f"{text}: {error}") from None
 
     def measured(self, policy: str) -> Baseline | None:
         """What a policy brings on these jobs; null: it was not among those tried."""

@@ -29,5 +29,5 @@ def broken(bounds: Sequence[Bound], point: Point, in_force: dict[str, float] | N
 
 def _name(before: Tuned | None, policy: str) -> str:
     points = before.front.points if before is not None else ()
-    names = (name for point in points if point.policy == policy for name in point.names)
-    return next(names, BALANCED)
+    names = [name for point in points if point.policy == policy for name in point.names]
+    return BALANCED if BALANCED in names or not names else names[0]

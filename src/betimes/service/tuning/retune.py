@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from betimes.errors import InputError
 from betimes.foresight.tuning import parse_objectives
+from betimes.outcome.units import humanise_s
 from betimes.service.durations import parse_duration
 from betimes.service.events import Event
 from betimes.service.job import Job
@@ -121,7 +122,7 @@ class Watch:
         if interval_s is not None and event.at_s - self._begun_at >= interval_s and self.submitted:
             found = Reason(
                 code="interval",
-                text=f"{interval_s:g} s have passed since the last time",
+                text=f"{humanise_s(interval_s)} have passed since the last time",
                 evidence={"interval_s": interval_s, "submitted": self.submitted},
             )
         return found

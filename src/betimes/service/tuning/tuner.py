@@ -112,7 +112,7 @@ class LiveTuner:
     def chosen(self, text: str) -> tuple[str, dict[str, Any]]:
         """The policy that `front:3` means, and what the log says of where it is from. Raises PolicyError."""
         if self.tuned is None:
-            raise PolicyError(f"policy {text}: there is no front yet; `betimes tune --live` searches for one")
+            raise PolicyError(f"{text}: there is no front yet; `betimes tune --live` searches for one")
         point = self.tuned.point(text)
         said = {"point": point.number, "names": list(point.names), "event": self.tuned.event}
         return point.policy, said
