@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 MOST_HERE = 100_000
 """Up to so many jobs in all evaluations together, starting other processes takes longer than they save."""
 
+SHORT_S = 5.0
+"""Of a budget below that, starting other processes would take too much."""
+
 Objectives = Annotated[
     list[str] | None,
     typer.Option(
@@ -221,7 +224,8 @@ def _searched(study: Study, objectives: list[str], search: Search, display: Disp
     compile_kernels([parse_policy(name) for name in ("wfq", *search.baselines)], study.predict, display)
     if search.processes is None and not search.ray:
         jobs = min(search.jobs or len(loaded.workload), len(loaded.workload))
-        search = replace(search, processes=cpus() if search.evaluations * jobs > MOST_HERE else 1)
+        is_long = search.evaluations * jobs > MOST_HERE and (search.budget_s or SHORT_S) >= SHORT_S
+        search = replace(search, processes=cpus() if is_long else 1)
 
     def told(progress: Progress) -> None:
         volume = (
