@@ -173,7 +173,12 @@ def test_a_search_that_fails_leaves_the_front_before_and_says_why(tmp_path: Path
     [
         ((), {}, Conflict, "no job has been submitted so far, and a search needs at least two"),
         ((10.0,), {}, Conflict, "only one job has been submitted so far"),
-        ((10.0, 10.0, 10.0), {}, Conflict, r"all 3 jobs are of one size \(10 s\).*--estimate"),
+        (
+            (10.0, 10.0, 10.0, 20.0),
+            {},
+            Conflict,
+            r"the 2 jobs to search on, 1 to 2, are all of one size \(10 s on one unit\).*--sizes true",
+        ),
         ((10.0, 20.0), {"objectives": ["jct:mean"]}, Refused, "objectives: .*there is no measure 'mean'"),
         ((10.0, 20.0), {"objectives": ["jct"]}, Refused, "objectives: .*write METRIC:MEASURE"),
     ],

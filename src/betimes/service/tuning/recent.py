@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from betimes.errors import Conflict
 from betimes.service.engines.speedups import Speedups
@@ -17,7 +18,9 @@ from betimes.service.store.times import last_before
 from betimes.service.views import JobFilter, Status
 from betimes.service.wanted import wanted_for
 from betimes.workload import Workload
-from betimes.workload.speedup import SpeedupTable
+from betimes.workload.speedup import SpeedupTable, bind
+
+Floats = NDArray[np.float64]
 
 A_PAGE = 1000  # events
 TRIAL = 1
@@ -35,13 +38,20 @@ class Recent:
     curves: SpeedupTable | None
 
     @property
-    def wanted_unit_s(self) -> np.ndarray[Any, np.dtype[np.float64]]:
-        """(jobs,) unit-seconds that each holds if it runs on max_units all the time."""
-        from betimes.workload.speedup import bind
-
+    def full_speed(self) -> Floats:
+        """(jobs,) how much faster each runs on max_units than on one."""
         jobs = self.workload
         table, _ = bind(jobs.curve_names, int(jobs.max_units.max(initial=1)), self.curves)
-        return jobs.work_s / table.at(jobs.curve, jobs.max_units) * jobs.max_units
+        return table.at(jobs.curve, jobs.max_units)
+
+    @property
+    def wanted_unit_s(self) -> Floats:
+        """(jobs,) unit-seconds that each holds if it runs on max_units all the time."""
+        return self.workload.work_s / self.full_speed * self.workload.max_units
+
+    def believed_s(self, sizes: str) -> Floats:
+        """(jobs,) seconds on one unit that the policy knows of: the `true` ones, or those that were believed."""
+        return self.workload.work_s if sizes == "true" else self.workload.estimate_s * self.full_speed
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from betimes.cluster import Cluster, NodeGroup
 from betimes.errors import BetimesError, Conflict, InputError, PolicyError, Refused
 from betimes.foresight.engines import POOL
-from betimes.foresight.tuning import BASELINES, Front, parse_objectives
+from betimes.foresight.tuning import BASELINES, Front, parse_objectives, parts
 from betimes.service.building import compile_policy, kind_of, pool_units
 from betimes.service.controller import Controller
 from betimes.service.events import Event
@@ -147,13 +149,7 @@ class LiveTuner:
             raise Refused(str(error), "objectives") from None
         cluster, units = self._cluster()
         found = await self._recent(2 * spec.jobs)
-        believed = found.workload.estimate_s if spec.sizes == "estimate" else found.workload.work_s
-        if len(set(believed.tolist())) < 2:
-            tell = "submit with --estimate, or tune with --sizes true" if spec.sizes == "estimate" else "wait"
-            raise Conflict(
-                f"all {len(found.workload):,} jobs are of one size ({believed[0]:g} s): there are no classes to be "
-                f"made of them; {tell}"
-            )
+        _check_sizes(found, spec)
         scheduler = self.controller.scheduler
         settings = scheduler.settings
         baselines = (policy, *(each for each in BASELINES if each != policy))
@@ -317,3 +313,19 @@ class LiveTuner:
     def _look_at_as_many(self) -> None:
         if self.watch is not None and self.tuned is not None:
             self.watch.looks_at = self.tuned.range.looks_at
+
+
+def _check_sizes(found: Recent, spec: TuneSpec) -> None:
+    """Raise Conflict where the jobs to search on are all of one size: no classes can be made of them then."""
+    train, _ = parts(found.workload, spec.jobs, spec.seed)
+    sizes = found.believed_s(spec.sizes)[np.isin(found.workload.job_id, train.job_id)]
+    if float(np.ptp(sizes)) == 0.0:
+        known = (
+            "submit with --estimate, or search with --sizes true"
+            if spec.sizes == "estimate"
+            else "wait for others"
+        )
+        raise Conflict(
+            f"the {len(train):,} jobs to search on, {train.job_id[0]} to {train.job_id[-1]}, are all of one size "
+            f"({sizes[0]:g} s on one unit), so that no classes can be made of them; {known}"
+        )
