@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from betimes.errors import Unknown
 from betimes.service.spec import JobSpec, parse_after
+from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views import (
     EventView,
     Health,
@@ -17,9 +18,12 @@ from betimes.service.views import (
     Page,
     PolicyView,
     Quote,
+    Reason,
     Status,
     Submitted,
+    TuneSpec,
 )
+from tests.service.tuning.fronts import front
 
 NOW = 1_800_000_000.0  # 15 January 2027, 08:00 UTC
 
@@ -62,6 +66,18 @@ def event(event_id: int = 7, **fields: Any) -> EventView:
     return EventView(event_id=event_id, **{**given, **fields})
 
 
+def searching(**fields: Any) -> TuningView:
+    asked = Reason(code="asked", text="asked for by ada")
+    given: dict[str, Any] = {"spec": TuneSpec(), "reason": asked, "begun_at": NOW - 5.0, "of": 1000}
+    return TuningView(search=SearchView(**{**given, **fields}))
+
+
+def tuned(**fields: Any) -> TuningView:
+    found = front()
+    given: dict[str, Any] = {"at": NOW - 60.0, "front": found, "in_force": found.baselines[0]}
+    return TuningView(**{**given, **fields})
+
+
 class Service:
     """The methods of `betimes.client.Client` that verbs call; what they were given is kept in `asked`."""
 
@@ -73,6 +89,7 @@ class Service:
         self.machines = [node()]
         self.log = [event()]
         self.in_force = PolicyView(policy="fifo", engine="pool", since_at=NOW - 3600.0)
+        self.looks: list[TuningView | BaseException] = []  # what `tuning` finds, in turn; at last the front
         self.printed: list[bytes | str | BaseException] = [b"one\n", b"two\n"]
         self.fails: list[BaseException | None] = []  # the next calls', in turn
         self.is_open = False
@@ -160,6 +177,21 @@ class Service:
     def set_policy(self, text: str) -> PolicyView:
         self._ask("set_policy", text)
         return PolicyView(policy=text, engine="pool", since_at=NOW)
+
+    def tune(self, **asked: Any) -> TuningView:
+        self._ask("tune", asked)
+        return searching(spec=TuneSpec(**asked))
+
+    def tuning(self) -> TuningView:
+        self._ask("tuning", None)
+        look = self.looks.pop(0) if self.looks else tuned()
+        if isinstance(look, BaseException):
+            raise look
+        return look
+
+    def stop_tuning(self) -> TuningView:
+        self._ask("stop_tuning", None)
+        return searching(stopping=True)
 
     def events(
         self, after: int = 0, *, follow: bool = False, job: int | None = None, kinds: Sequence[str] = ()

@@ -14,6 +14,11 @@ LIVE = ("up", "demo", "submit", "quote", "jobs", "job", "logs", "wait", "nodes",
 LIVE += ("cancel", "hold", "release")
 
 
+def is_live(words: list[str]) -> bool:
+    """Whether a command is, or needs, a service."""
+    return words[0] == "betimes" and (words[1] in LIVE or "--live" in words)
+
+
 def text_of(name: str) -> str:
     """A page's text."""
     return (ROOT / name).read_text(encoding="utf-8")

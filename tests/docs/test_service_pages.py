@@ -20,9 +20,15 @@ from pathlib import Path
 import pytest
 
 from betimes.cli.main import main
-from tests.docs.pages import BLOCK, LIVE, commands, text_of
+from tests.docs.pages import BLOCK, commands, is_live, text_of
 
 PATIENCE_S = 300  # for what compiles
+SERVICE_PAGES = (
+    "README.md",
+    "docs/tutorial-service.md",
+    "docs/how-to/run-the-service.md",
+    "docs/how-to/tune-live.md",
+)
 STAYS = "What happens then is told here, too."
 pytestmark = pytest.mark.slow
 
@@ -58,7 +64,7 @@ class Reader:
             compare(command, shown, self.said)
         elif words[0] == "sleep":
             time.sleep(float(words[1]))
-        elif words[0] == "betimes" and words[1] in LIVE and words[1] != "up":
+        elif is_live(words) and words[1] != "up":
             if self.service is None:
                 self.start("up", "Betimes listens at", "--state", str(self.state), "--usual", "10s")
             self.call(command, _here(words[1:]), shown)
@@ -137,14 +143,14 @@ def test_the_tutorial(reader: Reader) -> None:
     assert "starts again, run 2" in reader.said  # what happened to the reader's own jobs was told there, too
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/how-to/run-the-service.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/run-the-service.md", "docs/how-to/tune-live.md"])
 def test_a_page(reader: Reader, page: str) -> None:
     reader.follow(page)
     assert reader.leave() == 0
 
 
 def test_options_of_commands_that_only_readers_can_run_exist() -> None:
-    for page in ("README.md", "docs/tutorial-service.md", "docs/how-to/run-the-service.md"):
+    for page in SERVICE_PAGES:
         for block in BLOCK.finditer(text_of(page)):
             for command, _ in commands(block["body"]) if block["kind"] == "console" else []:
                 words = shlex.split(command, comments=True)

@@ -10,6 +10,7 @@ from typing import Any
 from betimes.errors import Conflict, PolicyError, Refused, Unknown
 from betimes.service.auth import RunTokens
 from betimes.service.spec import JobSpec
+from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views import (
     EventView,
     Health,
@@ -22,10 +23,13 @@ from betimes.service.views import (
     Page,
     PolicyView,
     Quote,
+    Reason,
     RunView,
     Status,
     Submitted,
+    TuneSpec,
 )
+from tests.service.tuning.fronts import front, policy
 
 LARGEST_CPU = 64.0
 READ_AHEAD = 16  # events that `watch` takes from the log at once
@@ -49,6 +53,7 @@ class FakeDoor:
         self.watching = 0
         self.nodes_here = {"here": _node("here")}
         self.policy_here = PolicyView(policy="fifo", engine="pool", since_at=self.now)
+        self.tuning_here = TuningView()
         self.runs = RunTokens(b"secret")
         self._news: set[asyncio.Event] = set()
 
@@ -180,10 +185,40 @@ class FakeDoor:
         return self.policy_here
 
     async def set_policy(self, text: str, user: str) -> PolicyView:
-        if text not in ("fifo", "srsf"):
+        if text == "front:1" and self.tuning_here.front is not None:
+            text = policy(1)
+        elif text not in ("fifo", "srsf"):
             raise PolicyError(f"there is no policy {text[:40]!r}; `betimes policies` lists them")
         self.policy_here = PolicyView(policy=text, engine="pool", since_at=self.now)
         return self.policy_here
+
+    async def tune(self, spec: TuneSpec, user: str) -> TuningView:
+        self._may_fail()
+        if not all(":" in each for each in spec.objectives):
+            raise Refused("write METRIC:MEASURE", "objectives")
+        asked = Reason(code="asked", text=f"asked for by {user}")
+        search = SearchView(
+            spec=spec, reason=asked, begun_at=self.now, doing="searching", done=3, of=spec.evaluations
+        )
+        self.tuning_here = self.tuning_here.model_copy(update={"search": search})
+        return self.tuning_here
+
+    async def tuning(self) -> TuningView:
+        self._may_fail()
+        return self.tuning_here
+
+    async def stop_tuning(self) -> TuningView:
+        if self.tuning_here.search is None:
+            raise Conflict("no search is going on")
+        stopping = self.tuning_here.search.model_copy(update={"stopping": True})
+        return self.tuning_here.model_copy(update={"search": stopping})
+
+    def finds(self) -> None:
+        """The search has ended with a front."""
+        found = front()
+        self.tuning_here = TuningView(
+            at=self.now, reason=Reason(code="asked", text="x"), front=found, in_force=found.baselines[0]
+        )
 
     async def events(
         self, after: int, limit: int, job: int | None, kinds: tuple[str, ...]

@@ -23,6 +23,7 @@ from betimes.service.promises import Promises
 from betimes.service.replay import Arrivals, machines_for
 from betimes.service.source import Source
 from betimes.service.store.memory import MemoryStore
+from betimes.service.tuning.tuner import LiveTuner
 
 Disturb = Callable[[Desk, VirtualWorld], Awaitable[None]]
 
@@ -73,7 +74,7 @@ async def _serve(
     controller.worlds.append(world)
     controller.admit("virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear))
     controller.source = Source(Arrivals(workload, cluster, policy))
-    desk = Desk(controller, Promises(controller), tokens)
+    desk = Desk(controller, Promises(controller), tokens, LiveTuner(controller, folder))
     deciding = asyncio.ensure_future(controller.run())
     disturbing = asyncio.ensure_future(disturb(desk, world)) if disturb is not None else None
     while controller.source.next_at() < math.inf or controller.scheduler.ledger.jobs:

@@ -18,6 +18,7 @@ from betimes.service.machines.machine import Machine
 from betimes.service.promises import Promises
 from betimes.service.spec import JobSpec
 from betimes.service.store.memory import MemoryStore
+from betimes.service.tuning.tuner import LiveTuner
 
 RUN_S = 100.0
 
@@ -37,7 +38,7 @@ def on_four_cores(folder: Path, ask: Callable[[Desk], Awaitable[None]]) -> None:
         controller.worlds.append(world)
         executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
         controller.admit("virtual", executor)
-        desk = Desk(controller, Promises(controller), tokens)
+        desk = Desk(controller, Promises(controller), tokens, LiveTuner(controller, folder))
         deciding = asyncio.ensure_future(controller.run())
         await ask(desk)
         await controller.stop()

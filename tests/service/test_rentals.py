@@ -25,6 +25,7 @@ from betimes.service.machines.scenario import InstanceType, Outage, Reclaim, Set
 from betimes.service.promises import Promises
 from betimes.service.rentals import Rentals
 from betimes.service.store.memory import MemoryStore
+from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.views import JobFilter, NodeSpec, NodeView, Status
 from tests.service.reliability.cluster import spec
 
@@ -66,7 +67,9 @@ class House:
         executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
         for kind in ("virtual", "fake-cloud"):
             controller.admit(kind, executor)
-        self.desk = Desk(controller, Promises(controller), RunTokens(b"secret"))
+        self.desk = Desk(
+            controller, Promises(controller), RunTokens(b"secret"), LiveTuner(controller, self.folder)
+        )
         if known:
             await controller.adopt()
         deciding = asyncio.ensure_future(controller.run())

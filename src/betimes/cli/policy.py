@@ -46,7 +46,8 @@ def put(
         str,
         typer.Argument(
             metavar="NAME[:k=v,...]",
-            help="A policy of `betimes policies`; pool:fifo and nodes:fifo tell engines apart.",
+            help="A policy of `betimes policies`; pool:fifo and nodes:fifo tell engines apart. front:3 and "
+            "front:PCS-balanced are points of the latest front of `betimes tune --live`.",
             autocompletion=options.complete_policy,
             show_default=False,
         ),
@@ -60,6 +61,21 @@ def put(
     with connect(state) as service, _patience():
         found = service.set_policy(_from_anywhere(text))
     _print(found, as_json)
+
+
+@verbs.command()
+def front(state: State = None, as_json: options.Json = False) -> None:
+    """Show the latest front of `betimes tune --live`, or of the service's own accord."""
+    from betimes.cli.as_json import print_json
+    from betimes.cli.connection import connect
+    from betimes.cli.tune_live import show_front
+
+    with connect(state) as service:
+        found = service.tuning()
+    if as_json:
+        print_json(found)
+    else:
+        show_front(found)
 
 
 @contextmanager
@@ -95,3 +111,7 @@ def _print(found: PolicyView, as_json: bool) -> None:
         say(f"{found.policy} (on {where}), since {both(found.since_at, now())}")
         if found.idle is not None:
             say(f"Its last decision started nobody: {found.idle.text}")
+        if found.proposal is not None:
+            from betimes.cli.proposals import show_proposal
+
+            show_proposal(found.proposal)

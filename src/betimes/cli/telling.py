@@ -146,7 +146,11 @@ def _opened(_data: Data, _: float) -> str:
 
 
 def _policy(data: Data, _: float) -> str:
-    return data["policy"]
+    front = data.get("front")
+    if front is None:
+        return data["policy"]
+    names = "".join(f", {name}" for name in front["names"])
+    return f"{data['policy']} (point {front['point']}{names} of the front of event {front['event']})"
 
 
 _PHRASES: dict[str, Callable[[Data, float], str]] = {

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from betimes.cli import options
+from betimes.cli.connection import State
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,6 +77,18 @@ Cached = Annotated[
         "--cache/--no-cache", help="Keep evaluations for later searches, and use those that were kept."
     ),
 ]
+File = Annotated[
+    str | None,
+    typer.Argument(metavar="FILE", help="A trace, as of `betimes simulate`; or --live.", show_default=False),
+]
+Live = Annotated[
+    bool,
+    typer.Option(
+        "--live",
+        help="In the place of FILE: the jobs that the running service was given last, on its own cluster. The service "
+        "searches, and keeps the front.",
+    ),
+]
 Out = Annotated[
     str | None,
     typer.Option(
@@ -88,7 +101,10 @@ Out = Annotated[
 
 
 def tune(
-    file: options.File,
+    context: typer.Context,
+    file: File = None,
+    live: Live = False,
+    state: State = None,
     objective: Objectives = None,
     units: options.Units = None,
     cluster: Cluster = None,
@@ -120,6 +136,12 @@ def tune(
     They are found on one part of the workload and reported on the next. Ctrl-C ends the search with the front so far;
     the same command goes on where it ended. `betimes policy set` puts one in force.
     """
+    from betimes.cli.tune_live import check_source, tune_live
+
+    check_source(context, file, live)
+    if file is None:
+        tune_live(objective, evaluations, budget, jobs, seed, solver, sizes, out, state, as_json)
+        return
     from betimes.cli import folders
     from betimes.cli.display import Display
     from betimes.cli.front_table import show
@@ -178,7 +200,7 @@ def tune(
         front = _searched(wanted, [str(each) for each in asked], search, display)
         if out is not None:
             with folders.staged(out) as stage:
-                _write(front, stage)
+                write(front, stage)
     display.say_notes()
     if as_json:
         print(to_json(front.model_dump(mode="json")))
@@ -242,7 +264,8 @@ def _searched(study: Study, objectives: list[str], search: Search, display: Disp
     return front
 
 
-def _write(front: Front, folder: Path) -> None:
+def write(front: Front, folder: Path) -> None:
+    """Write the front as JSON, as a page and as pictures."""
     from betimes.foresight.tuning import page, picture
 
     front.write(folder)

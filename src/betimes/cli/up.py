@@ -124,6 +124,45 @@ def up(
             show_default=False,
         ),
     ] = None,
+    retune: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--retune",
+            metavar="TIME|drift",
+            help="Search for a Pareto front on the recent workload again and again: after so long, when workload or "
+            "prediction errors have drifted, or both (give it twice). What is found is proposed.",
+            show_default=False,
+        ),
+    ] = None,
+    retune_objective: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--retune-objective",
+            metavar="METRIC:MEASURE",
+            help="For what, once for each; by default those that --retune-apply bounds, else jct:avg and pred_err:avg.",
+            show_default=False,
+        ),
+    ] = None,
+    retune_jobs: Annotated[
+        int | None,
+        typer.Option(
+            "--retune-jobs",
+            metavar="N",
+            help="On so many jobs, and as many after them to report on; by default 1,000.",
+            min=2,
+            show_default=False,
+        ),
+    ] = None,
+    retune_apply: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--retune-apply",
+            metavar="METRIC:MEASURE<=X",
+            help="Put the proposed point in force unasked if it keeps this, once for each objective: jct:avg<=1.05 "
+            "(times are factors of what the policy in force brings), pred_err:p99<=0.2, slowdown:p95<=1.1x.",
+            show_default=False,
+        ),
+    ] = None,
     replay: Annotated[
         str | None,
         typer.Option(
@@ -173,6 +212,7 @@ def up(
     from betimes.service.building import Settings
     from betimes.service.machines.cloud_file import read_cloud
     from betimes.service.machines.files import read_machines
+    from betimes.service.tuning.retune import parse_retune
     from betimes.service.upkeep import Keeping
 
     logging.basicConfig(level=logging.WARNING, format="betimes: %(message)s")
@@ -199,6 +239,7 @@ def up(
         ),
         speed=speed_of(speed),
         promises=promises,
+        retune=parse_retune(retune or (), retune_objective or (), retune_jobs, retune_apply or ()),
     )
     if replay is not None:
         _replayed(chosen, replay, units, jobs, nodes)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 from urllib.parse import quote as quoted
 
 import httpx
@@ -29,7 +30,11 @@ from betimes.service.views import (
     Quote,
     Status,
     Submitted,
+    TuneSpec,
 )
+
+if TYPE_CHECKING:
+    from betimes.service.tuning.view import TuningView
 
 T = TypeVar("T")
 API = "/api/v1"
@@ -103,6 +108,17 @@ def spec_of(spec: JobSpec | None, fields: dict[str, Any]) -> JobSpec:
             more = f" (and {len(others)} more)" if others else ""
             raise Refused(first.text + more, first.field or None) from None
     return spec if spec.workdir is not None else spec.model_copy(update={"workdir": str(Path.cwd())})
+
+
+def tune_spec_of(spec: TuneSpec | None, fields: dict[str, Any]) -> TuneSpec:
+    """A search from a specification or from keyword arguments. Raises Refused."""
+    if spec is not None and fields:
+        raise Refused("give either a TuneSpec or keyword arguments", next(iter(fields)))
+    try:
+        return spec if spec is not None else TuneSpec(**fields)
+    except ValidationError as error:
+        first = faults(error)[0]
+        raise Refused(first.text, first.field or None) from None
 
 
 def submit(spec: JobSpec, key: str | None) -> Call[Submitted]:
@@ -197,6 +213,29 @@ def set_policy(text: str) -> Call[PolicyView]:
     """Decide by another policy."""
     body = _Choice(policy=text).model_dump_json().encode()
     return Call("PUT", f"{API}/policy", _policy, body=body, read_s=COMPILE_S)
+
+
+@cache
+def _tuning() -> Callable[[httpx.Response], TuningView]:
+    """A front's model needs most of Betimes, which no other call does."""
+    from betimes.service.tuning.view import TuningView
+
+    return answers.answer_of(TuningView)
+
+
+def tune(spec: TuneSpec) -> Call[TuningView]:
+    """Begin a search."""
+    return Call("POST", f"{API}/tune", _tuning(), body=_dump(spec), repeatable=False)
+
+
+def tuning() -> Call[TuningView]:
+    """How far it is, and the latest front."""
+    return Call("GET", f"{API}/tune", _tuning())
+
+
+def stop_tuning() -> Call[TuningView]:
+    """Let it end with the front so far."""
+    return Call("DELETE", f"{API}/tune", _tuning(), repeatable=False)
 
 
 def events(after: int, job: int | None, kinds: Sequence[str], limit: int = 1000) -> Call[Page[EventView]]:

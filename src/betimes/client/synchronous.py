@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import httpx
 
@@ -27,7 +27,11 @@ from betimes.service.views import (
     PolicyView,
     Quote,
     Submitted,
+    TuneSpec,
 )
+
+if TYPE_CHECKING:
+    from betimes.service.tuning.view import TuningView
 
 T = TypeVar("T")
 
@@ -168,8 +172,20 @@ class Client:
         return self._ask(calls.policy())
 
     def set_policy(self, policy: str) -> PolicyView:
-        """Decide by another policy from now on."""
+        """Decide by another policy from now on; `front:3` or `front:PCS-balanced` is a point of the latest front."""
         return self._ask(calls.set_policy(policy))
+
+    def tune(self, spec: TuneSpec | None = None, /, **fields: Any) -> TuningView:
+        """Search for a Pareto front on the service's recent jobs, in the place of a search that is going on."""
+        return self._ask(calls.tune(calls.tune_spec_of(spec, fields)))
+
+    def tuning(self) -> TuningView:
+        """How far the search is, and the latest front."""
+        return self._ask(calls.tuning())
+
+    def stop_tuning(self) -> TuningView:
+        """Let the search end with the front so far; `tuning` says when it has."""
+        return self._ask(calls.stop_tuning())
 
     def events(
         self, after: int = 0, *, follow: bool = False, job: int | None = None, kinds: Sequence[str] = ()

@@ -34,6 +34,8 @@ from betimes.service.server import serve
 from betimes.service.source import Source
 from betimes.service.store.batch import Batch
 from betimes.service.store.store import Store, default_url
+from betimes.service.tuning.retune import Retune
+from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.upkeep import Keeping, keep_up
 
 if TYPE_CHECKING:
@@ -63,6 +65,7 @@ class Options:
     settings: Settings = field(default_factory=Settings)
     arrivals: Arrivals | None = None  # of a replayed trace
     speed: float = 3600.0  # of a replay; infinity: as fast as it goes
+    retune: Retune | None = None  # when to search for a front unasked
     promises: int | None = None  # to so many of its jobs, evenly spread; by default to all
 
 
@@ -123,7 +126,7 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
         controller.source = Source(options.arrivals, promise_every=_every(options))
     controller.recovery_s = time.monotonic() - began
     promises = Promises(controller)
-    desk = Desk(controller, promises, run_tokens)
+    desk = Desk(controller, promises, run_tokens, LiveTuner(controller, options.state, options.retune))
     app = create_app(desk, tokens, hosts=[options.host] if options.listen else [])
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(

@@ -25,6 +25,9 @@ from betimes.service.pace import Pace
 from betimes.service.rooms import Rooms
 from betimes.service.wanted import wanted_of
 
+NOTHING_NEW = {"quoted", "idle", "tuning", "tuned", "not-tuned"}
+"""Events that change nothing about who starts or finishes when."""
+
 FindStatus = Callable[[int], str | None]
 """How a job that is over ended; null: there was none of that number."""
 
@@ -85,7 +88,7 @@ class Books:
         event = Event(self.ledger.next_event, self.now_at, kind, cause, job, node, data)
         changed = self.ledger.apply(event)
         self.events.append(event)
-        if kind not in ("quoted", "idle"):
+        if kind not in NOTHING_NEW:
             self.version += 1
         if changed is not None:
             self.touched[changed.job_id] = changed

@@ -21,7 +21,7 @@ from betimes.errors import (
     Unknown,
 )
 from betimes.service.auth import RunTokens
-from betimes.service.building import compile_policy, kind_of
+from betimes.service.building import kind_of
 from betimes.service.commands import can_be_known, check_commands
 from betimes.service.controller import Controller
 from betimes.service.events import Event
@@ -32,6 +32,8 @@ from betimes.service.promises import Promises
 from betimes.service.scheduler import Scheduler
 from betimes.service.shown import event_view, job_view, node_view, quote_view, run_view
 from betimes.service.spec import JobSpec
+from betimes.service.tuning.tuner import LiveTuner
+from betimes.service.tuning.view import TuningView
 from betimes.service.views import (
     EventView,
     Health,
@@ -47,6 +49,7 @@ from betimes.service.views import (
     Reason,
     Status,
     Submitted,
+    TuneSpec,
 )
 from betimes.service.waiting import Waiting
 
@@ -59,8 +62,10 @@ PATIENCE_S = 0.05  # for a fresh forecast when jobs are listed; after that they 
 class Desk:
     """Answers what the API asks, from the state in memory and from the store."""
 
-    def __init__(self, controller: Controller, promises: Promises, run_tokens: RunTokens) -> None:
-        self.controller, self.promises, self.run_tokens = controller, promises, run_tokens
+    def __init__(
+        self, controller: Controller, promises: Promises, run_tokens: RunTokens, tuner: LiveTuner
+    ) -> None:
+        self.controller, self.promises, self.run_tokens, self.tuner = controller, promises, run_tokens, tuner
         self.started = time.monotonic()
         self.stored = asyncio.Event()  # replaced whenever events have been stored
         self.keys: dict[
@@ -264,17 +269,29 @@ class Desk:
             engine=_engine(ledger.policy),
             since_at=ledger.policy_since_at,
             idle=Reason(**idle) if idle else None,
+            proposal=self.tuner.proposal(),
         )
 
     async def set_policy(self, text: str, user: str) -> PolicyView:
-        """Decide by another policy from now on."""
+        """Decide by another policy from now on, or by a point of the latest front (`front:3`)."""
         if text.partition(":")[0].endswith(".py"):
             raise PolicyError(
                 f"policy {text}: the service takes policies that ship with it; files are for simulations"
             )
-        await asyncio.to_thread(compile_policy, text)  # not while everybody waits
-        await self.controller.ask(lambda scheduler: scheduler.set_policy(text, user))
+        await self.tuner.set_policy(text, user)
         return await self.policy()
+
+    async def tune(self, spec: TuneSpec, user: str) -> TuningView:
+        """Begin a search for a front."""
+        return await self.tuner.start(spec, user)
+
+    async def tuning(self) -> TuningView:
+        """How far the search is, and the latest front."""
+        return self.tuner.view()
+
+    async def stop_tuning(self) -> TuningView:
+        """Let the search end with the front so far."""
+        return self.tuner.stop()
 
     async def events(
         self, after: int, limit: int, job: int | None, kinds: tuple[str, ...]

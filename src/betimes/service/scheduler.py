@@ -214,8 +214,13 @@ class Scheduler(Fleet):
         if differs(left_s, self._believed_left(job)):
             self.pending.believed.append((number, left_s))
 
-    def set_policy(self, text: str, user: str) -> None:
-        """Decide by another policy from now on; what runs goes on. Raises PolicyError."""
+    def set_policy(
+        self, text: str, user: str, front: dict[str, Any] | None = None, cause: str | None = None
+    ) -> None:
+        """Decide by another policy from now on; what runs goes on. Raises PolicyError.
+
+        front: the point of a front that it is; cause: if it is not the user.
+        """
         kind, _ = kind_of(text)
         before = self.ledger.policy or None
         self._settle_up()
@@ -226,10 +231,16 @@ class Scheduler(Fleet):
             str(number): asdict(account)
             for number, account in (self.built.accounts if self.built else {}).items()
         }
-        self._log(
-            "policy-set", f"user:{user}" if user != "operator" else user, policy=text, accounts=accounts
-        )
+        cause = cause or (f"user:{user}" if user != "operator" else user)
+        said: Any = {} if front is None else {"front": front}
+        self._log("policy-set", cause, policy=text, accounts=accounts, **said)
         self.pending.look = True
+
+    def note_tuning(self, kind: str, cause: str, **data: Any) -> int:
+        """A search has begun or ended: `tuning`, `tuned` or `not-tuned`; returns the event's number."""
+        number = self.ledger.next_event
+        self._log(kind, cause, **data)
+        return number
 
     # --- the decision -------------------------------------------------------------------------------------------
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from bisect import bisect_left
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from betimes.errors import StoreError
 from betimes.service.clock import Clock, VirtualClock
 from betimes.service.snapshots import keep_snapshot
 from betimes.service.store.storage import Storage
+from betimes.service.store.times import last_before
 
 LONGEST_PAUSE_S = 3600.0  # between two rounds
 
@@ -51,7 +51,7 @@ def tidy(store: Storage, runs: Path, keeping: Keeping, now_at: float, default_ru
     if keeping.finished_s is not None and store.retain(now_at - keeping.finished_s):
         _drop_output(store, runs)
     if keeping.events_s is not None:
-        upto = _last_before(store, now_at - keeping.events_s)
+        upto = last_before(store, now_at - keeping.events_s)
         if upto > store.archived_upto:
             newest = store.latest_snapshot()
             if newest is None or newest.event_id < upto:
@@ -67,9 +67,3 @@ def _drop_output(store: Storage, runs: Path) -> None:
                 shutil.rmtree(folder)
             except OSError as error:  # that of others can be removed nevertheless
                 log.warning("what job %s has printed cannot be removed: %s", folder.name, error)
-
-
-def _last_before(store: Storage, at: float) -> int:
-    """The last event before an instant; ids have no gaps, and events are in the order of time."""
-    kept = range(store.archived_upto, store.last_event_id())
-    return kept.start + bisect_left(kept, at, key=lambda before: store.events(before, 1)[0].at_s)

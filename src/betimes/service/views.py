@@ -10,7 +10,7 @@ from typing import Any, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from betimes.service.spec import Amount, JobSpec, Label
+from betimes.service.spec import Amount, JobSpec, Label, Seconds
 
 T = TypeVar("T")
 
@@ -238,6 +238,41 @@ class NodeSpec(BaseModel):
         return self
 
 
+class TuneSpec(BaseModel):
+    """A search for the Pareto front of weighted fair queueing on the service's own recent workload."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    objectives: list[Label] = Field(
+        default=["jct:avg", "pred_err:avg"], min_length=1, max_length=20, description="METRIC:MEASURE"
+    )
+    evaluations: int = Field(default=1000, ge=1, le=1_000_000, description="configurations to try at most")
+    budget_s: Seconds | None = Field(default=None, description="for so long at most")
+    jobs: int = Field(
+        default=1000, ge=2, le=100_000, description="to search on, and as many after them to report on"
+    )
+    seed: int = Field(default=0, ge=0, le=2**32 - 1)
+    solver: Literal["spea2", "nsga2", "random"] = "spea2"
+    sizes: Literal["estimate", "true"] = Field(
+        default="estimate",
+        description="what the policy knows: what was believed of each job, or what it took",
+    )
+
+
+class Proposal(View):
+    """A point of a front that was searched for unasked, beside the policy in force, on the same recent workload."""
+
+    point: int
+    names: list[str]
+    policy: str
+    at: float
+    reason: Reason  # why it was searched for
+    units: dict[str, str]  # of each objective: s, frac, ratio
+    in_force: dict[str, float] | None  # null: under the policy in force some job would never finish
+    proposed: dict[str, float]
+    not_applied: str | None = None  # why it was not put in force by itself
+
+
 class PolicyView(View):
     """The policy in force."""
 
@@ -245,6 +280,7 @@ class PolicyView(View):
     engine: Literal["pool", "nodes"]
     since_at: float
     idle: Reason | None = None  # why its last decision started and stopped nobody; null: it did
+    proposal: Proposal | None = None  # what another search has found; null: nothing that is still news
 
 
 class Page(View, Generic[T]):

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from betimes.service.spec import JobSpec
+from betimes.service.tuning.view import TuningView
 from betimes.service.views import JobStory, JobView, NodeView, Quote, Status, Submitted
 from tests.service.serving import Fake, fake
 
@@ -120,6 +121,42 @@ def test_jobs_are_steered_one_and_many(verb: str, status: str) -> None:
     assert (one.job_id, one.status) == (1, status)
     many = ask(it, "POST", f"/api/v1/jobs/{verb}", json={"jobs": [3, 2, 3]}).json()["jobs"]
     assert [(job["job_id"], job["status"]) for job in many] == [(3, status), (2, status)]
+
+
+def test_a_search_is_begun_followed_and_ended() -> None:
+    it = fake()
+    assert ask(it, "GET", "/api/v1/tune").json()["front"] is None
+    assert ask(it, "DELETE", "/api/v1/tune").status_code == 409
+    begun = ask(it, "POST", "/api/v1/tune", json={"objectives": ["jct:avg"], "evaluations": 9})
+    assert (begun.status_code, begun.json()["search"]["of"]) == (202, 9)
+    assert TuningView.model_validate_json(begun.content).search == it.door.tuning_here.search
+    assert ask(it, "DELETE", "/api/v1/tune").json()["search"]["stopping"]
+    it.door.finds()
+    found = TuningView.model_validate_json(ask(it, "GET", "/api/v1/tune").content)
+    assert found == it.door.tuning_here
+    assert found.front is not None
+    assert len(found.front) == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"objectives": []}, "objectives"),
+        ({"objectives": ["jct"]}, "objectives"),
+        ({"evaluations": 0}, "evaluations"),
+        ({"budget_s": 0}, "budget_s"),
+        ({"jobs": 1}, "jobs"),
+        ({"solver": "best"}, "solver"),
+        ({"sizes": "noise:0.1"}, "sizes"),
+        ({"seed": -1}, "seed"),
+        ({"cluster": "x"}, "cluster"),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused(body: dict[str, Any], field: str) -> None:
+    it = fake()
+    response = ask(it, "POST", "/api/v1/tune", json=body)
+    assert (response.status_code, response.json()["error"]["field"]) == (422, field)
+    assert it.door.tuning_here.search is None
 
 
 def test_waiting_ends_with_the_job_or_with_the_time() -> None:

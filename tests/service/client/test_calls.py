@@ -25,9 +25,10 @@ from betimes.errors import (
     Unavailable,
     Unknown,
 )
-from betimes.service.views import EventView, NodeSpec, Status
+from betimes.service.views import EventView, NodeSpec, Status, TuneSpec
 from tests.service.client.both import TRUE, Both
 from tests.service.serving import Background, Fake, fake
+from tests.service.tuning.fronts import front
 
 
 def test_both_kinds_have_the_same_methods() -> None:
@@ -81,6 +82,26 @@ def test_the_cluster_is_run(running: Background, call: Both) -> None:
     assert call("undrain", "here").status == "up"
     assert call("heartbeat", "here").lease_s == 30.0
     assert call("set_policy", "srsf").policy == call("policy").policy == "srsf"
+
+
+def test_a_front_is_searched_for(running: Background, call: Both) -> None:
+    search = call("tune", objectives=["jct:avg", "pred_err:p99"], evaluations=50).search
+    assert (search.spec.objectives, search.spec.seed, search.of) == (["jct:avg", "pred_err:p99"], 0, 50)
+    assert call("tune", TuneSpec(seed=4)).search.spec.seed == 4
+    assert not call("tuning").search.stopping
+    assert call("stop_tuning").search.stopping
+    running.do(running.it.door.finds)
+    found = call("tuning")
+    assert (found.search, found.front, found.in_force.policy) == (None, front(), "fifo")
+    assert call("set_policy", "front:1").policy == found.front.named("PCS-balanced").policy
+    with pytest.raises(Conflict, match="no search is going on"):
+        call("stop_tuning")
+    with pytest.raises(Refused, match="objectives: write METRIC:MEASURE"):
+        call("tune", objectives=["jct"])
+    with pytest.raises(Refused, match="jobs: "):
+        call("tune", jobs=1)
+    with pytest.raises(Refused, match="either a TuneSpec or keyword arguments"):
+        call("tune", TuneSpec(), jobs=5)
 
 
 def test_health_is_told_well_or_not(running: Background, call: Both) -> None:

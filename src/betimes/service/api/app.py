@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from fastapi import FastAPI
 
 from betimes import __version__
-from betimes.service.api import cluster, events, failures, health, jobs, logs
+from betimes.service.api import cluster, events, failures, health, jobs, logs, tuning
 from betimes.service.api.context import Context
 from betimes.service.api.document import PREFIX, about, install_document
 from betimes.service.api.door import Door
@@ -38,7 +38,7 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.context = Context(controller, tokens, limits or Limits(), closing or asyncio.Event())
-    routers = (jobs.router, logs.router, cluster.router, events.router, health.router)
+    routers = (jobs.router, logs.router, cluster.router, tuning.router, events.router, health.router)
     for router in routers:
         app.include_router(router)
     app.state.routers = routers

@@ -12,7 +12,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from betimes.service.api.limits import MOST_JOB_NUMBER
 from betimes.service.api.models import ErrorBody, JobBatch, JobNumbers, PolicyChoice, ProgressReport
 from betimes.service.spec import JobSpec
-from betimes.service.views import EventView, NodeSpec
+from betimes.service.views import EventView, NodeSpec, TuneSpec
 
 PREFIX = "/api/v1"
 JobId = Annotated[int, Path(ge=1, le=MOST_JOB_NUMBER, description="a job's number")]
@@ -115,7 +115,17 @@ def _document(app: FastAPI) -> dict[str, Any]:
         separate_input_output_schemas=False,
     )
     # Bodies are read in slices and answers are serialised once, past FastAPI's own machinery: name their models.
-    asked = (ErrorBody, JobSpec, JobBatch, JobNumbers, PolicyChoice, ProgressReport, NodeSpec, EventView)
+    asked = (
+        ErrorBody,
+        JobSpec,
+        JobBatch,
+        JobNumbers,
+        PolicyChoice,
+        ProgressReport,
+        NodeSpec,
+        EventView,
+        TuneSpec,
+    )
     _, schemas = models_json_schema(
         [(model, "validation") for model in asked], ref_template="#/components/schemas/{model}"
     )

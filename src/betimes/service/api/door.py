@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Protocol
 
 from betimes.service.spec import JobSpec
+from betimes.service.tuning.view import TuningView
 from betimes.service.views import (
     EventView,
     Health,
@@ -20,6 +21,7 @@ from betimes.service.views import (
     PolicyView,
     Quote,
     Submitted,
+    TuneSpec,
 )
 
 
@@ -91,7 +93,19 @@ class Door(Protocol):
         ...
 
     async def set_policy(self, text: str, user: str) -> PolicyView:
-        """Decide by another policy from now on. Raises PolicyError, Conflict."""
+        """Decide by another policy from now on, or by a point of the latest front. Raises PolicyError, Conflict."""
+        ...
+
+    async def tune(self, spec: TuneSpec, user: str) -> TuningView:
+        """Begin a search, in the place of one that is going on. Raises Refused, Conflict."""
+        ...
+
+    async def tuning(self) -> TuningView:
+        """The search that is going on, and the latest front."""
+        ...
+
+    async def stop_tuning(self) -> TuningView:
+        """Let the search end with the front so far. Raises Conflict where none is going on."""
         ...
 
     async def events(

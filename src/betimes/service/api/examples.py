@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from betimes.service.api.models import JobList, NodeList, SubmittedBatch
 from betimes.service.spec import JobSpec
+from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views import (
     Estimate,
     EventView,
@@ -24,6 +25,7 @@ from betimes.service.views import (
     RunView,
     Status,
     Submitted,
+    TuneSpec,
 )
 
 _NOON = 1_767_268_800.0  # 2026-01-01 12:00 UTC
@@ -53,6 +55,12 @@ NODE = NodeView(
 )  # fmt: skip
 LEASE = Lease(node="gpu-3", lease_s=30, until_at=_NOON + 30)
 POLICY = PolicyView(policy="srsf", engine="pool", since_at=_NOON)
+ASKED = Reason(code="asked", text="asked for by ada")
+SEARCH = SearchView(
+    spec=TuneSpec(objectives=["jct:avg", "pred_err:p99"]), reason=ASKED, begun_at=_NOON, doing="searching", done=350,
+    of=1000, front=12, hypervolume=0.83,
+)  # fmt: skip
+SEARCHING, TUNING = TuningView(search=SEARCH), TuningView(search=SEARCH)
 HEALTH = Health(
     ready=True, version="0.1.0", uptime_s=3600, recovery_s=0.4, replayed_events=1200, jobs_active=12
 )

@@ -1,0 +1,95 @@
+"""The latest front with what belongs to it, as it is kept in the state directory."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from betimes.errors import InputError, PolicyError
+from betimes.foresight.tuning import Baseline, Front, Point
+from betimes.service.private_files import write_private
+from betimes.service.tuning.drift import Range
+from betimes.service.views import Proposal, Reason, TuneSpec
+
+FILE = "tuning.json"
+PREFIX = "front:"
+
+
+class Tuned(BaseModel):
+    """A front, how and why it was searched for, what was in force then, and on what jobs.
+
+    event: the number of `tuned` in the log. proposed: the point that is, unless somebody asked for the front.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    at: float
+    event: int
+    spec: TuneSpec
+    reason: Reason
+    policy: str
+    range: Range
+    front: Front
+    proposed: int | None = None
+    not_applied: str | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> Self | None:
+        """The one that is kept there, if any. Raises InputError for a file that is none."""
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({os.strerror(error.errno or 0)})") from error
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise InputError(
+                f"{path}: no front of this version of Betimes ({where}: {first['msg']})"
+            ) from None
+
+    def write(self, path: Path) -> None:
+        """Keep it in the place of the one before. Raises OSError."""
+        write_private(path, self.model_dump_json())
+
+    def point(self, text: str) -> Point:
+        """The point that `front:3` or `front:PCS-balanced` means. Raises PolicyError."""
+        try:
+            return self.front.named(text.removeprefix(PREFIX))
+        except InputError as error:
+            raise PolicyError(f"{text}: {error}") from None
+
+    def measured(self, policy: str) -> Baseline | None:
+        """What a policy brings on these jobs; null: it was not among those tried."""
+        for point in self.front.points:
+            if point.policy == policy:
+                return Baseline(policy=policy, train=point.train, test=point.test)
+        return next((each for each in self.front.baselines if each.policy == policy), None)
+
+    def proposal(self, in_force: str) -> Proposal | None:
+        """What would change; null: nothing is proposed, or another policy has been put in force since."""
+        if self.proposed is None or in_force != self.policy:
+            return None
+        point = self.front[self.proposed]
+        return Proposal(
+            point=point.number,
+            names=list(point.names),
+            policy=point.policy,
+            at=self.at,
+            reason=self.reason,
+            units=self.front.units,
+            in_force=reported(self.measured(self.policy)),
+            proposed=reported(point) or {},
+            not_applied=self.not_applied,
+        )
+
+
+def reported(what: Point | Baseline | None) -> dict[str, float] | None:
+    """The values on the jobs that a front is reported on: those of the testing part, if there is one."""
+    if what is None:
+        return None
+    return what.train if what.test is None else what.test

@@ -1,0 +1,69 @@
+"""A search in a process of its own, which is gone when nobody waits for it any more."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from betimes.errors import InputError, ServiceError
+from betimes.foresight.tuning import Front
+from betimes.service.tuning.orders import Order
+
+Told = Callable[[dict[str, Any]], None]
+"""Hears how far a search is: doing, done, of, front, hypervolume."""
+
+SearchFor = Callable[[Order, Told, asyncio.Event], Awaitable[Front]]
+"""Carries out an order; the event asks it to end with the front so far. Raises InputError, ServiceError."""
+
+WORKER = "betimes.service.tuning.worker"
+STOP = b"s"
+LONGEST_LINE = 1 << 28
+
+
+async def search_in_process(order: Order, told: Told, stop: asyncio.Event) -> Front:
+    """A `SearchFor`: one process, in a session of its own, killed when this is cancelled."""
+    # Its input stays open as long as the service lives: its end tells the process that nobody is there any more.
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", WORKER),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        start_new_session=True,
+        limit=LONGEST_LINE,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    asking = asyncio.ensure_future(_ask_to_stop(stop, process.stdin))
+    try:
+        process.stdin.write(await asyncio.to_thread(pickle.dumps, order))
+        with contextlib.suppress(ConnectionError):  # it has ended already: how, is told below
+            await process.stdin.drain()
+        async for line in process.stdout:
+            message: dict[str, Any] = json.loads(line)
+            if "front" in message:
+                return await asyncio.to_thread(Front.model_validate, message["front"])
+            if "refused" in message:
+                raise InputError(message["refused"])
+            told(message["progress"])
+        raise ServiceError(f"the search ended {_how(await process.wait())}; the service's log may say why")
+    finally:
+        asking.cancel()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.stdin.close()
+        await process.wait()
+
+
+async def _ask_to_stop(stop: asyncio.Event, writer: asyncio.StreamWriter) -> None:
+    await stop.wait()
+    writer.write(STOP)
+
+
+def _how(code: int) -> str:
+    return f"by signal {-code}" if code < 0 else f"with code {code}"

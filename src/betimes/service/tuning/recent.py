@@ -1,0 +1,168 @@
+"""The service's own recent workload: the jobs that were submitted last, as the twin takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.errors import Conflict
+from betimes.service.engines.speedups import Speedups
+from betimes.service.run_times import LEAST_S
+from betimes.service.spec import Curve, JobSpec
+from betimes.service.store.storage import Storage
+from betimes.service.store.times import last_before
+from betimes.service.views import JobFilter, Status
+from betimes.service.wanted import wanted_for
+from betimes.workload import Workload
+from betimes.workload.speedup import SpeedupTable, bind
+
+Floats = NDArray[np.float64]
+
+A_PAGE = 1000  # events
+TRIAL = 1
+
+
+@dataclass(frozen=True)
+class Recent:
+    """Jobs in order of submission, from 0 s on; their measured speed-up curves, if any has one.
+
+    work_s is what a job took, on one unit; of one that has not finished, what is believed. estimate_s is what was
+    believed when it was submitted, on max_units.
+    """
+
+    workload: Workload
+    curves: SpeedupTable | None
+
+    @property
+    def full_speed(self) -> Floats:
+        """(jobs,) how much faster each runs on max_units than on one."""
+        jobs = self.workload
+        table, _ = bind(jobs.curve_names, int(jobs.max_units.max(initial=1)), self.curves)
+        return table.at(jobs.curve, jobs.max_units)
+
+    @property
+    def wanted_unit_s(self) -> Floats:
+        """(jobs,) unit-seconds that each holds if it runs on max_units all the time."""
+        return self.workload.work_s / self.full_speed * self.workload.max_units
+
+    def believed_s(self, sizes: str) -> Floats:
+        """(jobs,) seconds on one unit that the policy knows of: the `true` ones, or those that were believed."""
+        return self.workload.work_s if sizes == "true" else self.workload.estimate_s * self.full_speed
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """A job, as the store and the log have it."""
+
+    row: Mapping[str, Any]
+    spec: JobSpec
+    believed_s: float  # on max_units, when it was submitted
+    took_s: float | None  # likewise; null: it has not finished
+
+
+def recent(store: Storage, most: int, working: Mapping[int, float]) -> Recent:
+    """The last `most` jobs; `working`: what is now believed of live ones, seconds on one unit. May run in any thread.
+
+    Those that were cancelled before they ran took nothing, and are left out; so are those of which the log keeps
+    nothing but a file. What failed or was cancelled later took what its runs did. Raises Conflict for fewer than two.
+    """
+    seen = _seen(store, most)
+    if len(seen) < 2:
+        raise Conflict(
+            f"{'no job has' if not seen else 'only one job has'} been submitted so far, and a search needs at least "
+            "two; submit some and ask again"
+        )
+    speeds = Speedups()
+    names = _Names(speeds)
+    work_s: list[float] = []
+    for one in seen:
+        number, spec = one.row["job_id"], one.spec
+        wanted = wanted_for(number, spec, one.believed_s)
+        full = speeds.speed(wanted, spec.max_units)
+        took_s = one.believed_s * full
+        if one.took_s is not None:
+            took_s = one.took_s * full
+        elif number in working:
+            took_s = working[number]
+        elif Status(one.row["status"]).is_over:
+            runs = (run for run in store.runs(number) if run["ended_at"] is not None)
+            took_s = sum(speeds.speed(wanted, r["units"]) * (r["ended_at"] - r["started_at"]) for r in runs)
+        work_s.append(max(LEAST_S, took_s))
+    specs = [one.spec for one in seen]
+    submitted = np.array([one.row["submitted_at"] for one in seen])
+    workload = Workload.from_columns(
+        name=f"the last {len(seen):,} jobs",
+        job_id=[one.row["job_id"] for one in seen],
+        submit_s=submitted - submitted.min(),
+        work_s=work_s,
+        min_units=[spec.min_units for spec in specs],
+        max_units=[spec.max_units for spec in specs],
+        curve=[names.of(spec) for spec in specs],
+        estimate_s=[max(LEAST_S, one.believed_s) for one in seen],
+        qos=[TRIAL if spec.qos == "trial" else 0 for spec in specs],
+        priority=[spec.priority for spec in specs],
+        grace_s=[spec.grace_s for spec in specs],
+        cpu=[spec.cpu for spec in specs],
+        memory_gib=[spec.memory_gib for spec in specs],
+        gpu=[spec.gpu for spec in specs],
+    )
+    return Recent(workload, names.table())
+
+
+def _seen(store: Storage, most: int) -> list[_Seen]:
+    """The last jobs, oldest first."""
+    rows = [
+        row for row in store.jobs(JobFilter(limit=most)) if row["started_at"] is not None or not _is_over(row)
+    ]
+    if not rows:
+        return []
+    first_at = min(row["submitted_at"] for row in rows)
+    believed_s: dict[int, float] = {}
+    took_s: dict[int, float] = {}
+    after: int | None = max(last_before(store, first_at), store.archived_upto)
+    while after is not None:
+        page = store.events(after, A_PAGE, kinds=("submitted", "finished"))
+        for event in page:
+            if event.job is not None and event.kind == "submitted":
+                believed_s[event.job] = event.data["believed_s"]
+            elif event.job is not None:
+                took_s[event.job] = event.data["run_s"]
+        after = page[-1].event_id if len(page) == A_PAGE else None
+    known = (row for row in reversed(rows) if row["job_id"] in believed_s)
+    return [
+        _Seen(row, JobSpec(**row["spec"]), believed_s[row["job_id"]], took_s.get(row["job_id"]))
+        for row in known
+    ]
+
+
+def _is_over(row: Mapping[str, Any]) -> bool:
+    return Status(row["status"]).is_over
+
+
+class _Names:
+    """A name for each measured curve; formulas have theirs."""
+
+    def __init__(self, speeds: Speedups) -> None:
+        self._speeds = speeds
+        self._of: dict[tuple[float, ...], tuple[str, int]] = {}  # and its row among the speed-ups
+
+    def of(self, spec: JobSpec) -> str:
+        """The name of a job's curve."""
+        if not isinstance(spec.curve, Curve):
+            return spec.curve
+        wanted = wanted_for(0, spec, LEAST_S)
+        named = (f"measured-{len(self._of) + 1}", self._speeds.row_of(wanted))
+        return self._of.setdefault(wanted.table, named)[0]
+
+    def table(self) -> SpeedupTable | None:
+        """All that are measured; null: none is."""
+        if not self._of:
+            return None
+        named = list(self._of.values())
+        rows = self._speeds.table[[row for _, row in named]]
+        last = np.full(len(named), rows.shape[1] - 1, dtype=np.int64)
+        return SpeedupTable(tuple(name for name, _ in named), np.ascontiguousarray(rows), last)

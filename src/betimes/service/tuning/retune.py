@@ -1,0 +1,142 @@
+"""When to search again without being asked, for what, and within what bounds to act on it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from betimes.errors import InputError
+from betimes.foresight.tuning import parse_objectives
+from betimes.outcome.units import humanise_s
+from betimes.service.durations import parse_duration
+from betimes.service.events import Event
+from betimes.service.job import Job
+from betimes.service.tuning.bounds import OPTION, Bound, parse_bounds
+from betimes.service.tuning.drift import MOST_LOOKED_AT, ErrorChart
+from betimes.service.views import Reason, TuneSpec
+
+DRIFT = "drift"
+LEAST_S = 60.0  # between two searches
+
+
+@dataclass(frozen=True)
+class Retune:
+    """After so many seconds (null: never), on drift, or both; `spec` says how it is searched.
+
+    bounds: one for each objective within which the proposed point is put in force by itself; none: it never is.
+    """
+
+    interval_s: float | None
+    on_drift: bool
+    spec: TuneSpec
+    bounds: tuple[Bound, ...] = ()
+
+
+def parse_retune(
+    when: Sequence[str], objectives: Sequence[str] = (), jobs: int | None = None, apply: Sequence[str] = ()
+) -> Retune | None:
+    """What the options of `betimes up` say; null: nothing. `when`: a time, `drift`, or both. Raises InputError.
+
+    Without objectives they are those that have bounds, or else the mean of JCT and of prediction error.
+    """
+    given = {"--retune-objective": objectives, "--retune-jobs": jobs, OPTION: apply}
+    alone = next((option for option, value in given.items() if value), None)
+    if not when:
+        if alone is not None:
+            raise InputError(
+                f"{alone} says how to tune again, and not when; add --retune 6h or --retune drift"
+            )
+        return None
+    times = [text for text in when if text.strip().lower() != DRIFT]
+    if len(times) > 1 or len(when) - len(times) > 1:
+        raise InputError(f"--retune {' --retune '.join(when)}: give one time, drift, or one of each")
+    bounds = parse_bounds(apply)
+    asked = parse_objectives(list(objectives) or [str(bound.objective) for bound in bounds] or _DEFAULT)
+    for bound in bounds:
+        if bound.objective not in asked:
+            raise InputError(f"{OPTION} {bound}: {bound.objective} is none of the objectives")
+    free = [str(each) for each in asked if each not in {bound.objective for bound in bounds}]
+    if bounds and free:
+        raise InputError(f"{OPTION}: {free[0]} has no bound; give one for each objective")
+    spec = TuneSpec(objectives=[str(each) for each in asked])
+    if jobs is not None:
+        spec = spec.model_copy(update={"jobs": jobs})
+    return Retune(_interval(times[0]) if times else None, len(times) < len(when), spec, bounds)
+
+
+_DEFAULT = TuneSpec().objectives
+
+
+def _interval(text: str) -> float:
+    try:
+        seconds = parse_duration(text)
+    except ValueError as error:
+        raise InputError(f"--retune {text}: neither drift nor a time ({error})") from None
+    if seconds < LEAST_S:
+        raise InputError(f"--retune {text}: give a time of at least {LEAST_S:g}s")
+    return seconds
+
+
+class Watch:
+    """Hears the events of the service, and says when a search is due, or a look at whether the workload has changed.
+
+    An interval passes when something happens after it: nothing is searched for while nothing happens.
+    """
+
+    def __init__(self, retune: Retune, begun_at: float, live: Sequence[Job]) -> None:
+        self.retune = retune
+        self._live = {job.job_id: (job.submitted_at, job.promised_finish_at) for job in live}
+        self.looks_at = MOST_LOOKED_AT
+        self.begins(begun_at)
+
+    def begins(self, at: float) -> None:
+        """A search begins: intervals and jobs are counted from here."""
+        self._begun_at = at
+        self.submitted = self._unseen = 0
+        self._judges(at)
+
+    def looked(self) -> None:
+        """Whether the workload has changed has been looked at."""
+        self._unseen = 0
+
+    @property
+    def wants_look(self) -> bool:
+        """Whether so many jobs have come since the last look that another one tells something new."""
+        return self.retune.on_drift and self._unseen >= self.looks_at
+
+    def heed(self, event: Event) -> Reason | None:
+        """Something has happened; why a search is due, or null."""
+        found = None
+        if event.kind == "submitted" and event.job is not None:
+            self._live[event.job] = (event.at_s, None)
+            self.submitted += 1
+            self._unseen += 1
+        elif event.kind == "quoted" and event.job in self._live:
+            at, promised_at = self._live[event.job]
+            self._live[event.job] = (at, event.data["finish_at"] if promised_at is None else promised_at)
+        elif event.kind == "policy-set":
+            self._judges(event.at_s)
+        elif event.kind in ("finished", "failed", "cancelled"):
+            found = self._left(event)
+        interval_s = self.retune.interval_s
+        if interval_s is not None and event.at_s - self._begun_at >= interval_s and self.submitted:
+            found = Reason(
+                code="interval",
+                text=f"{humanise_s(interval_s)} have passed since the last time",
+                evidence={"interval_s": interval_s, "submitted": self.submitted},
+            )
+        return found
+
+    def _judges(self, at: float) -> None:
+        """Promises are judged anew: those made from now on, under what is in force now."""
+        self._judged_at, self._chart = at, ErrorChart()
+
+    def _left(self, event: Event) -> Reason | None:
+        """A job is over; why promises are out of control, or null."""
+        submitted_at, promised_at = self._live.pop(event.job or 0, (0.0, None))
+        if event.kind != "finished" or promised_at is None or submitted_at < self._judged_at:
+            return None
+        promised_s = promised_at - submitted_at
+        if not self.retune.on_drift or promised_s <= 0.0:
+            return None
+        return self._chart.take(abs(event.at_s - promised_at) / promised_s)

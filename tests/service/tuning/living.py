@@ -1,0 +1,134 @@
+"""A service on a virtual clock, without a socket, whose searches a test carries out."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from betimes.foresight.tuning import Front
+from betimes.service.auth import RunTokens
+from betimes.service.building import Settings
+from betimes.service.clock import VirtualClock
+from betimes.service.controller import Controller
+from betimes.service.desk import Desk
+from betimes.service.events import Event
+from betimes.service.executors.virtual import WORK, VirtualExecutor, VirtualWorld
+from betimes.service.launches import Launches
+from betimes.service.machines.machine import Machine
+from betimes.service.promises import Promises
+from betimes.service.source import Source
+from betimes.service.spec import JobSpec
+from betimes.service.store.memory import MemoryStore
+from betimes.service.tuning.orders import Order
+from betimes.service.tuning.process import Told
+from betimes.service.tuning.retune import Retune
+from betimes.service.tuning.tuner import LiveTuner
+from tests.service.tuning.fronts import front
+
+PATIENCE_S = 60.0
+
+
+def spec(work_s: float, **asked: Any) -> JobSpec:
+    """A job that takes so long on one unit, and whose submitter knows it."""
+    asked.setdefault("estimate_s", work_s)
+    return JobSpec(command=["x"], workdir="/", env={WORK: str(work_s)}, grace_s=0.0, **asked)
+
+
+class Searches:
+    """A search by hand: each order waits until the test lets it end with a front, or with an error."""
+
+    def __init__(self, at_once: Callable[[Order], Front] | None = None) -> None:
+        self.at_once = at_once
+        self.orders: list[Order] = []
+        self.told: Told = lambda _: None
+        self.stop = asyncio.Event()
+        self.cancelled = 0
+        self.ends: asyncio.Future[Front]
+
+    async def __call__(self, order: Order, told: Told, stop: asyncio.Event) -> Front:
+        self.orders.append(order)
+        if self.at_once is not None:
+            return self.at_once(order)
+        self.told, self.stop, self.ends = told, stop, asyncio.get_running_loop().create_future()
+        try:
+            return await self.ends
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+
+
+class House:
+    """A service with four cores; opened again, it starts again from its store and its folder."""
+
+    def __init__(
+        self,
+        folder: Path,
+        policy: str = "fifo",
+        retune: Retune | None = None,
+        searches: Searches | None = None,
+        cores: float = 4.0,
+    ) -> None:
+        self.folder, self.policy, self.retune, self.cores = folder, policy, retune, cores
+        self.searches = searches or Searches()
+        self.store = MemoryStore(folder)
+
+    @asynccontextmanager
+    async def open(self, arrivals: list[tuple[float, JobSpec]] | None = None) -> AsyncIterator[House]:
+        launches = Launches(self.folder, lambda _job, _number: "")
+        self.clock = VirtualClock(0.0, math.inf)
+        self.controller = controller = Controller(self.store, self.clock, launches, Settings(), 3600.0)
+        known = controller.recover()
+        controller.scheduler.begin(self.clock.now_s())
+        if known:
+            controller.scheduler.recover()
+        else:
+            controller.scheduler.add_node(Machine("n", "virtual", "n", self.cores, 8.0, 0.0), "operator")
+            controller.scheduler.open(self.policy, 0.0)
+        world = VirtualWorld(0.0, at_once=True)
+        controller.worlds.append(world)
+        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
+        controller.admit("virtual", executor)
+        if arrivals is not None:
+            controller.source = Source(arrivals)
+        self.tuner = LiveTuner(controller, self.folder, self.retune, self.searches)
+        self.desk = Desk(controller, Promises(controller), RunTokens(b"secret"), self.tuner)
+        deciding = asyncio.ensure_future(controller.run())
+        try:
+            yield self
+        finally:
+            await controller.stop()
+            await deciding
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for something to become true."""
+        async with asyncio.timeout(PATIENCE_S):
+            while not condition():
+                await asyncio.sleep(0.001)
+
+    async def all_over(self) -> None:
+        """Wait until every job is, and every search."""
+        source = self.controller.source
+        await self.until(
+            lambda: (
+                (source is None or source.next_at() == math.inf)
+                and not self.controller.scheduler.ledger.jobs
+                and self.tuner.going is None
+            )
+        )
+
+    async def submit(self, *work_s: float, **asked: Any) -> list[int]:
+        taken = await self.desk.submit([spec(each, **asked) for each in work_s], "ann")
+        return [one.job_id for one in taken]
+
+    async def found(self, found: Front | None = None) -> None:
+        """Let the search that is going on end."""
+        await self.until(lambda: hasattr(self.searches, "ends") and not self.searches.ends.done())
+        self.searches.ends.set_result(found or front())
+        await self.until(lambda: self.tuner.going is None)
+
+    def told(self, *kinds: str) -> list[Event]:
+        return self.store.events(kinds=kinds)
