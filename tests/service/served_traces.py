@@ -22,6 +22,7 @@ from betimes.service.launches import Launches
 from betimes.service.promises import Promises
 from betimes.service.replay import arrivals, machines_for
 from betimes.service.source import Source
+from betimes.service.spec import JobSpec
 from betimes.service.store.memory import MemoryStore
 
 Disturb = Callable[[Desk, VirtualWorld], Awaitable[None]]
@@ -48,12 +49,15 @@ def serve_trace(
     restart_s: float = 0.0,
     seed: int = 0,
     disturb: Disturb | None = None,
+    submissions: list[tuple[float, JobSpec]] | None = None,
 ) -> Served:
-    return asyncio.run(_serve(workload, cluster, policy, folder, restart_s, seed, disturb))
+    """`submissions`: instead of the jobs that replaying the trace would submit."""
+    given = arrivals(workload, cluster, policy) if submissions is None else submissions
+    return asyncio.run(_serve(given, cluster, policy, folder, restart_s, seed, disturb))
 
 
 async def _serve(
-    workload: Workload,
+    submissions: list[tuple[float, JobSpec]],
     cluster: Cluster,
     policy: str,
     folder: Path,
@@ -72,7 +76,7 @@ async def _serve(
     world = VirtualWorld(restart_s, at_once=kind_of(policy)[0] == "pool")
     controller.worlds.append(world)
     controller.admit("virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear))
-    controller.source = Source(arrivals(workload, cluster, policy))
+    controller.source = Source(submissions)
     desk = Desk(controller, Promises(controller), tokens)
     deciding = asyncio.ensure_future(controller.run())
     disturbing = asyncio.ensure_future(disturb(desk, world)) if disturb is not None else None
@@ -85,7 +89,7 @@ async def _serve(
         await asyncio.gather(disturbing, return_exceptions=True)
     await controller.stop()
     await deciding
-    jobs = len(workload)
+    jobs = scheduler.ledger.next_job - 1
     found = Served(
         np.full(jobs, np.nan), np.full(jobs, np.nan), np.zeros(jobs), np.zeros(jobs), store, controller
     )
