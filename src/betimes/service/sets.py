@@ -109,6 +109,12 @@ class TrialSets(Careers):
         if job.trials is not None:
             self.to_share.setdefault(job.job_id, ())
 
+    def _over(self, job: Job, kind: str, reason: dict[str, Any] | None) -> None:
+        if job.trials is not None:
+            for number in sorted(self.sets.of[job.job_id].live):  # what it was to follow did not succeed
+                super()._over(self.ledger.jobs[number], kind, reason)
+        super()._over(job, kind, reason)
+
     def _lose(self, job: Job, reason: dict[str, Any]) -> None:
         if job.set_id is None:
             super()._lose(job, reason)
