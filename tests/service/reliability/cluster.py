@@ -312,6 +312,8 @@ def same_engine(before: Scheduler, after: Scheduler) -> None:
     for number in before.engine.slot_of:
         one, other = asdict(before.engine.account(number)), asdict(after.engine.account(number))
         for name, value in one.items():
+            if name == "since_s" and after.ledger.jobs[number].units == 0:
+                continue  # it may have been given units and lost them within an instant, of which nothing is told
             assert math.isclose(value, other[name], rel_tol=1e-9, abs_tol=1e-9), (number, name, one, other)
         run = after.ledger.jobs[number].run
         if run is not None and run.stopping == "cancelled":

@@ -16,9 +16,7 @@ POOL = ("fifo", "srsf", "max-min", "las", "wfq:thresholds=20+100,weights=3/5+3/1
 NODES = ("nodes:fifo", "fitgpp", "easy", "conservative")
 
 
-def play(
-    cluster: Cluster, seed: int, steps: int, policies: tuple[str, ...], sets: bool = False
-) -> None:
+def play(cluster: Cluster, seed: int, steps: int, policies: tuple[str, ...], sets: bool = False) -> None:
     draw = random.Random(seed)
     extra = 0
     for _ in range(steps):
