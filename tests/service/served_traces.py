@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from betimes.service.launches import Launches
 from betimes.service.promises import Promises
 from betimes.service.replay import Arrivals, machines_for
 from betimes.service.source import Source
+from betimes.service.spec import JobSpec
 from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.tuner import LiveTuner
 
@@ -49,12 +50,15 @@ def serve_trace(
     restart_s: float = 0.0,
     seed: int = 0,
     disturb: Disturb | None = None,
+    submissions: Iterable[tuple[float, JobSpec]] | None = None,
 ) -> Served:
-    return asyncio.run(_serve(workload, cluster, policy, folder, restart_s, seed, disturb))
+    """`submissions`: instead of the jobs that replaying the trace would submit."""
+    given = Arrivals(workload, cluster, policy) if submissions is None else submissions
+    return asyncio.run(_serve(given, cluster, policy, folder, restart_s, seed, disturb))
 
 
 async def _serve(
-    workload: Workload,
+    submissions: Iterable[tuple[float, JobSpec]],
     cluster: Cluster,
     policy: str,
     folder: Path,
@@ -73,7 +77,7 @@ async def _serve(
     world = VirtualWorld(restart_s, at_once=kind_of(policy)[0] == "pool")
     controller.worlds.append(world)
     controller.admit("virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear))
-    controller.source = Source(Arrivals(workload, cluster, policy))
+    controller.source = Source(submissions)
     desk = Desk(controller, Promises(controller), tokens, LiveTuner(controller, folder))
     deciding = asyncio.ensure_future(controller.run())
     disturbing = asyncio.ensure_future(disturb(desk, world)) if disturb is not None else None
@@ -86,7 +90,7 @@ async def _serve(
         await asyncio.gather(disturbing, return_exceptions=True)
     await controller.stop()
     await deciding
-    jobs = len(workload)
+    jobs = scheduler.ledger.next_job - 1
     found = Served(
         np.full(jobs, np.nan), np.full(jobs, np.nan), np.zeros(jobs), np.zeros(jobs), store, controller
     )

@@ -54,6 +54,8 @@ def check_engine(engine: Engine, given: dict[str, Any], cluster: str | None) -> 
         if given["resize_interval"] or given["resize_gain"]:
             option = "gain" if given["resize_gain"] else "interval"
             raise InputError(f"--resize-{option}: jobs on nodes are never resized; leave it out")
+        if given["as_trials"]:
+            raise InputError("--as-trials: sets of trials share the units of a pool; leave it out")
         if given["on_wide"] == "clip":
             raise InputError("--on-wide clip: jobs on nodes are never narrowed; choose drop or refuse")
     else:
@@ -61,6 +63,11 @@ def check_engine(engine: Engine, given: dict[str, Any], cluster: str | None) -> 
         if given["fractional"] and (cluster is not None or held_back):
             what = "resizes are held back in" if cluster is None else "units on nodes are"
             raise InputError(f"--fractional: {what} whole units; leave it out")
+        if given["as_trials"] and (cluster is not None or given["fractional"]):
+            what = "--cluster" if cluster is not None else "--fractional"
+            raise InputError(
+                f"--as-trials: trials take whole units of a pool without nodes; leave {what} out"
+            )
         for name, what in (
             ("overrun", "nobody is bound to an estimate"),
             ("grace", "jobs leave at once"),

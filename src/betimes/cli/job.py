@@ -73,6 +73,11 @@ def _show(story: JobStory) -> None:
     if story.quotes:
         say("", "Promises")
         show(_QUOTE_COLUMNS, [_quote_row(quote, one, at_now) for quote in story.quotes])
+    if story.trials:
+        from betimes.cli.trials import TRIAL_COLUMNS, trial_row
+
+        say("", "Trials")
+        show(TRIAL_COLUMNS, [trial_row(one, at_now) for one in story.trials])
     if story.runs:
         say("", "Runs")
         show(_RUN_COLUMNS, [_run_row(run, at_now) for run in story.runs])

@@ -62,6 +62,10 @@ OPTIONS: dict[str, Any] = {
     "array": _option(
         str, "--array", "INDICES", "Run it once for each index: 1-100, 0,3,8-20:4, or 1-100%10 for at most 10 at once."
     ),
+    "as_one": _option(
+        bool, "--as-one", None, "The array is one elastic job: the policy says how many of its elements run at once, a "
+        "unit each.",
+    ),
     "after": _option(
         list[str], "--after", "JOB[:any]", "Start once that job has finished, or with :any, however it has ended. "
         "Repeatable.",

@@ -169,6 +169,14 @@ ResizeGain = Annotated[
         "shrink if somebody else gets the units.",
     ),
 ]
+AsTrials = Annotated[
+    bool,
+    typer.Option(
+        "--as-trials",
+        help="A job on a pool is a set of as many equal trials as it can use units: each takes one unit, and cannot be "
+        "divided.",
+    ),
+]
 OnWide = Annotated[
     Literal["refuse", "clip", "drop"] | None,
     typer.Option(

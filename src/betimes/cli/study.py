@@ -45,6 +45,7 @@ class Study:
     restart_s: float
     resize_interval_s: float
     resize_gain: bool
+    as_trials: bool
     on_wide: str | None
     overrun: str | None
     predict: bool
@@ -170,6 +171,7 @@ def simulate(
         "curves": study.curves,
         "seed": run.seed,
         "on_wide": study.on_wide,
+        "as_trials": study.as_trials,
     }
     if run.fair:
         return run_policy(loaded.workload, FAIR, progress=progress, **common)

@@ -132,7 +132,14 @@ def quote(
         print_json(promise)
         return
     say(f"{specs[0].title}, if it were submitted now")
-    show_pairs(quote_pairs(promise, specs[0].max_units, now()))
+    show_pairs(quote_pairs(promise, _widest(specs[0]), now()))
+
+
+def _widest(spec: JobSpec) -> int:
+    """Units that the job may hold at once."""
+    from betimes.service.trial_set import set_spec
+
+    return set_spec(spec).max_units if spec.as_one else spec.max_units
 
 
 def _specs(context: typer.Context, file: str | None, job: dict[str, Any]) -> list[JobSpec]:
@@ -187,7 +194,7 @@ def _show(specs: Sequence[JobSpec], submitted: Sequence[Submitted]) -> None:
     at_now = now()
     if len(submitted) == 1:
         say(title(submitted[0].job_ids, specs[0].title))
-        show_pairs(quote_pairs(submitted[0].quote, specs[0].max_units, at_now))
+        show_pairs(quote_pairs(submitted[0].quote, _widest(specs[0]), at_now))
         return
     columns = (
         Column("Jobs"),

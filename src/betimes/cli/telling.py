@@ -25,7 +25,8 @@ def details(event: EventView, at_now: float) -> str:
 def _submitted(data: Data, _: float) -> str:
     from betimes.cli.clock import length
 
-    place = f"element {data['array_index']} of array {data['array_id']}, " if "array_id" in data else ""
+    place = f"element {data['array_index']} of array {data['array_id']}, " if "array_index" in data else ""
+    place += f"{data['trials']['count']} trials, " if "trials" in data else ""
     return f"{place}{length(data['believed_s'])} believed ({data['basis']})"
 
 
@@ -39,6 +40,10 @@ def _granted(data: Data, _: float) -> str:
     if data["units"] == 0:
         return "no unit: others come first"
     return _units(data["units"]) + _on(data["places"])
+
+
+def _width(data: Data, _: float) -> str:
+    return f"at most {_units(data['units'])}"
 
 
 def _nominated(data: Data, _: float) -> str:
@@ -159,6 +164,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "queued": _queued,
     "granted": _granted,
     "nominated": _nominated,
+    "width": _width,
     "reserved": _reserved,
     "told": _told,
     "launched": _launched,

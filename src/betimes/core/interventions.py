@@ -1,11 +1,11 @@
-"""What can happen to a job of a live pool from outside, besides finishing: it loses its units, or more is known."""
+"""What can happen to a job of a pool from outside, besides finishing: it loses units, changes, or more is known."""
 
 from __future__ import annotations
 
 from betimes.core.columns import State
 from betimes.core.kernel import lean_kernel
 from betimes.core.placing import leave_nodes
-from betimes.core.transitions import find_next, regrant, stop_holding
+from betimes.core.transitions import find_next, regrant, sample_contention, stop_holding
 
 
 @lean_kernel
@@ -38,3 +38,17 @@ def believe(state: State, slot: int, left_s: float) -> None:
     if units > 0.0:
         regrant(state, slot, units, now)  # foresees when the new belief is outrun
     find_next(state)
+
+
+@lean_kernel
+def set_width(state: State, slot: int, max_units: int) -> None:
+    """From now on the job can use so many units at most: one event.
+
+    The policy must be asked before time moves on: until then the job may hold more than that.
+    """
+    job, pool = state.jobs[slot], state.pool[0]
+    sample_contention(state)
+    group = state.groups[job.group]
+    group.demand += min(float(max_units), pool.units) - min(float(job.max_units), pool.units)
+    job.max_units = max_units
+    job.full_speed = state.speedup[job.curve, max_units]

@@ -26,6 +26,7 @@ from betimes.twin.loop import compiled_loop
 from betimes.twin.nodes.tasks import tasks_of
 from betimes.twin.simulation import Simulation, fit
 from betimes.twin.sizes import Sizes, parse_sizes
+from betimes.twin.trials import TrialSimulation
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, unknown_curves_warning
 
@@ -50,6 +51,7 @@ def simulate(
     timeline: bool = False,
     fair: bool = False,
     on_wide: str | None = None,
+    as_trials: bool = False,
     warn: Callable[[str], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Result:
@@ -67,7 +69,8 @@ def simulate(
     resize_interval_s: a width stands at least so long, unless the job is preempted; resize_gain: it changes only
     where that pays. on_wide: jobs that need more than all units are an error (`refuse`, the default), narrowed
     (`clip`) or left out (`drop`). With `engine="pool"` and a cluster its GPUs, or its cores if it has none, are the
-    units, and they are where the jobs' demands find room (docs/notes/pool-on-nodes.md).
+    units, and they are where the jobs' demands find room (docs/notes/pool-on-nodes.md). as_trials: a job is as many
+    equal trials as it can use units, each of which takes one unit and cannot be divided (docs/notes/trials.md).
 
     On nodes: overrun: jobs that outrun their estimate are believed to take twice as long (`extend`, the default), or
     are ended (`kill`). restart_s: lost by a preempted job when it resumes. on_wide: jobs that the empty cluster
@@ -110,6 +113,7 @@ def simulate(
             resize_gain=resize_gain,
             fair=fair,
             on_wide=on_wide or "refuse",
+            as_trials=as_trials,
             **common,
         )
     given = {
@@ -117,6 +121,7 @@ def simulate(
         "fair": fair,
         "resize_interval_s": resize_interval_s,
         "resize_gain": resize_gain,
+        "as_trials": as_trials,
     }
     for name, value in given.items():
         if value:
@@ -179,6 +184,7 @@ def simulate_pool(
     timeline: bool = False,
     fair: bool = False,
     on_wide: str = "refuse",
+    as_trials: bool = False,
     warn: Callable[[str], object] | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Result:
@@ -209,12 +215,15 @@ def simulate_pool(
         told(f"{_jobs(fitted.narrowed)} that could use more units than the nodes hold: narrowed to those")
     if seed < 0:
         raise InputError(f"--seed {seed}: a whole number of 0 or more")
+    if as_trials and (cluster is not None or fractional):
+        what = "a pool without nodes" if cluster is not None else "whole units"
+        raise InputError(f"as trials: trials are simulated on {what} only; leave one of them out")
     choice = sizes if isinstance(sizes, Sizes) else parse_sizes(sizes)
     started = time.perf_counter()
     compiled_loop()
     if predict:
         compiled_prediction()
-    run = Simulation(
+    run = (TrialSimulation if as_trials else Simulation)(
         fitted.workload,
         chosen,
         units=units,
@@ -233,7 +242,10 @@ def simulate_pool(
         told(unknown_curves_warning(run.unknown_curves, curves))
     if run.without_estimate:
         told(f"{_jobs(run.without_estimate)} without an estimate: {run.assumed_s:g} s was assumed")
-    if predict:
+    if isinstance(run, TrialSimulation):
+        run.promised = drawn(len(run.workload), predict_sample, seed) if predict else None
+        run.run(progress=progress)
+    elif predict:
         run.run(predicting(run, drawn(len(run.workload), predict_sample, seed)), progress)
     else:
         run.run(progress=progress)
@@ -247,6 +259,7 @@ def simulate_pool(
             fractional=fractional,
             curves=curves,
             seed=seed,
+            as_trials=as_trials,
         )
         result = replace(result, fair_finish_s=shares.jobs.finish_s)
     return _with_refused(result, workload, fitted.dropped) if fitted.dropped.any() else result

@@ -11,6 +11,7 @@ from betimes.errors import Conflict, Unknown
 from betimes.service.agenda import Agenda
 from betimes.service.building import Built, Settings, build
 from betimes.service.effects import Effect
+from betimes.service.elements import Sets
 from betimes.service.engines.moves import (
     Happened,
     Held,
@@ -46,8 +47,10 @@ class Books:
         self.pending = Happened()
         self.rooms = Rooms(ledger)
         self.agenda = Agenda()
+        self.sets = Sets()
         for job in ledger.jobs.values():
             self.agenda.note(job)
+            self.sets.note(job)
         self.resizing: dict[RunId, int] = {}  # runs that are being told another width
         self.paces: dict[int, Pace] = {}
         self.version = (
@@ -93,6 +96,9 @@ class Books:
         if changed is not None:
             self.touched[changed.job_id] = changed
             self.agenda.note(changed)
+            self.sets.note(changed)
+            if changed.set_id in self.ledger.jobs:
+                self.touched[changed.set_id] = self.ledger.jobs[changed.set_id]
         return changed
 
     def _job(self, number: int, what: str) -> Job:

@@ -11,7 +11,7 @@ import numpy as np
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL, engines_of
 from betimes.policies import parse_nodes_policy, parse_policy
-from betimes.service.engines import nodes_steps, pool_steps
+from betimes.service.engines import nodes_steps
 from betimes.service.engines.moves import Carried, Held
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
@@ -19,6 +19,7 @@ from betimes.service.engines.speedups import speed
 from betimes.service.job import Account, Job
 from betimes.service.node import UP, Node
 from betimes.service.wanted import at_width, demand_of, wanted_of
+from betimes.twin import steps
 
 SIZES_WITHOUT_JOBS = (3600.0,)  # what a policy that looks at the workload sees of none
 
@@ -62,7 +63,7 @@ def compile_policy(policy: str) -> None:
     kind, text = kind_of(policy)
     if kind == POOL:
         parse_policy(text).policy.hooks()
-        pool_steps.compiled_step()
+        steps.compiled_step()
     else:
         chosen = parse_nodes_policy(text)
         chosen.policy.hooks(chosen.values)

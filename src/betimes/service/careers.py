@@ -8,6 +8,7 @@ from typing import Any
 from betimes.service import reasons
 from betimes.service.books import Books
 from betimes.service.effects import StopRun
+from betimes.service.engines.moves import Wanted
 from betimes.service.executors.protocol import Ended, RunId
 from betimes.service.job import Job, Places
 from betimes.service.preemption import Preemption, nodes_held
@@ -38,7 +39,11 @@ class Careers(Books):
             self._blocked(job, reasons.array(job.array_id or 0, job.array_most))
             return
         self.agenda.enters(job)
-        self.pending.wanted.append(wanted_of(job))
+        self.pending.wanted.append(self._wanted(job))
+
+    def _wanted(self, job: Job) -> Wanted:
+        """What the engine is told of a job that may queue."""
+        return wanted_of(job)
 
     def _blocked(self, job: Job, reason: dict[str, Any]) -> None:
         if job.reason != reason:
@@ -176,5 +181,6 @@ class Careers(Books):
             self.agenda.entering.discard(number)
         pending.believed = [one for one in pending.believed if one[0] != number]
         pending.gone = [one for one in pending.gone if one != number]
+        pending.widths = [one for one in pending.widths if one[0] != number]
         if job.account is not None:
             pending.done.append(number)

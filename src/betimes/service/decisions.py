@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from betimes.service.careers import Careers
 from betimes.service.effects import ResizeRun, StartRun
 from betimes.service.engines.moves import (
     Grant,
@@ -21,10 +20,11 @@ from betimes.service.engines.nodes import LiveNodes
 from betimes.service.executors.protocol import RunId
 from betimes.service.job import Job, Places
 from betimes.service.node import UP
+from betimes.service.sets import TrialSets
 from betimes.service.waiting import Waiting
 
 
-class Decisions(Careers):
+class Decisions(TrialSets):
     """From moves to events and effects."""
 
     def _note(self, rounds: Iterable[Round]) -> None:
@@ -75,6 +75,9 @@ class Decisions(Careers):
         self._log(
             "granted", "policy", move.job, units=move.units, places=places, account=self._account(move.job)
         )
+        if job.trials is not None:
+            self.to_share[move.job] = tuple(by)
+            return
         run = job.run
         if run is None or not run.launched or run.stopping is not None:
             return
@@ -139,6 +142,7 @@ class Decisions(Careers):
             for number, node in enumerate(self.ledger.nodes.values()):
                 self.engine.open_node(number, node.status == UP)
         else:
+            self._shed()
             self._settle_up()
             self._rebuild(self.ledger.policy)
         self.pending.look = True
@@ -160,6 +164,7 @@ class Decisions(Careers):
         for number in pending.gone:
             self.engine.lose(number, self.now_s)
             self._log_waits(self.ledger.jobs[number])
+        pending.widths = []  # the new engine is told them with the jobs
         pending.gone, pending.done, pending.believed = [], [], []  # who reports progress will do so again
 
     def _hand_over(self, kind: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,6 +56,7 @@ from betimes.service.waiting import Waiting
 log = logging.getLogger(__name__)
 
 EVENTS_A_PAGE = 1000
+TRIALS_A_PAGE = 1000
 PATIENCE_S = 0.05  # for a fresh forecast when jobs are listed; after that they are shown without
 
 
@@ -178,7 +179,9 @@ class Desk:
             asyncio.to_thread(store.events, 0, EVENTS_A_PAGE, number),
         )
         displaced = await asyncio.to_thread(displaced_by, events, store)
-        view = job_view(row, Waiting(self.scheduler, found))
+        waiting = Waiting(self.scheduler, found)
+        view = job_view(row, waiting)
+        trials = await self._trials(number, waiting) if _is_set(row) else []
         off_s = None
         if (
             view.status is Status.FINISHED
@@ -194,14 +197,26 @@ class Desk:
             events=[event_view(one) for one in events],
             preempted=preemptions_of(number, events),
             displaced=displaced,
+            trials=trials,
             told_s=off_s,
         )
+
+    async def _trials(self, number: int, waiting: Waiting) -> list[JobView]:
+        """The trials of a set, the first ones first; their numbers follow its own."""
+        which = JobFilter(array_id=number, after=number + TRIALS_A_PAGE + 1, limit=TRIALS_A_PAGE + 1)
+        rows = await asyncio.to_thread(self.controller.store.jobs, which)
+        return [job_view(row, waiting) for row in reversed(rows) if row["job_id"] != number]
 
     async def log_file(self, number: int, attempt: int | None, /) -> Path:
         """Where a run's newest output goes."""
         row = await asyncio.to_thread(self.controller.store.job, number)
         if row is None:
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
+        if _is_set(row):
+            text = f"job {number} is a set of trials, each of which has output of its own"
+            raise Unknown(
+                f"{text}; `betimes job {number}` lists them, and `betimes logs {number + 1}` is the first"
+            )
         if row["attempt"] == 0:
             raise Unknown(f"job {number} has not started yet, so that it has no output")
         last = attempt or row["attempt"]
@@ -378,6 +393,10 @@ def _submitted(ids: list[int], quotes: list[Quote]) -> Submitted:
     if last is not None and len(known) < len(ids):
         last = last.model_copy(update={"elements": len(known)})
     return Submitted(job_id=ids[0], job_ids=ids, quote=last)
+
+
+def _is_set(row: Mapping[str, Any]) -> bool:
+    return row["array_id"] == row["job_id"] and row["array_index"] is None
 
 
 def _engine(policy: str) -> Any:

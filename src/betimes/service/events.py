@@ -42,6 +42,7 @@ KINDS = {
     "nominated": "the policy has others make room for a job, on these nodes",
     "unbound": "a job is no more to have the nodes that others were making room on, or that it was promised",
     "reserved": "the policy has promised a job a start on these nodes",
+    "width": "a set of trials can use so many units from now on: no more than it has trials left",
     "launched": "a run was handed to the executor",
     "started": "the executor says that a run's command runs",
     "believed": "the work that a job is believed to have left is another: by its progress, or because it outran it",

@@ -142,6 +142,10 @@ class Fleet(Decisions):
             bound = (job.binding or {}).get("places", ()) if "owed" in (job.binding or {}) else ()
             run = job.run
             holds = run is not None and run.launched and any(where == name for where, _ in run.places)
+            if job.set_id is not None:
+                if run is not None and not holds and any(where == name for where, _ in job.places):
+                    self._take_unit(job, ())
+                continue
             if run is not None and not holds and any(where == name for where, _ in job.places):
                 self.engine.lose(job.job_id, self.now_s)
                 account = self._account(job.job_id)

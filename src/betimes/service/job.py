@@ -7,6 +7,7 @@ from typing import Any
 
 from betimes.service.preemption import Preemption
 from betimes.service.spec import JobSpec
+from betimes.service.trial_set import TrialSet
 from betimes.service.views import Status
 
 Places = list[tuple[str, int]]  # units on a node, by the node's name
@@ -53,6 +54,9 @@ class Job:
     basis: str
     array_id: int | None = None
     array_index: int | None = None
+    set_id: int | None = None  # of a trial: the set that it belongs to, which alone the policy knows
+    trials: TrialSet | None = None  # of a set
+    ran_s: float = 0.0  # by its earlier runs, together
     array_most: int = 0  # elements of the array that may be queued or running at once; 0: any number
     status: Status = Status.BLOCKED
     units: int = 0  # granted by the policy
@@ -86,6 +90,12 @@ class Job:
         self.preemptions += self.account.preemptions - before.preemptions
         self.resizes += self.account.resizes - before.resizes
 
+    def has_run_s(self, now_at: float) -> float:
+        """Seconds that its runs have taken in all."""
+        if self.run is None or self.run.started_at is None:
+            return self.ran_s
+        return self.ran_s + (now_at - self.run.started_at)
+
     def row(self) -> dict[str, Any]:
         """The row of table `jobs`."""
         return {
@@ -96,7 +106,7 @@ class Job:
             "user": self.user,
             "status": self.status.value,
             "qos": self.spec.qos,
-            "units": self.run.units if self.run else 0,
+            "units": self.units if self.trials else self.run.units if self.run else 0,
             "min_units": self.spec.min_units,
             "max_units": self.spec.max_units,
             "submitted_at": self.submitted_at,
@@ -119,6 +129,7 @@ class Job:
         found["status"] = self.status.value
         found["account"] = asdict(self.account) if self.account else None
         found["run"] = asdict(self.run) if self.run else None
+        found["trials"] = asdict(self.trials) if self.trials else None
         found["preemption"] = self.preemption.to_json() if self.preemption else None
         return found
 
@@ -126,6 +137,7 @@ class Job:
     def from_json(cls, found: dict[str, Any]) -> Job:
         """A job of a snapshot."""
         run, account, preemption = found["run"], found["account"], found.get("preemption")
+        trials = found.get("trials")
         return cls(
             **{
                 **found,
@@ -134,6 +146,7 @@ class Job:
                 "places": _places(found["places"]),
                 "account": Account(**account) if account else None,
                 "run": Run(**{**run, "places": _places(run["places"])}) if run else None,
+                "trials": TrialSet(**trials) if trials else None,
                 "preemption": Preemption.from_json(preemption) if preemption else None,
             }
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Any
+from typing import Any, NamedTuple
 
 from betimes.errors import StoreError
 from betimes.service.events import Event
@@ -19,6 +19,8 @@ from betimes.service.preemption import Preemption
 from betimes.service.restarts import Restarts
 from betimes.service.run_times import USUAL_S, RunTimes
 from betimes.service.spec import JobSpec
+from betimes.service.trial_set import TrialSet
+from betimes.service.views import Status
 
 FORMAT = 1  # of a snapshot
 
@@ -142,6 +144,8 @@ def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
         array_id=data.get("array_id"),
         array_index=data.get("array_index"),
         array_most=data.get("array_most", 0),
+        set_id=data.get("set_id"),
+        trials=TrialSet(**data["trials"]) if "trials" in data else None,
     )
     job.status = next_status(None, Step.SUBMIT)
     job.reason = data.get("reason")
@@ -161,7 +165,8 @@ def _moved(step: Step) -> Change:
 def _queued(_: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Step.QUEUE)
     job.reason = None
-    job.settle(event.data["account"])
+    if "account" in event.data:  # trials have none
+        job.settle(event.data["account"])
     job.believed_s, job.basis = event.data["believed_s"], event.data["basis"]
 
 
@@ -176,8 +181,11 @@ def _granted(_: Ledger, event: Event, job: Job) -> None:
     data = event.data
     job.units = data["units"]
     job.places = [(str(node), int(units)) for node, units in data["places"]]
-    job.settle(data["account"])
+    if "account" in data:
+        job.settle(data["account"])
     job.reason, job.binding = None if job.units else data.get("reason"), None
+    if job.trials is not None:
+        return  # the runs are its trials'
     run = job.run
     if job.units and run is None:
         job.run = Run(job.attempt + 1, job.units, job.places, event.at_s)
@@ -212,7 +220,13 @@ def _told(_: Ledger, event: Event, job: Job) -> None:
     job.reason = data.get("reason")
 
 
-def _launched(_: Ledger, event: Event, job: Job) -> None:
+def _width(_: Ledger, event: Event, job: Job) -> None:
+    """A set of trials can use so many units from now on."""
+    if job.trials is not None:
+        job.trials.width = event.data["units"]
+
+
+def _launched(ledger: Ledger, event: Event, job: Job) -> None:
     data = event.data
     if job.run is None or job.run.number != data["number"]:
         job.run = Run(data["number"], data["units"], [], event.at_s)
@@ -222,13 +236,19 @@ def _launched(_: Ledger, event: Event, job: Job) -> None:
     job.attempt = job.run.number
     job.status = next_status(job.status, Step.START)
     job.reason = None
+    if (whole := _set_of(ledger, job)) is not None:
+        whole.trials.running += 1
+        if whole.job.status is Status.QUEUED:
+            whole.job.status = next_status(whole.job.status, Step.START)
 
 
-def _started(_: Ledger, event: Event, job: Job) -> None:
+def _started(ledger: Ledger, event: Event, job: Job) -> None:
     if job.run is not None:
         job.run.started_at = event.at_s
     if job.started_at is None:
         job.started_at = event.at_s
+    if (whole := _set_of(ledger, job)) is not None and whole.job.started_at is None:
+        whole.job.started_at = event.at_s
 
 
 def _restarted(ledger: Ledger, event: Event, job: Job) -> None:
@@ -242,13 +262,16 @@ def _resized(_: Ledger, event: Event, job: Job) -> None:
         job.run.places = [(str(node), int(units)) for node, units in event.data["places"]]
 
 
-def _ended(_: Ledger, _event: Event, job: Job) -> None:
+def _ended(ledger: Ledger, event: Event, job: Job) -> None:
     """The job's run has ended; what becomes of the job is another event."""
+    job.ran_s = job.has_run_s(event.at_s)
+    if job.run is not None and (whole := _set_of(ledger, job)) is not None:
+        whole.trials.running -= 1
     job.run = None
     job.makes_room_for = None
 
 
-def _waits(_: Ledger, event: Event, job: Job) -> None:
+def _waits(ledger: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Step.WAIT)
     job.losses = job.losses + 1 if (event.data.get("reason") or {}).get("code") == "lost" else 0
     if "account" in event.data:
@@ -258,14 +281,16 @@ def _waits(_: Ledger, event: Event, job: Job) -> None:
     elif job.units:
         job.run = Run(job.attempt + 1, job.units, job.places, event.at_s)
     job.reason = event.data.get("reason")
+    _rest(ledger, job)
 
 
-def _retries(_: Ledger, event: Event, job: Job) -> None:
+def _retries(ledger: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Step.BLOCK)
     job.units, job.places, job.account = 0, [], None
     job.failures += 1
     job.not_before_at = event.data["not_before_at"]
     job.reason = event.data["reason"]
+    _rest(ledger, job)
 
 
 def _over(step: Step) -> Change:
@@ -276,9 +301,36 @@ def _over(step: Step) -> Change:
         job.reason = event.data.get("reason")
         if step is Step.FINISH:
             job.progress_frac = 1.0
+        if step is Step.FINISH and job.trials is None:  # of a set each trial has told
             ledger.run_times.finished(job.user, job.spec.title, event.data["run_s"])
+        if (whole := _set_of(ledger, job)) is not None:
+            whole.trials.finished += step is Step.FINISH
+            whole.trials.failed += step is Step.FAIL
+            whole.trials.cancelled += step is Step.CANCEL
+            whole.trials.taken_s += job.ran_s if step is Step.FINISH else 0.0
+            _rest(ledger, job)
 
     return change
+
+
+class _Whole(NamedTuple):
+    job: Job
+    trials: TrialSet
+
+
+def _set_of(ledger: Ledger, job: Job) -> _Whole | None:
+    """The set that a trial belongs to; null: the job is none."""
+    whole = ledger.jobs.get(job.set_id) if job.set_id is not None else None
+    return _Whole(whole, whole.trials) if whole is not None and whole.trials is not None else None
+
+
+def _rest(ledger: Ledger, job: Job) -> None:
+    """A set of which no trial runs any more, and some are left, waits."""
+    whole = _set_of(ledger, job)
+    if whole is None or whole.trials.running or not whole.trials.left:
+        return
+    if whole.job.status is Status.RUNNING:
+        whole.job.status = next_status(whole.job.status, Step.WAIT)
 
 
 def _believed(_: Ledger, event: Event, job: Job) -> None:
@@ -335,6 +387,7 @@ _CHANGES: dict[str, Change] = {
     "reserved": _bound,
     "unbound": _bound,
     "told": _told,
+    "width": _width,
     "launched": _launched,
     "started": _started,
     "restarted": _restarted,

@@ -17,6 +17,10 @@ NAMES = ("GPUs", "cores", "GiB of memory")
 
 def check_possible(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
     """Raise Refused, naming field and limit, if the empty cluster could not run the job."""
+    if spec.as_one and engine == NODES:
+        raise Refused(
+            "needs a policy for a pool; this one runs on nodes, where widths do not change", "as_one"
+        )
     there = [node.capacity for node in nodes.values() if node.status != LOST]
     if not there:
         return  # nodes may come; until then it waits, and is told so

@@ -13,6 +13,7 @@ from betimes.service.forecasts import Forecast, cost_usd, forecast
 from betimes.service.job import Job
 from betimes.service.scheduler import Scheduler
 from betimes.service.spec import JobSpec
+from betimes.service.trial_set import full_run_s, set_spec
 from betimes.service.views import Quote, Reason, Status
 from betimes.service.waiting import Waiting
 
@@ -68,6 +69,8 @@ class Promises:
             found = forecast(await asyncio.to_thread(play), made_at, epoch_at)
         start_at, finish_at = found.of[0]
         run_s = scheduler.ledger.run_times.believed(user, spec.title, spec.told_s).seconds
+        if spec.as_one:
+            spec, run_s = set_spec(spec), full_run_s(run_s, spec)
         return Quote(
             made_at=made_at,
             policy=scheduler.ledger.policy,

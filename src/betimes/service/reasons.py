@@ -6,6 +6,8 @@ import signal as signals
 from collections.abc import Sequence
 from typing import Any
 
+from betimes.service.trial_set import TrialSet
+
 CODES = {
     "held": "a user keeps it from starting",
     "dependency": "it waits for another job to end",
@@ -24,6 +26,8 @@ CODES = {
     "no-nodes": "there is no node that takes work",
     "preempted": "it was told to make room",
     "resized": "it is started again at another width",
+    "set": "it is a trial, and others of its set have the units",
+    "trials": "some of its trials did not finish well",
     "cancelled": "a user has ended it",
     "node-lost": "its node has vanished",
     "reclaimed": "the cloud has taken back its node",
@@ -67,6 +71,16 @@ def array(first: int, most: int) -> dict[str, Any]:
     """The array's own limit."""
     return reason(
         "array-limit", f"{most} elements of array {first} are at work, as many as may be", most=most
+    )
+
+
+def trials(of: TrialSet) -> dict[str, Any]:
+    """Not all trials of a set finished."""
+    ends = [
+        f"{count} {how}" for count, how in ((of.failed, "failed"), (of.cancelled, "were cancelled")) if count
+    ]
+    return reason(
+        "trials", f"of {of.count} trials {' and '.join(ends)}", failed=of.failed, cancelled=of.cancelled
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from betimes.errors import Conflict, Unknown
+from betimes.foresight.engines import NODES
 from betimes.service import reasons
 from betimes.service.building import kind_of
 from betimes.service.effects import Effect
@@ -25,6 +26,7 @@ from betimes.service.job import Job
 from betimes.service.pace import Pace, differs
 from betimes.service.possible import check_possible
 from betimes.service.spec import JobSpec, parse_after, parse_array
+from betimes.service.trial_set import full_run_s, set_spec
 from betimes.service.views import Status
 from betimes.service.wanted import wanted_for
 
@@ -53,6 +55,8 @@ class Scheduler(Fleet):
         self._rebuild(self.ledger.policy)
         for job in list(self.ledger.jobs.values()):
             self._admit(job)
+            if job.trials is not None:
+                self.changed.add(job.job_id)
         self.pending.look = True
 
     def check(self, spec: JobSpec) -> None:
@@ -79,6 +83,8 @@ class Scheduler(Fleet):
                 raise Unknown(
                     f"after: there is no job {number}; a job waits for one that was submitted before it"
                 )
+        if spec.as_one:
+            return self._submit_set(spec, user)
         indices, most = parse_array(spec.array) if spec.array else ([None], 0)
         first = self.ledger.next_job
         believed = self.ledger.run_times.believed(user, spec.title, spec.told_s)
@@ -111,6 +117,9 @@ class Scheduler(Fleet):
     def may(self, what: Literal["cancel", "hold", "release"], number: int) -> Job:
         """The job, if that can be done with it now. Raises Unknown, Conflict."""
         job = self._job(number, {"cancel": "cancelled", "hold": "held", "release": "released"}[what])
+        if what != "cancel" and job.set_id is not None:
+            text = f"job {number} is a trial of job {job.set_id}, and is {job.status.value} with it"
+            raise Conflict(f"{text}; `betimes {what} {job.set_id}` means all of them")
         if what == "hold" and job.status not in (Status.HELD, Status.QUEUED, Status.BLOCKED):
             raise Conflict(f"job {number} is {job.status.value} and cannot be held; cancel it instead")
         if what == "release" and job.status is not Status.HELD:
@@ -121,6 +130,9 @@ class Scheduler(Fleet):
         """End a job. Raises Unknown, Conflict."""
         job = self.may("cancel", number)
         self._log("cancel-asked", f"user:{user}", number)
+        if job.trials is not None:
+            self._cancel_set(job, user)
+            return
         if job.run is not None and job.run.launched:
             self._stop(job, "cancelled", f"user:{user}")
             return
@@ -207,6 +219,8 @@ class Scheduler(Fleet):
         if job.progress_frac is None or abs(frac - job.progress_frac) >= 0.001:
             job.progress_frac = frac
             self.touched[number] = job
+        if job.set_id is not None:
+            self._set_progressed(job)
         if left_s is None or job.account is None or job.status is not Status.RUNNING:
             return
         if self.built is not None and self.built.kind == "nodes":
@@ -222,6 +236,12 @@ class Scheduler(Fleet):
         front: the point of a front that it is; cause: if it is not the user.
         """
         kind, _ = kind_of(text)
+        whole = next((job.job_id for job in self.ledger.jobs.values() if job.trials is not None), None)
+        if kind == NODES and whole is not None:
+            raise Conflict(
+                f"policy {text}: job {whole} is a set of trials, which needs a policy for a pool; "
+                f"wait for it, or `betimes cancel {whole}`"
+            )
         before = self.ledger.policy or None
         self._settle_up()
         if self.built is not None and kind != self.built.kind:
@@ -248,6 +268,9 @@ class Scheduler(Fleet):
         """Let the policy decide about what has happened."""
         self._wake_up()
         self._let_go()
+        self._look_at_sets()
+        if self._holds_in_vain():
+            self._nodes_changed()
         what, self.pending = self.pending, Happened()
         rounds: list[Round] = self.engine.happen(self.now_s, what)
         for wanted in what.wanted:
@@ -263,6 +286,7 @@ class Scheduler(Fleet):
         for number in what.gone:
             self._log_waits(self.ledger.jobs[number])
         self._note(rounds)
+        self._share_sets()
         self._launch()
         self._say_if_idle(rounds)
 
@@ -284,7 +308,9 @@ class Scheduler(Fleet):
             return self.engine.foresee(now_s), ""
         self.check(spec)
         believed = self.ledger.run_times.believed(user, spec.title, spec.told_s)
-        return self.engine.foresee(now_s, wanted_for(0, spec, believed.seconds)), believed.basis
+        run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
+        wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s)
+        return self.engine.foresee(now_s, wanted), believed.basis
 
     def quoted(self, quote: dict[str, Any]) -> int:
         """A job has been promised something; returns the quote's number."""

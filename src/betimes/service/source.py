@@ -39,7 +39,9 @@ class Source:
         """The jobs that are to be promised an end, of those that have been submitted now."""
         numbers: list[int] = []
         for event in events:
-            if event.kind == "submitted" and event.cause == f"user:{self.user}" and event.job is not None:
+            of_a_set = "set_id" in event.data  # which is promised as a whole
+            mine = event.kind == "submitted" and event.cause == f"user:{self.user}" and not of_a_set
+            if mine and event.job is not None:
                 if self.promise_every and self._seen % self.promise_every == 0:
                     numbers.append(event.job)
                 self._seen += 1

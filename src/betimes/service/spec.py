@@ -83,6 +83,7 @@ class JobSpec(BaseModel):
     warn_s: float = Field(default=60.0, ge=0, le=86_400, allow_inf_nan=False)  # before the limit, by SIGUSR1
     checkpoint_dir: Text | None = None  # a folder of the job's own by default
     array: str | None = None  # 1-100%10
+    as_one: bool = False  # the array is one elastic job, each element of which is a trial on one unit
     after: list[str] = Field(default_factory=list, max_length=1000)  # "41", "41:ok", "41:any"
     hold: bool = False  # keep it from starting until somebody releases it
     retries: int = Field(default=0, ge=0, le=1000)
@@ -149,9 +150,21 @@ class JobSpec(BaseModel):
             raise ValueError(
                 f"steps times step_s is {self.told_s:g} s; a job runs at most {MOST_SECONDS:g} s"
             )
+        if self.as_one:
+            self._check_as_one()
         if not (self.cpu or self.gpu or self.memory_gib):
             raise ValueError("a unit needs something of cpu, gpu or memory_gib")
         return self
+
+    def _check_as_one(self) -> None:
+        if self.array is None:
+            raise ValueError("as_one is for an array; say of which elements, as in array 1-20")
+        if self.max_units > 1:
+            raise ValueError(
+                "as_one gives every element one unit, so leave units out; at most 4 at once is array 1-20%4"
+            )
+        if self.curve != LINEAR:
+            raise ValueError("as_one makes an array as fast as it has units, so leave the curve out")
 
     @property
     def title(self) -> str:

@@ -41,6 +41,8 @@ class Waiting:
         if job.run is not None and not job.run.launched:
             return self._until_they_leave(job)
         binding = job.binding or {}
+        if job.set_id is not None:
+            return self._within_its_set(job, job.set_id)
         if "owed" in binding:
             victims = [other.job_id for other in self._jobs if other.makes_room_for == job.job_id]
             make = "makes" if len(victims) == 1 else "make"
@@ -54,11 +56,23 @@ class Waiting:
             return reason("reserved", text, **self._evidence, about_at=start_at)
         return self._not_its_turn(job)
 
+    def _within_its_set(self, job: Job, number: int) -> dict[str, Any]:
+        """A trial waits for a unit of its set."""
+        whole = self.books.ledger.jobs[number]
+        if whole.units == 0:
+            return reason(
+                "set", f"waits for job {number}, of which it is a trial, to be given units", job=number
+            )
+        units = f"{whole.units} unit{'' if whole.units == 1 else 's'}"
+        return reason(
+            "set", f"waits for one of the {units} of job {number}, of which it is a trial", job=number
+        )
+
     def idle(self) -> dict[str, Any]:
         """Why a decision started nobody: the reason of the job that is next under the policy."""
         first = self._first
         if first is None:
-            queued = (job.job_id for job in self._jobs if job.status is Status.QUEUED)
+            queued = (job.job_id for job in self._jobs if job.status is Status.QUEUED and job.set_id is None)
             first = min(queued, default=None)
         if first is None:
             return reason("nobody-waits", "no job is queued")

@@ -31,7 +31,8 @@ def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> Wanted:
 
 def wanted_of(job: Job) -> Wanted:
     """What an engine is told of a job of the ledger."""
-    return wanted_for(job.job_id, job.spec, job.believed_s)
+    wanted = wanted_for(job.job_id, job.spec, job.believed_s)
+    return wanted if job.trials is None else replace(wanted, max_units=job.trials.width)
 
 
 def at_width(wanted: Wanted, units: int) -> Wanted:

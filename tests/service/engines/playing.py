@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field
 
 from betimes.service.engines.moves import Engine, Grant, Happened, Round, Tell, Wanted
-from betimes.service.executors.physics import VirtualJob
+from betimes.twin.physics import VirtualJob
 
 
 @dataclass

@@ -16,7 +16,7 @@ POOL = ("fifo", "srsf", "max-min", "las", "wfq:thresholds=20+100,weights=3/5+3/1
 NODES = ("nodes:fifo", "fitgpp", "easy", "conservative")
 
 
-def play(cluster: Cluster, seed: int, steps: int, policies: tuple[str, ...]) -> None:
+def play(cluster: Cluster, seed: int, steps: int, policies: tuple[str, ...], sets: bool = False) -> None:
     draw = random.Random(seed)
     extra = 0
     for _ in range(steps):
@@ -41,6 +41,9 @@ def play(cluster: Cluster, seed: int, steps: int, policies: tuple[str, ...]) -> 
                     after=[f"{some}:{draw.choice(('ok', 'any'))}"] if some and draw.random() < 0.2 else [],
                     array=draw.choice((None, None, None, "1-3%1", "0-4%2")),
                 )
+                if sets and draw.random() < 0.6:
+                    array = draw.choice(("1-4", "1-6%2", "0-7"))
+                    asked = asked.model_copy(update={"array": array, "as_one": True, "max_units": 1})
                 cluster.ask("submit", asked, draw.choice(("ann", "bob")))
             elif kind < 8 and some:
                 cluster.ask("cancel", some, "ann")
@@ -127,3 +130,14 @@ def test_what_is_refused_changes_nothing() -> None:
     with pytest.raises(InputError):
         cluster.scheduler.submit(spec(after=["99"]), "ann")
     assert cluster.ledger.next_event == before
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_books_of_sets_are_right_whatever_happens(seed: int) -> None:
+    play(Cluster(POOL[seed % len(POOL)]), seed, 12, POOL + NODES, sets=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(100, 200))
+def test_the_books_of_sets_are_right_for_longer(seed: int) -> None:
+    play(Cluster(POOL[seed % len(POOL)]), seed, 20, POOL + NODES, sets=True)

@@ -27,6 +27,7 @@ class Wanted:
     priority: int = 0
     grace_s: float = 0.0
     table: tuple[float, ...] = ()  # a measured speed-up on 1, 2, ... units, where the curve is one
+    work_s: float | None = None  # believed, seconds on one unit; None: believed_s says it
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,9 @@ class Happened:
     believed: list[tuple[int, float]] = field(
         default_factory=list[tuple[int, float]]
     )  # job, seconds left on one unit
+    widths: list[tuple[int, int]] = field(
+        default_factory=list[tuple[int, int]]
+    )  # job, units that it can use from now on
     wanted: list[Wanted] = field(default_factory=list[Wanted])
     look: bool = False  # the policy is to look, though nothing has happened
 

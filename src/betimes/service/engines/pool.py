@@ -21,7 +21,6 @@ from betimes.errors import BetimesError
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import Prepared, hook_types
 from betimes.policies.violations import violation
-from betimes.service.engines import pool_steps as steps
 from betimes.service.engines.accounts import account_of, give_account
 from betimes.service.engines.moves import (
     Carried,
@@ -37,6 +36,7 @@ from betimes.service.engines.moves import (
 )
 from betimes.service.engines.speedups import Speedups, speed
 from betimes.service.job import Account
+from betimes.twin import steps
 from betimes.twin.loop import new_trace
 from betimes.twin.pool import PAUSED, REACHED, REFUSED, STUCK, Outcome, Rules, Trace
 
@@ -115,6 +115,8 @@ class LivePool:
         """As the twin has it: finishes, outruns and wake-ups, then submissions, each followed by a decision."""
         rounds = self.catch_up(now_s)
         idle: list[int] = []
+        for job, width in what.widths:
+            self._step(steps.WIDTH, self.slot_of[job], float(width))
         for job in what.done:
             slot = self.slot_of.pop(job)
             del self.job_of[slot]
@@ -132,7 +134,7 @@ class LivePool:
             slot = self.slot_of[job]
             self._step(steps.BELIEVE, slot, left_s)
             self.sizes_seen[slot] = self.state.jobs[slot].size_s
-        if idle or what.lost or what.believed or what.look:
+        if idle or what.lost or what.believed or what.widths or what.look:
             self._step(steps.DECIDE)
             rounds.append(self._round())
         for wanted in what.wanted:
@@ -250,7 +252,7 @@ class LivePool:
     def _enter(self, state: State, trace: Trace, wanted: Wanted) -> int:
         """Submit trace.arrivals[0] to `state`, which has a slot free, and decide; returns the slot."""
         slot = int(state.free[state.pool[0].free - 1])
-        self._check(self._call(state, trace, steps.ARRIVE), state, {**self.job_of, slot: wanted.job})
+        self._check(self._call(state, trace, steps.ARRIVE, 0), state, {**self.job_of, slot: wanted.job})
         state.progress[slot].row = slot
         return slot
 
@@ -263,7 +265,8 @@ class LivePool:
         arrival.work = math.inf
         arrival.min_units, arrival.max_units, arrival.curve = wanted.min_units, wanted.max_units, row
         arrival.gpu, arrival.cpu, arrival.memory = wanted.gpu, wanted.cpu, wanted.memory
-        arrival.believed = wanted.believed_s * speed(wanted, wanted.max_units)
+        work_s = wanted.believed_s * speed(wanted, wanted.max_units)
+        arrival.believed = work_s if wanted.work_s is None else wanted.work_s
         arrival.believed_per_work = 1.0
         arrival.user = -1
         return state

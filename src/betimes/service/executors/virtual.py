@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from betimes.service.executors.physics import VirtualJob
 from betimes.service.executors.protocol import Ended, Launch, Listener, Place, Report, RunId, Started
+from betimes.twin.physics import VirtualJob
 
 WORK = "VIRTUAL_WORK_S"
 SPEEDS = "VIRTUAL_SPEEDS"

@@ -1,4 +1,4 @@
-"""The steps of a live pool, compiled: the twin's own loop, taken one event at a time."""
+"""The twin's own loop for a pool, compiled, taken one event at a time by whoever drives it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from betimes.core.account import set_to_work
 from betimes.core.columns import State
-from betimes.core.interventions import believe, lose
+from betimes.core.interventions import believe, lose, set_width
 from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.core.order import enter
 from betimes.core.placing import place_on, set_demand
@@ -17,7 +17,7 @@ from betimes.core.transitions import BAD_GROUP, BAD_KEY, find_next, finish, spee
 from betimes.twin.loop import argument_types
 from betimes.twin.pool import REACHED, REFUSED, Hook, Rules, Trace, advance, arrive, decide
 
-ADVANCE, ARRIVE, DECIDE, FINISH, LEAVE, LOSE, BELIEVE, ENTER, ADOPT, HOLD, COPY, PLAY = range(12)
+ADVANCE, ARRIVE, DECIDE, FINISH, LEAVE, LOSE, BELIEVE, ENTER, ADOPT, HOLD, COPY, PLAY, WIDTH = range(13)
 
 
 @lean_kernel
@@ -35,18 +35,18 @@ def step(
 ) -> int:
     """One thing happens at pool.now; returns a status of `twin.pool`.
 
-    ADVANCE: timers and finishes up to the instant `value`, as far as the budget goes. ARRIVE: the job of
-    trace.arrivals[0]. DECIDE: ask the policy. FINISH: a job that holds units turns out to finish at `value`. LEAVE: a
-    job is over. LOSE: a job holds nothing any more, and waits. BELIEVE: it has
-    `value` seconds of work left. ENTER: the job of trace.arrivals[0] has a slot, and nobody
-    decides. ADOPT: it is ranked. HOLD: it has held `value` units since its account was true. COPY: what is believed,
-    into `copy`. PLAY: let everything happen that will.
+    ADVANCE: timers and finishes up to the instant `value`, as far as the budget goes. ARRIVE: the job of row `slot` of
+    trace.arrivals. DECIDE: ask the policy. FINISH: a job that holds units turns out to finish at `value`. LEAVE: a job
+    is over. LOSE: a job holds nothing any more, and waits. BELIEVE: it has `value` seconds of work left. WIDTH: it can
+    use at most `value` units. ENTER: the job of trace.arrivals[0] has a slot, and nobody decides. ADOPT: it is ranked.
+    HOLD: it has held `value` units since its account was true. COPY: what is believed, into `copy`. PLAY: let
+    everything happen that will.
     """
     pool = state.pool[0]
     if what == ADVANCE:
         return advance(state, rules, rank, allocate, trace, value, -1)
     if what == ARRIVE:
-        return arrive(state, rules, rank, classify, allocate, trace, 0)
+        return arrive(state, rules, rank, classify, allocate, trace, slot)
     if what == DECIDE:
         return decide(state, rules, rank, allocate, trace.keys, trace.asked)
     if what == FINISH:
@@ -82,6 +82,8 @@ def step(
             copy.free[at] = state.free[at]
     elif what == PLAY:
         return advance(state, rules, rank, allocate, trace, math.inf, -1)
+    elif what == WIDTH:
+        set_width(state, slot, int(value))
     return REACHED
 
 
