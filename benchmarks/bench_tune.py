@@ -4,7 +4,7 @@ Philly trace 0e4a51 (PCS, Workload-2) on 64 units, fractions granted, objectives
 is timed with one worker process and with two, their start and the values on the testing part included. An evaluation
 is timed by itself with promises and without, for more jobs and more units (the published figure: minutes each). Last,
 what the search is worth: the hypervolume found with the heuristics and without, by SPEA2 and by random draws, after as
-many evaluations, in one box for all.
+many evaluations of the shorter trace 2869ce, in one box for all.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from betimes.workload import Workload, read_trace
 from betimes.workload.speedup import SpeedupTable
 
 TRACE = "gpu/philly_pcs/trace_0e4a51.csv.gz"
+SHORT = "gpu/philly_pcs/trace_2869ce.csv.gz"
 WANTED = ("jct:avg", "pred_err:avg")
 UNITS = 64
 POLICIES = (
@@ -35,7 +36,7 @@ SEARCHES = (("heuristic", "spea2"), ("heuristic", "random"), ("free", "spea2"), 
 def main() -> None:
     given = arguments(__doc__)
     introduce(__doc__)
-    folder = traces_at(given.data, CURVES, TRACE)
+    folder = traces_at(given.data, CURVES, TRACE, SHORT)
     if folder is None:
         return
     curves, trace = SpeedupTable.read_csv(folder / CURVES), read_trace(folder / TRACE)
@@ -43,7 +44,8 @@ def main() -> None:
     how = Search(evaluations=evaluations, jobs=jobs, baselines=(), cached=False)
     _searches(trace, curves, how)
     _single(trace, curves, given.repeats, given.quick)
-    _worth(trace, curves, how, 1 if given.quick else 3)
+    short = read_trace(folder / SHORT)
+    _worth(short, curves, replace(how, jobs=len(short) // 2), 1 if given.quick else 3)
 
 
 def _searches(trace: Workload, curves: SpeedupTable, how: Search) -> None:
