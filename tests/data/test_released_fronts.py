@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from betimes import Result
+from betimes import Result, SpeedupTable, Workload
+from betimes.foresight.tuning import Evaluator, HeuristicSpace, Problem, parse_objectives
 from tests.data.test_published_figures import error_percent, jct
 
 # T, W, zeta_min, delta -> average completion time (s), average prediction error (percent)
@@ -32,3 +34,17 @@ def test_objectives_of_a_released_point(point: str, replay: Callable[..., Result
     result = replay("2869ce", policy, predict=True)
     assert jct(result).mean() == pytest.approx(average_jct_s, rel=1e-7)
     assert error_percent(result).mean() == pytest.approx(average_error, rel=1e-7)
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_the_search_finds_them_at_the_same_place(
+    point: str, trace: Callable[[str], Workload], curves: SpeedupTable
+) -> None:
+    variables, average_jct_s, average_error = POINTS[point]
+    objectives = parse_objectives(["jct:avg", "pred_err:avg"])
+    evaluator = Evaluator(Problem(trace("2869ce"), 64, objectives, fractional=True, curves=curves))
+    space = HeuristicSpace(evaluator.sizes(), published=True)
+    config = space.config(np.array(list(map(float, variables))))
+    assert config is not None
+    found = evaluator.values(config.policy)
+    assert found == pytest.approx((average_jct_s, average_error / 100.0), rel=1e-7)

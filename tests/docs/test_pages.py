@@ -24,6 +24,7 @@ PAGES = (
     "docs/tutorial.md",
     "docs/how-to/own-trace.md",
     "docs/how-to/compare-policies.md",
+    "docs/how-to/tune.md",
     "docs/how-to/own-policy.md",
     "docs/how-to/nodes.md",
 )

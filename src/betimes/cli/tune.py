@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 MOST_HERE = 100_000
 """Up to so many jobs in all evaluations together, starting other processes takes longer than they save."""
+
+SHORT_S = 5.0
+"""Of a budget below that, starting other processes would take too much."""
 
 Objectives = Annotated[
     list[str] | None,
@@ -198,15 +202,13 @@ def _searched(study: Study, objectives: list[str], search: Search, display: Disp
         display.note(note)
     compile_kernels([parse_policy(name) for name in ("wfq", *search.baselines)], study.predict, display)
     if search.processes is None and not search.ray:
-        jobs = min(search.jobs or len(loaded.workload), len(loaded.workload))
-        search = replace(search, processes=cpus() if search.evaluations * jobs > MOST_HERE else 1)
+        jobs = min(search.jobs or len(loaded.workload), len(loaded.workload) // 2)
+        is_long = search.evaluations * jobs > MOST_HERE and (search.budget_s or SHORT_S) >= SHORT_S
+        search = replace(search, processes=cpus() if is_long else 1)
 
     def told(progress: Progress) -> None:
-        volume = (
-            ""
-            if progress.hypervolume != progress.hypervolume
-            else f", hypervolume {progress.hypervolume:.4f}"
-        )
+        known = not math.isnan(progress.hypervolume)
+        volume = f", hypervolume {progress.hypervolume:.4f}" if known else ""
         label = f"{progress.doing}: {progress.front} on the front{volume}"
         display.at("search", label, progress.done, progress.of)
 

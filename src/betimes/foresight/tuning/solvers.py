@@ -17,7 +17,7 @@ from betimes.errors import InputError
 SOLVERS = ("spea2", "nsga2", "random")
 POPULATION = 70  # of the released search
 
-_INFEASIBLE_COST = 1.0  # any number will do: such points are told apart by their constraint
+_IMPOSSIBLE_COST = 2.0  # any number will do: such points are told apart by their constraint
 
 
 class Solver(Protocol):
@@ -78,11 +78,11 @@ class EvolutionarySolver:
             "mutation": pm.PM(prob=1.0, prob_var=1.0 / len(low), eta=20),
         }
         if name == "spea2":
-            # Its own, for the default one is shared by all searches of a process, and remembers their scales.
-            options["survival"] = module.SPEA2Survival(normalize=True)
+            options["survival"] = module.SPEA2Survival(normalize=False)
         self._algorithm: Any = (module.SPEA2 if name == "spea2" else module.NSGA2)(**options)
         box = problem.Problem(n_var=len(low), n_obj=objectives, n_ieq_constr=1, xl=low, xu=high)
         self._algorithm.setup(box, seed=seed, termination=no_termination.NoTermination())
+        self._population: Any = import_module("pymoo.core.population").Population
         self._asked: Any = None
 
     def ask(self) -> Floats:
@@ -93,10 +93,21 @@ class EvolutionarySolver:
         return np.array(self._asked.get("X"), dtype=np.float64)
 
     def tell(self, costs: Floats) -> None:
-        """Which of the last generation survive."""
-        impossible = np.asarray(np.isinf(costs).any(axis=1), dtype=np.bool_)
-        self._asked.set("F", np.where(impossible[:, None], _INFEASIBLE_COST, costs))
-        self._asked.set("G", impossible[:, None].astype(np.float64))
+        """Which of the last generation survive.
+
+        Costs are scaled to what they span among those that live: the algorithms measure distances between points, and
+        seconds would count for more than fractions. pymoo's own scaling does not take an objective that is the same
+        for all.
+        """
+        self._asked.set("cost", costs)
+        everyone = self._population.merge(self._algorithm.pop, self._asked)
+        known = np.array(everyone.get("cost"), dtype=np.float64)
+        possible = np.asarray(np.isfinite(known).all(axis=1), dtype=np.bool_)
+        if possible.any():
+            best, worst = known[possible].min(axis=0), known[possible].max(axis=0)
+            known[possible] = (known[possible] - best) / np.where(worst > best, worst - best, 1.0)
+        everyone.set("F", np.where(possible[:, None], known, _IMPOSSIBLE_COST))
+        everyone.set("G", (~possible[:, None]).astype(np.float64))
         for point in self._asked:
             point.evaluated.update(("F", "G"))
         self._algorithm.tell(infills=self._asked)
