@@ -100,5 +100,5 @@ def test_distances_from_a_front_are_parts_of_what_it_spans():
 def test_the_picture_of_what_a_search_costs(tmp_path: Path):
     timed = [Timed(jobs, units, 1.0, 0.001) for jobs, by_units in COSTS.items() for units in by_units]
     some = made([(3.0, 3.0), (2.0, 2.0), (1.0, 4.0)])
-    draw(timed, gains({"heuristic": [some], "free": [some]}, (1, 2)), tmp_path / "a.svg")
+    draw(timed, {"W": gains({"heuristic": [some], "free": [some]}, (1, 2))}, tmp_path / "a.svg")
     ET.parse(tmp_path / "a.svg")

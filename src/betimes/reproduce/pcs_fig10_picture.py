@@ -38,6 +38,8 @@ def draw(noisy: list[Noisy], front: Searched, moved: list[Moved], path: Path) ->
             )  # fmt: skip
         errors.set_ylabel("Mean absolute prediction error (%)")
         jcts.set_ylabel("Mean JCT over that of AFS with true sizes")
+        errors.set_yscale("symlog", linthresh=10.0)
+        errors.set_yticks([0, 5, 10, 20, 50, 100, 200], ["0", "5", "10", "20", "50", "100", "200"])
         for axes in (errors, jcts):
             axes.set_xlabel("Sizes off by up to (%)")
             axes.set_ylim(bottom=0.0)

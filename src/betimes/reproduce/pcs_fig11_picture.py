@@ -28,6 +28,7 @@ def draw(found: dict[str, list[Seen]], path: Path) -> None:
             left.set_title(workload)
             left.set_xscale("log")
             left.set_yscale("symlog", linthresh=10.0)
+            left.set_ylim(bottom=-1.0)
             left.set_xlabel("Size (s on one GPU)")
             left.set_ylabel("Absolute prediction error under Tiresias (%)")
             left.legend(fontsize=8, markerscale=4)

@@ -35,4 +35,4 @@ def draw(found: dict[str, Found], path: Path) -> None:
             axes.set_title(f"{trace}, {each.baselines[0].jobs:,} jobs")
             labelled_axes(axes)
         handles, names = panels[0, 0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=5, fontsize=8)
+        figure.legend(handles, names, loc="outside lower center", ncols=2 * len(found), fontsize=8)

@@ -38,4 +38,4 @@ def draw(found: dict[str, Judged], path: Path) -> None:
             labelled_axes(upper)
             labelled_axes(lower)
         handles, names = panels[1, 0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=8, fontsize=8)
+        figure.legend(handles, names, loc="outside lower center", ncols=3 * len(found), fontsize=8)

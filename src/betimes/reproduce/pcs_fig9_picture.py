@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from betimes.outcome.figure import COLOURS, DASHES, drawing
 from betimes.reproduce.pcs_fig9 import Gains, Timed
@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-def draw(timed: list[Timed], gained: Gains, path: Path) -> None:
-    """Four panels; raises InputError where the file cannot be written."""
-    with drawing(path, 10.4, 7.4) as figure:
-        (simulation, search), (points, volume) = figure.subplots(2, 2)
+def draw(timed: list[Timed], gained: dict[str, Gains], path: Path) -> None:
+    """Two panels, and two for each workload; raises InputError where the file cannot be written."""
+    with drawing(path, 10.4, 3.7 * (1 + len(gained))) as figure:
+        panels: Any = figure.subplots(1 + len(gained), 2)
+        simulation, search = panels[0]
         for jobs, colour in zip(COSTS, COLOURS, strict=False):
             own = [each for each in timed if each.jobs == jobs]
             units = [each.units for each in own]
@@ -41,17 +42,20 @@ def draw(timed: list[Timed], gained: Gains, path: Path) -> None:
             axes.set_xlabel("GPUs")
             axes.set_title(title)
         simulation.legend(fontsize=8)
-        _gain_panel(points, {arm: {n: g.own for n, g in of.items()} for arm, of in gained.items()})
-        for (arm, of_arm), colour in zip(FOUND.items(), COLOURS, strict=False):
-            points.plot(
-                list(of_arm), list(of_arm.values()), "o:", color=colour, markerfacecolor="none",
-                label=f"{arm}, published",
-            )  # fmt: skip
-        points.set_title("Of the points on its own front (%)")
-        points.legend(fontsize=8)
-        _gain_panel(volume, {arm: {n: g.volume for n, g in of.items()} for arm, of in gained.items()})
-        volume.set_title("Of the hypervolume of the front of all (%)")
-        volume.legend(fontsize=8)
+        for (points, volume), (workload, of_workload) in zip(panels[1:], gained.items(), strict=True):
+            _gain_panel(points, {arm: {n: g.own for n, g in of.items()} for arm, of in of_workload.items()})
+            for (arm, published), colour in zip(FOUND.items(), COLOURS, strict=False):
+                points.plot(
+                    list(published), list(published.values()), "o:", color=colour, markerfacecolor="none",
+                    label=f"{arm}, published",
+                )  # fmt: skip
+            points.set_title(f"{workload}: of the points on its own front (%)")
+            _gain_panel(
+                volume, {arm: {n: g.volume for n, g in of.items()} for arm, of in of_workload.items()}
+            )
+            volume.set_title(f"{workload}: of the hypervolume of the front of all (%)")
+            for axes in (points, volume):
+                axes.legend(fontsize=8)
 
 
 def _gain_panel(axes: Axes, gained: dict[str, dict[int, float]]) -> None:

@@ -41,7 +41,7 @@ def labelled_axes(axes: Axes, error: str = "Mean absolute prediction error (%)")
     ticks = [at for at in (1, 1.5, 2, 3, 5, 10, 20, 50, 100) if low <= at <= high]
     axes.set_xticks(ticks, [f"{at:g}" for at in ticks])
     axes.minorticks_off()
-    axes.set_ylim(-0.02, None)
+    axes.set_ylim(-0.02, 1.6 * axes.get_ylim()[1])  # room for the marks at the top
     ticks = [at for at in (0, 0.1, 1, 10, 100, 1000) if at <= axes.get_ylim()[1]]
     axes.set_yticks(ticks, [f"{at:g}" for at in ticks])
     axes.set_xlabel("Mean JCT over the smallest")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.errors import Conflict
-from betimes.service.engines.speedups import Speedups
+from betimes.service.engines.speedups import Speedups, speed
 from betimes.service.run_times import LEAST_S
 from betimes.service.spec import Curve, JobSpec
 from betimes.service.store.storage import Storage
@@ -76,13 +76,12 @@ def recent(store: Storage, most: int, working: Mapping[int, float]) -> Recent:
             f"{'no job has' if not seen else 'only one job has'} been submitted so far, and a search needs at least "
             "two; submit some and ask again"
         )
-    speeds = Speedups()
-    names = _Names(speeds)
+    names = _Names()
     work_s: list[float] = []
     for one in seen:
         number, spec = one.row["job_id"], one.spec
         wanted = wanted_for(number, spec, one.believed_s)
-        full = speeds.speed(wanted, spec.max_units)
+        full = speed(wanted, spec.max_units)
         took_s = one.believed_s * full
         if one.took_s is not None:
             took_s = one.took_s * full
@@ -90,7 +89,7 @@ def recent(store: Storage, most: int, working: Mapping[int, float]) -> Recent:
             took_s = working[number]
         elif Status(one.row["status"]).is_over:
             runs = (run for run in store.runs(number) if run["ended_at"] is not None)
-            took_s = sum(speeds.speed(wanted, r["units"]) * (r["ended_at"] - r["started_at"]) for r in runs)
+            took_s = sum(speed(wanted, r["units"]) * (r["ended_at"] - r["started_at"]) for r in runs)
         work_s.append(max(LEAST_S, took_s))
     specs = [one.spec for one in seen]
     submitted = np.array([one.row["submitted_at"] for one in seen])
@@ -128,7 +127,8 @@ def _seen(store: Storage, most: int) -> list[_Seen]:
         page = store.events(after, A_PAGE, kinds=("submitted", "finished"))
         for event in page:
             if event.job is not None and event.kind == "submitted":
-                believed_s[event.job] = event.data["believed_s"]
+                if "set_id" not in event.data:  # else it is a part of another job
+                    believed_s[event.job] = event.data["believed_s"]
             elif event.job is not None:
                 took_s[event.job] = event.data["run_s"]
         after = page[-1].event_id if len(page) == A_PAGE else None
@@ -146,8 +146,8 @@ def _is_over(row: Mapping[str, Any]) -> bool:
 class _Names:
     """A name for each measured curve; formulas have theirs."""
 
-    def __init__(self, speeds: Speedups) -> None:
-        self._speeds = speeds
+    def __init__(self) -> None:
+        self._speeds = Speedups()
         self._of: dict[tuple[float, ...], tuple[str, int]] = {}  # and its row among the speed-ups
 
     def of(self, spec: JobSpec) -> str:
