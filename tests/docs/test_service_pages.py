@@ -137,14 +137,19 @@ def test_the_tutorial(reader: Reader) -> None:
     assert "starts again, run 2" in reader.said  # what happened to the reader's own jobs was told there, too
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/how-to/run-the-service.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/how-to/run-the-service.md", "docs/how-to/trials.md"])
 def test_a_page(reader: Reader, page: str) -> None:
     reader.follow(page)
     assert reader.leave() == 0
 
 
 def test_options_of_commands_that_only_readers_can_run_exist() -> None:
-    for page in ("README.md", "docs/tutorial-service.md", "docs/how-to/run-the-service.md"):
+    for page in (
+        "README.md",
+        "docs/tutorial-service.md",
+        "docs/how-to/run-the-service.md",
+        "docs/how-to/trials.md",
+    ):
         for block in BLOCK.finditer(text_of(page)):
             for command, _ in commands(block["body"]) if block["kind"] == "console" else []:
                 words = shlex.split(command, comments=True)
