@@ -28,6 +28,7 @@ SERVICE_PAGES = (
     "docs/tutorial-service.md",
     "docs/how-to/run-the-service.md",
     "docs/how-to/tune-live.md",
+    "docs/how-to/trials.md",
 )
 STAYS = "What happens then is told here, too."
 pytestmark = pytest.mark.slow
@@ -143,7 +144,7 @@ def test_the_tutorial(reader: Reader) -> None:
     assert "starts again, run 2" in reader.said  # what happened to the reader's own jobs was told there, too
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/how-to/run-the-service.md", "docs/how-to/tune-live.md"])
+@pytest.mark.parametrize("page", [page for page in SERVICE_PAGES if "tutorial" not in page])
 def test_a_page(reader: Reader, page: str) -> None:
     reader.follow(page)
     assert reader.leave() == 0

@@ -212,11 +212,6 @@ class Desk:
         row = await asyncio.to_thread(self.controller.store.job, number)
         if row is None:
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
-        if _is_set(row):
-            text = f"job {number} is a set of trials, each of which has output of its own"
-            raise Unknown(
-                f"{text}; `betimes job {number}` lists them, and `betimes logs {number + 1}` is the first"
-            )
         if row["attempt"] == 0:
             raise Unknown(f"job {number} has not started yet, so that it has no output")
         last = attempt or row["attempt"]

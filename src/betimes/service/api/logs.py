@@ -47,6 +47,10 @@ async def get_log(
 ) -> Stream:
     """The output of a job's run. A job that has not run yet has none; `follow` waits for its first run."""
     story = await here.door.job(job_id)
+    if story.trials:
+        first = story.trials[0].job_id
+        text = f"job {job_id} is a set of trials, each of which has output of its own"
+        raise Unknown(f"{text}; `betimes job {job_id}` lists them, and `betimes logs {first}` is the first")
     latest = story.job.attempt
     run = attempt if attempt is not None else latest
     waits = run == 0 and follow and not story.job.status.is_over
