@@ -65,13 +65,35 @@ def test_the_service_searches_and_the_front_is_shown(betimes: Call, service: Ser
     ]
 
 
-def test_the_front_as_json_and_in_files(betimes: Call, service: Service, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    found = betimes("tune", "--live", "--json", "--out", out).json()
+def test_the_front_as_json(betimes: Call, service: Service) -> None:
+    found = betimes("tune", "--live", "--json").json()
     assert found["in_force"]["policy"] == "fifo"
-    assert Front.model_validate(found["front"]) == Front.read(out) == front()
-    assert (out / "front.html").is_file()
+    assert Front.model_validate(found["front"]) == front()
     assert service.asked[0] == ("tune", {"evaluations": 1000, "seed": 0, "solver": "spea2"})
+
+
+@pytest.mark.slow
+def test_the_front_in_files(betimes: Call, service: Service, tmp_path: Path) -> None:
+    assert betimes("tune", "--live", "--out", tmp_path / "out").code == 0
+    assert Front.read(tmp_path / "out") == front()
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"front.html", "front.svg", "front.png"}
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--retune", "soon"], "--retune soon: neither drift nor a time"),
+        (["--retune-apply", "jct:avg<=1"], "--retune-apply says how to tune again, and not when"),
+        (["--retune", "6h", "--retune-apply", "jct:avg<1"], "METRIC:MEASURE<=NUMBER"),
+    ],
+)
+def test_tuning_again_is_asked_for_strictly(
+    betimes: Call, tmp_path: Path, words: list[str], part: str
+) -> None:
+    said = betimes("up", "--state", tmp_path / "state", *words)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert part in said.err
+    assert not (tmp_path / "state").exists()
 
 
 def test_ctrl_c_ends_the_search_with_the_front_so_far(betimes: Call, service: Service) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import ks_2samp
 
 from betimes.service.tuning.drift import LEARNT_FROM, ErrorChart, Range, distance, drifted
 
@@ -23,7 +22,8 @@ def jobs(many: int, seed: int, *, scale: float = 1.0, gap_s: float = 50.0, units
 def test_the_distance_is_that_of_kolmogorov_and_smirnov(seed: int) -> None:
     draw = DRAW(seed)
     first, second = draw.integers(0, 20, 50).astype(float), draw.integers(3, 25, 80).astype(float)
-    assert distance(first, second) == pytest.approx(ks_2samp(first, second).statistic)
+    at_each = [abs(float((first <= at).mean()) - float((second <= at).mean())) for at in range(30)]
+    assert distance(first, second) == pytest.approx(max(at_each))
 
 
 def test_jobs_like_those_tuned_on_are_no_drift() -> None:
@@ -72,9 +72,9 @@ def test_errors_in_control_give_few_alarms_and_worse_ones_are_told_soon() -> Non
 
 def test_better_promises_and_tiny_errors_are_no_alarm() -> None:
     chart = ErrorChart()
-    assert {chart.take(0.3) for _ in range(120)} == {None}
-    assert {chart.take(0.0) for _ in range(200)} == {None}
+    assert all(chart.take(0.3) is None for _ in range(120))
+    assert all(chart.take(0.0) is None for _ in range(200))
     chart = ErrorChart()
-    assert {chart.take(0.0) for _ in range(LEARNT_FROM)} == {None}
-    assert {chart.take(0.001) for _ in range(100)} == {None}
+    assert all(chart.take(0.0) is None for _ in range(LEARNT_FROM))
+    assert all(chart.take(0.001) is None for _ in range(100))
     assert any(chart.take(0.5) is not None for _ in range(5))

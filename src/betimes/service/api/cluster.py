@@ -116,7 +116,12 @@ async def get_policy(here: Here, _: User) -> Response:
         **failing(400, 401, 403, 409, 413, 415, 422, 503),
     },
     openapi_extra=body(
-        PolicyChoice, examples={"srsf": {"policy": "srsf"}, "wfq": {"policy": "wfq:T=2.46,W=2.25"}}
+        PolicyChoice,
+        examples={
+            "srsf": {"policy": "srsf"},
+            "wfq": {"policy": "wfq:T=2.46,W=2.25"},
+            "front": {"policy": "front:3"},
+        },
     ),
 )
 async def set_policy(request: Request, here: Here, user: User) -> Response:
