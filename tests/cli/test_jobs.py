@@ -239,10 +239,10 @@ class Snapshots(Service):
 
     def __init__(self, *looks: list[Any] | BaseException) -> None:
         super().__init__()
-        self.looks = list(looks)
+        self.lists = list(looks)
 
     def jobs(self, **conditions: Any) -> Any:
-        look = self.looks.pop(0)
+        look = self.lists.pop(0)
         if isinstance(look, BaseException):
             raise look
         self.known = look
