@@ -192,6 +192,7 @@ def tune(
         measure="0%..100%",
         fair=False,
         timeline=False,
+        as_trials=False,
     )
     if out is not None:
         folders.check("--out", out)
