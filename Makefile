@@ -4,7 +4,7 @@
 PYTHON ?= $(shell kept=$$(sed -n 's/^executable = //p' .venv/pyvenv.cfg 2>/dev/null); command -v "$$kept" || echo python3)
 READY := .venv/.ready
 BETIMES := .venv/bin/betimes
-PYTEST := .venv/bin/python -m pytest -n $(or $(WORKERS),auto) --maxprocesses 8
+PYTEST := .venv/bin/python -m pytest -n $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
 
 define NEW_ENOUGH
 @command -v "$(PYTHON)" >/dev/null || { \

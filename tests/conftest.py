@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from betimes.processes import cpus
 
 # No deadline: the first call of a kernel compiles it, and machines differ.
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
@@ -20,6 +23,13 @@ for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHU
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGHUP, signal.SIGTERM))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Twice as many as processors: tests of the service wait for it half of the time."""
+    return 2 * cpus()
+
 
 # Services listen on this machine; what the tests ask them need not go through anybody's proxy.
 for variable in [name for name in os.environ if name.lower().endswith("_proxy")]:
