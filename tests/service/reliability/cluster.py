@@ -262,6 +262,7 @@ def check_set(scheduler: Scheduler, number: int) -> None:
     job = scheduler.ledger.jobs[number]
     trials = [each for each in scheduler.ledger.jobs.values() if each.set_id == number]
     assert job.run is None
+    assert job.trials is not None
     assert job.trials.left == len(trials) > 0
     running = [each for each in trials if each.run is not None and each.run.launched]
     assert job.trials.running == len(running)
