@@ -17,6 +17,7 @@ from betimes.service.engines.moves import (
     Held,
 )
 from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.pool import LivePool
 from betimes.service.engines.speedups import speed
 from betimes.service.events import Event
 from betimes.service.executors.protocol import Ended, RunId
@@ -148,10 +149,16 @@ class Books:
             epoch_at=self.ledger.epoch_at,
         )
         engine = self.built.engine
+        if isinstance(engine, LivePool):
+            engine.left_of = self._left_at
         for job in self.ledger.jobs.values():
             nominated = job.binding is not None and "owed" in job.binding
             if nominated and not (isinstance(engine, LiveNodes) and engine.binding(job.job_id)):
                 self._log("unbound", "policy", job.job_id)
+
+    def _left_at(self, number: int, at_s: float) -> float | None:
+        """Work that a job is known to have left when it outruns its belief; null: no more than that is known."""
+        return None
 
     def _run_row(self, job: Job, report: Ended | None = None, outcome: str | None = None) -> None:
         run = job.run

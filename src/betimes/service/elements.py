@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from betimes.service.job import Job
+from betimes.service.life import Step, next_status
+from betimes.service.trial_set import TrialSet
 from betimes.service.views import Status
 
 ABLE = (Status.QUEUED, Status.RUNNING, Status.STOPPING)
@@ -69,3 +73,25 @@ class Sets:
             self.of[job.set_id].note(job)
         elif job.trials is not None and job.status.is_over:
             self.of.pop(job.job_id, None)
+
+
+class Whole(NamedTuple):
+    """A set, and where its trials stand."""
+
+    job: Job
+    trials: TrialSet
+
+
+def set_of(jobs: Mapping[int, Job], job: Job) -> Whole | None:
+    """The set that a trial belongs to; null: the job is none."""
+    whole = jobs.get(job.set_id) if job.set_id is not None else None
+    return Whole(whole, whole.trials) if whole is not None and whole.trials is not None else None
+
+
+def rest(jobs: Mapping[int, Job], job: Job) -> None:
+    """A set of which no trial runs any more, and some are left, waits."""
+    whole = set_of(jobs, job)
+    if whole is None or whole.trials.running or not whole.trials.left:
+        return
+    if whole.job.status is Status.RUNNING:
+        whole.job.status = next_status(whole.job.status, Step.WAIT)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import Any
 
 from betimes.errors import StoreError
+from betimes.service.elements import rest, set_of
 from betimes.service.events import Event
 from betimes.service.job import Job, Run
 from betimes.service.life import Step, next_status
@@ -236,7 +237,7 @@ def _launched(ledger: Ledger, event: Event, job: Job) -> None:
     job.attempt = job.run.number
     job.status = next_status(job.status, Step.START)
     job.reason = None
-    if (whole := _set_of(ledger, job)) is not None:
+    if (whole := set_of(ledger.jobs, job)) is not None:
         whole.trials.running += 1
         if whole.job.status is Status.QUEUED:
             whole.job.status = next_status(whole.job.status, Step.START)
@@ -247,7 +248,7 @@ def _started(ledger: Ledger, event: Event, job: Job) -> None:
         job.run.started_at = event.at_s
     if job.started_at is None:
         job.started_at = event.at_s
-    if (whole := _set_of(ledger, job)) is not None and whole.job.started_at is None:
+    if (whole := set_of(ledger.jobs, job)) is not None and whole.job.started_at is None:
         whole.job.started_at = event.at_s
 
 
@@ -265,7 +266,7 @@ def _resized(_: Ledger, event: Event, job: Job) -> None:
 def _ended(ledger: Ledger, event: Event, job: Job) -> None:
     """The job's run has ended; what becomes of the job is another event."""
     job.ran_s = job.has_run_s(event.at_s)
-    if job.run is not None and (whole := _set_of(ledger, job)) is not None:
+    if job.run is not None and (whole := set_of(ledger.jobs, job)) is not None:
         whole.trials.running -= 1
     job.run = None
     job.makes_room_for = None
@@ -281,7 +282,7 @@ def _waits(ledger: Ledger, event: Event, job: Job) -> None:
     elif job.units:
         job.run = Run(job.attempt + 1, job.units, job.places, event.at_s)
     job.reason = event.data.get("reason")
-    _rest(ledger, job)
+    rest(ledger.jobs, job)
 
 
 def _retries(ledger: Ledger, event: Event, job: Job) -> None:
@@ -290,7 +291,7 @@ def _retries(ledger: Ledger, event: Event, job: Job) -> None:
     job.failures += 1
     job.not_before_at = event.data["not_before_at"]
     job.reason = event.data["reason"]
-    _rest(ledger, job)
+    rest(ledger.jobs, job)
 
 
 def _over(step: Step) -> Change:
@@ -303,34 +304,14 @@ def _over(step: Step) -> Change:
             job.progress_frac = 1.0
         if step is Step.FINISH and job.trials is None:  # of a set each trial has told
             ledger.run_times.finished(job.user, job.spec.title, event.data["run_s"])
-        if (whole := _set_of(ledger, job)) is not None:
+        if (whole := set_of(ledger.jobs, job)) is not None:
             whole.trials.finished += step is Step.FINISH
             whole.trials.failed += step is Step.FAIL
             whole.trials.cancelled += step is Step.CANCEL
             whole.trials.taken_s += job.ran_s if step is Step.FINISH else 0.0
-            _rest(ledger, job)
+            rest(ledger.jobs, job)
 
     return change
-
-
-class _Whole(NamedTuple):
-    job: Job
-    trials: TrialSet
-
-
-def _set_of(ledger: Ledger, job: Job) -> _Whole | None:
-    """The set that a trial belongs to; null: the job is none."""
-    whole = ledger.jobs.get(job.set_id) if job.set_id is not None else None
-    return _Whole(whole, whole.trials) if whole is not None and whole.trials is not None else None
-
-
-def _rest(ledger: Ledger, job: Job) -> None:
-    """A set of which no trial runs any more, and some are left, waits."""
-    whole = _set_of(ledger, job)
-    if whole is None or whole.trials.running or not whole.trials.left:
-        return
-    if whole.job.status is Status.RUNNING:
-        whole.job.status = next_status(whole.job.status, Step.WAIT)
 
 
 def _believed(_: Ledger, event: Event, job: Job) -> None:

@@ -19,7 +19,7 @@ from betimes.service.node import UP
 from betimes.service.spec import JobSpec, parse_after, parse_array
 from betimes.service.trial_set import TrialSet, full_run_s, set_spec, trial_spec
 from betimes.service.views import Status
-from betimes.twin.trials import is_news, work_left
+from betimes.twin.trials import SLACK, is_news, usual_s, work_left
 
 
 class TrialSets(Careers):
@@ -92,7 +92,12 @@ class TrialSets(Careers):
 
     def _wanted(self, job: Job) -> Wanted:
         wanted = super()._wanted(job)
-        return wanted if job.trials is None else replace(wanted, work_s=self._left(job))
+        if job.trials is None:
+            return wanted
+        left_s = self._left(job, self.now_at)
+        if job.trials.left == 1:  # as any other job
+            return replace(wanted, believed_s=left_s)
+        return replace(wanted, work_s=left_s)
 
     def _finish(self, job: Job) -> None:
         if job.set_id is None:
@@ -172,10 +177,10 @@ class TrialSets(Careers):
     def _note_belief(self, job: Job) -> None:
         if job.account is None:
             return
-        left_s = self._left(job)
+        left_s = self._left(job, self.now_at)
         self.pending.believed = [one for one in self.pending.believed if one[0] != job.job_id]
         if is_news(left_s, self._believed_left(job)):
-            self.pending.believed.append((job.job_id, left_s))
+            self.pending.believed.append((job.job_id, left_s * SLACK))
 
     def _note_progress(self, job: Job) -> None:
         if job.trials is None:
@@ -186,14 +191,21 @@ class TrialSets(Careers):
             job.progress_frac = done / job.trials.count
             self.touched[job.job_id] = job
 
-    def _left(self, job: Job) -> float:
-        """Work that its trials have left, as far as is known, seconds on one unit."""
+    def _left_at(self, number: int, at_s: float) -> float | None:
+        job = self.ledger.jobs[number]
+        if job.trials is None:
+            return None
+        least_s = usual_s(job.trials.told_s, job.trials.taken_s, job.trials.finished)
+        return max(self._left(job, at_s + self.ledger.epoch_at), least_s) * SLACK
+
+    def _left(self, job: Job, at: float) -> float:
+        """Work that its trials have left at an instant, as far as is known, seconds on one unit."""
         if job.trials is None:
             raise ValueError(f"internal: job {job.job_id} is no set of trials")
         elements, begun = self.sets.of[job.job_id], list[tuple[float, float]]()
         for number in sorted(elements.begun):
             trial = self.ledger.jobs[number]
-            ran_s = trial.has_run_s(self.now_at)
+            ran_s = trial.has_run_s(at)
             if ran_s > 0.0:
                 begun.append((ran_s, trial.progress_frac or 0.0))
         trials, untouched = job.trials, len(elements.live) - len(begun)

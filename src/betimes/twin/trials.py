@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from betimes.core.account import believed_left
-from betimes.core.columns import Ints, as_array, blank, room_to_play
+from betimes.core.columns import Ints, State, as_array, blank, room_to_play
 from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.kernel import pointers_to
 from betimes.errors import InputError
@@ -29,14 +29,9 @@ from betimes.twin.pool import IDLE_WAKEUPS, NEED_SLOTS, PAUSED, REACHED, STUCK, 
 from betimes.twin.simulation import Simulation
 
 SLACK = 1.0 + 1e-9
-"""Of what is believed of a set: the sum of what trials take, rounded, must not be outrun just before the last ends."""
+"""Of what is believed to be left of a set: the rounded sum must not be outrun an instant before its last trial ends."""
 TOLERANCE_FRAC, TOLERANCE_S = 0.05, 1.0
 _SPEED = (0.0, 1.0)
-
-
-def believed_work(trial_s: float, trials: int) -> float:
-    """Work of a set as believed when it is submitted, seconds on one unit."""
-    return trial_s * trials * SLACK
 
 
 def work_left(
@@ -46,14 +41,35 @@ def work_left(
 
     told_s: what a trial was believed to take; taken_s: what `done` of them took together, from which their mean is
     taken once there are any. begun: of each that has run and is not done, seconds that it has run, and the part of it
-    that it reports as done (0: unknown). untouched: how many have not run.
+    that it reports as done (0: unknown). One that has run for longer than is believed is believed to take twice as
+    long. untouched: how many have not run.
     """
-    each_s = taken_s / done if done else told_s
+    each_s = usual_s(told_s, taken_s, done)
     left_s = each_s * untouched
     for ran_s, done_frac in begun:
-        whole_s = ran_s / done_frac if done_frac > 0.0 else each_s
+        whole_s = ran_s / done_frac if 0.0 < done_frac < 1.0 else each_s
+        while whole_s * SLACK < ran_s:
+            whole_s *= 2.0
         left_s += max(whole_s - ran_s, SMALLEST_BELIEF_S)
-    return left_s * SLACK
+    return left_s
+
+
+def usual_s(told_s: float, taken_s: float, done: int) -> float:
+    """What a trial is believed to take, s."""
+    return max(taken_s / done if done else told_s, SMALLEST_BELIEF_S)
+
+
+def outrunning(state: State, until_s: float) -> list[int]:
+    """The slots of jobs that outrun their beliefs up to an instant and do not finish by then, in order of submission.
+
+    None while the policy's wake-ups are steady: then time has not come as far as the outrun.
+    """
+    pool = state.pool[0]
+    if pool.next_outrun > until_s or pool.period > 0.0:
+        return []
+    progress, seq = as_array(state.progress), as_array(state.jobs)["seq"]
+    slots = np.flatnonzero((progress["outrun_at"] <= until_s) & (progress["finish_at"] > until_s))
+    return sorted(slots[progress["mark"][slots] >= 0].tolist(), key=lambda slot: seq[slot])
 
 
 def is_news(left_s: float, believed_s: float) -> bool:
@@ -90,6 +106,10 @@ class _Set:
     taken_s: float = 0.0
 
     @property
+    def usual_s(self) -> float:
+        return usual_s(self.told_s, self.taken_s, self.done)
+
+    @property
     def width(self) -> int:
         return min(self.most, len(self.left))
 
@@ -117,7 +137,7 @@ class TrialSimulation(Simulation):
         self.sets: dict[int, _Set] = {}  # by row
         counts = self._counts()
         self.told_s = arrivals["believed"] / counts
-        arrivals["believed"] = [believed_work(*each) for each in zip(self.told_s, counts, strict=True)]
+        arrivals["believed"] = self.told_s * counts
         arrivals["work"] = math.inf  # nothing is done before its last trial is
         self.hooks = pointers_to((self.rank, self.classify, self.allocate), hook_types)
         row, idle = 0, 0
@@ -202,11 +222,19 @@ class TrialSimulation(Simulation):
         self._advance(now_s)
         self.state.pool[0].now = now_s
         for slot, left_s in believed:
-            self._step(steps.BELIEVE, slot, left_s)
+            self._step(steps.BELIEVE, slot, left_s * SLACK)
         if narrowed or believed:
             self._step(steps.DECIDE)
 
     def _advance(self, until_s: float) -> None:
+        if slots := outrunning(self.state, until_s):
+            at_s = float(self.state.pool[0].next_outrun)
+            sets = {each.slot: each for each in self.sets.values()}
+            self.state.pool[0].now = at_s
+            for slot in slots:
+                left_s = max(self._left(sets[slot], at_s), sets[slot].usual_s)
+                self._step(steps.BELIEVE, slot, left_s * SLACK)
+            self._step(steps.DECIDE)
         while True:
             pool = self.state.pool[0]
             if len(self.state.segments) > 0:
@@ -223,6 +251,8 @@ class TrialSimulation(Simulation):
         trials = [_Trial(VirtualJob(float(work), _SPEED, restart_s)) for work in self._works(row)]
         self.sets[row] = _Set(slot, float(self.told_s[row]), int(self.workload.max_units[row]), trials)
         self._step(steps.ARRIVE, row)
+        if len(trials) > 1:
+            self._step(steps.BELIEVE, slot, float(self.trace.arrivals[row].believed) * SLACK)
         if self.promised is not None and self.promised[row] > 0:
             self.predicted[row] = self._promise(row)
 

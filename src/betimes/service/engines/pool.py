@@ -7,7 +7,7 @@ becomes the job's finish at that instant. Everything else is the twin's own loop
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from betimes.service.job import Account
 from betimes.twin import steps
 from betimes.twin.loop import new_trace
 from betimes.twin.pool import PAUSED, REACHED, REFUSED, STUCK, Outcome, Rules, Trace
+from betimes.twin.trials import SLACK, outrunning
 
 FIRST_SLOTS = 64
 SPARE_CURVES = 32  # that no job has any more are kept
@@ -51,6 +52,8 @@ WHY_LESS = {
 }
 """Why a job did not get all that the policy gave it."""
 MOST_EVENTS = 10_000_000  # of a play-out
+LeftOf = Callable[[int, float], float | None]
+"""Work that a job has left at an instant, seconds on one unit, where more is known of it than its account says."""
 
 
 class LivePool:
@@ -98,6 +101,7 @@ class LivePool:
         self.units_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
         self.places_seen: dict[int, tuple[Held, ...]] = {}  # by slot
         self.sizes_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
+        self.left_of: LeftOf = lambda _job, _at_s: None
 
     def next_timer_s(self) -> float:
         """The next belief to be outrun, or the policy's wake-up; one that decides nothing new is not waited for."""
@@ -246,6 +250,8 @@ class LivePool:
         self.state = self._with_arrival(self.state, self.trace, wanted, now_s)
         slot = self._enter(self.state, self.trace, wanted)
         self.slot_of[wanted.job], self.job_of[slot] = slot, wanted.job
+        if wanted.work_s is not None:
+            self._step(steps.BELIEVE, slot, wanted.work_s * SLACK)
         self.units_seen[slot] = 0.0
         self.sizes_seen[slot] = self.state.jobs[slot].size_s
 
@@ -293,7 +299,7 @@ class LivePool:
 
     def _advance(self, until_s: float) -> list[Round]:
         """Let timers and finishes happen one at a time, and note what each changed."""
-        rounds: list[Round] = []
+        rounds = self._learn(until_s)
         while True:
             self.state.pool[0].budget = 1
             status = self._step(steps.ADVANCE, value=until_s)
@@ -301,6 +307,19 @@ class LivePool:
                 rounds.append(self._round())
             if status != PAUSED:
                 return rounds
+
+    def _learn(self, until_s: float) -> list[Round]:
+        """Jobs that outrun their beliefs, and of which more is known, are believed to have that left."""
+        at_s = float(self.state.pool[0].next_outrun)
+        known = [(slot, self.left_of(self.job_of[slot], at_s)) for slot in outrunning(self.state, until_s)]
+        known = [(slot, left_s) for slot, left_s in known if left_s is not None]
+        if not known:
+            return []
+        self.state.pool[0].now = at_s
+        for slot, left_s in known:
+            self._step(steps.BELIEVE, slot, left_s)
+        self._step(steps.DECIDE)
+        return [self._round()]
 
     def _round(self) -> Round:
         """What is different from what was seen last."""
