@@ -18,8 +18,6 @@ _VIEWED = set(JobView.model_fields) - {"reason", "estimate"}
 def job_view(row: Mapping[str, Any], waiting: Waiting) -> JobView:
     """A job of the store, with why it waits and when it is expected to be done."""
     live, found = waiting.books.ledger.jobs.get(row["job_id"]), waiting.forecast
-    if live is not None:
-        row = live.row()
     fields = {name: value for name, value in row.items() if name in _VIEWED}
     reason, estimate = row["reason"], None
     if live is not None and live.status is Status.QUEUED:

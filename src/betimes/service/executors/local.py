@@ -251,9 +251,10 @@ class LocalExecutor:
     async def _end(self, run: _Run, over: dict[str, Any]) -> None:
         why = over.get("why", "lost")
         if run.shim is None and run.spawned is not None:  # it is over before anybody looked
-            await self._aside(wait_for, run.spawned)
+            gave_way = await self._aside(wait_for, run.spawned) == files.BUSY
             if why != "start-failed" and not self._closed:
-                self._listener(Started(run.launch.run, over.get("started_at_s") or time.time()))
+                began_at = over.get("started_at_s") or time.time()
+                self._listener(Started(run.launch.run, began_at, adopted=gave_way))
         run.shim = None
         run.settled.set()
         if self._closed:
