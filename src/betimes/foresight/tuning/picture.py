@@ -3,66 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from betimes.foresight.tuning.axes import Axis
 from betimes.foresight.tuning.front import Front
-from betimes.foresight.tuning.shown import Mark, shown
+from betimes.foresight.tuning.shown import Mark, Shown, shown_by_part
 from betimes.outcome.figure import COLOURS, GREY, drawing
 
 FILES = ("front.svg", "front.png")
 
 _FRONT, _BASELINE = COLOURS[0], COLOURS[1]
+_SIGNS = "sD^vP*X<>p"
 
 
 def draw(front: Front, path: str | Path) -> None:
-    """The first two objectives against each other (one: along a line); raises InputError where it cannot be written.
+    """The first two objectives against each other (one: along a line), where searched and on the testing part.
 
-    Further objectives are left to front.html and the table.
+    Further objectives are left to front.html and the table. Raises InputError where it cannot be written.
     """
-    found = shown(front)
-    with drawing(path, 7.0, 4.8) as figure:
-        axes: Any = figure.add_subplot()  # matplotlib's types say little
+    parts = shown_by_part(front)
+    with drawing(path, 2.0 + 5.0 * len(parts), 4.8) as figure:
+        for number, (name, found) in enumerate(parts.items(), 1):
+            axes: Any = figure.add_subplot(1, len(parts), number)  # matplotlib's types say little
+            _panel(axes, found)
+            axes.set_title(f"{front.workload}, {front.pool_units} units, {name}", color=GREY, fontsize=9)
 
-        def put(group: Sequence[Mark], colour: str, marker: str, size: float, label: str) -> None:
-            if group:
-                at = [_place(mark, found.axes) for mark in group]
-                axes.scatter(
-                    *zip(*at, strict=True),
-                    s=size,
-                    c=colour,
-                    marker=marker,
-                    label=label,
-                    linewidths=0,
-                    zorder=3,
-                )
 
-        put(found.of("train"), "#BBBBBB", ".", 25, "the same, training part")
-        tested = "testing part" if front.test is not None else "training part"
-        put([*found.of("front"), *found.of("named")], _FRONT, "o", 22, f"wfq, {tested}")
-        put(found.of("baseline"), _BASELINE, "s", 26, "other policies")
-        for mark in [*found.of("named"), *found.of("baseline")]:
-            label = mark.label.partition(", ")[2] if mark.group == "named" else mark.label
-            colour = _FRONT if mark.group == "named" else _BASELINE
-            axes.annotate(
-                label,
-                _place(mark, found.axes),
-                xytext=(5, 4) if mark.group == "named" else (5, -9),
-                textcoords="offset points",
-                fontsize=8,
-                color=colour,
-                zorder=4,
-            )
-        _scale(axes, "x", found.axes[0], found.values(0))
-        if len(found.axes) > 1:
-            _scale(axes, "y", found.axes[1], found.values(1))
-        else:
-            axes.set_yticks([])
-        axes.set_title(
-            f"{front.workload}, {front.pool_units} units, seed {front.seed}", color=GREY, fontsize=9
+def _panel(axes: Any, found: Shown) -> None:
+    """One part: the front with its names, and each other policy with a sign of its own."""
+
+    def put(group: Sequence[Mark], colour: str, marker: str, size: float, label: str) -> None:
+        at = [_place(mark, found.axes) for mark in group]
+        axes.scatter(
+            *zip(*at, strict=True), s=size, c=colour, marker=marker, label=label, linewidths=0, zorder=3
         )
-        axes.legend(fontsize=8)
+
+    put([*found.of("front"), *found.of("named")], _FRONT, "o", 22, "wfq")
+    for mark, sign in zip(found.of("baseline"), cycle(_SIGNS), strict=False):
+        put([mark], _BASELINE, sign, 40, mark.label)
+    for mark in found.of("named"):
+        axes.annotate(
+            mark.label.partition(", ")[2],
+            _place(mark, found.axes),
+            xytext=(5, 4),
+            textcoords="offset points",
+            fontsize=8,
+            color=_FRONT,
+            zorder=4,
+        )
+    _scale(axes, "x", found.axes[0], found.values(0))
+    if len(found.axes) > 1:
+        _scale(axes, "y", found.axes[1], found.values(1))
+    else:
+        axes.set_yticks([])
+    axes.legend(fontsize=8)
 
 
 def _place(mark: Mark, axes: Sequence[Axis]) -> tuple[float, float]:

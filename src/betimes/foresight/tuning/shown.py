@@ -1,4 +1,4 @@
-"""What the pictures of a front show: points and baselines at their values on the part that the front is reported on."""
+"""What the pictures of a front show: points and baselines at their values on a part of the workload."""
 
 from __future__ import annotations
 
@@ -44,7 +44,16 @@ def shown(front: Front) -> Shown:
 
     A baseline that leaves a job unfinished is not shown.
     """
-    is_tested = front.test is not None
+    return _shown(front, front.test is not None, beside=True)
+
+
+def shown_by_part(front: Front) -> dict[str, Shown]:
+    """The same of each part by itself, by what the part is called."""
+    parts = {"training part": False} | ({"testing part": True} if front.test is not None else {})
+    return {name: _shown(front, is_tested, beside=False) for name, is_tested in parts.items()}
+
+
+def _shown(front: Front, is_tested: bool, beside: bool) -> Shown:
     where = "testing part" if is_tested else "training part"
     marks: list[Mark] = []
 
@@ -57,7 +66,7 @@ def shown(front: Front) -> Shown:
         label = ", ".join([str(point.number), *point.names])
         group: Group = "named" if point.names else "front"
         add(label, point.policy, group, point.test if is_tested else point.train, where)
-        if is_tested:
+        if is_tested and beside:
             add(label, point.policy, "train", point.train, "training part")
     names = short_names([each.policy for each in front.baselines])
     for name, each in zip(names, front.baselines, strict=True):
