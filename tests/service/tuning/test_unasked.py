@@ -129,7 +129,9 @@ def test_the_name_that_was_chosen_is_proposed_again(tmp_path: Path) -> None:
 def test_the_first_search_on_drift_is_made_once_there_are_jobs_enough(tmp_path: Path) -> None:
     house = House(tmp_path, retune=retune("drift"), searches=Searches(found_at_once))
     served(house, steady(300))
-    (began,) = house.told("tuning")
+    began, *_ = house.told(
+        "tuning"
+    )  # another may follow: how far the jobs are when the front is there is not fixed
     assert began.data["reason"]["code"] == "first"
     assert 200 <= sum(event.event_id < began.event_id for event in house.told("submitted")) < 210
 
@@ -150,7 +152,8 @@ def test_a_workload_that_has_changed_is_searched_on_again(tmp_path: Path, scale:
     asyncio.run(main())
     asked, *others = house.told("tuning")
     assert asked.cause == "user:ann"
-    assert [event.data["reason"]["code"] for event in others] == ([] if scale == 1.0 else ["sizes"])
+    # More than once: the first search is made when there are few of the new ones among the old.
+    assert {event.data["reason"]["code"] for event in others} == (set() if scale == 1.0 else {"sizes"})
     assert all(event.cause.startswith("event:") for event in others)
 
 
