@@ -21,6 +21,7 @@ from betimes.reproduce.pcs_runs import (
     TABLES,
     UNITS,
     Outcome,
+    OverSeeds,
     Planned,
     best_jct_s,
     simulated,
@@ -51,22 +52,12 @@ NEAR = 0.10
 
 
 @dataclass(frozen=True, eq=False)
-class Noisy:
+class Noisy(OverSeeds):
     """A policy with sizes that are off by so many %, once a seed of the noise."""
 
     name: str
     size_error: int
     outcomes: list[Outcome]
-
-    @property
-    def jct_mean_s(self) -> float:
-        """Mean over the seeds."""
-        return sum(each.jct_mean_s for each in self.outcomes) / len(self.outcomes)
-
-    @property
-    def error(self) -> float:
-        """Mean absolute prediction error, %, mean over the seeds."""
-        return sum(each.error() for each in self.outcomes) / len(self.outcomes)
 
 
 @dataclass(frozen=True, eq=False)

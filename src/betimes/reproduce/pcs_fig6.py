@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.pace import Pace
 from betimes.reproduce.pcs_fig6_published import CONFIGURATIONS, FRONT, UNFAIRNESS, Unfairness
-from betimes.reproduce.pcs_runs import TABLES, TIRESIAS, Outcome, Planned, simulated
+from betimes.reproduce.pcs_runs import TABLES, TIRESIAS, Outcome, OverSeeds, Planned, simulated
 from betimes.reproduce.pcs_search import OF_FIFO, problem_of, searched
 from betimes.reproduce.pcs_workloads import workload_1
 
@@ -45,21 +45,11 @@ RUNS = (
 
 
 @dataclass(frozen=True, eq=False)
-class Seeded:
+class Seeded(OverSeeds):
     """A policy on each of the workloads."""
 
     run: Planned
     outcomes: list[Outcome]
-
-    @property
-    def jct_mean_s(self) -> float:
-        """Mean over the seeds."""
-        return sum(each.jct_mean_s for each in self.outcomes) / len(self.outcomes)
-
-    @property
-    def error(self) -> float:
-        """Mean absolute prediction error, %, mean over the seeds."""
-        return sum(each.error() for each in self.outcomes) / len(self.outcomes)
 
     def unfairness(self) -> Unfairness:
         """Over the jobs of all seeds."""

@@ -80,6 +80,22 @@ class Outcome:
         return float(np.mean(self.errors) if percent is None else np.percentile(self.errors, percent))
 
 
+class OverSeeds:
+    """Means of what came of the same run with several seeds."""
+
+    outcomes: list[Outcome]
+
+    @property
+    def jct_mean_s(self) -> float:
+        """Mean JCT of all jobs, s, mean over the seeds."""
+        return sum(each.jct_mean_s for each in self.outcomes) / len(self.outcomes)
+
+    @property
+    def error(self) -> float:
+        """Mean absolute prediction error, %, mean over the seeds."""
+        return sum(each.error() for each in self.outcomes) / len(self.outcomes)
+
+
 def simulated(
     run: Planned,
     workload: Workload,
