@@ -64,7 +64,9 @@ def test_points_found_on_the_first_jobs_keep_promises_on_the_rest_at_a_bearable_
         assert found[name]["pred_err_mean"].ours < min(each["pred_err_mean"].ours for each in fast) / 2
     # In this order on the jobs that they were found on; on the others those that promise better still do.
     fastest = found["PCS-JCT"]
-    assert fastest["jct_mean_over_best"].ours == min(each["jct_mean_over_best"].ours for each in found.values())
+    assert fastest["jct_mean_over_best"].ours == min(
+        each["jct_mean_over_best"].ours for each in found.values()
+    )
     assert fastest["pred_err_mean"].ours == max(each["pred_err_mean"].ours for each in found.values())
 
 

@@ -93,7 +93,11 @@ class Controller(Hands):
             if row["progress_frac"] is not None and row["job_id"] in ledger.jobs:
                 ledger.jobs[row["job_id"]].progress_frac = row["progress_frac"]
         self.replayed, self.snapshot_at = ledger.next_event - 1 - after, after
+        version = (
+            self.scheduler.version + 1
+        )  # what was foreseen of a turn that has not happened is out of date
         self.scheduler = Scheduler(ledger, self._status_of, self.settings)
+        self.scheduler.version = version
         if self.rentals is not None:
             self.rentals.resume(ledger)
         return ledger.next_event > 1
@@ -142,15 +146,21 @@ class Controller(Hands):
     # --- inputs -------------------------------------------------------------------------------------------------
 
     async def ask(
-        self, act: Callable[[Scheduler], T], keep: tuple[str, str, Callable[[T], Any]] | None = None
+        self,
+        act: Callable[[Scheduler], T],
+        keep: tuple[str, str, Callable[[T], Any]] | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> T:
-        """The result of something done with the state, once it is stored. Raises what it raises; Unavailable."""
+        """The result of something done with the state, once it is stored. Raises what it raises; Unavailable.
+
+        meanwhile: called while it is being stored, if it is.
+        """
         if self.stopping:
             raise Unavailable("the service is stopping; try again in a moment")
         if self.problem is not None:
             raise Unavailable(self.problem)
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.inbox.append(Input(act, done, keep))
+        self.inbox.append(Input(act, done, keep, meanwhile))
         self.woken.set()
         return await done
 
@@ -193,6 +203,9 @@ class Controller(Hands):
         try:
             turn = self._decide()
             if turn.batch.events or turn.batch.jobs or turn.batch.nodes or turn.batch.meta:
+                for one, result in turn.results:
+                    if one.meanwhile is not None and not isinstance(result, BaseException):
+                        one.meanwhile()
                 with self.clock.hold():
                     await asyncio.to_thread(self.store.commit, turn.batch)
         except Exception as error:

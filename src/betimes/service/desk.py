@@ -109,7 +109,7 @@ class Desk:
             return [scheduler.submit(spec, user) for spec in specs]
 
         keep = None if key is None else (user, key, lambda ids: {"asked": asked, "job_ids": ids})
-        return await self.controller.ask(act, keep)
+        return await self.controller.ask(act, keep, self.promises.begin)
 
     async def _promised(self, taken: list[list[int]]) -> list[Submitted]:
         """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""

@@ -27,6 +27,7 @@ class Input:
     answer: tuple[str, str, Callable[[Any], Any]] | None = (
         None  # idempotency: user, key, what to keep of the result
     )
+    meanwhile: Callable[[], None] | None = None  # to be called once it is done, while it is being stored
 
 
 class Broken(Exception):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 
+from betimes.errors import PolicyViolation, ServiceError
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.forecasts import Forecast, cost_usd, forecast
@@ -44,6 +45,10 @@ class Promises:
                     foreseen = await asyncio.to_thread(play)
                 self.latest, self.version = forecast(foreseen, as_of_at, epoch_at), version
             return self.latest
+
+    def begin(self) -> None:
+        """Play the state forward already, which somebody will ask for in a moment."""
+        self.controller.go(self._begun())
 
     def current(self) -> Forecast | None:
         """The forecast, if it still holds; else it is withdrawn."""
@@ -124,6 +129,10 @@ class Promises:
             for job, event in queued
             if job.submitted_at < event.at_s and job.promised_finish_at is None
         ]
+
+    async def _begun(self) -> None:
+        with suppress(ServiceError, PolicyViolation):  # whoever asks is told
+            await self.forecast()
 
     async def _make_holding(self, numbers: Sequence[int], held: ExitStack) -> None:
         with held:

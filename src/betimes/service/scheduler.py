@@ -76,13 +76,7 @@ class Scheduler(Fleet):
 
     def submit(self, spec: JobSpec, user: str) -> list[int]:
         """Take a job, or an array of them; returns the numbers. Raises Refused, Unknown."""
-        check_possible(spec, self.ledger.nodes, self.built.kind if self.built else "pool")
-        for after in spec.after:
-            number, _ = parse_after(after)
-            if number not in self.ledger.jobs and self._ended_as(number) is None:
-                raise Unknown(
-                    f"after: there is no job {number}; a job waits for one that was submitted before it"
-                )
+        self.check(spec)
         if spec.as_one:
             return self._submit_set(spec, user)
         indices, most = parse_array(spec.array) if spec.array else ([None], 0)
