@@ -67,6 +67,13 @@ def test_stored_points_of_a_released_front_come_out_to_the_last_digit(published_
         row = next(row for row in found if row.metric == metric)
         assert row.ours == pytest.approx(row.published, rel=within)
     assert (tmp_path / "pcs-fig3.svg").is_file()
+    of = {(row.case.removeprefix("2869ce/"), row.metric): row.ours for row in found}
+    assert of["fifo", "pred_err_p99"] == pytest.approx(0.0, abs=1e-9)
+    jct = [of[name, "jct_mean_over_best"] for name in ("PCS-JCT", "PCS-bal", "PCS-pred", "fifo")]
+    assert jct == sorted(jct)  # where they were found
+    errors = [of[name, "pred_err_mean"] for name in ("srsf", "PCS-JCT", "PCS-bal", "PCS-pred")]
+    assert errors == sorted(errors, reverse=True)
+    assert of["srsf", "pred_err_p99"] > 2 * of["PCS-bal", "pred_err_p99"]
 
 
 @pytest.mark.slow

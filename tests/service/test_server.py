@@ -62,6 +62,24 @@ def test_a_free_port_is_found_and_told(tmp_path: Path) -> None:
     asyncio.run(run())
 
 
+def test_the_port_stays_the_same_unless_somebody_else_has_it(tmp_path: Path) -> None:
+    async def url() -> str:
+        async with served(fake(), tmp_path) as url:
+            return url
+
+    async def run() -> None:
+        first = await url()
+        assert await url() == first  # those who run meanwhile know this one
+        with socket.create_server(("127.0.0.1", int(first.rpartition(":")[2]))):
+            other = await url()
+        assert other != first
+        assert await url() == other
+        (tmp_path / "port").write_text("many")
+        assert (await url()).startswith("http://127.0.0.1:")
+
+    asyncio.run(run())
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.1.2.3", "::", "example.com", ""])
 def test_nothing_listens_beyond_this_machine_unasked(tmp_path: Path, host: str) -> None:
     with pytest.raises(InputError, match="--listen"):

@@ -29,7 +29,9 @@ def up(
             show_default=False,
         ),
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="0: a free one.", min=0, max=65535)] = 0,
+    port: Annotated[
+        int, typer.Option("--port", help="0: that of the last time, or a free one.", min=0, max=65535)
+    ] = 0,
     listen: Annotated[
         str | None,
         typer.Option(

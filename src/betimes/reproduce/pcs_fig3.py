@@ -3,7 +3,8 @@
 A released front is the whole result of one search on the first 2,001 jobs of a trace (all, where there are fewer): 370
 evaluations, with a seed that nobody knows. The search here is given the same jobs, bounds, operators, numbers and way
 to make classes, and seeds 0, 1 and 2. The ends of a front say most of it: FIFO, which is in every one, and the fastest
-point. Two points of a released front are run again from their variables.
+point. Two points of a released front are run again from their variables. The policies to compare with, and the three
+points of seed 0 that the study would name, are run on the same jobs.
 """
 
 from __future__ import annotations
@@ -16,8 +17,18 @@ from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.pace import Pace
 from betimes.reproduce.pcs_fig3_published import EVALUATIONS, FRONTS, JOBS, STORED, Front
 from betimes.reproduce.pcs_fig7 import BASELINES
-from betimes.reproduce.pcs_runs import CURVES, UNITS, Outcome, simulated, trace_file
-from betimes.reproduce.pcs_search import Searched, problem_of, searched
+from betimes.reproduce.pcs_fig7_found import MOST_JCT
+from betimes.reproduce.pcs_runs import (
+    CURVES,
+    UNITS,
+    Outcome,
+    Planned,
+    best_jct_s,
+    compared,
+    simulated,
+    trace_file,
+)
+from betimes.reproduce.pcs_search import NAMES, Searched, problem_of, searched
 
 if TYPE_CHECKING:
     from betimes.foresight.tuning import Problem
@@ -26,13 +37,16 @@ TRACES = tuple(FRONTS)
 QUICK = ("2869ce", "e13805")
 SEEDS = (0, 1, 2)
 
+_NAMED = "found here, seed 0; on the jobs that it was found on"
+
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The fronts of a trace, one a seed, and the policies to compare with."""
+    """The fronts of a trace, one a seed, the policies to compare with, and the named points of the first front."""
 
     fronts: list[Searched]
     baselines: list[Outcome]
+    points: list[Outcome]
 
 
 class Ends(NamedTuple):
@@ -75,7 +89,7 @@ def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: 
         )
         for trace in traces
     }
-    runs = EVALUATIONS * len(SEEDS) + len(BASELINES)
+    runs = EVALUATIONS * len(SEEDS) + len(BASELINES) + len(NAMES)
     pace = Pace(progress, sum(len(each.workload) * runs for each in problems.values()))
     found = {trace: _found(trace, problem, pace) for trace, problem in problems.items()}
     stored = [row for trace in traces for row in _stored(trace, problems[trace])]
@@ -84,7 +98,12 @@ def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: 
         from betimes.reproduce.pcs_fig3_picture import draw
 
         draw(found, out / "pcs-fig3.svg")
-    return [row for trace in traces for row in _rows(trace, found[trace].fronts)] + stored
+    rows = [
+        row
+        for trace in traces
+        for row in (*_rows(trace, found[trace].fronts), *_policies(trace, found[trace]))
+    ]
+    return rows + stored
 
 
 def ends(front: Searched) -> Ends:
@@ -113,13 +132,25 @@ def _found(trace: str, problem: Problem, pace: Pace) -> Found:
                 progress=lambda done, told=told: told(jobs * done),
             )
         )
-    baselines = [
-        simulated(
-            run, problem.workload, curves=problem.curves, progress=pace.run(f"{trace}, {run.name}", jobs)
-        )
-        for run in BASELINES
-    ]
-    return Found(fronts, baselines)
+
+    def run(each: Planned) -> Outcome:
+        told = pace.run(f"{trace}, {each.name}", jobs)
+        return simulated(each, problem.workload, curves=problem.curves, progress=told)
+
+    baselines = [run(each) for each in BASELINES]
+    picked = fronts[0].picked(MOST_JCT * best_jct_s(baselines))
+    points = [run(Planned(name, config.policy, _NAMED)) for name, config in picked.items()]
+    return Found(fronts, baselines, points)
+
+
+def _policies(trace: str, found: Found) -> list[Row]:
+    """Every policy, and the named points, on the jobs that the points were found on."""
+    outcomes = [*found.baselines, *found.points]
+    best, rows = best_jct_s(outcomes), list[Row]()
+    for outcome in outcomes:
+        note = outcome.run.note
+        rows += compared(f"{trace}/{outcome.run.name}", outcome, best, None, (note, note, note))
+    return rows
 
 
 def _rows(trace: str, fronts: list[Searched]) -> list[Row]:

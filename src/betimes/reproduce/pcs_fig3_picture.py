@@ -30,7 +30,7 @@ def draw(found: dict[str, Found], path: Path) -> None:
                 [theirs.least_jct_s / best, theirs.most_jct_s / best], [theirs.most_error, theirs.least_error],
                 "x", color="black", markersize=8, label="ends of the released front",
             )  # fmt: skip
-            for outcome in each.baselines:
+            for outcome in (*each.baselines, *each.points):
                 mark(axes, outcome.run.name, outcome.jct_mean_s / best, outcome.error())
             axes.set_title(f"{trace}, {each.baselines[0].jobs:,} jobs")
             labelled_axes(axes)

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.pace import Pace
 from betimes.reproduce.pcs_fig7_found import Judged, judged, steps
-from betimes.reproduce.pcs_fig7_published import CONFIGURATIONS, FIGURE_7, Published
+from betimes.reproduce.pcs_fig7_published import CONFIGURATIONS, FIGURE_7
 from betimes.reproduce.pcs_runs import (
     CURVES,
     TIRESIAS,
     Outcome,
     Planned,
     best_jct_s,
+    compared,
     simulated,
     trace_file,
 )
@@ -116,14 +117,9 @@ def _rows(trace: str, outcomes: list[Outcome]) -> list[Row]:
     best = best_jct_s(outcomes)
     rows: list[Row] = []
     for outcome in outcomes:
-        case, note = f"{trace}/{outcome.run.name}", outcome.run.note
-        published: Published | None = FIGURE_7[trace].get(outcome.run.name)
-        jct, mean, p99 = published or (None, None, None)
-        rows += [
-            Row(case, "jct_mean_over_best", jct, outcome.jct_mean_s / best, "ratio", note),
-            Row(case, "pred_err_mean", mean, outcome.error(), "%", _sampling_note(outcome, None)),
-            Row(case, "pred_err_p99", p99, outcome.error(99.0), "%", _sampling_note(outcome, 99.0)),
-        ]
+        notes = (outcome.run.note, _sampling_note(outcome, None), _sampling_note(outcome, 99.0))
+        name = outcome.run.name
+        rows += compared(f"{trace}/{name}", outcome, best, FIGURE_7[trace].get(name), notes)
     return rows
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from betimes.reproduce.experiment import Row
-from betimes.reproduce.pcs_runs import UNITS, Outcome, Planned, best_jct_s, simulated
+from betimes.reproduce.pcs_runs import UNITS, Outcome, Planned, best_jct_s, compared, simulated
 from betimes.reproduce.pcs_search import NAMES, Searched, problem_of, searched
 
 if TYPE_CHECKING:
@@ -83,11 +83,6 @@ def _rows(trace: str, outcomes: list[Outcome], published: dict[str, Published]) 
     rows: list[Row] = []
     for outcome in outcomes:
         name = outcome.run.name
-        case, note = f"{trace}/rest/{name}", outcome.run.note if name in NAMES.values() else _ON_REST
-        jct, mean, p99 = published.get(name) or (None, None, None)
-        rows += [
-            Row(case, "jct_mean_over_best", jct, outcome.jct_mean_s / best, "ratio", note),
-            Row(case, "pred_err_mean", mean, outcome.error(), "%", note),
-            Row(case, "pred_err_p99", p99, outcome.error(99.0), "%", note),
-        ]
+        note = outcome.run.note if name in NAMES.values() else _ON_REST
+        rows += compared(f"{trace}/rest/{name}", outcome, best, published.get(name), (note, note, note))
     return rows

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from betimes.reproduce.experiment import Row
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -124,6 +126,22 @@ def simulated(
         progress=progress,
     )
     return Outcome(run, result)
+
+
+def compared(
+    case: str,
+    outcome: Outcome,
+    best_s: float,
+    published: tuple[float | None, float | None, float | None] | None,
+    notes: tuple[str, str, str],
+) -> list[Row]:
+    """What figures 3 and 7 say of a policy: mean JCT over the best, and the mean and p99 of the error, %."""
+    jct, mean, p99 = published or (None, None, None)
+    return [
+        Row(case, "jct_mean_over_best", jct, outcome.jct_mean_s / best_s, "ratio", notes[0]),
+        Row(case, "pred_err_mean", mean, outcome.error(), "%", notes[1]),
+        Row(case, "pred_err_p99", p99, outcome.error(99.0), "%", notes[2]),
+    ]
 
 
 def best_jct_s(outcomes: Sequence[Outcome]) -> float:

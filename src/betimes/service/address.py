@@ -12,6 +12,7 @@ from betimes.errors import InputError, NotReachable
 from betimes.service.private_files import write_private
 
 ADDRESS_FILE = "address"
+PORT_FILE = "port"  # where it listened last; unlike the address it stays when the service stops
 TOKEN_FILE = "token"  # the operator's, in clear, mode 0600
 
 
@@ -42,6 +43,20 @@ def default_state(environ: Mapping[str, str] = os.environ) -> Path:
     from platformdirs import user_state_path
 
     return user_state_path("betimes", appauthor=False)
+
+
+def last_port(state: Path) -> int:
+    """The port on which the last service of this state listened; 0: there was none, or nobody knows."""
+    try:
+        port = int((state / PORT_FILE).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
+    return port if 0 < port < 1 << 16 else 0
+
+
+def write_port(state: Path, port: int) -> None:
+    """Remember where this process listens. Raises OSError."""
+    write_private(state / PORT_FILE, f"{port}\n")
 
 
 def write_address(state: Path, url: str) -> Address:

@@ -13,7 +13,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from betimes.errors import InputError, ServiceError
-from betimes.service.address import remove_address, write_address
+from betimes.service.address import last_port, remove_address, write_address, write_port
 from betimes.service.hosts import is_loopback
 
 GOODBYE_S = 5  # for answers under way; readers who do not read are cut off then
@@ -32,13 +32,14 @@ async def serve(
 ) -> None:
     """Serve until `stop` is set; then end the streams, let answers under way finish, and return.
 
-    Port 0 is a free one. The URL is written to STATE/address as long as the service listens, and given to `listening`.
+    Port 0 is that of the last service with this state, whose running jobs know no other, or else a free one. The URL
+    is written to STATE/address as long as the service listens, and given to `listening`.
     Signals are left to the caller. Raises InputError for a host beyond loopback unless `listen` says that this is
     meant, or one that cannot be listened on; ServiceError if the port is taken or the server dies.
     """
     if not listen and not is_loopback(host):
         raise InputError(f"{host} is not a loopback address; `--listen {host}` says that others may connect")
-    with _bound(host, port) as bound:
+    with _bound(host, port) if port else _bound_as_before(host, state) as bound:
         url = _url(host, bound)
         # uvicorn would listen only a moment later, and clients must find an open door behind the address.
         bound.listen(BACKLOG)
@@ -48,6 +49,7 @@ async def serve(
         address = None
         try:
             address = write_address(state, url)
+            write_port(state, bound.getsockname()[1])
             if listening is not None and not listening.done():
                 listening.set_result(url)
             await asyncio.wait((running, stopping), return_when="FIRST_COMPLETED")
@@ -98,6 +100,14 @@ def _config(app: FastAPI) -> uvicorn.Config:
         timeout_graceful_shutdown=2 * GOODBYE_S,  # the last resort
         timeout_keep_alive=30,
     )
+
+
+def _bound_as_before(host: str, state: Path) -> socket.socket:
+    before = last_port(state)
+    if before:
+        with contextlib.suppress(ServiceError):  # somebody else has it now
+            return _bound(host, before)
+    return _bound(host, 0)
 
 
 def _bound(host: str, port: int) -> socket.socket:
