@@ -20,7 +20,7 @@ from tests.twin.workloads import (
 )
 
 FEW = settings(max_examples=25)
-MANY = settings(max_examples=150)
+MANY = settings(max_examples=60)
 
 
 def check_binary(setup: Setup) -> None:

@@ -35,4 +35,4 @@ def test_same_bits(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_same_bits_at_length(tmp_path: Path) -> None:
-    check_same(run_engine, batch(120, 20), tmp_path)
+    check_same(run_engine, batch(60, 20), tmp_path)

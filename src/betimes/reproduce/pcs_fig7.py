@@ -81,7 +81,7 @@ def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: 
         progress,
         sum(len(jobs) * len(planned(trace)) + steps(jobs, BASELINES) for trace, jobs in workloads.items()),
     )
-    whole = {trace: _whole(trace, jobs, curves, pace) for trace, jobs in workloads.items()}
+    whole = {trace: of_whole(trace, jobs, curves, pace) for trace, jobs in workloads.items()}
     found = {
         trace: judged(trace, jobs, curves, BASELINES, FIGURE_7[trace], pace)
         for trace, jobs in workloads.items()
@@ -89,7 +89,7 @@ def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: 
     progress("done", pace.total, pace.total)
     if out is not None:
         _draw(whole, found, out)
-    return [row for trace in traces for row in (*_rows(trace, whole[trace]), *found[trace].rows)]
+    return [row for trace in traces for row in (*rows_of_whole(trace, whole[trace]), *found[trace].rows)]
 
 
 def planned(trace: str) -> list[Planned]:
@@ -98,7 +98,8 @@ def planned(trace: str) -> list[Planned]:
     return [*BASELINES, *(Planned(point.name, point.policy, _CONFIGURED) for point in released)]
 
 
-def _whole(trace: str, jobs: Workload, curves: SpeedupTable, pace: Pace) -> list[Outcome]:
+def of_whole(trace: str, jobs: Workload, curves: SpeedupTable, pace: Pace) -> list[Outcome]:
+    """What comes of every planned run of a whole trace."""
     return [
         simulated(run, jobs, curves=curves, progress=pace.run(f"{trace}, {run.name}", len(jobs)))
         for run in planned(trace)
@@ -113,7 +114,8 @@ def _draw(whole: dict[str, list[Outcome]], found: dict[str, Judged], out: Path) 
     draw_found(found, out / "pcs-fig7-found.svg")
 
 
-def _rows(trace: str, outcomes: list[Outcome]) -> list[Row]:
+def rows_of_whole(trace: str, outcomes: list[Outcome]) -> list[Row]:
+    """Published and own values of these runs."""
     best = best_jct_s(outcomes)
     rows: list[Row] = []
     for outcome in outcomes:

@@ -201,7 +201,6 @@ def test_no_job_is_lost_or_doubled_whenever_the_service_is_killed(tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", [1, 2])
-def test_no_job_is_lost_or_doubled_however_often_it_is_killed(tmp_path: Path, seed: int) -> None:
-    found = kill_often(tmp_path, jobs=2000, kills=200, seed=seed)
+def test_no_job_is_lost_or_doubled_however_often_it_is_killed(tmp_path: Path) -> None:
+    found = kill_often(tmp_path, jobs=2000, kills=200, seed=1)
     assert found["adopted"] > 20, found

@@ -7,6 +7,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.service.reliability.starting import Starter, starter
 
 JOBS = 10_000
@@ -60,5 +62,6 @@ def measure(state: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 def test_others_are_answered_while_ten_thousand_jobs_are_taken(tmp_path: Path) -> None:
     measure(tmp_path)
