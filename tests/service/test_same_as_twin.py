@@ -159,8 +159,8 @@ def test_two_thousand_jobs_of_philly(policy: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("policy", NODES)
-def test_a_thousand_jobs_of_the_fitgpp_mixture(policy: str, tmp_path: Path) -> None:
-    workload = estimated(generate("fitgpp:jobs=1000,nodes=20", seed=3))
+def test_two_thousand_jobs_of_the_fitgpp_mixture(policy: str, tmp_path: Path) -> None:
+    workload = estimated(generate("fitgpp:jobs=2000,nodes=20", seed=3))
     cluster = Cluster.uniform(18, gpu=8, cpu=32, memory_gib=256)
     name = policy.removeprefix("nodes:")
     twin = simulate_nodes(workload, name, cluster=cluster, sizes="estimate", restart_s=RESTART_S, seed=5)
