@@ -50,7 +50,8 @@ def test_the_service_goes_on_by_itself_once_it_can_write(tmp_path: Path, trouble
     with starter() as service:
         service.start(state)
         running = service.ask("POST", "/jobs", {"command": wait, "workdir": "/"})["job_id"]
-        until(lambda: service.ask("GET", f"/jobs/{running}")["job"]["status"] == "running")
+        # Not only launched: with no room for its files it could not start.
+        until(lambda: "started" in {event["kind"] for event in service.everything("/events", after=0)})
         with trouble(state, service.pid):
             with pytest.raises(httpx.HTTPStatusError) as refused:
                 service.ask("POST", "/jobs", {"command": ["true"], "workdir": "/"}, key="one")
