@@ -96,6 +96,8 @@ class House:
             controller.source = Source(arrivals)
         self.tuner = LiveTuner(controller, self.folder, self.retune, self.searches)
         self.desk = Desk(controller, Promises(controller), RunTokens(b"secret"), self.tuner)
+        if known:
+            await controller.adopt()
         deciding = asyncio.ensure_future(controller.run())
         try:
             yield self

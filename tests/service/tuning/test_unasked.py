@@ -115,10 +115,12 @@ def test_the_name_that_was_chosen_is_proposed_again(tmp_path: Path) -> None:
 
     async def choose() -> None:
         async with house.open():
-            await house.submit(10.0, 20.0)
-            await house.desk.tune(SPEC, "ann")
-            await house.until(lambda: house.tuner.going is None and house.tuner.tuned is not None)
-            await house.desk.set_policy("front:PCS-pred", "ann")
+            with house.clock.hold():  # the jobs still run when the service stops
+                await house.submit(10.0, 20.0)
+                await house.desk.tune(SPEC, "ann")
+                await house.until(lambda: house.tuner.going is None and house.tuner.tuned is not None)
+                await house.desk.set_policy("front:PCS-pred", "ann")
+                await house.controller.stop()
 
     asyncio.run(choose())
     view = served(house, steady(80, begin_s=house.store.events()[-1].at_s))
