@@ -7,8 +7,8 @@ and one is submitted whenever one ends: what happens when is the same under ever
 starts is not. The last part is FitGpp's mixture again, at ever higher loads, so that ever more of its jobs wait.
 
 The aim is a fifth more an event with 100,000 waiting than with 1,000. fifo keeps it (1.0 to 1.1 in both parts); sjf and
-widest do not: 1.4 to 1.55 where nothing but the queue is at work, 1.2 to 1.4 on the mixture. What they add is 0.08 us
-an event: some fifteen cache lines a job, which come from far away where the next to start can be anywhere.
+widest do not: 1.35 to 1.55 where nothing but the queue is at work, 1.2 to 1.45 on the mixture. What they add is some
+0.08 us an event, which we take to be for memory: who starts next can be anywhere in it.
 
 EASY backfilling grows faster than the nodes, some 280 times for 100 times as many: at every end it works out anew the
 reservation of the first that waits, from all that run, and tries who waits behind it; both grow with the nodes. The
@@ -21,6 +21,8 @@ from __future__ import annotations
 
 import statistics
 import time
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from measuring import Table, arguments, introduce
@@ -39,6 +41,7 @@ EASY_JOBS, EASY_NODES = 1 << 15, 1000  # with ever more nodes
 QUEUES = (1000, 10_000, 100_000)
 QUEUE_POLICIES = ("fifo", "sjf", "widest")
 LOADS = (4.5, 32.0, 280.0)  # some 1,000, 8,000 and 70,000 of the mixture wait then under fifo
+JOBS_A_LOAD = 260  # of the mixture make up a load of 1 on NODES
 RUN_S = 600.0
 AT_ONCE = 4 * NODES  # running jobs: four on a node of eight GPUs, two each
 
@@ -137,6 +140,27 @@ class Stretch:
         return status
 
 
+class Cost(NamedTuple):
+    """What an event of a stretch takes, us, the median of some runs; and how many waited where it begins and ends."""
+
+    event_us: float
+    events: int
+    waiting: tuple[int, int]
+
+
+def cost_of_stretch(build: Callable[[], NodesSimulation], first: int, last: int, repeats: int) -> Cost:
+    costs: list[float] = []
+    events, waiting = 0, (0, 0)
+    for _ in range(repeats):
+        run = build()
+        stretch = Stretch(run, first, last)
+        run.run(stretch)
+        (since, events_before, before), (until, events_after, after) = stretch.looks
+        events, waiting = events_after - events_before, (before, after)
+        costs.append(1e6 * (until - since) / events)
+    return Cost(statistics.median(costs), events, waiting)
+
+
 def with_waiting(arrivals: int, repeats: int) -> None:
     cluster = nodes_of_fitgpp(NODES)
     print(f"3. by length of the queue, {NODES} nodes, {AT_ONCE} jobs running, {arrivals:,} submissions")
@@ -145,20 +169,12 @@ def with_waiting(arrivals: int, repeats: int) -> None:
     for policy in QUEUE_POLICIES:
         first: float | None = None
         for waiting, workload in workloads:
-            costs: list[float] = []
-            events = 0
-            for _ in range(repeats):
-                run = built(workload, policy, cluster, "estimate")()
-                stretch = Stretch(run, AT_ONCE + waiting + AT_ONCE, len(workload) - 1)
-                run.run(stretch)
-                (since, events_before, before), (until, events_after, after) = stretch.looks
-                if max(abs(before - waiting), abs(after - waiting)) > 2:
-                    raise RuntimeError(f"{policy}: {before} and {after} jobs waited instead of {waiting}")
-                events = events_after - events_before
-                costs.append(1e6 * (until - since) / events)
-            cost_us = statistics.median(costs)
-            first = first or cost_us
-            table.line(policy, waiting, events, cost_us, cost_us / first)
+            build = built(workload, policy, cluster, "estimate")
+            cost = cost_of_stretch(build, AT_ONCE + waiting + AT_ONCE, len(workload) - 1, repeats)
+            if max(abs(seen - waiting) for seen in cost.waiting) > 2:
+                raise RuntimeError(f"{policy}: {cost.waiting} jobs waited instead of {waiting}")
+            first = first or cost.event_us
+            table.line(policy, waiting, cost.events, cost.event_us, cost.event_us / first)
     print()
 
 
@@ -168,23 +184,15 @@ def with_load(jobs: int, repeats: int) -> None:
     table = Table("policy", "load", "waiting", "events", "us/event", "ratio")
     workloads: list[tuple[float, Workload]] = []
     for load in LOADS:
-        waiting = int(260 * load)
-        workloads.append((load, keep_loaded(mixture(waiting + 3 * jobs), cluster, load)))
+        drawn = mixture(int(JOBS_A_LOAD * load) + 3 * jobs)
+        workloads.append((load, keep_loaded(drawn, cluster, load)))
     for policy in QUEUE_POLICIES:
         first: float | None = None
         for load, workload in workloads:
-            costs: list[float] = []
-            waiting = events = 0
-            for _ in range(repeats):
-                run = built(workload, policy, cluster)()
-                stretch = Stretch(run, len(workload) - 2 * jobs, len(workload) - jobs)
-                run.run(stretch)
-                (since, events_before, _), (until, events_after, waiting) = stretch.looks
-                events = events_after - events_before
-                costs.append(1e6 * (until - since) / events)
-            cost_us = statistics.median(costs)
-            first = first or cost_us
-            table.line(policy, load, waiting, events, cost_us, cost_us / first)
+            build = built(workload, policy, cluster)
+            cost = cost_of_stretch(build, len(workload) - 2 * jobs, len(workload) - jobs, repeats)
+            first = first or cost.event_us
+            table.line(policy, load, cost.waiting[1], cost.events, cost.event_us, cost.event_us / first)
 
 
 def main() -> None:

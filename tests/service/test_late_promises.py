@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from betimes.errors import Conflict, PolicyViolation, Unavailable
 from betimes.service.desk import Desk
 from tests.service.four_cores import RUN_S, on_four_cores, over, spec
 
@@ -39,5 +42,22 @@ def test_one_that_follows_another_is_promised_an_end_when_it_queues(tmp_path: Pa
         story = await desk.job(second.job_id)
         assert [(quote.made_at, quote.finish_at) for quote in story.quotes] == [(100.0, 200.0)]
         assert story.told_s == 0.0
+
+    on_four_cores(tmp_path, ask)
+
+
+@pytest.mark.parametrize("error", [Conflict, PolicyViolation, Unavailable])
+def test_a_job_is_taken_even_where_nothing_can_be_promised(
+    tmp_path: Path, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(_: object) -> None:
+        raise error("not now")
+
+    async def ask(desk: Desk) -> None:
+        monkeypatch.setattr(desk.promises, "make", nothing)
+        (taken,) = await desk.submit([spec()], "ann")
+        assert taken.quote is None
+        await over(desk)
+        assert (await desk.job(taken.job_id)).job.finished_at == RUN_S
 
     on_four_cores(tmp_path, ask)

@@ -27,7 +27,7 @@ from betimes.reproduce.pcs_runs import (
     simulated,
     trace_file,
 )
-from betimes.reproduce.pcs_search import Searched, problem_of, searched
+from betimes.reproduce.pcs_search import OF_BEST, Searched, problem_of, searched
 from betimes.reproduce.pcs_workloads import SEED, workload_1
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ TRACE = "2869ce"
 SIZE_ERRORS = (0, 5, 10, 20, 30, 40, 60, 80, 99)  # %
 NOISE_SEEDS = (0, 1, 2, 3, 4)
 EVALUATIONS = 400
-MOST_JCT = 4.0  # times the best on the first half, for the point to be picked
 
 JOBS = 1000  # of (c)
 TUNED, RUN = 0.6, 0.8
@@ -139,7 +138,7 @@ def _balanced(train: Workload, curves: SpeedupTable, pace: Pace) -> Planned:
             for name in ("srsf", "afs")
         ]
     )
-    return Planned("PCS", front.picked(MOST_JCT * best)["PCS-bal"].policy)
+    return Planned("PCS", front.picked(OF_BEST * best)["PCS-bal"].policy)
 
 
 def _noisy(trace: Workload, pcs: Planned, curves: SpeedupTable, pace: Pace) -> list[Noisy]:

@@ -17,7 +17,6 @@ from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.pace import Pace
 from betimes.reproduce.pcs_fig3_published import EVALUATIONS, FRONTS, JOBS, STORED, Front
 from betimes.reproduce.pcs_fig7 import BASELINES
-from betimes.reproduce.pcs_fig7_found import MOST_JCT
 from betimes.reproduce.pcs_runs import (
     CURVES,
     UNITS,
@@ -28,7 +27,7 @@ from betimes.reproduce.pcs_runs import (
     simulated,
     trace_file,
 )
-from betimes.reproduce.pcs_search import NAMES, Searched, problem_of, searched
+from betimes.reproduce.pcs_search import NAMES, OF_BEST, Searched, problem_of, searched
 
 if TYPE_CHECKING:
     from betimes.foresight.tuning import Problem
@@ -138,7 +137,7 @@ def _found(trace: str, problem: Problem, pace: Pace) -> Found:
         return simulated(each, problem.workload, curves=problem.curves, progress=told)
 
     baselines = [run(each) for each in BASELINES]
-    picked = fronts[0].picked(MOST_JCT * best_jct_s(baselines))
+    picked = fronts[0].picked(OF_BEST * best_jct_s(baselines))
     points = [run(Planned(name, config.policy, _NAMED)) for name, config in picked.items()]
     return Found(fronts, baselines, points)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from betimes.reproduce.experiment import Row
 from betimes.reproduce.pcs_runs import UNITS, Outcome, Planned, best_jct_s, compared, simulated
-from betimes.reproduce.pcs_search import NAMES, Searched, problem_of, searched
+from betimes.reproduce.pcs_search import NAMES, OF_BEST, Searched, problem_of, searched
 
 if TYPE_CHECKING:
     from betimes.reproduce.pace import Pace
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 TRAIN = 1000
 EVALUATIONS = 400
 SEED = 0
-MOST_JCT = 4.0  # times the best on the first jobs, for a point to be picked: the price that the paper names
 
 _ON_REST = "on the jobs that the points were not found on; published: the whole trace"
 
@@ -65,7 +64,7 @@ def judged(
     told = pace.run(f"{trace}, search", cut * EVALUATIONS)
     problem = problem_of(train, units=UNITS, curves=curves)
     front = searched(problem, EVALUATIONS, seed=SEED, progress=lambda done: told(cut * done))
-    picked = front.picked(MOST_JCT * best_jct_s(first))
+    picked = front.picked(OF_BEST * best_jct_s(first))
     points = [
         Planned(name, config.policy, f"found here; {_ON_REST}, other points")
         for name, config in picked.items()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 OBJECTIVES = ("jct:avg", "pred_err:avg")  # of the released fronts
 TAIL = ("jct:avg", "pred_err:p99")
+OF_BEST = 4.0  # times the smallest mean JCT, what a picked point may cost: the price that the paper names
 OF_FIFO = 0.85  # of FIFO's mean JCT, what a picked point may cost where FIFO itself is affordable
 NAMES = {"PCS-JCT": "PCS-JCT", "PCS-balanced": "PCS-bal", "PCS-pred": "PCS-pred"}
 """The named points, from the fastest on, and what the study's data call them."""

@@ -93,11 +93,10 @@ class Controller(Hands):
             if row["progress_frac"] is not None and row["job_id"] in ledger.jobs:
                 ledger.jobs[row["job_id"]].progress_frac = row["progress_frac"]
         self.replayed, self.snapshot_at = ledger.next_event - 1 - after, after
-        version = (
-            self.scheduler.version + 1
-        )  # what was foreseen of a turn that has not happened is out of date
-        self.scheduler = Scheduler(ledger, self._status_of, self.settings)
-        self.scheduler.version = version
+        scheduler = Scheduler(ledger, self._status_of, self.settings)
+        # What was foreseen of a turn that has not happened is out of date.
+        scheduler.version = self.scheduler.version + 1
+        self.scheduler = scheduler
         if self.rentals is not None:
             self.rentals.resume(ledger)
         return ledger.next_event > 1

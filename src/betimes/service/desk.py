@@ -12,12 +12,11 @@ from typing import Any, Literal
 from betimes import __version__
 from betimes.cluster.cluster import NodeGroup
 from betimes.errors import (
+    BetimesError,
     ClusterError,
     Conflict,
     PolicyError,
-    PolicyViolation,
     Refused,
-    ServiceError,
     Unknown,
 )
 from betimes.service.auth import RunTokens
@@ -115,7 +114,7 @@ class Desk:
         """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""
         try:
             made = await self.promises.make([n for ids in taken for n in ids])
-        except (ServiceError, PolicyViolation) as error:
+        except BetimesError as error:
             log.warning("no promise for the jobs just taken: %s", error)
             made = []
         quotes = {quote.job_id: quote for quote in made}

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
 
-from betimes.errors import PolicyViolation, ServiceError
+from betimes.errors import BetimesError
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.forecasts import Forecast, cost_usd, forecast
@@ -131,7 +131,7 @@ class Promises:
         ]
 
     async def _begun(self) -> None:
-        with suppress(ServiceError, PolicyViolation):  # whoever asks is told
+        with suppress(BetimesError):  # whoever asks is told
             await self.forecast()
 
     async def _make_holding(self, numbers: Sequence[int], held: ExitStack) -> None:

@@ -144,7 +144,6 @@ def _check(url: str, folder: Path, sequence: list[tuple[str, Any]]) -> None:
         store.close()
 
 
-@settings(max_examples=40)
 @given(st.lists(actions(), max_size=8))
 def test_sqlite_answers_as_memory_does(sequence: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as name:

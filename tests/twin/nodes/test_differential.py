@@ -78,7 +78,7 @@ def test_same_as_the_model_where_many_are_preempted(case: Case):
     check_case(case)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(cases(reserving_policies(), most_jobs=20))
 def test_same_reservations_as_the_model(case: Case):
     check_case(case)
