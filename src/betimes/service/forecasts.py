@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from betimes.core.columns import Floats
 from betimes.service.engines.moves import Foreseen
 from betimes.service.node import LOST, Node
 from betimes.service.spec import JobSpec
@@ -30,12 +32,8 @@ class Forecast:
 
 def forecast(foreseen: Foreseen, as_of_at: float, epoch_at: float) -> Forecast:
     """A play-out's result, in seconds since 1970."""
-    starts, finishes = (foreseen.start_s + epoch_at).tolist(), (foreseen.finish_s + epoch_at).tolist()
-    found = {
-        job: (_known(start), _known(finish))
-        for job, start, finish in zip(foreseen.job, starts, finishes, strict=True)
-    }
-    return Forecast(as_of_at, found)
+    starts, finishes = _known(foreseen.start_s + epoch_at), _known(foreseen.finish_s + epoch_at)
+    return Forecast(as_of_at, dict(zip(foreseen.job, zip(starts, finishes, strict=True), strict=True)))
 
 
 def cost_usd(spec: JobSpec, run_s: float, nodes: Iterable[Node]) -> float | None:
@@ -54,5 +52,7 @@ def cost_usd(spec: JobSpec, run_s: float, nodes: Iterable[Node]) -> float | None
     return min(shares) * spec.max_units * run_s / 3600.0 if shares else None
 
 
-def _known(at: float) -> float | None:
-    return None if math.isnan(at) or math.isinf(at) else at
+def _known(at: Floats) -> list[float | None]:
+    known = at.astype(object)
+    known[~np.isfinite(at)] = None
+    return known.tolist()
