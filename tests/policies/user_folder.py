@@ -45,9 +45,9 @@ import betimes
 from betimes.workload import Workload
 
 
-def finishes(policy):
+def finishes(policy, predict=True):
     jobs = Workload.from_columns(submit_s=[0, 0], work_s=[8, 4], max_units=4)
-    return betimes.simulate(jobs, policy, units=4, predict=True).jobs.finish_s.tolist()
+    return betimes.simulate(jobs, policy, units=4, predict=predict).jobs.finish_s.tolist()
 
 
 if __name__ == "__main__":
@@ -56,7 +56,7 @@ if __name__ == "__main__":
         with get_context("spawn").Pool(1) as pool:
             print(pool.map(finishes, policies))
     else:
-        print([finishes(policy) for policy in policies])
+        print([finishes(policy, sys.argv[1] != "unforeseen") for policy in policies])
 """
 
 
