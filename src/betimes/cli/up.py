@@ -334,11 +334,10 @@ def _say(service: Service, chosen: Options, as_json: bool) -> None:
         }
         print(json.dumps(ready), flush=True)
         return
-    again = (
-        f", {controller.replayed} events replayed in {controller.recovery_s:.2f} s, {len(ledger.jobs)} jobs go on"
-        if controller.replayed
-        else ""
-    )
+    again = ""
+    if controller.replayed:
+        jobs = "1 job goes on" if len(ledger.jobs) == 1 else f"{len(ledger.jobs)} jobs go on"
+        again = f", {controller.replayed} events replayed in {controller.recovery_s:.2f} s, {jobs}"
     print(f"Betimes listens at {service.url} (policy {ledger.policy}{again}).")
     print(
         f"Its state is in {chosen.state}; `betimes submit -- COMMAND` finds it by itself. Ctrl-C stops it.",

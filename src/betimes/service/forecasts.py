@@ -53,6 +53,7 @@ def cost_usd(spec: JobSpec, run_s: float, nodes: Iterable[Node]) -> float | None
 
 
 def _known(at: Floats) -> list[float | None]:
+    """Instants, in seconds since 1970; null: never, as things stand."""
     known = at.astype(object)
     known[~np.isfinite(at)] = None
     return known.tolist()

@@ -57,10 +57,8 @@ class LogCursor:
     def _was_rotated(self) -> bool:
         assert self._file is not None
         here = os.fstat(self._file.fileno())
-        try:
+        with contextlib.suppress(FileNotFoundError):  # it is between two files: the newest has a number
             return not os.path.samestat(self._path.lstat(), here)
-        except FileNotFoundError:
-            pass  # it is between two files: the newest has a number
         for newest in reversed(self._files()):
             with contextlib.suppress(FileNotFoundError):
                 return not os.path.samestat(newest.lstat(), here)
