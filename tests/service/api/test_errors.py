@@ -180,6 +180,13 @@ def test_a_bad_key_is_refused(key: str) -> None:
     assert error["field"] == "Idempotency-Key"
 
 
+@pytest.mark.parametrize("path", ["jobs", "jobs/1/wait", "jobs/1/log", "events"])
+def test_a_parameter_that_nobody_knows_is_refused(path: str) -> None:
+    error = failure(with_jobs(1), 422, "GET", f"/api/v1/{path}?timeuot_s=1")
+    assert error["field"] == "timeuot_s"
+    assert "unknown" in error["message"]
+
+
 def test_what_is_not_there() -> None:
     it = with_jobs(1)
     assert "no job 7" in failure(it, 404, "GET", "/api/v1/jobs/7")["message"]

@@ -13,8 +13,16 @@ from betimes.service.api.bodies import dump_list, read_jobs, read_model
 from betimes.service.api.context import Here, RunToken, User
 from betimes.service.api.document import PREFIX, JobId, body, failing
 from betimes.service.api.failures import Nobody, Rejected
-from betimes.service.api.limits import MOST_KEY_CHARACTERS, MOST_WAIT_S
-from betimes.service.api.models import JobBatch, JobList, JobNumbers, JobQuery, ProgressReport, SubmittedBatch
+from betimes.service.api.limits import MOST_KEY_CHARACTERS
+from betimes.service.api.models import (
+    JobBatch,
+    JobList,
+    JobNumbers,
+    JobQuery,
+    ProgressReport,
+    SubmittedBatch,
+    WaitQuery,
+)
 from betimes.service.api.waiting import wait_until_over
 from betimes.service.auth import attempt_of
 from betimes.service.spec import JobSpec
@@ -127,14 +135,9 @@ async def get_job(job_id: JobId, here: Here, _: User) -> Response:
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def wait_for_job(
-    job_id: JobId,
-    here: Here,
-    _: User,
-    timeout_s: Annotated[float, Query(ge=0, le=MOST_WAIT_S, allow_inf_nan=False)] = 30.0,
-) -> Response:
+async def wait_for_job(job_id: JobId, here: Here, _: User, asked: Annotated[WaitQuery, Query()]) -> Response:
     """The job once it is over, or as it is when the time is up: then ask again."""
-    return json((await wait_until_over(here, job_id, timeout_s)).model_dump_json())
+    return json((await wait_until_over(here, job_id, asked.timeout_s)).model_dump_json())
 
 
 async def _act(act: Act, request: Request, here: Here, user: User) -> Response:

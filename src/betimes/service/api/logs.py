@@ -12,8 +12,8 @@ from fastapi import APIRouter, Query
 from betimes.errors import Unknown
 from betimes.service.api.context import Context, Here, User
 from betimes.service.api.document import PREFIX, JobId, failing
-from betimes.service.api.limits import MOST_TAIL
 from betimes.service.api.log_files import LogCursor
+from betimes.service.api.models import LogQuery
 from betimes.service.api.streams import Stream
 from betimes.service.views import JobFilter, Status
 
@@ -33,18 +33,7 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
         **failing(401, 403, 404, 422, 503),
     },
 )
-async def get_log(
-    job_id: JobId,
-    here: Here,
-    _: User,
-    attempt: Annotated[
-        int | None, Query(ge=1, le=2**31 - 1, description="of a run; the latest by default")
-    ] = None,
-    follow: Annotated[bool, Query(description="go on until the run is over")] = False,
-    tail: Annotated[
-        int | None, Query(ge=0, le=MOST_TAIL, description="only so many lines of what is there")
-    ] = None,
-) -> Stream:
+async def get_log(job_id: JobId, here: Here, _: User, asked: Annotated[LogQuery, Query()]) -> Stream:
     """The output of a job's run. A job that has not run yet has none; `follow` waits for its first run."""
     story = await here.door.job(job_id)
     if story.trials:
@@ -52,12 +41,12 @@ async def get_log(
         text = f"job {job_id} is a set of trials, each of which has output of its own"
         raise Unknown(f"{text}; `betimes job {job_id}` lists them, and `betimes logs {first}` is the first")
     latest = story.job.attempt
-    run = attempt if attempt is not None else latest
-    waits = run == 0 and follow and not story.job.status.is_over
+    run = asked.attempt if asked.attempt is not None else latest
+    waits = run == 0 and asked.follow and not story.job.status.is_over
     if run == 0 and not waits:
         raise Unknown(f"job {job_id} has not run: it is {story.job.status.value}, and there is no output")
     path = None if waits else await here.door.log_file(job_id, run)
-    text = _output(here, job_id, run or 1, path, follow, tail)
+    text = _output(here, job_id, run or 1, path, asked.follow, asked.tail)
     return Stream(text, media_type="text/plain; charset=utf-8", headers={"X-Content-Type-Options": "nosniff"})
 
 

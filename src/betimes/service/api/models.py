@@ -7,7 +7,13 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from betimes.service.api.limits import MOST_EVENT_NUMBER, MOST_JOB_NUMBER, MOST_PAGE
+from betimes.service.api.limits import (
+    MOST_EVENT_NUMBER,
+    MOST_JOB_NUMBER,
+    MOST_PAGE,
+    MOST_TAIL,
+    MOST_WAIT_S,
+)
 from betimes.service.spec import JobSpec
 from betimes.service.views import JobFilter, JobView, NodeView, Status, Submitted, View
 
@@ -76,6 +82,24 @@ class JobQuery(Asked):
         pairs = (one.partition("=") for one in self.label)
         told = self.model_dump(exclude={"label"})
         return JobFilter(**told, label={name: value for name, _, value in pairs})
+
+
+class WaitQuery(Asked):
+    """How long to wait for a job, s."""
+
+    timeout_s: float = Field(default=30.0, ge=0, le=MOST_WAIT_S, allow_inf_nan=False)
+
+
+class LogQuery(Asked):
+    """What of a job's output."""
+
+    attempt: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = Field(
+        default=None, description="of a run; the latest by default"
+    )
+    follow: bool = Field(default=False, description="go on until the run is over")
+    tail: Annotated[int, Field(ge=0, le=MOST_TAIL)] | None = Field(
+        default=None, description="only so many lines of what is there"
+    )
 
 
 class EventQuery(Asked):
