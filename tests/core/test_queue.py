@@ -10,7 +10,7 @@ import pytest
 from betimes.core.columns import Floats, Ints
 from betimes.core.kernel import kernel
 from betimes.core.nodes.columns import BLOCK, NodesState, new_nodes_state
-from betimes.core.nodes.queue import all_waiting, first, insert, remove
+from betimes.core.nodes.queue import all_waiting, block_at, first, insert, remove, remove_at
 
 SLOTS = 40 * BLOCK
 
@@ -25,6 +25,11 @@ def put(state: NodesState, slot: int, key: float, seq: int) -> None:
 @kernel
 def take(state: NodesState, slot: int) -> None:
     remove(state, slot)
+
+
+@kernel
+def take_first(state: NodesState) -> None:
+    remove_at(state, 0, state.blocks[block_at(state, 0)].head)
 
 
 @kernel
@@ -58,12 +63,16 @@ def keys_of(kind: str, rng: np.random.Generator, count: int) -> Floats:
         "anywhere": rng.normal(size=count),
         "ever earlier": -np.arange(count, dtype=np.float64),
         "ever later": rng.random(count) + np.arange(count) / BLOCK,
+        "without bounds": rng.choice([-np.inf, -1.0, 0.0, 1.0, np.inf], count),
     }[kind]
 
 
-@pytest.mark.parametrize("kind", ["all the same", "a few", "anywhere", "ever earlier", "ever later"])
+@pytest.mark.parametrize(
+    "kind", ["all the same", "a few", "anywhere", "ever earlier", "ever later", "without bounds"]
+)
 @pytest.mark.parametrize("most", [BLOCK - 1, 3 * BLOCK, SLOTS])
-def test_the_queue_is_a_sorted_list(kind: str, most: int) -> None:
+@pytest.mark.parametrize("from_within", [0.3, 0.0])
+def test_the_queue_is_a_sorted_list(kind: str, most: int, from_within: float) -> None:
     rng = np.random.default_rng(most)
     changes = 8 * SLOTS
     state, expected = empty_queue(), list[tuple[float, int, int]]()
@@ -75,9 +84,12 @@ def test_the_queue_is_a_sorted_list(kind: str, most: int) -> None:
             put(state, slot, keys[seq], seq)
             bisect.insort(expected, (float(keys[seq]), seq, slot))
         else:  # whoever is first, mostly, as when nobody goes ahead of others
-            at = 0 if rng.random() < 0.7 else int(rng.integers(len(expected)))
+            at = int(rng.integers(len(expected))) if rng.random() < from_within else 0
             *_, slot = expected.pop(at)
-            take(state, slot)
+            if at > 0:
+                take(state, slot)
+            else:
+                take_first(state)
             unused.append(slot)
         assert head(state) == (expected[0][2] if expected else -1)
         if seq % (SLOTS // 2) == 0:

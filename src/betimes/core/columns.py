@@ -13,6 +13,7 @@ even in the last bit.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_type_hints
 
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from betimes.core.places import Footprint, Node, Placement
 
 UNLIMITED = 1 << 62  # events
+CACHE_LINE = 64  # bytes
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 R = TypeVar("R")
@@ -53,6 +55,36 @@ def record_type(kind: type[Any]) -> np.dtype[np.record]:
 def blank(kind: type[R], length: int) -> Records[R]:
     """An array of `length` records of `kind`, all zero."""
     return cast("Records[R]", np.zeros(length, dtype=record_type(kind)).view(np.recarray))
+
+
+def side_by_side(kinds: Sequence[type[Any]], length: int) -> tuple[Records[Any], ...]:
+    """As `blank`, an array of each kind, but all records of one number are neighbours in memory.
+
+    Where many arrays are read at one place each, anywhere, the processor waits for every place: eight cache lines in a
+    row arrive several times sooner than eight that are scattered. An entry of any of the arrays begins with a cache
+    line, and to copy one whole is to copy those of the others with it.
+    """
+    size = sum(record_type(kind).itemsize for kind in kinds)
+    size += -size % CACHE_LINE
+    memory = np.zeros(length * size + CACHE_LINE, dtype=np.uint8)
+    begin = -memory.ctypes.data % CACHE_LINE
+    memory = memory[begin : begin + length * size]
+    arrays, offset = list[Records[Any]](), 0
+    for kind in kinds:
+        record = record_type(kind)
+        fields = cast("dict[str, tuple[np.dtype[Any], int]]", dict(record.fields or {}))
+        neighbours = np.dtype(
+            {
+                "names": list(fields),
+                "formats": [of for of, _ in fields.values()],
+                "offsets": [offset + place for _, place in fields.values()],
+                "itemsize": size,
+            },
+            align=True,
+        )
+        offset += record.itemsize
+        arrays.append(cast("Records[Any]", memory.view(np.dtype((np.record, neighbours))).view(np.recarray)))
+    return tuple(arrays)
 
 
 class Job:

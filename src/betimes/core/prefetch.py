@@ -10,10 +10,9 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from betimes.core.columns import Records
+from betimes.core.columns import CACHE_LINE, Records
 from betimes.core.kernel import INTERPRETED, numba
 
-CACHE_LINE = 64  # bytes
 TO_WRITE, KEEP, DATA = 1, 3, 1  # what the compiler wants to know: it will be changed, it stays in all caches
 
 

@@ -37,13 +37,17 @@ def test_a_copy_goes_on_as_the_original_does(case: Case):
     copy = room_to_play(run.state)
     copy_into(run.state, copy, False)
     check(copy)
-    aside = run.trace._replace(outcome=copied(run.trace.outcome), history=copied(run.trace.history))
+    aside = run.trace._replace(
+        outcomes=copied(run.trace.outcomes),
+        finished=run.trace.finished.copy(),
+        history=copied(run.trace.history),
+    )
     row = run.row.copy()
     status = compiled_loop()(copy, run.rules, run.rank, run.place, run.evict, aside, row, len(run.jobs))
     assume(status == 0)  # the copy did not have to grow
     check(copy)
     run.run()
-    assert as_array(aside.outcome).tobytes() == as_array(run.trace.outcome).tobytes()
+    assert as_array(aside.outcomes).tobytes() == as_array(run.trace.outcomes).tobytes()
 
 
 def copied(records: Any) -> Any:

@@ -27,11 +27,15 @@ from betimes.core.columns import (
     Segment,
     as_array,
     blank,
+    side_by_side,
 )
 from betimes.core.places import Node, Placement
 
 BLOCK = 64
 """Entries in a block of the queue: a change moves at most half as many."""
+
+TOGETHER = 64
+"""Latests that are put into their blocks together."""
 
 LARGEST_PRIORITY = 10**6
 
@@ -87,17 +91,29 @@ class Entry:
     slot: int
 
 
+class Fence:
+    """Where a block stands in the queue."""
+
+    key: float  # no entry of the block ranks before (key, its `seq`), and every entry of earlier blocks does
+    block: int  # its number
+
+
 class Block:
     """A stretch of the queue."""
 
     head: int  # its entries are queue[block * BLOCK + head : block * BLOCK + tail]
     tail: int
     ordered: int  # queue[block * BLOCK + head : block * BLOCK + ordered] are sorted; the others came later
-    key: float  # no entry ranks before (key, seq), and every entry of earlier blocks does
-    seq: int
+    seq: int  # together with the key of its fence: where it begins
     gpu: int  # no task of any entry needs less than this
     cpu: int
     memory: int
+
+
+class Latest(Entry):
+    """A waiting job that has not been put into its block yet."""
+
+    block: int  # the number of that block, -1: not known (room to think)
 
 
 class Choice:
@@ -125,6 +141,7 @@ class Cluster:
     waiting: int  # jobs in the queue
     blocks: int  # blocks of the queue in use: directory[front : front + blocks]
     front: int  # the others are before and behind: the first is opened and closed without moving any
+    late: int  # those in the queue that are in no block yet: late[:late]
     dues: int  # length of the heap
     nominated: int  # jobs bound to nodes that their victims have not left yet
     spare: int  # head of the list of unused placements, -1: none
@@ -180,7 +197,8 @@ class NodesState(NamedTuple):
     dues: Records[Due]  # (slots,) heap
     queue: Records[Entry]  # (BLOCK * blocks,)
     blocks: Records[Block]
-    directory: Ints  # (blocks,) those in use in order, then the others
+    directory: Records[Fence]  # (blocks,) those in use in order, then the others
+    late: Records[Latest]  # (TOGETHER,) those in the queue that are in no block yet
     log: Ints  # (nodes,) the last nodes that had something freed, a ring
     newcomers: Ints  # (slots,)
     segments: Records[Segment]  # of length 0 where none are recorded
@@ -237,11 +255,11 @@ def new_nodes_state(
     cluster.unused = placements
     spare = blank(Placement, placements)
     as_array(spare)["follows"] = np.append(np.arange(1, placements), -1)
-    progress = blank(Progress, slots)
+    needs, jobs, progress = side_by_side((Need, Job, Progress), slots)
     as_array(progress)["mark"] = -1
     return NodesState(
-        jobs=blank(Job, slots),
-        needs=blank(Need, slots),
+        jobs=jobs,
+        needs=needs,
         progress=progress,
         nodes=nodes,
         placements=spare,
@@ -253,7 +271,8 @@ def new_nodes_state(
         dues=blank(Due, slots),
         queue=blank(Entry, BLOCK * room),
         blocks=blank(Block, room),
-        directory=np.arange(room, dtype=np.int64),
+        directory=_fences(room),
+        late=blank(Latest, TOGETHER),
         log=_whole(count),
         newcomers=_whole(slots),
         segments=blank(Segment, segments),
@@ -328,14 +347,20 @@ def _resized(state: NodesState, slots: int, placements: int) -> NodesState:
             np.asarray(theirs)[: len(mine)] = np.asarray(mine)
     as_array(fresh.placements)["follows"][len(state.placements) :] = follows[len(state.placements) :]
     blocks = len(state.directory)
-    fresh.directory[:blocks] = state.directory
-    fresh.directory[blocks:] = np.arange(blocks, len(fresh.directory))
+    as_array(fresh.directory)[:blocks] = as_array(state.directory)
     return fresh._replace(segments=state.segments, absences=state.absences)
 
 
 def _blocks_for(slots: int) -> int:
     """Blocks for a queue of `slots` jobs: twice as many as they fill three quarters (`queue.insert`)."""
     return 2 * (slots // (3 * BLOCK // 4) + 2)
+
+
+def _fences(count: int) -> Records[Fence]:
+    """A directory of blocks that are not in use."""
+    fences = blank(Fence, count)
+    as_array(fences)["block"] = np.arange(count)
+    return fences
 
 
 def _whole(length: int) -> Ints:

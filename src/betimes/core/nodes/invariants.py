@@ -67,22 +67,25 @@ def _check_slots(state: NodesState) -> list[int]:
 def _check_queue(state: NodesState) -> set[int]:
     """The queue is sorted but for newcomers in blocks that know their bounds; returns the slots in it."""
     cluster, found, before = state.cluster[0], list[int](), (-math.inf, -1)
-    if sorted(state.directory.tolist()) != list(range(len(state.directory))):
+    fences = as_array(state.directory)
+    if sorted(fences["block"].tolist()) != list(range(len(fences))):
         raise _broken("directory", "it does not name every block once")
-    for number in state.directory[cluster.front : cluster.front + cluster.blocks].tolist():
+    bounds: list[tuple[float, int]] = []
+    for key, number in fences[cluster.front : cluster.front + cluster.blocks].tolist():
         block = state.blocks[number]
+        bounds.append((key, int(block.seq)))
         if not 0 <= block.head < block.tail <= BLOCK:
             raise _broken("block", f"{number} lies from {block.head} to {block.tail}")
         if not block.ordered <= block.tail or (not found and block.ordered < block.tail):
             raise _broken("block", f"{number} is sorted up to {block.ordered} of {block.tail}")
-        if not before < (block.key, block.seq) and found:
-            raise _broken("block", f"{number} may begin at {(block.key, block.seq)}, behind {before}")
+        if not before < bounds[-1] and found:
+            raise _broken("block", f"{number} may begin at {bounds[-1]}, behind {before}")
         for place in range(number * BLOCK + block.head, number * BLOCK + block.tail):
             entry = state.queue[place]
             job, need = state.jobs[entry.slot], state.needs[entry.slot]
             if (entry.key, entry.seq) != (job.key, job.seq):
                 raise _broken("queue", f"slot {entry.slot} ranks otherwise than its job")
-            if (entry.key, entry.seq) < (block.key, block.seq):
+            if (entry.key, entry.seq) < bounds[-1]:
                 raise _broken("queue", f"slot {entry.slot} ranks before its block begins")
             if place < number * BLOCK + block.ordered and not before < (entry.key, entry.seq):
                 raise _broken("queue", f"slot {entry.slot} ranks {(entry.key, entry.seq)}, behind {before}")
@@ -90,6 +93,13 @@ def _check_queue(state: NodesState) -> set[int]:
                 raise _broken("block", f"{number} denies the small demand of slot {entry.slot}")
             before = max(before, (float(entry.key), int(entry.seq)))
             found.append(int(entry.slot))
+    for latest in as_array(state.late)[: cluster.late]:
+        job = state.jobs[latest.slot]
+        if (latest.key, latest.seq) != (job.key, job.seq):
+            raise _broken("queue", f"slot {latest.slot} is in no block, and ranks otherwise than its job")
+        if len(bounds) < 2 or (latest.key, latest.seq) < bounds[1]:
+            raise _broken("queue", f"slot {latest.slot} is in no block, and ranks before the second begins")
+        found.append(int(latest.slot))
     if len(found) != cluster.waiting:
         raise _broken("queue", f"{len(found)} jobs stand in it, {cluster.waiting} are counted")
     return set(found)

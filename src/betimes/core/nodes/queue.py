@@ -1,16 +1,20 @@
 """The jobs that wait, ranked by (key, seq): a tree of two levels, blocks of entries in the order of a directory.
 
 The first block is sorted. In the others newcomers stand last until somebody reads them in order (`order`): with a
-long queue a newcomer's block is far from the processor, and to search it for the place would be to wait for it. A
-change moves entries of one block only. A walk reads memory in order, and the least demand noted for each block lets
-it step over blocks in which nothing can fit.
+long queue a newcomer's block is far from the processor, and to search it for the place would be to wait for it. For
+the same reason those who rank behind the first block are put into theirs many at a time (`gather`), when somebody
+looks behind it. A change moves entries of one block only. A walk reads memory in order, and the least demand noted
+for each block lets it step over blocks in which nothing can fit.
 """
 
 from __future__ import annotations
 
+import math
+
 from betimes.core.columns import Floats, Ints
 from betimes.core.kernel import inlined_kernel, lean_kernel
-from betimes.core.nodes.columns import BLOCK, NodesState
+from betimes.core.nodes.columns import BLOCK, TOGETHER, NodesState
+from betimes.core.prefetch import prefetch
 
 FILL = 3 * BLOCK // 4  # entries of a block after `_repack`
 FULL_MILLI = 1 << 62
@@ -21,9 +25,57 @@ def insert(state: NodesState, slot: int) -> None:
     """Put a job in its place by (key, seq)."""
     cluster = state.cluster[0]
     key, seq = state.jobs[slot].key, state.jobs[slot].seq
+    cluster.waiting += 1
     if cluster.blocks == 0:
         _open(state, 0, key, seq)
-    at = _block_of(state, key, seq)
+    if cluster.blocks == 1 or not _begins_by(state, 1, key, seq):
+        _put(state, 0, key, seq, slot)
+        return
+    if _begins_by(state, cluster.blocks - 1, key, seq):  # as all do who come in order
+        _put(state, cluster.blocks - 1, key, seq, slot)
+        return
+    if cluster.late == TOGETHER:
+        gather(state)
+    latest = state.late[cluster.late]
+    latest.key = key
+    latest.seq = seq
+    latest.slot = slot
+    cluster.late += 1
+
+
+@lean_kernel
+def gather(state: NodesState) -> None:
+    """Put the latest, who are in no block yet, into theirs.
+
+    Where they belong is found for all of them before any is moved, so that their blocks are fetched side by side.
+    """
+    cluster, late = state.cluster[0], state.late
+    count = cluster.late
+    cluster.late = 0
+    _guess(state, count)
+    for k in range(count):
+        at = _corrected(state, late[k].key, late[k].seq, late[k].block)
+        late[k].block = block_at(state, at)
+        prefetch(state.blocks, late[k].block)
+    for k in range(count):
+        prefetch(state.queue, late[k].block * BLOCK + state.blocks[late[k].block].tail)
+    for k in range(count):
+        latest = late[k]
+        number = latest.block
+        if number >= 0 and state.blocks[number].tail - state.blocks[number].head < BLOCK:
+            _append(state, number, latest.key, latest.seq, latest.slot)
+            continue
+        all_move = cluster.blocks == len(state.directory)
+        _put(state, _block_of(state, latest.key, latest.seq), latest.key, latest.seq, latest.slot)
+        for other in range(k + 1, count):  # theirs may be another block now
+            if all_move or late[other].block == number:
+                late[other].block = -1
+
+
+@inlined_kernel
+def _put(state: NodesState, at: int, key: float, seq: int, slot: int) -> None:
+    """Put an entry into the block where it belongs, which is `at` in the directory."""
+    cluster = state.cluster[0]
     if _length(state, at) == BLOCK:
         if cluster.blocks == len(state.directory):
             _repack(state)
@@ -31,11 +83,10 @@ def insert(state: NodesState, slot: int) -> None:
         if _length(state, at) == BLOCK:
             at = _make_room(state, at, key, seq)
     if at == 0:
+        order(state, 0)
         _insert_in_order(state, key, seq, slot)
     else:
-        _append(state, at, key, seq, slot)
-    _note_need(state, block_at(state, at), slot)
-    cluster.waiting += 1
+        _append(state, block_at(state, at), key, seq, slot)
 
 
 @inlined_kernel
@@ -55,15 +106,15 @@ def _insert_in_order(state: NodesState, key: float, seq: int, slot: int) -> None
         block.tail += 1
     block.ordered = block.tail
     _write(state, base + place, key, seq, slot)
-    if place == block.head and (key < block.key or (key == block.key and seq < block.seq)):
-        block.key = key
+    _note_need(state, number, slot)
+    if place == block.head and not _begins_by(state, 0, key, seq):
+        state.directory[state.cluster[0].front].key = key
         block.seq = seq
 
 
 @inlined_kernel
-def _append(state: NodesState, at: int, key: float, seq: int, slot: int) -> None:
+def _append(state: NodesState, number: int, key: float, seq: int, slot: int) -> None:
     """Put an entry last in a block that has room for it."""
-    number = block_at(state, at)
     block, base = state.blocks[number], number * BLOCK
     if block.tail == BLOCK:
         for place in range(block.head, block.tail):
@@ -73,6 +124,7 @@ def _append(state: NodesState, at: int, key: float, seq: int, slot: int) -> None
         block.head = 0
     _write(state, base + block.tail, key, seq, slot)
     block.tail += 1
+    _note_need(state, number, slot)
 
 
 @inlined_kernel
@@ -114,6 +166,7 @@ def _sort(state: NodesState, number: int) -> None:
 @inlined_kernel
 def remove(state: NodesState, slot: int) -> None:
     """Take a job out of the queue."""
+    gather(state)
     key, seq = state.jobs[slot].key, state.jobs[slot].seq
     at = _block_of(state, key, seq)
     order(state, at)
@@ -143,6 +196,7 @@ def remove_at(state: NodesState, at: int, place: int) -> int:
     if block.head == block.tail:
         _close(state, at)
         following = 0
+        gather(state)
         if at < state.cluster[0].blocks:
             order(state, at)
             following = state.blocks[block_at(state, at)].head
@@ -152,7 +206,7 @@ def remove_at(state: NodesState, at: int, place: int) -> int:
 @inlined_kernel
 def block_at(state: NodesState, at: int) -> int:
     """The number of the block that is `at` in the directory."""
-    return state.directory[state.cluster[0].front + at]
+    return state.directory[state.cluster[0].front + at].block
 
 
 @inlined_kernel
@@ -167,6 +221,12 @@ def first(state: NodesState) -> int:
 @inlined_kernel
 def all_waiting(state: NodesState, slots: Ints) -> int:
     """Write the slots of all waiting jobs, in order; returns their number."""
+    gather(state)
+    return _all_in_blocks(state, slots)
+
+
+@inlined_kernel
+def _all_in_blocks(state: NodesState, slots: Ints) -> int:
     count = 0
     for at in range(state.cluster[0].blocks):
         order(state, at)
@@ -195,6 +255,8 @@ def rebuild(state: NodesState, slots: Ints, count: int, keys: Floats) -> None:
             slots[other] = slots[other - 1]
             other -= 1
         slots[other] = slot
+    state.cluster[0].waiting = count
+    state.cluster[0].late = 0
     _fill(state, slots, count)
 
 
@@ -203,7 +265,6 @@ def _fill(state: NodesState, slots: Ints, count: int) -> None:
     """Blocks of FILL entries, from slots that are in order."""
     cluster = state.cluster[0]
     cluster.front = cluster.blocks = 0
-    cluster.waiting = count
     for k in range(count):
         slot = slots[k]
         job = state.jobs[slot]
@@ -220,8 +281,41 @@ def _fill(state: NodesState, slots: Ints, count: int) -> None:
 @lean_kernel
 def _repack(state: NodesState) -> None:
     """No block is left, for many are nearly empty: fill them evenly."""
-    count = all_waiting(state, state.chosen)
+    count = _all_in_blocks(state, state.chosen)
     _fill(state, state.chosen, count)
+
+
+@inlined_kernel
+def _guess(state: NodesState, count: int) -> None:
+    """Let late[:count].block be where in the directory the block of each stands, by keys alone.
+
+    Wrong where keys are equal or infinite (`_corrected`). They go down the directory together, a step at a time, and
+    without a branch: of two ways to go on the processor would guess every other one wrong, and one after another each
+    would wait for its own last step.
+    """
+    directory, late = state.directory, state.late
+    front, length = state.cluster[0].front, state.cluster[0].blocks
+    for k in range(count):
+        late[k].block = 0
+    while length > 1:
+        half = length // 2
+        for k in range(count):
+            latest = late[k]
+            fence = directory[front + latest.block + half]
+            no_later = 0.5 + math.copysign(
+                0.5, latest.key - fence.key
+            )  # 1 or 0; a comparison would be a branch
+            latest.block += half * int(no_later)
+        length -= half
+
+
+@inlined_kernel
+def _corrected(state: NodesState, key: float, seq: int, at: int) -> int:
+    """As `_block_of`, which `at` should be."""
+    if at == 0 or _begins_by(state, at, key, seq):
+        if at + 1 == state.cluster[0].blocks or not _begins_by(state, at + 1, key, seq):
+            return at
+    return _block_of(state, key, seq)
 
 
 @inlined_kernel
@@ -230,12 +324,18 @@ def _block_of(state: NodesState, key: float, seq: int) -> int:
     low, high = 0, state.cluster[0].blocks
     while high - low > 1:
         middle = (low + high) // 2
-        block = state.blocks[block_at(state, middle)]
-        if block.key < key or (block.key == key and block.seq <= seq):
+        if _begins_by(state, middle, key, seq):
             low = middle
         else:
             high = middle
     return low
+
+
+@inlined_kernel
+def _begins_by(state: NodesState, at: int, key: float, seq: int) -> bool:
+    """Whether the block that is `at` in the directory begins no later than (key, seq)."""
+    fence = state.directory[state.cluster[0].front + at]
+    return fence.key < key or (fence.key == key and state.blocks[fence.block].seq <= seq)
 
 
 @inlined_kernel
@@ -274,11 +374,10 @@ def _make_room(state: NodesState, at: int, key: float, seq: int) -> int:
     number = block_at(state, at + 1)
     for place in range(half, BLOCK):
         state.queue[number * BLOCK + place - half] = state.queue[base + place]
-        _note_need(state, number, state.queue[base + place].slot)
+    note_least(state, number, state.blocks[full].gpu, state.blocks[full].cpu, state.blocks[full].memory)
     state.blocks[number].tail = state.blocks[number].ordered = BLOCK - half
     state.blocks[full].tail = state.blocks[full].ordered = half
-    later = state.blocks[number]
-    return at + 1 if later.key < key or (later.key == key and later.seq < seq) else at
+    return at + 1 if _begins_by(state, at + 1, key, seq) else at
 
 
 @inlined_kernel
@@ -287,25 +386,24 @@ def _open(state: NodesState, at: int, key: float, seq: int) -> None:
     cluster, directory = state.cluster[0], state.directory
     end = cluster.front + cluster.blocks
     if cluster.front > 0 and (at < cluster.blocks - at or end == len(directory)):
-        number = directory[cluster.front - 1]
+        number = directory[cluster.front - 1].block
         for other in range(cluster.front, cluster.front + at):
             directory[other - 1] = directory[other]
         cluster.front -= 1
     else:
-        number = directory[end]
+        number = directory[end].block
         for other in range(end, cluster.front + at, -1):
             directory[other] = directory[other - 1]
-    directory[cluster.front + at] = number
     cluster.blocks += 1
+    fence = directory[cluster.front + at]
+    fence.key = key
+    fence.block = number
     block = state.blocks[number]
     block.head = 0
     block.tail = 0
     block.ordered = 0
-    block.key = key
     block.seq = seq
-    block.gpu = FULL_MILLI
-    block.cpu = FULL_MILLI
-    block.memory = FULL_MILLI
+    note_least(state, number, FULL_MILLI, FULL_MILLI, FULL_MILLI)
 
 
 @inlined_kernel
@@ -313,17 +411,26 @@ def _close(state: NodesState, at: int) -> None:
     """Take an empty block out of the directory."""
     cluster, directory = state.cluster[0], state.directory
     place = cluster.front + at
-    number = directory[place]
+    number = directory[place].block
     if at < cluster.blocks - at:
         for other in range(place, cluster.front, -1):
             directory[other] = directory[other - 1]
-        directory[cluster.front] = number
+        directory[cluster.front].block = number
         cluster.front += 1
     else:
         for other in range(place, cluster.front + cluster.blocks - 1):
             directory[other] = directory[other + 1]
-        directory[cluster.front + cluster.blocks - 1] = number
+        directory[cluster.front + cluster.blocks - 1].block = number
     cluster.blocks -= 1
+
+
+@inlined_kernel
+def note_least(state: NodesState, number: int, gpu: int, cpu: int, memory: int) -> None:
+    """No task of any entry of this block needs less than so much."""
+    block = state.blocks[number]
+    block.gpu = gpu
+    block.cpu = cpu
+    block.memory = memory
 
 
 @inlined_kernel

@@ -10,7 +10,18 @@ from betimes.core.nodes import reservations
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.preemption import BAD_VICTIM_SCORE, PLANNED, EvictHook, preempt
-from betimes.core.nodes.queue import all_waiting, block_at, first, order, rebuild, remove, remove_at
+from betimes.core.nodes.queue import (
+    FULL_MILLI,
+    all_waiting,
+    block_at,
+    first,
+    gather,
+    note_least,
+    order,
+    rebuild,
+    remove,
+    remove_at,
+)
 from betimes.core.nodes.reservations import start_as_reserved
 from betimes.core.nodes.room import (
     BAD_SCORE,
@@ -164,18 +175,24 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
     if cluster.planning == 0:
         cluster.reserved = -1
     cluster.planning = 0
+    if rules.window != 1:
+        gather(state)
     most_gpu, most_cpu, most_memory = 0, 0, 0
+    least_gpu, least_cpu, least_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI  # in this block, so far
     passed, at, spot = 0, 0, state.blocks[block_at(state, 0)].head
     while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
         number = block_at(state, at)
         block = state.blocks[number]
         if spot >= block.tail:
+            note_least(state, number, least_gpu, least_cpu, least_memory)
+            least_gpu, least_cpu, least_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI
             at += 1
             if at < cluster.blocks:
                 block = state.blocks[block_at(state, at)]
                 spot = block.head
                 if block.gpu > most_gpu or block.cpu > most_cpu or block.memory > most_memory:
                     passed += block.tail - spot
+                    least_gpu, least_cpu, least_memory = block.gpu, block.cpu, block.memory
                     spot = block.tail
                 else:
                     order(state, at)
@@ -222,8 +239,9 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
         if passed == 0 and spot + 1 < block.tail:
             following = state.queue[number * BLOCK + spot + 1].slot  # starts next but one
             prefetch(state.progress, following)
-            prefetch(state.jobs, following)
-            prefetch(state.needs, following)
+        least_gpu = min(least_gpu, need.gpu)
+        least_cpu = min(least_cpu, need.cpu)
+        least_memory = min(least_memory, need.memory)
         passed += 1
         spot += 1
     return _complete(state)

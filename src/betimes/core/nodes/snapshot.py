@@ -35,6 +35,8 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
         copy.blocks[number] = block
         for place in range(number * BLOCK + block.head, number * BLOCK + block.tail):
             copy.queue[place] = state.queue[place]
+    for at in range(cluster.late):
+        copy.late[at] = state.late[at]
     for at in range(cluster.dues):
         copy.dues[at] = state.dues[at]
     for at in range(state.pool[0].holders):
@@ -43,8 +45,6 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
         copy.progress[slot].mark = state.progress[slot].mark
         if state.progress[slot].mark >= 0:
             copy.jobs[slot] = state.jobs[slot]
-            copy.needs[slot] = state.needs[slot]
-            copy.progress[slot] = state.progress[slot]
     for at in range(state.pool[0].free):
         copy.free[at] = state.free[at]
     if cluster.reserved >= 0:  # what the last pass worked out still holds, and the next may rely on it

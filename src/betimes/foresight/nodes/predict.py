@@ -20,10 +20,9 @@ from betimes.core.nodes.preemption import EvictHook
 from betimes.core.nodes.room import PlaceHook
 from betimes.core.nodes.schedule import REFUSED, RankHook, Rules
 from betimes.core.nodes.snapshot import copy_into
-from betimes.twin.nodes.events import FORESEEN, NOTHING, PAUSED, REACHED, Trace, advance
-from betimes.twin.nodes.loop import argument_types
+from betimes.twin.nodes.events import FORESEEN, NOTHING, PAUSED, REACHED, Outcome, Trace, advance
+from betimes.twin.nodes.loop import argument_types, in_rows
 from betimes.twin.nodes.simulation import NodesSimulation
-from betimes.twin.pool import Outcome
 
 
 @dataclass(frozen=True)
@@ -45,7 +44,7 @@ def foresee(run: NodesSimulation) -> Foreseen:
     The run itself is left as it is. Raises PolicyViolation when a hook answers something that cannot be used.
     """
     rows = np.sort(as_array(run.state.progress)["row"][as_array(run.state.progress)["mark"] >= 0])
-    aside = run.trace._replace(outcome=blank(Outcome, len(run.jobs)))
+    aside = _aside(run)
     nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
     arguments = (run.rules._replace(learns=False), run.rank, run.place, run.evict, aside, nothing)
     while True:
@@ -55,9 +54,14 @@ def foresee(run: NodesSimulation) -> Foreseen:
             run.state.pool[0].offender = copy.pool[0].offender
             status += FORESEEN - REFUSED
         if status == REACHED:
-            outcome = as_array(aside.outcome)[rows]
-            return Foreseen(rows, outcome["start_s"].copy(), outcome["finish_s"].copy())
+            start_s, finish_s = in_rows(aside, "start_s", math.nan), in_rows(aside, "finish_s", math.nan)
+            return Foreseen(rows, start_s[rows], finish_s[rows])
         run.heed(status)
+
+
+def _aside(run: NodesSimulation) -> Trace:
+    """The trace of the run, with outcomes of its own."""
+    return run.trace._replace(outcomes=blank(Outcome, len(run.jobs)), finished=np.zeros(1, dtype=np.int64))
 
 
 @lean_kernel
@@ -72,7 +76,8 @@ def copy_and_play_out(
     nothing: Ints,
     believing: bool,
 ) -> int:
-    """Play a copy forward until all jobs that wait or run have finished: aside.outcome."""
+    """Play a copy forward until all jobs that wait or run have finished: aside.outcomes."""
+    aside.finished[0] = 0
     copy_into(state, copy, believing)
     copy.pool[0].budget = UNLIMITED
     return advance(copy, rules, rank, place, evict, aside, nothing, nothing[0], math.inf)
@@ -100,16 +105,23 @@ def play_out(
     nothing: Ints,
     first: int,
     last: int,
+    predicted: Floats,
 ) -> int:
-    """Play the copy forward until the finishes of rows `first` up to `last` are known: aside.outcome.
+    """Play the copy forward until the finishes of rows `first` up to `last` are known: predicted[first:last].
 
     nothing: the next row to submit, past the last. Returns REACHED, or why the loop cannot go on.
     """
     for row in range(first, last):
-        aside.outcome[row].finish_s = math.nan
-    row = first
+        predicted[row] = math.nan
+    aside.finished[0] = 0
+    row, seen = first, 0
     while True:
-        while row < last and _is_known(copy, rules, aside, row):
+        for at in range(seen, aside.finished[0]):
+            outcome = aside.outcomes[at]
+            if first <= outcome.row < last:
+                predicted[outcome.row] = outcome.finish_s
+        seen = aside.finished[0]
+        while row < last and _is_known(copy, rules, predicted, row):
             row += 1
         if row == last:
             return REACHED
@@ -120,18 +132,16 @@ def play_out(
 
 
 @lean_kernel
-def _is_known(copy: NodesState, rules: Rules, aside: Trace, row: int) -> bool:
+def _is_known(copy: NodesState, rules: Rules, predicted: Floats, row: int) -> bool:
     """Whether the finish of `row` is known; notes it if the job runs, and nobody can make it stop."""
-    outcome = aside.outcome[row]
-    if not math.isnan(outcome.finish_s):
+    if not math.isnan(predicted[row]):
         return True
     if rules.preempts:
         return False
     for at in range(copy.pool[0].holders - 1, -1, -1):
         progress = copy.progress[copy.holders[at]]
         if progress.row == row:
-            outcome.start_s = progress.started_s
-            outcome.finish_s = progress.finish_at
+            predicted[row] = progress.finish_at
             return True
     return False
 
@@ -169,15 +179,15 @@ def run_rows_predicting(
             done[0] += 1
         if done[0] < row[0]:
             copy_into(state, copy, believing)
-            status = play_out(copy, ahead, rank, place, evict, aside, nothing, done[0], row[0])
+            status = play_out(copy, ahead, rank, place, evict, aside, nothing, done[0], row[0], predicted)
             if status > REFUSED:
                 state.pool[0].offender = copy.pool[0].offender
                 return status - REFUSED + FORESEEN
             if status != REACHED:
                 return status
             while done[0] < row[0]:
-                if wanted[done[0]] > 0:
-                    predicted[done[0]] = aside.outcome[done[0]].finish_s
+                if wanted[done[0]] == 0:
+                    predicted[done[0]] = math.nan
                 done[0] += 1
         if row[0] >= stop:
             return advance(state, rules, rank, place, evict, trace, row, stop, math.inf)
@@ -205,7 +215,7 @@ def predicting(run: NodesSimulation, wanted: Ints) -> Callable[[int], int]:
     """A step for `NodesSimulation.run` that also promises a finish to the rows with wanted[row] > 0."""
     kernel, believing = compiled_prediction(), run.sizes.kind != "true"
     ahead = run.rules._replace(learns=False)
-    aside = run.trace._replace(outcome=blank(Outcome, len(run.jobs)))
+    aside = _aside(run)
     copy, source = room_to_play(run.state), run.state
     nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
     done: Ints = np.zeros(1, dtype=np.int64)

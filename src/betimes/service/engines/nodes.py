@@ -49,9 +49,8 @@ from betimes.service.engines.moves import (
 from betimes.service.engines.seen import look
 from betimes.service.job import Account
 from betimes.twin.nodes import events
-from betimes.twin.nodes.events import Arrival, Trace
-from betimes.twin.nodes.loop import new_trace
-from betimes.twin.pool import Outcome
+from betimes.twin.nodes.events import Arrival, Outcome, Trace
+from betimes.twin.nodes.loop import in_rows, new_trace
 
 FIRST_SLOTS = 64
 FIRST_PLACEMENTS = 256
@@ -93,7 +92,6 @@ class LiveNodes:
             steps=FIRST_PLAN if self.rules.backfill == schedule.CONSERVATIVE else 1,
         )
         self.largest = np.maximum(capacity.max(axis=0, initial=0), 0).tolist()
-        self.outcome = blank(Outcome, FIRST_SLOTS)
         self.seen = look(self.state)
         self.changed = False  # nodes were opened or closed, and nobody has looked since
 
@@ -176,8 +174,8 @@ class LiveNodes:
                 state = self._with_room(state, status, jobs)
             found = {**jobs, **({slots: more.job} if more is not None else {})}
             rows = np.array(list(found), dtype=np.int64)
-            outcome = as_array(aside.outcome)
-            return Foreseen(list(found.values()), outcome["start_s"][rows], outcome["finish_s"][rows])
+            start_s, finish_s = in_rows(aside, "start_s", math.nan), in_rows(aside, "finish_s", math.nan)
+            return Foreseen(list(found.values()), start_s[rows], finish_s[rows])
 
         return play
 
@@ -243,7 +241,7 @@ class LiveNodes:
         cluster = self.state.cluster[0]
         if cluster.waiting == 0:
             return None
-        number = int(self.state.directory[cluster.front])
+        number = int(self.state.directory[cluster.front].block)
         return self.job_of[int(self.state.queue[number * BLOCK + int(self.state.blocks[number].head)].slot)]
 
     def _be_patient(self, now_s: float, gone: set[int]) -> None:
@@ -271,7 +269,7 @@ class LiveNodes:
 
     def _instant(self, until_s: float, wanted: Sequence[Wanted] = (), again: bool = False) -> Round:
         """The next instant, with these submissions, and what it changed."""
-        trace = new_trace(len(wanted), 1)._replace(outcome=self.outcome)
+        trace = new_trace(len(wanted), 1)._replace(outcomes=blank(Outcome, 0))
         for at, one in enumerate(wanted):
             self._fill(trace.arrivals[at], one, until_s)
         row, what = np.zeros(1, dtype=np.int64), steps.AGAIN if again else steps.ADVANCE
@@ -354,7 +352,6 @@ class LiveNodes:
         missing = len(self.state.free) - len(self.seen.holds)
         if missing > 0:
             self.seen = self.seen.longer(missing)
-            self.outcome = blank(Outcome, len(self.state.free))
 
     def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: NodesState | None = None) -> None:
         trace, row = new_trace(0, 1), np.zeros(1, dtype=np.int64)

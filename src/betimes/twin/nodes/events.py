@@ -20,7 +20,6 @@ from betimes.core.nodes.schedule import BAD_KEY, DONE, REFUSED, RankHook, Rules,
 from betimes.core.nodes.transitions import enqueue, finish, submit, vacate
 from betimes.core.prefetch import prefetch
 from betimes.twin.history import History, knows, last_two_s, remember
-from betimes.twin.pool import Outcome
 
 # What the loop returns, besides what `schedule` does.
 REACHED = 0  # everything up to the time asked for has happened
@@ -56,11 +55,26 @@ class Arrival:
     longest_s: float  # the user's own limit on a belief drawn from history
 
 
+class Outcome:
+    """What came of a job."""
+
+    row: int  # of the job in the trace
+    start_s: float
+    finish_s: float
+    units_s: float
+    stalled_s: float
+    preemptions: int
+
+
 class Trace(NamedTuple):
-    """What the loop reads of the jobs to come and writes of those that are done."""
+    """What the loop reads of the jobs to come and writes of those that are done.
+
+    Outcomes stand in the order in which jobs finish: the place of a row in so long an array would be far away.
+    """
 
     arrivals: Records[Arrival]  # (jobs,) in order of submission
-    outcome: Records[Outcome]  # (jobs,) filled when the job finishes
+    outcomes: Records[Outcome]  # (jobs,); of length 0 where nobody asks
+    finished: Ints  # (1,) how many have: outcomes[:finished]
     history: Records[History]  # (users,)
 
 
@@ -120,7 +134,6 @@ def instant(
             return status
         if cluster.dues > 0:
             prefetch(state.progress, state.dues[0].slot)
-            prefetch(state.needs, state.dues[0].slot)
         # A pass that has to be called again is not interrupted by what it has caused.
         cluster.pending = IN_PASS
     return schedule(state, rules, rank, place, evict)
@@ -161,7 +174,6 @@ def next_due(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> i
     """The first of the things that are due happens; DONE, or why the key of a victim cannot be used."""
     slot, kind = state.dues[0].slot, kind_of(state.dues[0])
     if kind == FINISH:
-        prefetch(trace.outcome, state.progress[slot].row)
         finish(state, slot)
         _note(state, slot, trace, rules.learns)
     elif kind == OUTRUN:
@@ -235,12 +247,15 @@ def _is_short_of_room(state: NodesState) -> bool:
 def _note(state: NodesState, slot: int, trace: Trace, learns: bool) -> None:
     """Write down what came of a job that has just finished."""
     progress = state.progress[slot]
-    outcome = trace.outcome[progress.row]
-    outcome.start_s = progress.started_s
-    outcome.finish_s = state.pool[0].now
-    outcome.units_s = progress.attained
-    outcome.preemptions = progress.preemptions
-    outcome.stalled_s = progress.stalled_s
+    if len(trace.outcomes) > 0:
+        outcome = trace.outcomes[trace.finished[0]]
+        trace.finished[0] += 1
+        outcome.row = progress.row
+        outcome.start_s = progress.started_s
+        outcome.finish_s = state.pool[0].now
+        outcome.units_s = progress.attained
+        outcome.stalled_s = progress.stalled_s
+        outcome.preemptions = progress.preemptions
     if learns:
         arrival = trace.arrivals[progress.row]
         remember(trace.history, arrival.user, arrival.run_s)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from betimes.core.columns import Ints, as_array, blank
 from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel, type_of
@@ -16,8 +17,7 @@ from betimes.core.nodes.room import PlaceHook
 from betimes.core.nodes.schedule import RankHook, Rules
 from betimes.policies.nodes.hooks import empty_cluster, hook_types
 from betimes.twin.history import History
-from betimes.twin.nodes.events import Arrival, Trace, advance
-from betimes.twin.pool import Outcome
+from betimes.twin.nodes.events import Arrival, Outcome, Trace, advance
 
 NO_RULES = Rules(
     ranked=False,
@@ -55,10 +55,18 @@ def run_rows(
 
 def new_trace(jobs: int, users: int) -> Trace:
     """A trace of records still to be filled in."""
-    outcome = blank(Outcome, jobs)
-    for name in ("start_s", "finish_s", "contention"):
-        as_array(outcome)[name] = np.nan
-    return Trace(blank(Arrival, jobs), outcome, blank(History, users))
+    return Trace(
+        blank(Arrival, jobs), blank(Outcome, jobs), np.zeros(1, dtype=np.int64), blank(History, users)
+    )
+
+
+def in_rows(trace: Trace, name: str, otherwise: float) -> NDArray[Any]:
+    """A column of the outcomes in the order of the trace; `otherwise` for rows that have none."""
+    outcomes = as_array(trace.outcomes)
+    column = np.full(len(outcomes), otherwise, dtype=outcomes.dtype[name])
+    finished = outcomes[: trace.finished[0]]
+    column[finished["row"]] = finished[name]
+    return column
 
 
 @cache

@@ -31,7 +31,7 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.nodes import events
-from betimes.twin.nodes.loop import compiled_loop, new_trace
+from betimes.twin.nodes.loop import compiled_loop, in_rows, new_trace
 from betimes.twin.nodes.tasks import Tasks, tasks_of
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
@@ -156,9 +156,10 @@ class NodesSimulation:
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
         """What came of every job, in the workload's order."""
-        w, o = self.workload, as_array(self.trace.outcome)
+        w, finish_s = self.workload, in_rows(self.trace, "finish_s", math.nan)
+        units_s = in_rows(self.trace, "units_s", 0.0)
         state = np.full(len(w), JobState.REFUSED)
-        finished = ~np.isnan(o["finish_s"])
+        finished = ~np.isnan(finish_s)
         state[self.kept] = np.where(
             finished, np.where(self.killed, JobState.KILLED, JobState.FINISHED), JobState.UNFINISHED
         )
@@ -171,17 +172,17 @@ class NodesSimulation:
         jobs = JobColumns(
             job_id=w.job_id,
             submit_s=w.submit_s,
-            start_s=column(o["start_s"], math.nan),
-            finish_s=column(o["finish_s"], math.nan),
+            start_s=column(in_rows(self.trace, "start_s", math.nan), math.nan),
+            finish_s=column(finish_s, math.nan),
             predicted_finish_s=column(self.predicted, math.nan),
             work_s=w.work_s,
             run_alone_s=column(self.run_s, math.nan),
             min_units=w.max_units,
             max_units=w.max_units,
-            units_s=column(o["units_s"], 0.0),
-            preemptions=column(o["preemptions"], 0),
+            units_s=column(units_s, 0.0),
+            preemptions=column(in_rows(self.trace, "preemptions", 0), 0),
             resizes=np.zeros(len(w), dtype=np.int64),
-            restart_s=column(o["stalled_s"], 0.0),
+            restart_s=column(in_rows(self.trace, "stalled_s", 0.0), 0.0),
             contention_mean=np.full(len(w), np.nan),
             user=w.user,
             qos=w.qos,
@@ -201,7 +202,7 @@ class NodesSimulation:
             segments=self._segments() if self.timeline else None,
             timing=Timing(load_s, compile_s, self.wall_s, int(self.state.pool[0].events)),
             absences=self._absences() if self.rules.preempts else None,
-            resources=self._resources(o["units_s"]),
+            resources=self._resources(units_s),
         )
 
     def _trace(self, speed: Floats) -> events.Trace:
@@ -304,11 +305,14 @@ class NodesSimulation:
         for slot in range(len(self.state.free)):
             if slot not in free:
                 progress = self.state.progress[slot]
-                outcome = self.trace.outcome[progress.row]
+                outcome = self.trace.outcomes[self.trace.finished[0]]
+                self.trace.finished[0] += 1
+                outcome.row = progress.row
                 outcome.start_s = progress.started_s
+                outcome.finish_s = math.nan
                 outcome.units_s = progress.attained
-                outcome.preemptions = progress.preemptions
                 outcome.stalled_s = progress.stalled_s
+                outcome.preemptions = progress.preemptions
 
 
 def _share(count: Ints, demand: NDArray[np.int64], cluster: Cluster) -> Floats:

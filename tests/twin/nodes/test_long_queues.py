@@ -1,0 +1,100 @@
+"""Queues of a thousand jobs, which fill many blocks: one machine for one job at a time, against a plain heap."""
+
+from __future__ import annotations
+
+import heapq
+
+import numpy as np
+import pytest
+
+from betimes import Workload
+from betimes.cluster import Cluster
+from betimes.core.columns import as_array
+from betimes.core.nodes.columns import room_to_play
+from betimes.core.nodes.invariants import check
+from betimes.core.nodes.snapshot import copy_into
+from betimes.policies import parse_nodes_policy
+from betimes.twin.nodes.loop import compiled_loop, in_rows
+from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.sizes import parse_sizes
+
+JOBS = 4000
+CLUSTER = Cluster.uniform(1, gpu=1, cpu=1, memory_gib=1)
+KEYS = {"anywhere": 10**6, "a few": 5}
+"""How many different estimates there are."""
+
+
+def crowd(keys: str, seed: int) -> Workload:
+    """Jobs that come faster than they can be done, then slower, so that a queue grows and shrinks."""
+    rng = np.random.default_rng(seed)
+    gaps = np.where(np.arange(JOBS) < JOBS // 2, rng.integers(0, 8, JOBS), rng.integers(5, 20, JOBS))
+    return Workload.from_columns(
+        submit_s=np.cumsum(gaps).astype(float),
+        work_s=rng.integers(1, 20, JOBS).astype(float),
+        gpu=1.0,
+        estimate_s=20.0 + rng.integers(0, KEYS[keys], JOBS),
+    )
+
+
+def run_of(workload: Workload) -> NodesSimulation:
+    return NodesSimulation(workload, parse_nodes_policy("sjf"), CLUSTER, sizes=parse_sizes("estimate"))
+
+
+def one_after_another(workload: Workload) -> list[float]:
+    """When each job starts if the machine always takes the waiting one with the smallest estimate."""
+    start_s, waiting, now, row = [0.0] * JOBS, list[tuple[float, int]](), 0.0, 0
+    for _ in range(JOBS):
+        if not waiting:
+            now = max(now, float(workload.submit_s[row]))
+        while row < JOBS and workload.submit_s[row] <= now:
+            heapq.heappush(waiting, (float(workload.estimate_s[row]), row))
+            row += 1
+        _, first = heapq.heappop(waiting)
+        start_s[first] = now
+        now += float(workload.work_s[first])
+    return start_s
+
+
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_the_shortest_of_a_thousand_goes_first(keys: str, seed: int) -> None:
+    workload = crowd(keys, seed)
+    run = run_of(workload)
+    longest, late = 0, 0
+    for row in range(0, JOBS, 97):
+        while run.row[0] < row:
+            run.heed(run.submit_rows(row))
+        check(run.state)
+        longest = max(longest, int(run.state.cluster[0].waiting))
+        late = max(late, int(run.state.cluster[0].late))
+    assert longest > 500
+    assert late > 0  # some were looked at before they had been put into their blocks
+    run.run()
+    assert run.result().jobs.start_s.tolist() == one_after_another(workload)
+
+
+@pytest.mark.parametrize("row", [700, 1500, 2100])
+def test_a_copy_of_a_long_queue_goes_on_as_it_does(row: int) -> None:
+    run = run_of(crowd("anywhere", row))
+    while run.row[0] < row:
+        run.heed(run.submit_rows(row))
+    copy = room_to_play(run.state)
+    copy_into(run.state, copy, False)
+    check(copy)
+    nobody = np.array([row])
+    aside = run.trace._replace(
+        arrivals=run.trace.arrivals[:row],
+        outcomes=run.trace.outcomes.copy(),
+        finished=run.trace.finished.copy(),
+    )
+    before = int(aside.finished[0])
+    for state, trace in ((copy, aside), (run.state, run.trace._replace(arrivals=run.trace.arrivals[:row]))):
+        status = compiled_loop()(state, run.rules, run.rank, run.place, run.evict, trace, nobody, row)
+        assert status == 0
+        check(state)
+    assert aside.finished[0] == run.trace.finished[0] == row > before
+    assert (
+        in_rows(aside, "finish_s", np.nan).tolist()[:row]
+        == in_rows(run.trace, "finish_s", np.nan).tolist()[:row]
+    )
+    assert as_array(aside.outcomes).tobytes() == as_array(run.trace.outcomes).tobytes()
