@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from betimes.core.places import Footprint, Node, Placement
 
 UNLIMITED = 1 << 62  # events
-CACHE_LINE = 64  # bytes
+CACHE_LINE, WORD = 64, 8  # bytes
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 R = TypeVar("R")
@@ -57,34 +57,34 @@ def blank(kind: type[R], length: int) -> Records[R]:
     return cast("Records[R]", np.zeros(length, dtype=record_type(kind)).view(np.recarray))
 
 
-def side_by_side(kinds: Sequence[type[Any]], length: int) -> tuple[Records[Any], ...]:
+def side_by_side(kinds: Sequence[type[Any]], length: int) -> tuple[Ints, list[Records[Any]]]:
     """As `blank`, an array of each kind, but all records of one number are neighbours in memory.
 
     Where many arrays are read at one place each, anywhere, the processor waits for every place: eight cache lines in a
-    row arrive several times sooner than eight that are scattered. An entry of any of the arrays begins with a cache
-    line, and to copy one whole is to copy those of the others with it.
+    row arrive several times sooner than eight that are scattered. Returns the memory as well, (length, words): a row,
+    which begins with a cache line, is all records of that number.
     """
-    size = sum(record_type(kind).itemsize for kind in kinds)
-    size += -size % CACHE_LINE
-    memory = np.zeros(length * size + CACHE_LINE, dtype=np.uint8)
-    begin = -memory.ctypes.data % CACHE_LINE
-    memory = memory[begin : begin + length * size]
+    types = [record_type(kind) for kind in kinds]
+    words = sum(record.itemsize for record in types) // WORD
+    words += -words % (CACHE_LINE // WORD)
+    room = np.zeros(length * words + CACHE_LINE // WORD, dtype=np.int64)
+    begin = -room.ctypes.data % CACHE_LINE // WORD
+    memory = room[begin : begin + length * words]
     arrays, offset = list[Records[Any]](), 0
-    for kind in kinds:
-        record = record_type(kind)
+    for record in types:
         fields = cast("dict[str, tuple[np.dtype[Any], int]]", dict(record.fields or {}))
         neighbours = np.dtype(
             {
                 "names": list(fields),
                 "formats": [of for of, _ in fields.values()],
                 "offsets": [offset + place for _, place in fields.values()],
-                "itemsize": size,
+                "itemsize": WORD * words,
             },
             align=True,
         )
         offset += record.itemsize
         arrays.append(cast("Records[Any]", memory.view(np.dtype((np.record, neighbours))).view(np.recarray)))
-    return tuple(arrays)
+    return memory.reshape(length, words), arrays
 
 
 class Job:

@@ -187,6 +187,7 @@ class NodesState(NamedTuple):
     jobs: Records[Job]
     needs: Records[Need]
     progress: Records[Progress]
+    memory: Ints  # (slots, words) of these three: a row is all that is known of a job
     nodes: Records[Node]
     placements: Records[Placement]
     cluster: Records[Cluster]
@@ -255,10 +256,11 @@ def new_nodes_state(
     cluster.unused = placements
     spare = blank(Placement, placements)
     as_array(spare)["follows"] = np.append(np.arange(1, placements), -1)
-    needs, jobs, progress = side_by_side((Need, Job, Progress), slots)
+    memory, (needs, jobs, progress) = side_by_side((Need, Job, Progress), slots)
     as_array(progress)["mark"] = -1
     return NodesState(
         jobs=jobs,
+        memory=memory,
         needs=needs,
         progress=progress,
         nodes=nodes,

@@ -44,7 +44,8 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
     for slot in range(len(state.progress)):
         copy.progress[slot].mark = state.progress[slot].mark
         if state.progress[slot].mark >= 0:
-            copy.jobs[slot] = state.jobs[slot]
+            for word in range(state.memory.shape[1]):
+                copy.memory[slot, word] = state.memory[slot, word]
     for at in range(state.pool[0].free):
         copy.free[at] = state.free[at]
     if cluster.reserved >= 0:  # what the last pass worked out still holds, and the next may rely on it

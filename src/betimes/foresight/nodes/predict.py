@@ -114,7 +114,7 @@ def play_out(
     for row in range(first, last):
         predicted[row] = math.nan
     aside.finished[0] = 0
-    row, seen = first, 0
+    row, seen, status = first, 0, PAUSED
     while True:
         for at in range(seen, aside.finished[0]):
             outcome = aside.outcomes[at]
@@ -125,10 +125,10 @@ def play_out(
             row += 1
         if row == last:
             return REACHED
-        copy.pool[0].budget = 1
-        status = advance(copy, rules, rank, place, evict, aside, nothing, nothing[0], math.inf)
         if status != PAUSED:
             return status
+        copy.pool[0].budget = 1
+        status = advance(copy, rules, rank, place, evict, aside, nothing, nothing[0], math.inf)
 
 
 @lean_kernel
