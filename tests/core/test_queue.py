@@ -10,7 +10,8 @@ import pytest
 from betimes.core.columns import Floats, Ints
 from betimes.core.kernel import kernel
 from betimes.core.nodes.columns import BLOCK, NodesState, new_nodes_state
-from betimes.core.nodes.queue import all_waiting, block_at, first, insert, remove, remove_at
+from betimes.core.nodes.directory import block_at
+from betimes.core.nodes.queue import all_waiting, first, insert, remove, remove_at
 
 SLOTS = 40 * BLOCK
 

@@ -9,15 +9,22 @@ for each block lets it step over blocks in which nothing can fit.
 
 from __future__ import annotations
 
-import math
-
 from betimes.core.columns import Floats, Ints
 from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import BLOCK, TOGETHER, NodesState
+from betimes.core.nodes.directory import (
+    begins_by,
+    block_at,
+    block_of,
+    close_block,
+    corrected,
+    guess,
+    note_least,
+    open_block,
+)
 from betimes.core.prefetch import prefetch
 
 FILL = 3 * BLOCK // 4  # entries of a block after `_repack`
-FULL_MILLI = 1 << 62
 
 
 @inlined_kernel
@@ -27,11 +34,11 @@ def insert(state: NodesState, slot: int) -> None:
     key, seq = state.jobs[slot].key, state.jobs[slot].seq
     cluster.waiting += 1
     if cluster.blocks == 0:
-        _open(state, 0, key, seq)
-    if cluster.blocks == 1 or not _begins_by(state, 1, key, seq):
+        open_block(state, 0, key, seq)
+    if cluster.blocks == 1 or not begins_by(state, 1, key, seq):
         _put(state, 0, key, seq, slot)
         return
-    if _begins_by(state, cluster.blocks - 1, key, seq):  # as all do who come in order
+    if begins_by(state, cluster.blocks - 1, key, seq):  # as all do who come in order
         _put(state, cluster.blocks - 1, key, seq, slot)
         return
     if cluster.late == TOGETHER:
@@ -52,9 +59,9 @@ def gather(state: NodesState) -> None:
     cluster, late = state.cluster[0], state.late
     count = cluster.late
     cluster.late = 0
-    _guess(state, count)
+    guess(state, count)
     for k in range(count):
-        at = _corrected(state, late[k].key, late[k].seq, late[k].block)
+        at = corrected(state, late[k].key, late[k].seq, late[k].block)
         late[k].block = block_at(state, at)
         prefetch(state.blocks, late[k].block)
     for k in range(count):
@@ -66,7 +73,7 @@ def gather(state: NodesState) -> None:
             _append(state, number, latest.key, latest.seq, latest.slot)
             continue
         all_move = cluster.blocks == len(state.directory)
-        _put(state, _block_of(state, latest.key, latest.seq), latest.key, latest.seq, latest.slot)
+        _put(state, block_of(state, latest.key, latest.seq), latest.key, latest.seq, latest.slot)
         for other in range(k + 1, count):  # theirs may be another block now
             if all_move or late[other].block == number:
                 late[other].block = -1
@@ -79,7 +86,7 @@ def _put(state: NodesState, at: int, key: float, seq: int, slot: int) -> None:
     if _length(state, at) == BLOCK:
         if cluster.blocks == len(state.directory):
             _repack(state)
-            at = _block_of(state, key, seq)
+            at = block_of(state, key, seq)
         if _length(state, at) == BLOCK:
             at = _make_room(state, at, key, seq)
     if at == 0:
@@ -107,7 +114,7 @@ def _insert_in_order(state: NodesState, key: float, seq: int, slot: int) -> None
     block.ordered = block.tail
     _write(state, base + place, key, seq, slot)
     _note_need(state, number, slot)
-    if place == block.head and not _begins_by(state, 0, key, seq):
+    if place == block.head and not begins_by(state, 0, key, seq):
         state.directory[state.cluster[0].front].key = key
         block.seq = seq
 
@@ -168,7 +175,7 @@ def remove(state: NodesState, slot: int) -> None:
     """Take a job out of the queue."""
     gather(state)
     key, seq = state.jobs[slot].key, state.jobs[slot].seq
-    at = _block_of(state, key, seq)
+    at = block_of(state, key, seq)
     order(state, at)
     remove_at(state, at, _place_in(state, block_at(state, at), key, seq))
 
@@ -194,19 +201,13 @@ def remove_at(state: NodesState, at: int, place: int) -> int:
         block.ordered = block.tail
     state.cluster[0].waiting -= 1
     if block.head == block.tail:
-        _close(state, at)
+        close_block(state, at)
         following = 0
         gather(state)
         if at < state.cluster[0].blocks:
             order(state, at)
             following = state.blocks[block_at(state, at)].head
     return following
-
-
-@inlined_kernel
-def block_at(state: NodesState, at: int) -> int:
-    """The number of the block that is `at` in the directory."""
-    return state.directory[state.cluster[0].front + at].block
 
 
 @inlined_kernel
@@ -269,7 +270,7 @@ def _fill(state: NodesState, slots: Ints, count: int) -> None:
         slot = slots[k]
         job = state.jobs[slot]
         if k % FILL == 0:
-            _open(state, cluster.blocks, job.key, job.seq)
+            open_block(state, cluster.blocks, job.key, job.seq)
         number = block_at(state, cluster.blocks - 1)
         block = state.blocks[number]
         _write(state, number * BLOCK + block.tail, job.key, job.seq, slot)
@@ -283,59 +284,6 @@ def _repack(state: NodesState) -> None:
     """No block is left, for many are nearly empty: fill them evenly."""
     count = _all_in_blocks(state, state.chosen)
     _fill(state, state.chosen, count)
-
-
-@inlined_kernel
-def _guess(state: NodesState, count: int) -> None:
-    """Let late[:count].block be where in the directory the block of each stands, by keys alone.
-
-    Wrong where keys are equal or infinite (`_corrected`). They go down the directory together, a step at a time, and
-    without a branch: of two ways to go on the processor would guess every other one wrong, and one after another each
-    would wait for its own last step.
-    """
-    directory, late = state.directory, state.late
-    front, length = state.cluster[0].front, state.cluster[0].blocks
-    for k in range(count):
-        late[k].block = 0
-    while length > 1:
-        half = length // 2
-        for k in range(count):
-            latest = late[k]
-            fence = directory[front + latest.block + half]
-            no_later = 0.5 + math.copysign(
-                0.5, latest.key - fence.key
-            )  # 1 or 0; a comparison would be a branch
-            latest.block += half * int(no_later)
-        length -= half
-
-
-@inlined_kernel
-def _corrected(state: NodesState, key: float, seq: int, at: int) -> int:
-    """As `_block_of`, which `at` should be."""
-    if at == 0 or _begins_by(state, at, key, seq):
-        if at + 1 == state.cluster[0].blocks or not _begins_by(state, at + 1, key, seq):
-            return at
-    return _block_of(state, key, seq)
-
-
-@inlined_kernel
-def _block_of(state: NodesState, key: float, seq: int) -> int:
-    """Where in the directory the last block stands that begins no later than (key, seq); the first if none does."""
-    low, high = 0, state.cluster[0].blocks
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _begins_by(state, middle, key, seq):
-            low = middle
-        else:
-            high = middle
-    return low
-
-
-@inlined_kernel
-def _begins_by(state: NodesState, at: int, key: float, seq: int) -> bool:
-    """Whether the block that is `at` in the directory begins no later than (key, seq)."""
-    fence = state.directory[state.cluster[0].front + at]
-    return fence.key < key or (fence.key == key and state.blocks[fence.block].seq <= seq)
 
 
 @inlined_kernel
@@ -366,71 +314,18 @@ def _make_room(state: NodesState, at: int, key: float, seq: int) -> int:
     order(state, at)
     base, last = full * BLOCK, state.queue[full * BLOCK + BLOCK - 1]
     if at == state.cluster[0].blocks - 1 and (last.key < key or (last.key == key and last.seq < seq)):
-        _open(state, at + 1, key, seq)  # the common case: newcomers rank last
+        open_block(state, at + 1, key, seq)  # the common case: newcomers rank last
         return at + 1
     half = BLOCK // 2
     middle = state.queue[base + half]
-    _open(state, at + 1, middle.key, middle.seq)
+    open_block(state, at + 1, middle.key, middle.seq)
     number = block_at(state, at + 1)
     for place in range(half, BLOCK):
         state.queue[number * BLOCK + place - half] = state.queue[base + place]
     note_least(state, number, state.blocks[full].gpu, state.blocks[full].cpu, state.blocks[full].memory)
     state.blocks[number].tail = state.blocks[number].ordered = BLOCK - half
     state.blocks[full].tail = state.blocks[full].ordered = half
-    return at + 1 if _begins_by(state, at + 1, key, seq) else at
-
-
-@inlined_kernel
-def _open(state: NodesState, at: int, key: float, seq: int) -> None:
-    """Put an empty block at a place of the directory."""
-    cluster, directory = state.cluster[0], state.directory
-    end = cluster.front + cluster.blocks
-    if cluster.front > 0 and (at < cluster.blocks - at or end == len(directory)):
-        number = directory[cluster.front - 1].block
-        for other in range(cluster.front, cluster.front + at):
-            directory[other - 1] = directory[other]
-        cluster.front -= 1
-    else:
-        number = directory[end].block
-        for other in range(end, cluster.front + at, -1):
-            directory[other] = directory[other - 1]
-    cluster.blocks += 1
-    fence = directory[cluster.front + at]
-    fence.key = key
-    fence.block = number
-    block = state.blocks[number]
-    block.head = 0
-    block.tail = 0
-    block.ordered = 0
-    block.seq = seq
-    note_least(state, number, FULL_MILLI, FULL_MILLI, FULL_MILLI)
-
-
-@inlined_kernel
-def _close(state: NodesState, at: int) -> None:
-    """Take an empty block out of the directory."""
-    cluster, directory = state.cluster[0], state.directory
-    place = cluster.front + at
-    number = directory[place].block
-    if at < cluster.blocks - at:
-        for other in range(place, cluster.front, -1):
-            directory[other] = directory[other - 1]
-        directory[cluster.front].block = number
-        cluster.front += 1
-    else:
-        for other in range(place, cluster.front + cluster.blocks - 1):
-            directory[other] = directory[other + 1]
-        directory[cluster.front + cluster.blocks - 1].block = number
-    cluster.blocks -= 1
-
-
-@inlined_kernel
-def note_least(state: NodesState, number: int, gpu: int, cpu: int, memory: int) -> None:
-    """No task of any entry of this block needs less than so much."""
-    block = state.blocks[number]
-    block.gpu = gpu
-    block.cpu = cpu
-    block.memory = memory
+    return at + 1 if begins_by(state, at + 1, key, seq) else at
 
 
 @inlined_kernel

@@ -9,19 +9,9 @@ from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes import reservations
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState
+from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least
 from betimes.core.nodes.preemption import BAD_VICTIM_SCORE, PLANNED, EvictHook, preempt
-from betimes.core.nodes.queue import (
-    FULL_MILLI,
-    all_waiting,
-    block_at,
-    first,
-    gather,
-    note_least,
-    order,
-    rebuild,
-    remove,
-    remove_at,
-)
+from betimes.core.nodes.queue import all_waiting, first, gather, order, rebuild, remove, remove_at
 from betimes.core.nodes.reservations import start_as_reserved
 from betimes.core.nodes.room import (
     BAD_SCORE,

@@ -8,8 +8,8 @@ from betimes.core.account import attained, believed_left
 from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import BLOCK, NodesState
+from betimes.core.nodes.directory import block_at
 from betimes.core.nodes.dues import settle_due
-from betimes.core.nodes.queue import block_at
 
 
 @lean_kernel
