@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from betimes.core.columns import Job, Pool, Progress, Records
+from betimes.core.columns import Each, Job, Pool, Progress, Records
 from betimes.core.estimates import doubled
 from betimes.core.kernel import inlined_kernel
 
@@ -18,12 +18,12 @@ class Accounts(Protocol):
     """Whatever holds live jobs and their accounts: the state or the view of either engine."""
 
     @property
-    def jobs(self) -> Records[Job]:
+    def jobs(self) -> Each[Job]:
         """What a policy may read of each job."""
         ...
 
     @property
-    def progress(self) -> Records[Progress]:
+    def progress(self) -> Each[Progress]:
         """The account of each job."""
         ...
 
@@ -55,12 +55,9 @@ def open_account(
     progress.attained = 0.0
     progress.finish_at = math.inf
     progress.outrun_at = math.inf
-    progress.units_before = 0.0
-    progress.stall_before = 0.0
     progress.started_s = math.nan
     progress.stalled_s = 0.0
     progress.preemptions = 0
-    progress.resizes = 0
     progress.mark = 0
 
 

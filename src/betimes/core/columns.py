@@ -27,6 +27,7 @@ CACHE_LINE, WORD = 64, 8  # bytes
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 R = TypeVar("R")
+Of_co = TypeVar("Of_co", covariant=True)
 
 
 class Records(Protocol[R]):
@@ -35,6 +36,12 @@ class Records(Protocol[R]):
     def __getitem__(self, at: int) -> R: ...
     def __setitem__(self, at: int, value: R) -> None: ...
     def __len__(self) -> int: ...
+
+
+class Each(Protocol[Of_co]):
+    """As `Records`, where only fields are read and written: of this kind, or of one that has its fields."""
+
+    def __getitem__(self, at: int) -> Of_co: ...
 
 
 def as_array(records: Records[Any]) -> NDArray[Any]:
@@ -88,27 +95,32 @@ def side_by_side(kinds: Sequence[type[Any]], length: int) -> tuple[Ints, list[Re
 
 
 class Job:
-    """What a policy may read of a job. The fields that every decision reads come first: they share a cache line."""
+    """What a policy may read of a job, in a pool or on nodes: a cache line."""
 
     seq: int  # order of submission; the tie-break everywhere
     max_units: int  # most units the job can use
-    least: float  # smallest grant the core accepts: min_units, or any fraction of one unit
     units: float  # units held
     key: float  # the policy's rank, smaller first
     remaining_s: float  # work left as believed, at the moment of the decision: seconds on one unit
-    full_speed: float  # speed-up at max_units
-    group: int  # the class the policy's `classify` put it in
     attained: float  # unit-seconds held so far, at the moment of the decision
-    min_units: int  # fewest units it can run on
-    curve: int  # row of `speedup`
     size_s: float  # total work as believed, seconds on one unit
     submit_s: float
+
+
+class PoolJob(Job):
+    """What a policy for a pool may read besides. The fields that every decision reads come first."""
+
+    least: float  # smallest grant the core accepts: min_units, or any fraction of one unit
+    full_speed: float  # speed-up at max_units
+    group: int  # the class the policy's `classify` put it in
+    min_units: int  # fewest units it can run on
+    curve: int  # row of `speedup`
     seen_sum: float  # contention: the pool's `contention` at submission, less what the job saw then
     seen_count: float  # and its `events` likewise
 
 
 class Progress:
-    """The engine's account of a job."""
+    """The engine's account of a job, in a pool or on nodes."""
 
     mark: int  # the last decision that served the job; -1: the slot is free
     finish_at: float  # infinity: not under the present grant
@@ -121,12 +133,17 @@ class Progress:
     work_left: float  # true remaining work, seconds on one unit
     attained: float  # unit-seconds
     started_s: float  # NaN: never
-    units_before: float  # the grant in force before `since`
-    stall_before: float
     stalled_s: float  # seconds lost to restarts
     preemptions: int
-    resizes: int
     row: int  # row of the job in the workload
+
+
+class PoolProgress(Progress):
+    """The pool engine's account of a job, whose grant can be of any width."""
+
+    units_before: float  # the grant in force before `since`
+    stall_before: float
+    resizes: int
     resized_s: float  # when its present width began
     resized_before_s: float  # and the width in force before `since`
     asked: float  # units that the policy gave it, before the decision was curtailed (`curtailing.asked_for`)
@@ -206,7 +223,7 @@ class Segment:
 class View(NamedTuple):
     """What a policy's hooks are given to read."""
 
-    jobs: Records[Job]  # (slots,)
+    jobs: Records[PoolJob]  # (slots,)
     groups: Records[Group]  # (groups,)
     order: Ints  # (groups, places) slots in the order of (key, seq)
     pool: Records[Pool]  # (1,)
@@ -218,14 +235,14 @@ class View(NamedTuple):
 class State(NamedTuple):
     """Everything the engine knows about a pool at one instant."""
 
-    jobs: Records[Job]
+    jobs: Records[PoolJob]
     groups: Records[Group]
     order: Ints
     pool: Records[Pool]
     speedup: Floats
     params: Floats
     table: Ints
-    progress: Records[Progress]  # (slots,)
+    progress: Records[PoolProgress]  # (slots,)
     holders: Ints  # (slots,) slots that hold units
     free: Ints  # (slots,) stack of unused slots
     grants: Records[Grant]  # (slots,)
@@ -262,7 +279,7 @@ def new_state(
     nodes = _nodes_of(np.zeros((0, 3), dtype=np.int64) if capacity is None else capacity)
     # At any time no more than `units` hold a placement each, and no more held one when the instant began.
     room = 2 * int(units) if len(nodes) > 0 else 0
-    progress = blank(Progress, slots)
+    progress = blank(PoolProgress, slots)
     as_array(progress)["mark"] = -1
     pools = blank(Pool, 1)
     pool = pools[0]
@@ -274,7 +291,7 @@ def new_state(
     pool.free = slots
     pool.budget = UNLIMITED
     return State(
-        jobs=blank(Job, slots),
+        jobs=blank(PoolJob, slots),
         groups=blank(Group, groups),
         order=np.zeros((groups, 2 * slots), dtype=np.int64),
         pool=pools,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
-from betimes.core.columns import Job, Pool, Progress, Records, State, as_array
+from betimes.core.columns import Pool, PoolJob, PoolProgress, Records, State, as_array
 from betimes.core.moves import JobState, state_of
 from betimes.core.placing_invariants import BrokenInvariant, check_places
 from betimes.core.transitions import SLACK_FRAC
@@ -52,8 +52,8 @@ class _Seen:
 
     state: State
     pool: Pool
-    jobs: dict[int, Job]
-    progress: dict[int, Progress]
+    jobs: dict[int, PoolJob]
+    progress: dict[int, PoolProgress]
     holders: list[int]
 
     def broken(self, invariant: str, slot: int, what: str) -> BrokenInvariant:

@@ -104,6 +104,16 @@ def inlined_kernel(function: AnyFunction) -> AnyFunction:
     return numba.njit(**_OPTIONS, _nrt=False, forceinline=True)(function)
 
 
+def outlined_kernel(function: AnyFunction) -> AnyFunction:
+    """As `lean_kernel`, for what seldom happens or takes long: it stays a function of its own.
+
+    Numba copies whatever a small function calls along with it (`forceinline` is inherited), and so, one into the other,
+    nearly all of an engine into its event loop, some of it many times. That takes twice as long to compile and leaves
+    the loop less of the processor's registers.
+    """
+    return numba.njit(**_OPTIONS, _nrt=False, forceinline=False)(function)
+
+
 @contextmanager
 def compiling_into(folder: Path, boundscheck: bool) -> Generator[None]:
     """While this is entered, `kernel` keeps its compiled code in `folder`, and checks indices or does not."""

@@ -7,19 +7,19 @@ units, however many wait behind them.
 
 from __future__ import annotations
 
-from betimes.core.columns import Ints, Job, Records, State
+from betimes.core.columns import Each, Ints, Job, State
 from betimes.core.kernel import inlined_kernel
 
 
 @inlined_kernel
-def goes_before(jobs: Records[Job], a: int, b: int) -> bool:
+def goes_before(jobs: Each[Job], a: int, b: int) -> bool:
     """Whether job `a` ranks before job `b`: the smaller key, then the earlier submission."""
     first, second = jobs[a], jobs[b]
     return first.key < second.key or (first.key == second.key and first.seq < second.seq)
 
 
 @inlined_kernel
-def first_behind(jobs: Records[Job], line: Ints, low: int, high: int, job: int) -> int:
+def first_behind(jobs: Each[Job], line: Ints, low: int, high: int, job: int) -> int:
     """The first place in line[low:high] whose job ranks behind `job`."""
     while low < high:
         middle = (low + high) // 2

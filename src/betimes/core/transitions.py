@@ -87,8 +87,12 @@ def submit(
     job.seen_sum = pool.contention - pool.active
     job.seen_count = pool.events - 1
     open_account(state, slot, row, work, believed, believed_per_work)
-    state.progress[slot].resized_s = state.progress[slot].resized_before_s = pool.now
-    state.progress[slot].asked = 0.0
+    progress = state.progress[slot]
+    progress.units_before = 0.0
+    progress.stall_before = 0.0
+    progress.resizes = 0
+    progress.resized_s = progress.resized_before_s = pool.now
+    progress.asked = 0.0
     if len(state.nodes) > 0:
         enter_nodes(state, slot)
     return slot

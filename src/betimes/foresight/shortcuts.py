@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import Ints, Progress, Records, State
+from betimes.core.columns import Each, Ints, Progress, State
 from betimes.core.curtailing import curtails
 from betimes.core.kernel import lean_kernel
 from betimes.core.transitions import regrant
@@ -181,7 +181,7 @@ def close_ranks(copy: State, number: int) -> None:
 
 
 @lean_kernel
-def push(progress: Records[Progress], heap: Ints, size: int, slot: int) -> None:
+def push(progress: Each[Progress], heap: Ints, size: int, slot: int) -> None:
     """Add a job to the heap of `size` jobs, the first to finish on top."""
     at, finish_at = size, progress[slot].finish_at
     while at > 0:
@@ -194,7 +194,7 @@ def push(progress: Records[Progress], heap: Ints, size: int, slot: int) -> None:
 
 
 @lean_kernel
-def sink(progress: Records[Progress], heap: Ints, size: int, slot: int) -> None:
+def sink(progress: Each[Progress], heap: Ints, size: int, slot: int) -> None:
     """Put a job in the place of the heap's top and let it sink; `size` jobs remain."""
     at, finish_at = 0, progress[slot].finish_at
     while True:
@@ -211,7 +211,7 @@ def sink(progress: Records[Progress], heap: Ints, size: int, slot: int) -> None:
 
 
 @lean_kernel
-def _sort_by_work(progress: Records[Progress], line: Ints, head: int, tail: int) -> None:
+def _sort_by_work(progress: Each[Progress], line: Ints, head: int, tail: int) -> None:
     """Heap sort of line[head:tail] by work left, smallest first."""
     size = tail - head
     for start in range(size // 2 - 1, -1, -1):
@@ -222,7 +222,7 @@ def _sort_by_work(progress: Records[Progress], line: Ints, head: int, tail: int)
 
 
 @lean_kernel
-def _sift(progress: Records[Progress], line: Ints, head: int, at: int, size: int) -> None:
+def _sift(progress: Each[Progress], line: Ints, head: int, at: int, size: int) -> None:
     slot = line[head + at]
     work = progress[slot].work_left
     while True:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.kernel import inlined_kernel, lean_kernel
+from betimes.core.kernel import inlined_kernel, outlined_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import pop_end, push_end
 from betimes.core.nodes.room import PlaceHook, find_room, has_room, tasks_that_fit
@@ -15,7 +15,7 @@ from betimes.core.nodes.transitions import believed_end, give_all
 from betimes.core.places import take
 
 
-@lean_kernel
+@outlined_kernel
 def reserve(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> int:
     """Find the first instant at which the job fits, cluster.shadow_s, and what it leaves of today's room: state.beside.
 

@@ -50,14 +50,12 @@ class Need:
     seen: int  # length of the log of freed nodes when it last did not fit, -1: not tried yet
     placed: int  # its first placement, -1: none
     holder: int  # its place in `State.holders`, -1: holds nothing
-    due: int  # its place in `State.dues`, -1: nothing is due
     left_s: float  # when it last vacated; NaN: it has not been preempted, or runs again
     vacate_at: float  # infinity: it has not been told to leave
     preemptor: int  # slot of the job that it makes room for, -1: none
     owed: int  # placements that are still owed something by victims; > 0: nominated
-    level: int  # jobs of a higher level may preempt those of a lower one
     trial: int  # 1: trial and error, 0: best effort
-    priority: int
+    priority: int  # within LARGEST_PRIORITY
     grace_s: float  # from being told to leave until it has left
     share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
     told_s: float  # when it was told to leave
@@ -79,7 +77,15 @@ class Due:
     """Something that will happen to a job at a time that is known."""
 
     at_s: float
-    rank: int  # kind, then order of submission (`dues.rank_of`)
+    rank: int  # kind, then order of submission (`dues.kind_of`)
+    holder: int  # its place in `State.holders`
+
+
+class End:
+    """When a job begins or ends, while a pass thinks ahead."""
+
+    at_s: float
+    rank: int  # whose turn it is at the same time: the smallest first
     slot: int
 
 
@@ -142,7 +148,6 @@ class Cluster:
     blocks: int  # blocks of the queue in use: directory[front : front + blocks]
     front: int  # the others are before and behind: the first is opened and closed without moving any
     late: int  # those in the queue that are in no block yet: late[:late]
-    dues: int  # length of the heap
     nominated: int  # jobs bound to nodes that their victims have not left yet
     spare: int  # head of the list of unused placements, -1: none
     unused: int  # their number
@@ -165,20 +170,28 @@ class Cluster:
     shadow_s: float  # when the job with the reservation can start
     reserved: int  # its slot, -1: nobody has one
     outlasts: int  # 1: a job has started beside it that is believed to run longer
+    by_priority: (
+        int  # 1: the policy goes by priority, and by who tries (`preemption.level_of`); 0: by the latter
+    )
     guarded: int  # 1: hooks are a user's: they are shown copies, and what they answer is looked at twice
 
 
 class NodesView(NamedTuple):
-    """What a policy's hooks are given to read."""
+    """What a policy's hooks are given to read.
 
-    jobs: Records[Job]  # (slots,)
-    needs: Records[Need]  # (slots,)
-    progress: Records[Progress]  # (slots,)
-    nodes: Records[Node]  # (nodes,)
-    placements: Records[Placement]
-    cluster: Records[Cluster]  # (1,)
-    pool: Records[Pool]  # (1,)
+    The other way round than in the state: a hook is handed the headers of these arrays, some sixty words, and they are
+    copied from those of the state. In the same order all of them would have equally far to go, and where that is a
+    multiple of 2 KiB some processors take each word read for the one just written, and wait (42 words in 70 ns, not 5).
+    """
+
     params: Floats  # the policy's parameters, in the order it declares them
+    pool: Records[Pool]  # (1,)
+    cluster: Records[Cluster]  # (1,)
+    placements: Records[Placement]
+    nodes: Records[Node]  # (nodes,)
+    progress: Records[Progress]  # (slots,)
+    needs: Records[Need]  # (slots,)
+    jobs: Records[Job]  # (slots,)
 
 
 class NodesState(NamedTuple):
@@ -195,7 +208,8 @@ class NodesState(NamedTuple):
     params: Floats
     holders: Ints  # (slots,) those that run or are vacating, in no order
     free: Ints  # (slots,) stack of unused slots
-    dues: Records[Due]  # (slots,) heap
+    dues: Records[Due]  # (slots,) heap of one for each of the holders
+    due_of: Ints  # (slots,) of each of the holders, where in the heap its own stands
     queue: Records[Entry]  # (BLOCK * blocks,)
     blocks: Records[Block]
     directory: Records[Fence]  # (blocks,) those in use in order, then the others
@@ -213,7 +227,7 @@ class NodesState(NamedTuple):
     chosen: Ints  # (slots,)
     asked: Ints  # (slots or nodes, whichever is more) what a user's hook is shown of either
     score: Floats  # (slots or nodes, whichever is more)
-    ends: Records[Due]  # (2 * slots,) begins and ends
+    ends: Records[End]  # (2 * slots,) begins and ends
     steps: Records[Step]  # the plan of reservations; node n's begins with step n
     cursor: Ints  # (nodes,) a step of each
 
@@ -257,6 +271,7 @@ def new_nodes_state(
     spare = blank(Placement, placements)
     as_array(spare)["follows"] = np.append(np.arange(1, placements), -1)
     memory, (needs, jobs, progress) = side_by_side((Need, Job, Progress), slots)
+    _, (blocks,) = side_by_side((Block,), room)  # each in a cache line of its own
     as_array(progress)["mark"] = -1
     return NodesState(
         jobs=jobs,
@@ -271,8 +286,9 @@ def new_nodes_state(
         holders=_whole(slots),
         free=np.arange(slots, dtype=np.int64)[::-1].copy(),
         dues=blank(Due, slots),
+        due_of=_whole(slots),
         queue=blank(Entry, BLOCK * room),
-        blocks=blank(Block, room),
+        blocks=blocks,
         directory=_fences(room),
         late=blank(Latest, TOGETHER),
         log=_whole(count),
@@ -287,7 +303,7 @@ def new_nodes_state(
         chosen=_whole(slots),
         asked=_whole(max(slots, count)),
         score=np.zeros(max(slots, count)),
-        ends=blank(Due, 2 * slots),
+        ends=blank(End, 2 * slots),
         steps=blank(Step, steps),
         cursor=_whole(count),
     )

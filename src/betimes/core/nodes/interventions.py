@@ -10,7 +10,7 @@ import math
 from betimes.core.account import bring_up_to_date, close_account, set_to_work
 from betimes.core.kernel import lean_kernel
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.dues import settle_due
+from betimes.core.nodes.dues import add_holder, settle_due
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.transitions import drop_placement, put, unbook, vacate
 from betimes.core.places import take
@@ -77,15 +77,13 @@ def unbind(state: NodesState, slot: int) -> None:
 @lean_kernel
 def hold(state: NodesState, slot: int, count: int) -> None:
     """A job that is not in the queue has held the nodes of state.plan[:count] since its account was true."""
-    pool, need, job = state.pool[0], state.needs[slot], state.jobs[slot]
+    need, job = state.needs[slot], state.jobs[slot]
     for at in range(count):
         choice = state.plan[at]
         take(state.nodes[choice.node], need, choice.tasks)
         put(state, slot, choice)
     job.units = float(job.max_units)
-    need.holder = pool.holders
-    state.holders[pool.holders] = slot
-    pool.holders += 1
+    add_holder(state, slot)
     if need.vacate_at == math.inf:
         set_to_work(state, slot, 1.0, state.progress[slot].since)
     settle_due(state, slot)

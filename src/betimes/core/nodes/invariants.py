@@ -194,20 +194,21 @@ def _check_placements(state: NodesState, held: dict[int, dict[int, tuple[int, Am
 
 def _check_dues(state: NodesState, holding: set[int]) -> None:
     """Exactly those that hold resources have something due, the right thing, and the heap is one."""
-    cluster, dues = state.cluster[0], state.dues
-    if sorted(int(dues[at].slot) for at in range(cluster.dues)) != sorted(holding):
-        raise _broken("dues", "they are not those of the jobs that hold resources")
-    for at in range(cluster.dues):
+    dues = state.dues
+    for at in range(len(holding)):
         due = dues[at]
-        need, progress = state.needs[due.slot], state.progress[due.slot]
+        if not 0 <= due.holder < len(holding) or state.due_of[due.holder] != at:
+            raise _broken("dues", f"entry {at} is of none of those that hold resources")
+        slot = state.holders[due.holder]
+        need, progress = state.needs[slot], state.progress[slot]
         when = {FINISH: progress.finish_at, OUTRUN: progress.outrun_at, VACATE: need.vacate_at}
         kind, seq = divmod(int(due.rank), KIND)
-        if need.due != at or seq != state.jobs[due.slot].seq or due.at_s != when[kind]:
-            raise _broken("dues", f"entry {at} is not what its job (slot {due.slot}) has to expect")
+        if seq != state.jobs[slot].seq or due.at_s != when[kind]:
+            raise _broken("dues", f"entry {at} is not what its job (slot {slot}) has to expect")
         if due.at_s > min(when.values()):
-            raise _broken("dues", f"something else happens to slot {due.slot} before {due.at_s} s")
+            raise _broken("dues", f"something else happens to slot {slot} before {due.at_s} s")
         above = dues[(at - 1) // 2]
         if at > 0 and (above.at_s, above.rank) > (due.at_s, due.rank):
             raise _broken("dues", f"entry {at} is earlier than the one above it")
-    if cluster.dues and not np.isfinite(dues[0].at_s):
+    if holding and not np.isfinite(dues[0].at_s):
         raise _broken("dues", "something that holds resources never ends")

@@ -10,7 +10,7 @@ for each block lets it step over blocks in which nothing can fit.
 from __future__ import annotations
 
 from betimes.core.columns import Floats, Ints
-from betimes.core.kernel import inlined_kernel, lean_kernel
+from betimes.core.kernel import inlined_kernel, lean_kernel, outlined_kernel
 from betimes.core.nodes.columns import BLOCK, TOGETHER, NodesState
 from betimes.core.nodes.directory import (
     begins_by,
@@ -25,6 +25,7 @@ from betimes.core.nodes.directory import (
 from betimes.core.prefetch import prefetch
 
 FILL = 3 * BLOCK // 4  # entries of a block after `_repack`
+AHEAD = 8  # the records of so many jobs are fetched together
 
 
 @inlined_kernel
@@ -50,7 +51,7 @@ def insert(state: NodesState, slot: int) -> None:
     cluster.late += 1
 
 
-@lean_kernel
+@outlined_kernel
 def gather(state: NodesState) -> None:
     """Put the latest, who are in no block yet, into theirs.
 
@@ -104,12 +105,12 @@ def _insert_in_order(state: NodesState, key: float, seq: int, slot: int) -> None
     place = _place_in(state, number, key, seq)
     if block.tail == BLOCK or (block.head > 0 and place - block.head < block.tail - place):
         for other in range(base + block.head, base + place):
-            state.queue[other - 1] = state.queue[other]
+            _move(state, other, other - 1)
         block.head -= 1
         place -= 1
     else:
         for other in range(base + block.tail, base + place, -1):
-            state.queue[other] = state.queue[other - 1]
+            _move(state, other - 1, other)
         block.tail += 1
     block.ordered = block.tail
     _write(state, base + place, key, seq, slot)
@@ -125,7 +126,7 @@ def _append(state: NodesState, number: int, key: float, seq: int, slot: int) -> 
     block, base = state.blocks[number], number * BLOCK
     if block.tail == BLOCK:
         for place in range(block.head, block.tail):
-            state.queue[base + place - block.head] = state.queue[base + place]
+            _move(state, base + place, base + place - block.head)
         block.ordered -= block.head
         block.tail -= block.head
         block.head = 0
@@ -144,6 +145,13 @@ def _write(state: NodesState, place: int, key: float, seq: int, slot: int) -> No
 
 
 @inlined_kernel
+def _move(state: NodesState, place: int, to: int) -> None:
+    """Let the entry at `place` stand at `to`; field by field, for records are copied byte by byte."""
+    entry = state.queue[place]
+    _write(state, to, entry.key, entry.seq, entry.slot)
+
+
+@inlined_kernel
 def order(state: NodesState, at: int) -> None:
     """Sort the block that is `at` in the directory."""
     number = block_at(state, at)
@@ -151,7 +159,7 @@ def order(state: NodesState, at: int) -> None:
         _sort(state, number)
 
 
-@lean_kernel
+@outlined_kernel
 def _sort(state: NodesState, number: int) -> None:
     """Put the newcomers of a block in their places, one after the other: there are a few dozen at most."""
     block, base = state.blocks[number], number * BLOCK
@@ -163,7 +171,7 @@ def _sort(state: NodesState, number: int) -> None:
             before = queue[other - 1]
             if before.key < key or (before.key == key and before.seq < seq):
                 break
-            queue[other] = before
+            _move(state, other - 1, other)
             other -= 1
         if other < place:
             _write(state, other, key, seq, slot)
@@ -191,12 +199,12 @@ def remove_at(state: NodesState, at: int, place: int) -> int:
     following = place
     if place - block.head < block.tail - 1 - place:
         for other in range(base + place, base + block.head, -1):
-            state.queue[other] = state.queue[other - 1]
+            _move(state, other - 1, other)
         block.head += 1
         following = place + 1
     else:
         for other in range(base + place, base + block.tail - 1):
-            state.queue[other] = state.queue[other + 1]
+            _move(state, other + 1, other)
         block.tail -= 1
         block.ordered = block.tail
     state.cluster[0].waiting -= 1
@@ -220,6 +228,28 @@ def first(state: NodesState) -> int:
 
 
 @inlined_kernel
+def fetch_ahead(state: NodesState) -> None:
+    """Have the records fetched of those who start after the next few, as far as anybody knows.
+
+    Several at a time: where each is in memory has to be looked up, and the processor does not go on before it knows,
+    but it looks up several side by side.
+    """
+    number = block_at(state, 0)
+    block = state.blocks[number]
+    if block.head % AHEAD != 0:
+        return
+    for place in range(block.head + AHEAD, min(block.head + 2 * AHEAD, block.tail)):
+        prefetch(state.progress, state.queue[number * BLOCK + place].slot)
+    missing = block.head + 2 * AHEAD - block.tail
+    if missing > 0 and state.cluster[0].blocks > 1:
+        order(state, 1)
+        number = block_at(state, 1)
+        block = state.blocks[number]
+        for place in range(block.head + max(0, missing - AHEAD), min(block.head + missing, block.tail)):
+            prefetch(state.progress, state.queue[number * BLOCK + place].slot)
+
+
+@inlined_kernel
 def all_waiting(state: NodesState, slots: Ints) -> int:
     """Write the slots of all waiting jobs, in order; returns their number."""
     gather(state)
@@ -239,7 +269,7 @@ def _all_in_blocks(state: NodesState, slots: Ints) -> int:
     return count
 
 
-@lean_kernel
+@outlined_kernel
 def rebuild(state: NodesState, slots: Ints, count: int, keys: Floats) -> None:
     """The queue again, of the jobs slots[:count], with the keys that go with them; nearly sorted is quick."""
     for k in range(count):
@@ -279,7 +309,7 @@ def _fill(state: NodesState, slots: Ints, count: int) -> None:
         _note_need(state, number, slot)
 
 
-@lean_kernel
+@outlined_kernel
 def _repack(state: NodesState) -> None:
     """No block is left, for many are nearly empty: fill them evenly."""
     count = _all_in_blocks(state, state.chosen)
@@ -307,7 +337,7 @@ def _length(state: NodesState, at: int) -> int:
     return block.tail - block.head
 
 
-@lean_kernel
+@outlined_kernel
 def _make_room(state: NodesState, at: int, key: float, seq: int) -> int:
     """Open a block behind a full one and move half of it there; returns the one in which (key, seq) belongs."""
     full = block_at(state, at)
@@ -321,7 +351,7 @@ def _make_room(state: NodesState, at: int, key: float, seq: int) -> int:
     open_block(state, at + 1, middle.key, middle.seq)
     number = block_at(state, at + 1)
     for place in range(half, BLOCK):
-        state.queue[number * BLOCK + place - half] = state.queue[base + place]
+        _move(state, base + place, number * BLOCK + place - half)
     note_least(state, number, state.blocks[full].gpu, state.blocks[full].cpu, state.blocks[full].memory)
     state.blocks[number].tail = state.blocks[number].ordered = BLOCK - half
     state.blocks[full].tail = state.blocks[full].ordered = half

@@ -15,7 +15,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.columns import Ints
-from betimes.core.kernel import inlined_kernel, lean_kernel
+from betimes.core.kernel import inlined_kernel, lean_kernel, outlined_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.plan import (
     claim,
@@ -33,7 +33,7 @@ NEED_STEPS = -3
 NEED_PLACEMENTS = -4
 
 
-@lean_kernel
+@outlined_kernel
 def start_as_reserved(state: NodesState, place: PlaceHook, spreads: bool, window: int) -> int:
     """Let every waiting job in order move up, or give it a reservation, and start those whose time is now.
 

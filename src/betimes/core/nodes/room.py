@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from betimes.core.columns import Floats, Ints, Records
-from betimes.core.kernel import inlined_kernel, lean_kernel
+from betimes.core.kernel import inlined_kernel, lean_kernel, outlined_kernel
 from betimes.core.nodes.columns import Need, NodesState, NodesView
 from betimes.core.places import Node, fits, how_many_fit
 
@@ -21,14 +21,14 @@ OVERBOOKED = -5
 def view_of(state: NodesState) -> NodesView:
     """What a policy may read of the state."""
     return NodesView(
-        state.jobs,
-        state.needs,
-        state.progress,
-        state.nodes,
-        state.placements,
-        state.cluster,
-        state.pool,
         state.params,
+        state.pool,
+        state.cluster,
+        state.placements,
+        state.nodes,
+        state.progress,
+        state.needs,
+        state.jobs,
     )
 
 
@@ -107,14 +107,14 @@ def guarded_view(state: NodesState, nodes: Records[Node]) -> NodesView:
     for number in range(len(nodes)):
         state.aside[number] = nodes[number]
     return NodesView(
-        state.jobs,
-        state.needs,
-        state.progress,
-        state.aside,
-        state.placements,
-        state.cluster,
-        state.pool,
         state.params,
+        state.pool,
+        state.cluster,
+        state.placements,
+        state.aside,
+        state.progress,
+        state.needs,
+        state.jobs,
     )
 
 
@@ -126,7 +126,7 @@ def copy_asked(state: NodesState, numbers: Ints, count: int) -> None:
         state.score[k] = math.nan
 
 
-@lean_kernel
+@outlined_kernel
 def _is_sound(state: NodesState, nodes: Records[Node], slot: int, count: int) -> bool:
     """Whether state.plan[:count] is room for all tasks of the job, on nodes that have no more free than they have."""
     need, missing = state.needs[slot], state.needs[slot].tasks
@@ -169,7 +169,7 @@ def _best(state: NodesState, count: int) -> int:
     return 1
 
 
-@lean_kernel
+@outlined_kernel
 def _fill_up(state: NodesState, nodes: Records[Node], need: Need, count: int) -> int:
     fitting, score = state.fitting, state.score
     if not _sort_by_score(fitting, score, count):
@@ -183,7 +183,7 @@ def _fill_up(state: NodesState, nodes: Records[Node], need: Need, count: int) ->
     return used
 
 
-@lean_kernel
+@outlined_kernel
 def _spread_out(state: NodesState, nodes: Records[Node], need: Need, count: int) -> int:
     fitting, score = state.fitting, state.score
     if not _sort_by_score(fitting, score, count):
@@ -201,7 +201,7 @@ def _spread_out(state: NodesState, nodes: Records[Node], need: Need, count: int)
     return used
 
 
-@lean_kernel
+@outlined_kernel
 def _sort_by_score(fitting: Ints, score: Floats, count: int) -> bool:
     """Heap sort of fitting[:count] by score, ties to the lower node; False where a score is NaN."""
     in_order = True

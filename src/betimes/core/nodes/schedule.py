@@ -5,13 +5,22 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from betimes.core.kernel import inlined_kernel, lean_kernel
+from betimes.core.kernel import inlined_kernel, outlined_kernel
 from betimes.core.nodes import reservations
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least
 from betimes.core.nodes.preemption import BAD_VICTIM_SCORE, PLANNED, EvictHook, preempt
-from betimes.core.nodes.queue import all_waiting, first, gather, order, rebuild, remove, remove_at
+from betimes.core.nodes.queue import (
+    all_waiting,
+    fetch_ahead,
+    first,
+    gather,
+    order,
+    rebuild,
+    remove,
+    remove_at,
+)
 from betimes.core.nodes.reservations import start_as_reserved
 from betimes.core.nodes.room import (
     BAD_SCORE,
@@ -24,7 +33,6 @@ from betimes.core.nodes.room import (
 )
 from betimes.core.nodes.transitions import start, would_end
 from betimes.core.order import goes_before
-from betimes.core.prefetch import prefetch
 
 RankHook = Any  # a compiled function, passed as a pointer
 
@@ -55,7 +63,6 @@ class Rules(NamedTuple):
     trims: bool
     later_first: bool  # victims of the same score: the one submitted last first
     learns: bool  # beliefs come from the user's last two jobs
-    by_priority: bool  # levels are priorities; else trial jobs are above the others
 
 
 @inlined_kernel
@@ -115,7 +122,7 @@ def _refuse(state: NodesState, slot: int, why: int) -> int:
     return REFUSED + (BAD_WRITE if why == OVERBOOKED else BAD_PLACE)
 
 
-@lean_kernel
+@outlined_kernel
 def _rank_again(state: NodesState, rank: RankHook) -> int:
     """Ask for the keys of all waiting jobs, and sort them by it."""
     count, now = all_waiting(state, state.chosen), state.pool[0].now
@@ -133,7 +140,7 @@ def _rank_again(state: NodesState, rank: RankHook) -> int:
     return DONE
 
 
-@lean_kernel
+@outlined_kernel
 def _try_newcomers(state: NodesState, rules: Rules, place: PlaceHook) -> int:
     """Nothing has changed since everybody else was tried: try those who have come since, in their order."""
     cluster, newcomers = state.cluster[0], state.newcomers
@@ -202,7 +209,7 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
             spot = remove_at(state, at, spot)
             _start_here(state, slot, count)
             continue
-        if rules.preempts and (rules.by_priority or need.level > 0):
+        if rules.preempts and (cluster.by_priority == 1 or need.trial == 1):
             verdict = preempt(
                 state,
                 slot,
@@ -226,9 +233,8 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
                 found = reserve(state, slot, place, rules.spreads)
                 if found < 0:
                     return _refuse(state, slot, found)
-        if passed == 0 and spot + 1 < block.tail:
-            following = state.queue[number * BLOCK + spot + 1].slot  # starts next but one
-            prefetch(state.progress, following)
+        if passed == 0:
+            fetch_ahead(state)
         least_gpu = min(least_gpu, need.gpu)
         least_cpu = min(least_cpu, need.cpu)
         least_memory = min(least_memory, need.memory)

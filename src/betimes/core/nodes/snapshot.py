@@ -37,10 +37,10 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
             copy.queue[place] = state.queue[place]
     for at in range(cluster.late):
         copy.late[at] = state.late[at]
-    for at in range(cluster.dues):
-        copy.dues[at] = state.dues[at]
     for at in range(state.pool[0].holders):
         copy.holders[at] = state.holders[at]
+        copy.dues[at] = state.dues[at]
+        copy.due_of[at] = state.due_of[at]
     for slot in range(len(state.progress)):
         copy.progress[slot].mark = state.progress[slot].mark
         if state.progress[slot].mark >= 0:

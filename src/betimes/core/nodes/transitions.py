@@ -20,7 +20,7 @@ from betimes.core.account import (
 from betimes.core.columns import Records
 from betimes.core.kernel import inlined_kernel
 from betimes.core.nodes.columns import Choice, Need, NodesState
-from betimes.core.nodes.dues import drop_due, settle_due
+from betimes.core.nodes.dues import add_holder, drop_holder, settle_due
 from betimes.core.nodes.queue import insert
 from betimes.core.places import Node, free_placement, give, new_placement, take
 
@@ -38,7 +38,6 @@ def submit(
     pool.active += 1
     job.seq = pool.submitted
     pool.submitted += 1
-    job.min_units = units
     job.max_units = units
     open_account(state, slot, row, work, believed, believed_per_work)
     need.placed = -1
@@ -50,7 +49,6 @@ def submit(
     need.left_s = math.nan
     need.preemptor = -1
     need.holder = -1
-    need.due = -1
     need.seen = -1
     return slot
 
@@ -246,9 +244,7 @@ def _begin(state: NodesState, slot: int) -> None:
     progress.stall = restart_s(state, slot)
     progress.since = now
     job.units = float(job.max_units)
-    need.holder = pool.holders
-    state.holders[pool.holders] = slot
-    pool.holders += 1
+    add_holder(state, slot)
     if not math.isnan(need.left_s):
         _record_absence(state, slot)
     set_to_work(state, slot, 1.0, now)
@@ -277,13 +273,8 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
         cluster.freed += 1
         at = drop_placement(state, at)
     need.placed = -1
-    pool.holders -= 1
-    last = state.holders[pool.holders]
-    state.holders[need.holder] = last
-    state.needs[last].holder = need.holder
-    need.holder = -1
     state.jobs[slot].units = 0.0
-    drop_due(state, slot)
+    drop_holder(state, slot)
     cluster.changed += 1
     preemptor = need.preemptor
     need.preemptor = -1

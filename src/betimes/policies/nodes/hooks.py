@@ -129,7 +129,6 @@ class NodesPolicy:
             trims=values.get("trim", "true") == "true",
             learns=learns,
             later_first=self.later_first,
-            by_priority=self.by_priority,
         )
 
     def params(self, values: dict[str, Value | None]) -> Floats:

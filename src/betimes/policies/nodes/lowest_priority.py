@@ -5,6 +5,7 @@ from __future__ import annotations
 from betimes.core.columns import Floats, Ints
 from betimes.core.kernel import lean_kernel
 from betimes.core.nodes.columns import NodesView
+from betimes.core.nodes.preemption import level_of
 from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
 from betimes.policies.nodes.orders import highest_level
 from betimes.policies.nodes.youngest import latest_start
@@ -16,7 +17,7 @@ def least_urgent(view: NodesView, now: float, slot: int, draw: int, chosen: Ints
     latest_start(view, now, slot, draw, chosen, score)
     for k in range(len(chosen)):
         # A start lies between 0 and now: whole levels are further apart than starts can be.
-        score[k] += float(view.needs[chosen[k]].level) * (now + 1.0)
+        score[k] += float(level_of(view.cluster[0], view.needs[chosen[k]])) * (now + 1.0)
 
 
 lowest_priority = NodesPolicy(

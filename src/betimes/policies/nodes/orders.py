@@ -14,6 +14,7 @@ from betimes.core.account import believed_left
 from betimes.core.columns import Floats, Ints
 from betimes.core.kernel import lean_kernel
 from betimes.core.nodes.columns import NodesView
+from betimes.core.nodes.preemption import level_of
 
 LEAST_RUN_S = 1.0  # a job believed to be shorter counts as this long where one divides by it
 
@@ -39,7 +40,7 @@ def first_come(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
 def highest_level(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
     """Those of a higher level first, then by submission."""
     for k in range(len(chosen)):
-        key[k] = -float(view.needs[chosen[k]].level)
+        key[k] = -float(level_of(view.cluster[0], view.needs[chosen[k]]))
 
 
 @lean_kernel

@@ -6,8 +6,8 @@ from betimes.core.account import Accounts
 from betimes.service.job import Account
 
 
-def account_of(state: Accounts, slot: int) -> Account:
-    """How far the job in a slot has come."""
+def account_of(state: Accounts, slot: int, resizes: int) -> Account:
+    """How far the job in a slot has come; only a pool counts how often its grant has changed."""
     job, progress = state.jobs[slot], state.progress[slot]
     return Account(
         since_s=float(progress.since),
@@ -18,7 +18,7 @@ def account_of(state: Accounts, slot: int) -> Account:
         entered_s=float(job.submit_s),
         seq=int(job.seq),
         preemptions=int(progress.preemptions),
-        resizes=int(progress.resizes),
+        resizes=resizes,
     )
 
 
@@ -29,6 +29,6 @@ def give_account(state: Accounts, slot: int, account: Account, is_held: bool) ->
     job.attained = progress.attained = account.attained
     progress.row, progress.since, progress.stall = slot, account.since_s, account.stall_s
     progress.believed_left = account.left_s
-    progress.preemptions, progress.resizes = account.preemptions, account.resizes
+    progress.preemptions = account.preemptions
     if is_held or account.attained > 0.0 or account.preemptions > 0 or account.resizes > 0:
         progress.started_s = account.entered_s

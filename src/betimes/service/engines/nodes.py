@@ -97,7 +97,7 @@ class LiveNodes:
 
     def next_timer_s(self) -> float:
         """When the next belief is outrun, or somebody should have left."""
-        return float(self.state.dues[0].at_s) if self.state.cluster[0].dues > 0 else math.inf
+        return float(self.state.dues[0].at_s) if self.state.pool[0].holders > 0 else math.inf
 
     def catch_up(self, now_s: float) -> list[Round]:
         """Let the timers before `now_s` go off."""
@@ -227,7 +227,7 @@ class LiveNodes:
 
     def account(self, job: int) -> Account:
         """How far a job has come; work is in seconds."""
-        return account_of(self.state, self.slot_of[job])
+        return account_of(self.state, self.slot_of[job], resizes=0)
 
     def binding(self, job: int) -> Nominate | None:
         """What a job is bound to while victims are on their way; None: it is not."""

@@ -169,6 +169,7 @@ class LivePool:
         account, progress = carried.account, self.state.progress[slot]
         give_account(self.state, slot, account, carried.units > 0)
         progress.units_before, progress.stall_before = float(carried.units), account.stall_s
+        progress.resizes = account.resizes
         self._step(steps.ADOPT, slot)
         for place in reversed(carried.places):  # lists of placements are read from their end
             steps.compiled_place()(self.state, slot, place.node, place.units)
@@ -179,7 +180,8 @@ class LivePool:
 
     def account(self, job: int) -> Account:
         """How far a job has come."""
-        return account_of(self.state, self.slot_of[job])
+        slot = self.slot_of[job]
+        return account_of(self.state, slot, int(self.state.progress[slot].resizes))
 
     def believed_left(self, job: int, now_s: float) -> float:
         """Work that is believed to be left now."""

@@ -18,7 +18,7 @@ from betimes.cluster import Cluster
 from betimes.core.columns import Ints, as_array, blank
 from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.core.nodes.columns import Absence, NodesState
-from betimes.core.nodes.dues import FINISH, kind_of
+from betimes.core.nodes.dues import FINISH, first_due, kind_of
 from betimes.core.nodes.preemption import EvictHook
 from betimes.core.nodes.room import PlaceHook
 from betimes.core.nodes.schedule import DONE, RankHook, Rules, schedule
@@ -97,8 +97,8 @@ def run_loaded(
         if status != DONE or row[0] == stop:
             return status
         pool.now = state.dues[0].at_s
-        while state.cluster[0].dues > 0 and state.dues[0].at_s == pool.now:
-            slot = state.dues[0].slot
+        while pool.holders > 0 and state.dues[0].at_s == pool.now:
+            slot = first_due(state)
             if kind_of(state.dues[0]) == FINISH:
                 for resource in range(3):
                     held[resource] -= demand[state.progress[slot].row, resource]

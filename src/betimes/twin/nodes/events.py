@@ -13,7 +13,7 @@ from betimes.core.account import outrun
 from betimes.core.columns import Ints, Records
 from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.dues import FINISH, OUTRUN, kind_of, settle_due
+from betimes.core.nodes.dues import FINISH, OUTRUN, first_due, kind_of, settle_due
 from betimes.core.nodes.preemption import EvictHook
 from betimes.core.nodes.room import PlaceHook, guarded_view, view_of
 from betimes.core.nodes.schedule import BAD_KEY, DONE, REFUSED, RankHook, Rules, schedule
@@ -98,7 +98,7 @@ def advance(
     pool, cluster = state.pool[0], state.cluster[0]
     while True:
         if cluster.pending == NOTHING:
-            at = state.dues[0].at_s if cluster.dues > 0 else math.inf
+            at = state.dues[0].at_s if pool.holders > 0 else math.inf
             if row[0] < stop:
                 at = min(at, trace.arrivals[row[0]].submit_s)
             elif row[0] < len(trace.arrivals):
@@ -132,8 +132,8 @@ def instant(
         status = _before_the_pass(state, rules, rank, trace, row)
         if status != DONE:
             return status
-        if cluster.dues > 0:
-            prefetch(state.progress, state.dues[0].slot)
+        if state.pool[0].holders > 0:
+            prefetch(state.progress, first_due(state))
         # A pass that has to be called again is not interrupted by what it has caused.
         cluster.pending = IN_PASS
     return schedule(state, rules, rank, place, evict)
@@ -161,8 +161,8 @@ def _before_the_pass(state: NodesState, rules: Rules, rank: RankHook, trace: Tra
 @inlined_kernel
 def happen(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> int:
     """What is due at pool.now: completions, then beliefs outrun, then victims that have left."""
-    now, cluster = state.pool[0].now, state.cluster[0]
-    while cluster.dues > 0 and state.dues[0].at_s == now:
+    pool, now = state.pool[0], state.pool[0].now
+    while pool.holders > 0 and state.dues[0].at_s == now:
         status = next_due(state, rules, rank, trace)
         if status != DONE:
             return status
@@ -172,7 +172,7 @@ def happen(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> int
 @inlined_kernel
 def next_due(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> int:
     """The first of the things that are due happens; DONE, or why the key of a victim cannot be used."""
-    slot, kind = state.dues[0].slot, kind_of(state.dues[0])
+    slot, kind = first_due(state), kind_of(state.dues[0])
     if kind == FINISH:
         finish(state, slot)
         _note(state, slot, trace, rules.learns)
@@ -208,7 +208,6 @@ def enter(state: NodesState, rules: Rules, trace: Trace, row: int) -> int:
     need.tasks = arrival.tasks
     need.trial = arrival.trial
     need.priority = arrival.priority
-    need.level = 2 * arrival.priority + arrival.trial if rules.by_priority else arrival.trial
     need.grace_s = arrival.grace_s
     need.share = arrival.share
     return slot

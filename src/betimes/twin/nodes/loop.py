@@ -30,7 +30,6 @@ NO_RULES = Rules(
     trims=True,
     later_first=False,
     learns=False,
-    by_priority=False,
 )
 """Strictly in order, nobody makes room."""
 
