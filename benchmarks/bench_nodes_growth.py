@@ -7,8 +7,9 @@ and one is submitted whenever one ends: what happens when is the same under ever
 starts is not. The last part is FitGpp's mixture again, at ever higher loads, so that ever more of its jobs wait.
 
 The aim is a fifth more an event with 100,000 waiting than with 1,000. Where nothing but the queue is at work fifo has
-1.0, widest 1.1 and sjf 1.2. What is added is for memory, some 0.03 us an event: who starts next can be anywhere in
-it. Neighbours who use the processor's last cache make it more; all lengths take turns, so that they meet each.
+1.0, widest 1.05 and sjf 1.1. What is added is for memory, some 0.01 us an event: who starts next, and where a newcomer
+belongs, can be anywhere in it. Neighbours who use the processor's last cache make it more; all lengths take turns, so
+that they meet each.
 
 EASY backfilling grows faster than the nodes, some 280 times for 100 times as many: at every end it works out anew the
 reservation of the first that waits, from all that run, and tries who waits behind it; both grow with the nodes. The

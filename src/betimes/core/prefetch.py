@@ -1,7 +1,7 @@
 """A hint to the processor that a record will be wanted soon.
 
 With a hundred thousand jobs waiting, what the engine knows of them lies far from the processor, and the next one to
-start can be anywhere in it. Asked for one event earlier, its records arrive while something else is worked out. The
+start can be anywhere in it. Asked for some events earlier, its records arrive while something else is worked out. The
 hint changes nothing but the time that the first look takes.
 """
 

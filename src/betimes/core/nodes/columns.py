@@ -55,7 +55,7 @@ class Need:
     preemptor: int  # slot of the job that it makes room for, -1: none
     owed: int  # placements that are still owed something by victims; > 0: nominated
     trial: int  # 1: trial and error, 0: best effort
-    priority: int  # within LARGEST_PRIORITY
+    level: int  # twice the priority, and one more for a trial job
     grace_s: float  # from being told to leave until it has left
     share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
     told_s: float  # when it was told to leave
@@ -170,9 +170,7 @@ class Cluster:
     shadow_s: float  # when the job with the reservation can start
     reserved: int  # its slot, -1: nobody has one
     outlasts: int  # 1: a job has started beside it that is believed to run longer
-    by_priority: (
-        int  # 1: the policy goes by priority, and by who tries (`preemption.level_of`); 0: by the latter
-    )
+    level_mask: int  # what of a level counts: -1: all of it; 1: only whether it is a trial job
     guarded: int  # 1: hooks are a user's: they are shown copies, and what they answer is looked at twice
 
 

@@ -92,13 +92,17 @@ def drop_holder(state: NodesState, slot: int) -> None:
 
 @inlined_kernel
 def _restore(state: NodesState, at: int) -> None:
-    """Let the entry at `at` sink to the bottom, and rise to where it belongs: what sinks mostly came from there."""
+    """Let the entry at `at` rise or sink to where it belongs.
+
+    What sinks mostly came from the bottom: it goes there at once, and rises again if need be.
+    """
     dues, length = state.dues, state.pool[0].holders
     at_s, rank, holder = dues[at].at_s, dues[at].rank, dues[at].holder
-    while 2 * at + 1 < length:
-        child = _first_child(dues, at, length)
-        _move_due(state, child, at)
-        at = child
+    if at == 0 or not earlier(dues[at], dues[(at - 1) // 2]):
+        while 2 * at + 1 < length:
+            child = _first_child(dues, at, length)
+            _move_due(state, child, at)
+            at = child
     while at > 0:
         parent = (at - 1) // 2
         above = dues[parent]

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from betimes.core.kernel import inlined_kernel, lean_kernel, outlined_kernel
-from betimes.core.nodes.columns import Cluster, Need, NodesState, NodesView
+from betimes.core.kernel import inlined_kernel, lean_kernel
+from betimes.core.nodes.columns import Need, NodesState, NodesView
 from betimes.core.nodes.room import (
     BAD_SCORE,
     OVERBOOKED,
@@ -34,7 +34,7 @@ BAD_VICTIM_SCORE = -2
 MOST_TRIED = 12  # victims on the bound nodes of which every subset is tried
 
 
-@outlined_kernel
+@lean_kernel
 def preempt(
     state: NodesState,
     slot: int,
@@ -103,20 +103,20 @@ def makes_room(view: NodesView, victim: int, slot: int) -> bool:
 
 
 @inlined_kernel
-def level_of(cluster: Cluster, need: Need) -> int:
-    """Jobs of a higher level may preempt those of a lower one."""
-    return 2 * need.priority * cluster.by_priority + need.trial
+def level_of(need: Need, mask: int) -> int:
+    """Jobs of a higher level may preempt those of a lower one; mask: `Cluster.level_mask`."""
+    return need.level & mask
 
 
 @inlined_kernel
 def _those_below(state: NodesState, slot: int) -> int:
     """Write the jobs that run and are of a lower level to state.chosen; returns their number."""
-    cluster, count = state.cluster[0], 0
-    level = level_of(cluster, state.needs[slot])
+    mask, count = state.cluster[0].level_mask, 0
+    level = level_of(state.needs[slot], mask)
     for at in range(state.pool[0].holders):
         other = state.holders[at]
         need = state.needs[other]
-        if level_of(cluster, need) < level and need.vacate_at == math.inf:
+        if level_of(need, mask) < level and need.vacate_at == math.inf:
             state.chosen[count] = other
             count += 1
     return count

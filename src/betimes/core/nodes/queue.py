@@ -9,9 +9,9 @@ for each block lets it step over blocks in which nothing can fit.
 
 from __future__ import annotations
 
-from betimes.core.columns import Floats, Ints
+from betimes.core.columns import Floats, Ints, Records
 from betimes.core.kernel import inlined_kernel, lean_kernel, outlined_kernel
-from betimes.core.nodes.columns import BLOCK, TOGETHER, NodesState
+from betimes.core.nodes.columns import BLOCK, TOGETHER, Entry, NodesState
 from betimes.core.nodes.directory import (
     begins_by,
     block_at,
@@ -51,9 +51,16 @@ def insert(state: NodesState, slot: int) -> None:
     cluster.late += 1
 
 
-@outlined_kernel
+@inlined_kernel
 def gather(state: NodesState) -> None:
-    """Put the latest, who are in no block yet, into theirs.
+    """Put the latest, who are in no block yet, into theirs."""
+    if state.cluster[0].late > 0:
+        _gather(state)
+
+
+@outlined_kernel
+def _gather(state: NodesState) -> None:
+    """As `gather`, where there are any.
 
     Where they belong is found for all of them before any is moved, so that their blocks are fetched side by side.
     """
@@ -113,7 +120,7 @@ def _insert_in_order(state: NodesState, key: float, seq: int, slot: int) -> None
             _move(state, other - 1, other)
         block.tail += 1
     block.ordered = block.tail
-    _write(state, base + place, key, seq, slot)
+    _write(state.queue, base + place, key, seq, slot)
     _note_need(state, number, slot)
     if place == block.head and not begins_by(state, 0, key, seq):
         state.directory[state.cluster[0].front].key = key
@@ -130,15 +137,15 @@ def _append(state: NodesState, number: int, key: float, seq: int, slot: int) -> 
         block.ordered -= block.head
         block.tail -= block.head
         block.head = 0
-    _write(state, base + block.tail, key, seq, slot)
+    _write(state.queue, base + block.tail, key, seq, slot)
     block.tail += 1
     _note_need(state, number, slot)
 
 
 @inlined_kernel
-def _write(state: NodesState, place: int, key: float, seq: int, slot: int) -> None:
+def _write(queue: Records[Entry], place: int, key: float, seq: int, slot: int) -> None:
     """Let this entry stand at a place of the queue."""
-    entry = state.queue[place]
+    entry = queue[place]
     entry.key = key
     entry.seq = seq
     entry.slot = slot
@@ -148,34 +155,33 @@ def _write(state: NodesState, place: int, key: float, seq: int, slot: int) -> No
 def _move(state: NodesState, place: int, to: int) -> None:
     """Let the entry at `place` stand at `to`; field by field, for records are copied byte by byte."""
     entry = state.queue[place]
-    _write(state, to, entry.key, entry.seq, entry.slot)
+    _write(state.queue, to, entry.key, entry.seq, entry.slot)
 
 
 @inlined_kernel
 def order(state: NodesState, at: int) -> None:
     """Sort the block that is `at` in the directory."""
     number = block_at(state, at)
-    if state.blocks[number].ordered < state.blocks[number].tail:
-        _sort(state, number)
+    block, base = state.blocks[number], number * BLOCK
+    if block.ordered < block.tail:
+        _sort(state.queue, base + block.head, base + block.ordered, base + block.tail)
+        block.ordered = block.tail
 
 
 @outlined_kernel
-def _sort(state: NodesState, number: int) -> None:
-    """Put the newcomers of a block in their places, one after the other: there are a few dozen at most."""
-    block, base = state.blocks[number], number * BLOCK
-    queue = state.queue
-    for place in range(base + block.ordered, base + block.tail):
+def _sort(queue: Records[Entry], begin: int, ordered: int, end: int) -> None:
+    """Put the entries from `ordered` on in their places among those before, one after the other: a few dozen."""
+    for place in range(ordered, end):
         key, seq, slot = queue[place].key, queue[place].seq, queue[place].slot
         other = place
-        while other > base + block.head:
+        while other > begin:
             before = queue[other - 1]
             if before.key < key or (before.key == key and before.seq < seq):
                 break
-            _move(state, other - 1, other)
+            _write(queue, other, before.key, before.seq, before.slot)
             other -= 1
         if other < place:
-            _write(state, other, key, seq, slot)
-    block.ordered = block.tail
+            _write(queue, other, key, seq, slot)
 
 
 @inlined_kernel
@@ -303,7 +309,7 @@ def _fill(state: NodesState, slots: Ints, count: int) -> None:
             open_block(state, cluster.blocks, job.key, job.seq)
         number = block_at(state, cluster.blocks - 1)
         block = state.blocks[number]
-        _write(state, number * BLOCK + block.tail, job.key, job.seq, slot)
+        _write(state.queue, number * BLOCK + block.tail, job.key, job.seq, slot)
         block.tail += 1
         block.ordered = block.tail
         _note_need(state, number, slot)

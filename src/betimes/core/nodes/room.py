@@ -50,7 +50,7 @@ def has_room(nodes: Records[Node], need: Need) -> bool:
     return False
 
 
-@lean_kernel
+@inlined_kernel
 def find_room(
     state: NodesState, nodes: Records[Node], slot: int, place: PlaceHook, spreads: bool, seen: int
 ) -> int:

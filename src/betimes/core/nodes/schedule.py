@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple
 
-from betimes.core.kernel import inlined_kernel, outlined_kernel
+from betimes.core.kernel import inlined_kernel, lean_kernel, outlined_kernel
 from betimes.core.nodes import reservations
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState
@@ -140,7 +140,7 @@ def _rank_again(state: NodesState, rank: RankHook) -> int:
     return DONE
 
 
-@outlined_kernel
+@lean_kernel
 def _try_newcomers(state: NodesState, rules: Rules, place: PlaceHook) -> int:
     """Nothing has changed since everybody else was tried: try those who have come since, in their order."""
     cluster, newcomers = state.cluster[0], state.newcomers
@@ -209,7 +209,7 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
             spot = remove_at(state, at, spot)
             _start_here(state, slot, count)
             continue
-        if rules.preempts and (cluster.by_priority == 1 or need.trial == 1):
+        if rules.preempts and (cluster.level_mask < 0 or need.trial == 1):
             verdict = preempt(
                 state,
                 slot,

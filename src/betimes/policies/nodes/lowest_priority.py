@@ -15,9 +15,10 @@ from betimes.policies.nodes.youngest import latest_start
 def least_urgent(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
     """By level, the lowest first; among equals the latest start first."""
     latest_start(view, now, slot, draw, chosen, score)
+    mask = view.cluster[0].level_mask
     for k in range(len(chosen)):
         # A start lies between 0 and now: whole levels are further apart than starts can be.
-        score[k] += float(level_of(view.cluster[0], view.needs[chosen[k]])) * (now + 1.0)
+        score[k] += float(level_of(view.needs[chosen[k]], mask)) * (now + 1.0)
 
 
 lowest_priority = NodesPolicy(

@@ -39,8 +39,9 @@ def first_come(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
 @lean_kernel
 def highest_level(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
     """Those of a higher level first, then by submission."""
+    mask = view.cluster[0].level_mask
     for k in range(len(chosen)):
-        key[k] = -float(level_of(view.cluster[0], view.needs[chosen[k]]))
+        key[k] = -float(level_of(view.needs[chosen[k]], mask))
 
 
 @lean_kernel

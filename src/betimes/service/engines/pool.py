@@ -167,9 +167,9 @@ class LivePool:
         self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
         self._step(steps.ENTER, slot)
         account, progress = carried.account, self.state.progress[slot]
+        progress.resizes = account.resizes
         give_account(self.state, slot, account, carried.units > 0)
         progress.units_before, progress.stall_before = float(carried.units), account.stall_s
-        progress.resizes = account.resizes
         self._step(steps.ADOPT, slot)
         for place in reversed(carried.places):  # lists of placements are read from their end
             steps.compiled_place()(self.state, slot, place.node, place.units)
@@ -269,8 +269,7 @@ class LivePool:
         row = self.curves.row_of(wanted)
         state = self._with_curves(state)
         arrival = trace.arrivals[0]
-        arrival.submit_s = now_s
-        arrival.work = math.inf
+        arrival.submit_s, arrival.work = now_s, math.inf
         arrival.min_units, arrival.max_units, arrival.curve = wanted.min_units, wanted.max_units, row
         arrival.gpu, arrival.cpu, arrival.memory = wanted.gpu, wanted.cpu, wanted.memory
         work_s = wanted.believed_s * speed(wanted, wanted.max_units)

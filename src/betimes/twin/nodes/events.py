@@ -207,7 +207,7 @@ def enter(state: NodesState, rules: Rules, trace: Trace, row: int) -> int:
     need.memory = arrival.memory
     need.tasks = arrival.tasks
     need.trial = arrival.trial
-    need.priority = arrival.priority
+    need.level = 2 * arrival.priority + arrival.trial
     need.grace_s = arrival.grace_s
     need.share = arrival.share
     return slot

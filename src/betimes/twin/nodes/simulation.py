@@ -112,7 +112,7 @@ class NodesSimulation:
             absences=RECORDS if self.rules.preempts else 0,
             steps=FIRST_PLAN if self.rules.backfill == schedule.CONSERVATIVE else 1,
         )
-        self.state.cluster[0].by_priority = int(policy.policy.by_priority)
+        self.state.cluster[0].level_mask = -1 if policy.policy.by_priority else 1
         self.state.cluster[0].guarded = int(policy.policy.is_users)
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(jobs), np.nan)
