@@ -79,8 +79,7 @@ def drop_holder(state: NodesState, slot: int) -> None:
     pool.holders -= 1
     last = pool.holders
     if at < last:
-        state.dues[at] = state.dues[last]
-        state.due_of[state.dues[at].holder] = at
+        _move_due(state, last, at)
         _restore(state, at)
     if holder < last:  # the last of the list takes its place
         moved = state.holders[last]
