@@ -61,6 +61,7 @@ def nobody_holds() -> NodesState:
         units=8.0,
         restart_s=0.0,
         seed=0,
+        by_priority=False,
         params=np.zeros(0),
         slots=SLOTS,
         placements=4,

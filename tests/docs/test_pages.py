@@ -115,10 +115,15 @@ def _run(command: str, shown: str, capsys: pytest.CaptureFixture[str]) -> bool:
 
 
 def _compare(command: str, shown: str, printed: str) -> None:
-    rest = iter([line.rstrip() for line in printed.splitlines()])
+    rest = iter([_narrow(line) for line in printed.splitlines()])
     for line in shown.splitlines():
         if line.strip() and line != "...":
-            assert line.rstrip() in rest, f"{command}\nprints no line {line!r} there, but\n{printed}"
+            assert _narrow(line) in rest, f"{command}\nprints no line {line!r} there, but\n{printed}"
+
+
+def _narrow(line: str) -> str:
+    """How wide a table is may depend on how fast the machine is: a million jobs a second need one more place."""
+    return re.sub(" {2,}", "  ", line.rstrip())
 
 
 def _policies_of_make_compare() -> str:

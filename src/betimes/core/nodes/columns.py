@@ -237,6 +237,7 @@ def new_nodes_state(
     units: float,
     restart_s: float,
     seed: int,
+    by_priority: bool,
     params: Floats,
     slots: int,
     placements: int,
@@ -245,6 +246,9 @@ def new_nodes_state(
     steps: int = 1,
 ) -> NodesState:
     """An empty cluster: capacity (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB; kinds (nodes,).
+
+    by_priority: jobs of a higher priority may preempt those of a lower, and of one priority a trial job the others;
+    else only the latter.
 
     There is room for `slots` live jobs, `placements` of them on nodes, recorded segments and absences, and `steps`
     of a plan of reservations.
@@ -264,6 +268,7 @@ def new_nodes_state(
     largest: list[float] = capacity.max(axis=0, initial=1).tolist()
     cluster.most_gpu, cluster.most_cpu, cluster.most_memory = largest
     cluster.seed = seed
+    cluster.level_mask = -1 if by_priority else 1
     cluster.passed = cluster.reserved = -1
     cluster.unused = placements
     spare = blank(Placement, placements)
@@ -349,6 +354,7 @@ def _resized(state: NodesState, slots: int, placements: int) -> NodesState:
         units=0.0,
         restart_s=0.0,
         seed=0,
+        by_priority=False,
         params=state.params,
         slots=slots,
         placements=placements,

@@ -247,6 +247,7 @@ def empty_cluster() -> NodesState:
         units=1.0,
         restart_s=0.0,
         seed=0,
+        by_priority=False,
         params=np.zeros(1),
         slots=1,
         placements=1,

@@ -86,6 +86,7 @@ class LiveNodes:
             units=units,
             restart_s=restart_s,
             seed=seed,
+            by_priority=own.by_priority,
             params=own.params(policy.values),
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(capacity)),

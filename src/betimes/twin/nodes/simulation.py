@@ -105,6 +105,7 @@ class NodesSimulation:
             units=float(cluster.units),
             restart_s=float(restart_s),
             seed=seed % (1 << 63),
+            by_priority=policy.policy.by_priority,
             params=policy.policy.params(policy.values),
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(cluster)),
@@ -112,7 +113,6 @@ class NodesSimulation:
             absences=RECORDS if self.rules.preempts else 0,
             steps=FIRST_PLAN if self.rules.backfill == schedule.CONSERVATIVE else 1,
         )
-        self.state.cluster[0].level_mask = -1 if policy.policy.by_priority else 1
         self.state.cluster[0].guarded = int(policy.policy.is_users)
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(jobs), np.nan)
