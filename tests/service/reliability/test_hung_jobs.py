@@ -14,8 +14,10 @@ GRACE_S = 1.5
 
 
 def hung(folder: Path) -> dict[str, object]:
-    """A job that ignores SIGTERM, and all that it starts, too."""
-    script = f"trap '' TERM; touch {folder}/up-$BETIMES_ATTEMPT; while :; do sleep 0.1; done"
+    """A job that notes SIGTERM and goes on, and starts another that ignores it."""
+    forever = "while :; do sleep 0.1; done"
+    note = f"touch {folder}/told-$BETIMES_ATTEMPT"
+    script = f"trap '{note}' TERM; (trap '' TERM; {forever}) & touch {folder}/up-$BETIMES_ATTEMPT; {forever}"
     return {"command": ["sh", "-c", script], "workdir": "/", "grace_s": GRACE_S, "estimate_s": 1000.0}
 
 
@@ -34,6 +36,7 @@ def test_a_cancelled_job_that_hangs_is_killed_when_its_grace_is_over(tmp_path: P
         service.ask("POST", f"/jobs/{job}/cancel")
         assert status(service, job) == "stopping"
         if dies:
+            until((tmp_path / "told-1").exists)  # it may be answered before the supervisor is asked
             service.kill()
             until(lambda: not runs_below(state))  # its supervisor sees to it
             service.start(state)
