@@ -7,7 +7,7 @@ from betimes.service.job import Account
 
 
 def account_of(state: Accounts, slot: int, resizes: int) -> Account:
-    """How far the job in a slot has come; only a pool counts how often its grant has changed."""
+    """How far the job in a slot has come; only a pool's columns count how often its grant has changed."""
     job, progress = state.jobs[slot], state.progress[slot]
     return Account(
         since_s=float(progress.since),

@@ -77,6 +77,7 @@ class LiveNodes:
         self.policy, self.capacity = policy, capacity
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
+        self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
         own = policy.policy
         self.rules = own.rules(policy.values)
         self.hooks = pointers_to(own.hooks(policy.values), hook_types)
@@ -125,6 +126,7 @@ class LiveNodes:
         again = self._intervene(now_s, what)
         for job in what.done:
             del self.job_of[self.slot_of.pop(job)]
+            self.resizes_of.pop(job, None)
         if again or what.wanted or self.next_timer_s() <= now_s:
             rounds.append(self._instant(now_s, what.wanted, again))
         while True:
@@ -192,6 +194,8 @@ class LiveNodes:
         self._fill(trace.arrivals[0], carried.wanted, now_s)
         slot, account = int(self.state.free[self.state.pool[0].free - 1]), carried.account
         self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
+        if account.resizes > 0:
+            self.resizes_of[carried.wanted.job] = account.resizes
         row = np.zeros(1, dtype=np.int64)
         self._call(self.state, trace, row, steps.ENTER)
         give_account(self.state, slot, account, carried.units > 0)
@@ -228,7 +232,7 @@ class LiveNodes:
 
     def account(self, job: int) -> Account:
         """How far a job has come; work is in seconds."""
-        return account_of(self.state, self.slot_of[job], resizes=0)
+        return account_of(self.state, self.slot_of[job], self.resizes_of.get(job, 0))
 
     def binding(self, job: int) -> Nominate | None:
         """What a job is bound to while victims are on their way; None: it is not."""
