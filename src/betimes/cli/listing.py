@@ -66,9 +66,9 @@ def _shared(free: int, columns: Sequence[int], wide: dict[int, int]) -> dict[int
 
 def show(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
     """Print a table on standard output."""
-    console = _console()
-    with console.capture() as capture:
-        console.print(table(columns, rows, None if _is_uncut() else console.width))
+    screen = console()
+    with screen.capture() as capture:
+        screen.print(table(columns, rows, None if _is_uncut() else screen.width))
     lines = [line.rstrip() for line in capture.get().splitlines()]
     while lines and not lines[-1]:
         lines.pop()
@@ -81,13 +81,13 @@ def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
     """Print names and what they are, a line each, the texts below each other; long ones go on below themselves."""
     from rich.text import Text
 
-    console = _console()
+    screen = console()
     indent = max((len(name) for name, _ in pairs), default=0) + 4
     for name, value in pairs:
         text = printable(value)
         lines = [text]
-        if not _is_uncut() and console.width - indent >= _NARROWEST:
-            lines = [line.plain.rstrip() for line in Text(text).wrap(console, console.width - indent)]
+        if not _is_uncut() and screen.width - indent >= _NARROWEST:
+            lines = [line.plain.rstrip() for line in Text(text).wrap(screen, screen.width - indent)]
         for number, line in enumerate(lines or [""]):
             say(f"  {name if number == 0 else '':<{indent - 4}}  {line}".rstrip())
 
@@ -95,6 +95,16 @@ def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
 def say(*lines: str) -> None:
     """Print lines; nothing in them commands the terminal."""
     _write([printable(line) for line in lines])
+
+
+def console() -> Console:
+    """Where tables are printed: as wide as the terminal; into a pipe or a file so wide that nothing is cut."""
+    from rich.console import Console
+
+    found = Console(highlight=False, markup=False)
+    if _is_uncut():
+        found.width = 10_000
+    return found
 
 
 def printable(text: str) -> str:
@@ -133,15 +143,6 @@ def _cells(text: str) -> int:
     from rich.cells import cell_len
 
     return cell_len(text)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False)
-    if _is_uncut():
-        console.width = 10_000
-    return console
 
 
 def _is_uncut() -> bool:

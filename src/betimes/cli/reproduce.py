@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from betimes.cli import options
+from betimes.cli import listing, options
 
 if TYPE_CHECKING:
     from betimes.reproduce import Row
@@ -54,8 +54,7 @@ def reproduce(
         if as_json:
             print(to_json([_described(each) for each in EXPERIMENTS.values()]))
         else:
-            for each in EXPERIMENTS.values():
-                print(f"{each.name:<16}{each.summary}")
+            listing.show_pairs([(each.name, each.summary) for each in EXPERIMENTS.values()])
         return
     rows = _rows(name, data, out)
     if as_json:
@@ -97,7 +96,6 @@ def _described(experiment: Any) -> dict[str, Any]:
 
 def _show(name: str, rows: Sequence[Row]) -> None:
     from rich import box
-    from rich.console import Console
     from rich.table import Table
 
     notes = list(dict.fromkeys(row.note for row in rows if row.note))
@@ -111,9 +109,9 @@ def _show(name: str, rows: Sequence[Row]) -> None:
     for row in rows:
         mark = f"({notes.index(row.note) + 1})" if row.note else ""
         table.add_row(row.case, row.metric, _number(row.published), _number(row.ours), row.unit, mark)
-    console = Console(highlight=False, markup=False)
-    with console.capture() as capture:
-        console.print(table)
+    screen = listing.console()
+    with screen.capture() as capture:
+        screen.print(table)
     print(name)
     print("\n".join(line.rstrip() for line in capture.get().splitlines()))
     for number, note in enumerate(notes, start=1):
