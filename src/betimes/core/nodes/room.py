@@ -51,6 +51,24 @@ def has_room(nodes: Records[Node], need: Need) -> bool:
 
 
 @inlined_kernel
+def may_fit(state: NodesState, slot: int, seen: int) -> bool:
+    """Whether all tasks of the job find room at once on the nodes as they are, whoever has a reservation.
+
+    seen: as for `find_room`. It stops at the first node that will do, and mostly looks at those just freed: who waits
+    behind a reservation fits nowhere as a rule, and need not look at all nodes every time to find that out.
+    """
+    need, log, cluster = state.needs[slot], state.log, state.cluster[0]
+    if seen == cluster.freed:
+        return False
+    if need.tasks == 1 and seen >= 0 and cluster.freed - seen < len(log):
+        for at in range(seen, cluster.freed):
+            if fits(state.nodes[log[at % len(log)]], need):
+                return True
+        return False
+    return has_room(state.nodes, need)
+
+
+@inlined_kernel
 def find_room(
     state: NodesState, nodes: Records[Node], slot: int, place: PlaceHook, spreads: bool, seen: int
 ) -> int:

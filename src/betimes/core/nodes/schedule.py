@@ -29,6 +29,7 @@ from betimes.core.nodes.room import (
     copy_asked,
     find_room,
     guarded_view,
+    may_fit,
     view_of,
 )
 from betimes.core.nodes.transitions import start, would_end
@@ -248,11 +249,20 @@ def _room_for(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> 
     """Nodes for a job that may start now, beside the reservation if somebody has one (`room.find_room`)."""
     cluster, need = state.cluster[0], state.needs[slot]
     if cluster.reserved >= 0 and would_end(state, slot) > cluster.shadow_s:
-        return find_room(state, state.beside, slot, place, spreads, need.seen)
+        if may_fit(state, slot, need.seen):
+            return _room_beside(state, slot, place, spreads)
+        need.seen = cluster.freed
+        return 0
     count = find_room(state, state.nodes, slot, place, spreads, need.seen)
     if count == 0:
         need.seen = cluster.freed
     return count
+
+
+@outlined_kernel
+def _room_beside(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> int:
+    """Nodes for a job that would outlast the wait of whoever has a reservation."""
+    return find_room(state, state.beside, slot, place, spreads, state.needs[slot].seen)
 
 
 @inlined_kernel
