@@ -12,9 +12,8 @@ belongs, can be anywhere in it. Neighbours who use the processor's last cache ma
 that they meet each.
 
 EASY backfilling grows most, some 90 times for 100 times as many nodes: at every end it works out anew the reservation
-of the first that waits, from all that run, and looks at all who wait behind it; both grow with the nodes. Beyond a
-thousand it grows faster than they do, for its jobs are not in the processor's caches any more: 0.4 ms an event on
-5,000. The head of the workload has to do for it, on 1,000 nodes at most.
+of the first that waits, from all that run, and looks at all who wait behind it; both grow with the nodes. The head of
+the workload has to do for it, on 1,000 nodes at most.
 
 CPU time of the event loop an event; the ratio is to the first line of the same policy.
 """

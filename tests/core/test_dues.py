@@ -10,7 +10,7 @@ import pytest
 
 from betimes.core.columns import Records, blank
 from betimes.core.kernel import kernel
-from betimes.core.nodes.columns import End, NodesState, new_nodes_state
+from betimes.core.nodes.columns import End, NodesState
 from betimes.core.nodes.dues import (
     FINISH,
     KIND,
@@ -24,6 +24,7 @@ from betimes.core.nodes.dues import (
     push_end,
     settle_due,
 )
+from tests.core.empty_cluster import empty_cluster
 
 SLOTS = 60
 
@@ -55,17 +56,7 @@ def pop(ends: Records[End], length: int) -> int:
 
 
 def nobody_holds() -> NodesState:
-    state = new_nodes_state(
-        np.array([[8000, 64000, 65536]]),
-        np.zeros(1, dtype=np.int64),
-        units=8.0,
-        restart_s=0.0,
-        seed=0,
-        by_priority=False,
-        params=np.zeros(0),
-        slots=SLOTS,
-        placements=4,
-    )
+    state = empty_cluster(SLOTS)
     for slot in range(SLOTS):
         state.jobs[slot].seq = (37 * slot) % SLOTS  # submitted in another order than that of their slots
     return state

@@ -9,9 +9,10 @@ import pytest
 
 from betimes.core.columns import Floats, Ints
 from betimes.core.kernel import kernel
-from betimes.core.nodes.columns import BLOCK, NodesState, new_nodes_state
+from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.directory import block_at
 from betimes.core.nodes.queue import all_waiting, first, insert, remove, remove_at
+from tests.core.empty_cluster import empty_cluster
 
 SLOTS = 40 * BLOCK
 
@@ -43,20 +44,6 @@ def listed(state: NodesState, slots: Ints) -> int:
     return all_waiting(state, slots)
 
 
-def empty_queue() -> NodesState:
-    return new_nodes_state(
-        np.array([[8000, 64000, 65536]]),
-        np.zeros(1, dtype=np.int64),
-        units=8.0,
-        restart_s=0.0,
-        seed=0,
-        by_priority=False,
-        params=np.zeros(0),
-        slots=SLOTS,
-        placements=4,
-    )
-
-
 def keys_of(kind: str, rng: np.random.Generator, count: int) -> Floats:
     """What jobs rank by, in the order of their submission."""
     return {
@@ -77,7 +64,7 @@ def keys_of(kind: str, rng: np.random.Generator, count: int) -> Floats:
 def test_the_queue_is_a_sorted_list(kind: str, most: int, from_within: float) -> None:
     rng = np.random.default_rng(most)
     changes = 8 * SLOTS
-    state, expected = empty_queue(), list[tuple[float, int, int]]()
+    state, expected = empty_cluster(SLOTS), list[tuple[float, int, int]]()
     keys, unused, grows = keys_of(kind, rng, changes), list(range(SLOTS)), True
     for seq in range(changes):
         grows = grows if 0 < len(expected) < most else not expected

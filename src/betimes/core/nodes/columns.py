@@ -179,7 +179,7 @@ class NodesView(NamedTuple):
 
     The other way round than in the state: a hook is handed the headers of these arrays, some sixty words, and they are
     copied from those of the state. In the same order all of them would have equally far to go, and where that is a
-    multiple of 2 KiB some processors take each word read for the one just written, and wait (42 words in 70 ns, not 5).
+    multiple of 2 KiB some processors take each word read for the one just written, and wait.
     """
 
     params: Floats  # the policy's parameters, in the order it declares them

@@ -51,13 +51,14 @@ def has_room(nodes: Records[Node], need: Need) -> bool:
 
 
 @inlined_kernel
-def may_fit(state: NodesState, slot: int, seen: int) -> bool:
+def may_fit(state: NodesState, slot: int) -> bool:
     """Whether all tasks of the job find room at once on the nodes as they are, whoever has a reservation.
 
-    seen: as for `find_room`. It stops at the first node that will do, and mostly looks at those just freed: who waits
-    behind a reservation fits nowhere as a rule, and need not look at all nodes every time to find that out.
+    It stops at the first node that will do, and mostly looks at those just freed: who waits behind a reservation fits
+    nowhere as a rule, and need not look at all nodes every time to find that out.
     """
     need, log, cluster = state.needs[slot], state.log, state.cluster[0]
+    seen = need.seen
     if seen == cluster.freed:
         return False
     if need.tasks == 1 and seen >= 0 and cluster.freed - seen < len(log):

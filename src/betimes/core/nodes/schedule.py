@@ -249,7 +249,7 @@ def _room_for(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> 
     """Nodes for a job that may start now, beside the reservation if somebody has one (`room.find_room`)."""
     cluster, need = state.cluster[0], state.needs[slot]
     if cluster.reserved >= 0 and would_end(state, slot) > cluster.shadow_s:
-        if may_fit(state, slot, need.seen):
+        if may_fit(state, slot):
             return _room_beside(state, slot, place, spreads)
         need.seen = cluster.freed
         return 0
