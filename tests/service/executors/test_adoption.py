@@ -117,6 +117,8 @@ def test_runs_survive_a_killed_service_and_are_adopted(at: Path) -> None:
         async with executing() as (executor, heard):
             await executor.adopt(launches)
             assert {type(report) for report in heard.reports if report.run.job == 2} == {Ended}
+            # That a run has started is told before its command has done anything.
+            await until(lambda: begun(at, 1) == begun(at, 3) == 1)
             for job in (1, 3):
                 started = await heard.started(RunId(job, 1))
                 assert started.adopted
