@@ -8,10 +8,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from betimes.core.kernel import compile_for
 
 from betimes import Workload
 from betimes.core.columns import State
-from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
+from betimes.kernels import INTERPRETED, kernel
 from betimes.policies import parse_policy
 from betimes.policies.hooks import hook_types
 from betimes.twin.loop import argument_types
@@ -78,7 +79,7 @@ def step_to(run: Simulation, at: float) -> None:
     assert _compiled_step()(run.state, run.rules, run.rank, run.allocate, run.trace, at) == REACHED
 
 
-@lean_kernel
+@kernel
 def step(state: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, until: float) -> int:
     """Let everything happen up to `until`, and submit nothing."""
     return advance(state, rules, rank, allocate, trace, until, -1)

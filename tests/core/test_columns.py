@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from betimes.core.columns import CACHE_LINE, as_array, side_by_side
+from betimes.core.columns import CACHE_LINE, side_by_side
 from betimes.core.nodes.columns import Block, Due, NodesState, NodesView
+from betimes.kernels import as_array
 from betimes.policies.nodes.hooks import empty_cluster
 
 

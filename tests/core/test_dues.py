@@ -8,8 +8,6 @@ import math
 import numpy as np
 import pytest
 
-from betimes.core.columns import Records, blank
-from betimes.core.kernel import kernel
 from betimes.core.nodes.columns import End, NodesState
 from betimes.core.nodes.dues import (
     FINISH,
@@ -24,6 +22,7 @@ from betimes.core.nodes.dues import (
     push_end,
     settle_due,
 )
+from betimes.kernels import Records, blank, kernel
 from tests.core.empty_cluster import empty_cluster
 
 SLOTS = 60

@@ -10,10 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from betimes.core.kernel import hash_sources, kernel_sources
 
 import betimes
 from betimes.core import kernel
-from betimes.core.kernel import hash_sources, kernel_sources
 
 PACKAGE = Path(betimes.__file__).parent
 

@@ -11,12 +11,13 @@ import pytest
 
 from betimes import simulate
 from betimes.cluster import Cluster, NodeGroup
-from betimes.core.columns import State, as_array, grown, new_state, room_to_play, with_nodes
+from betimes.core.columns import State, grown, new_state, room_to_play, with_nodes
 from betimes.core.interventions import lose
 from betimes.core.invariants import BrokenInvariant, check
 from betimes.core.placing import begin_instant, give_back, most_on_empty_nodes, place, set_demand
 from betimes.core.snapshot import copy_into
 from betimes.core.transitions import submit
+from betimes.kernels import as_array
 from betimes.twin import simulation as twin
 from betimes.workload import Workload
 from tests.core import stepping

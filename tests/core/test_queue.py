@@ -7,11 +7,10 @@ import bisect
 import numpy as np
 import pytest
 
-from betimes.core.columns import Floats, Ints
-from betimes.core.kernel import kernel
 from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.directory import block_at
 from betimes.core.nodes.queue import all_waiting, first, insert, remove, remove_at
+from betimes.kernels import Floats, Ints, kernel
 from tests.core.empty_cluster import empty_cluster
 
 SLOTS = 40 * BLOCK

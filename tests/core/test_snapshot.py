@@ -9,9 +9,10 @@ import pytest
 
 from betimes import simulate
 from betimes.core.account import attained, believed_left
-from betimes.core.columns import State, as_array, room_to_play
+from betimes.core.columns import State, room_to_play
 from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.snapshot import copy_into
+from betimes.kernels import as_array
 from tests.core.stepping import POLICIES, after_every_event, simulation, workload
 
 SHARED = {"speedup", "params", "table"}

@@ -6,9 +6,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from betimes.core.kernel import CACHE_DIR
 
 from betimes import Workload, simulate
-from betimes.core.kernel import CACHE_DIR
 from tests.policies.user_folder import Folder
 
 

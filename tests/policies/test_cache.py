@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import betimes
-from betimes.core.kernel import INTERPRETED
+from betimes.kernels import INTERPRETED
 from tests.policies.user_folder import HELPER, POLICY, Folder
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")

@@ -9,8 +9,8 @@ import pytest
 
 from betimes import Result, Workload, simulate
 from betimes.cluster import Cluster
-from betimes.core.kernel import INTERPRETED
 from betimes.errors import PolicyError, PolicyViolation
+from betimes.kernels import INTERPRETED
 
 MISBEHAVING = '''
 """Hooks for nodes that do what they should not."""

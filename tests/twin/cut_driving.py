@@ -10,9 +10,10 @@ import numpy as np
 
 from betimes.cluster import Cluster, NodeGroup
 from betimes.core import curtailing
-from betimes.core.columns import State, as_array
+from betimes.core.columns import State
 from betimes.core.invariants import check
 from betimes.foresight.simulate import predicting
+from betimes.kernels import as_array
 from betimes.outcome import Result
 from betimes.policies import parse_policy
 from betimes.twin.simulation import Simulation

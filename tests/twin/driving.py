@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from betimes import simulate
-from betimes.core.columns import as_array
 from betimes.foresight.simulate import predicting
+from betimes.kernels import as_array
 from betimes.outcome import Result
 from betimes.policies import parse_policy
 from betimes.twin.simulation import Simulation

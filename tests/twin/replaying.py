@@ -14,7 +14,7 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from betimes.core.kernel import INTERPRETED
+from betimes.kernels import INTERPRETED
 from betimes.outcome import Result
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -41,9 +41,9 @@ def compile_kernels(
 def compile_closed_loop(display: Display, told: Told | None = None) -> float:
     """Compile or load what keeps a load on nodes; returns the seconds it took."""
     from betimes.policies import parse_nodes_policy
-    from betimes.twin.nodes.closed_loop import compiled_closed_loop
+    from betimes.twin.nodes.closed_loop import run_loaded
 
-    parts: Parts = {"the closed loop on nodes": compiled_closed_loop}
+    parts: Parts = {"the closed loop on nodes": run_loaded.load}
     fifo = parse_nodes_policy("fifo")
     parts[_named(fifo)] = _hooks(fifo)
     return sum(_compiled(parts, display, told).values())
@@ -71,25 +71,27 @@ def compile_live(policy: str, display: Display, told: Told | None = None) -> Non
 
 
 def _of_pool(predict: bool) -> Parts:
-    from betimes.foresight.predict import compiled_prediction
-    from betimes.twin.loop import compiled_loop
+    from betimes.foresight.predict import run_rows_predicting
+    from betimes.twin.loop import run_rows
 
-    return {"the event loop": compiled_loop} | ({"the predictions": compiled_prediction} if predict else {})
+    return {"the event loop": run_rows.load} | (
+        {"the predictions": run_rows_predicting.load} if predict else {}
+    )
 
 
 def _of_nodes(predict: bool) -> Parts:
-    from betimes.foresight.nodes.predict import compiled_prediction
-    from betimes.twin.nodes.loop import compiled_loop
+    from betimes.foresight.nodes.predict import run_rows_predicting
+    from betimes.twin.nodes.loop import run_rows
 
-    parts: Parts = {"the event loop on nodes": compiled_loop}
-    return parts | ({"the predictions on nodes": compiled_prediction} if predict else {})
+    parts: Parts = {"the event loop on nodes": run_rows.load}
+    return parts | ({"the predictions on nodes": run_rows_predicting.load} if predict else {})
 
 
 def _hooks(policy: AnyChosen) -> Callable[[], Any]:
     from betimes.policies import Policy
 
     chosen, values = policy.policy, policy.values
-    return chosen.hooks if isinstance(chosen, Policy) else lambda: chosen.hooks(values)
+    return chosen.rules if isinstance(chosen, Policy) else lambda: chosen.rules(values)
 
 
 def _named(policy: AnyChosen) -> str:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from betimes.core.columns import Each, Job, Pool, Progress, Records
+from betimes.core.columns import Job, Pool, Progress
 from betimes.core.estimates import doubled
-from betimes.core.kernel import inlined_kernel
+from betimes.kernels import Each, Records, kernel
 
 
 class Accounts(Protocol):
@@ -33,7 +33,7 @@ class Accounts(Protocol):
         ...
 
 
-@inlined_kernel
+@kernel
 def open_account(
     state: Accounts, slot: int, row: int, work: float, believed: float, believed_per_work: float
 ) -> None:
@@ -61,28 +61,28 @@ def open_account(
     progress.mark = 0
 
 
-@inlined_kernel
+@kernel
 def working_s(state: Accounts, slot: int, now: float) -> float:
     """Seconds of progress under the present grant, up to `now`."""
     progress = state.progress[slot]
     return max(0.0, now - progress.since - progress.stall)
 
 
-@inlined_kernel
+@kernel
 def believed_left(state: Accounts, slot: int, now: float) -> float:
     """Remaining work as believed at `now`, seconds on one unit."""
     progress = state.progress[slot]
     return progress.believed_left - progress.rate * working_s(state, slot, now) * progress.believed_per_work
 
 
-@inlined_kernel
+@kernel
 def attained(state: Accounts, slot: int, now: float) -> float:
     """Unit-seconds held up to `now`."""
     progress = state.progress[slot]
     return progress.attained + state.jobs[slot].units * (now - progress.since)
 
 
-@inlined_kernel
+@kernel
 def bring_up_to_date(state: Accounts, slot: int, now: float) -> None:
     """Let the account of a job that holds units be true at `now`, later than it was; moves no `since`."""
     job, progress = state.jobs[slot], state.progress[slot]
@@ -98,7 +98,7 @@ def bring_up_to_date(state: Accounts, slot: int, now: float) -> None:
     job.attained = progress.attained
 
 
-@inlined_kernel
+@kernel
 def set_to_work(state: Accounts, slot: int, rate: float, now: float) -> None:
     """The job works at `rate` from `now` on, once its stall has passed: foresee its finish and its outrun."""
     progress = state.progress[slot]
@@ -107,7 +107,7 @@ def set_to_work(state: Accounts, slot: int, rate: float, now: float) -> None:
     _foresee_outrun(state, slot)
 
 
-@inlined_kernel
+@kernel
 def rest(state: Accounts, slot: int) -> None:
     """The job makes no progress from now on."""
     progress = state.progress[slot]
@@ -117,7 +117,7 @@ def rest(state: Accounts, slot: int) -> None:
     progress.outrun_at = math.inf
 
 
-@inlined_kernel
+@kernel
 def outrun(state: Accounts, slot: int) -> None:
     """The work done has reached the believed size: believe in twice as much."""
     job, progress = state.jobs[slot], state.progress[slot]
@@ -127,7 +127,7 @@ def outrun(state: Accounts, slot: int) -> None:
     _foresee_outrun(state, slot)
 
 
-@inlined_kernel
+@kernel
 def close_account(state: Accounts, slot: int, now: float) -> None:
     """The job is done at `now`: what it has had in all."""
     progress = state.progress[slot]
@@ -138,7 +138,7 @@ def close_account(state: Accounts, slot: int, now: float) -> None:
     progress.mark = -1
 
 
-@inlined_kernel
+@kernel
 def _foresee_outrun(state: Accounts, slot: int) -> None:
     progress = state.progress[slot]
     progress.outrun_at = math.inf

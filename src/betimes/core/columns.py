@@ -2,8 +2,7 @@
 
 Three groups, by who may touch them: `jobs` is what a policy reads, `progress` is the engine's own account of
 every job, `groups` and `order` keep the active jobs in the policy's order. A field of such an array is a column
-(`as_array(state.jobs)["units"]`), and a copy of the state is a few array copies. Records, and not an array a
-column, because a compiled call copies the header of every array it is given.
+(`as_array(state.jobs)["units"]`), and a copy of the state is a few array copies.
 
 Accounting is lazy: a job's record is brought up to date only when the job's own grant changes, never because
 something else happened. What nobody asked for (a heartbeat, a quote) therefore cannot change a schedule, not
@@ -13,85 +12,14 @@ even in the last bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import cache
-from typing import Any, NamedTuple, Protocol, TypeVar, cast, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from betimes.core.places import Footprint, Node, Placement
+from betimes.kernels import Floats, FloatTable, Ints, IntTable, Records, Struct, as_array, blank, view_by
 
 UNLIMITED = 1 << 62  # events
-CACHE_LINE, WORD = 64, 8  # bytes
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-R = TypeVar("R")
-Of_co = TypeVar("Of_co", covariant=True)
-
-
-class Records(Protocol[R]):
-    """An array of records of one kind: `records[i].field` is a number."""
-
-    def __getitem__(self, at: int) -> R: ...
-    def __setitem__(self, at: int, value: R) -> None: ...
-    def __len__(self) -> int: ...
-
-
-class Each(Protocol[Of_co]):
-    """As `Records`, where only fields are read and written: of this kind, or of one that has its fields."""
-
-    def __getitem__(self, at: int) -> Of_co: ...
-
-
-def as_array(records: Records[Any]) -> NDArray[Any]:
-    """The same records to NumPy: `as_array(records)["field"]` is a column."""
-    return cast("NDArray[Any]", records)
-
-
-@cache
-def record_type(kind: type[Any]) -> np.dtype[np.record]:
-    """The NumPy type of a record: the fields that class `kind` annotates, eight bytes each."""
-    fields = get_type_hints(kind)
-    if hidden := [name for name in fields if hasattr(np.record, name)]:
-        raise ValueError(f"NumPy's records have attributes {hidden} of their own; choose other names")
-    types = [(name, np.int64 if of is int else np.float64) for name, of in fields.items()]
-    return cast("np.dtype[np.record]", np.dtype((np.record, np.dtype(types, align=True))))
-
-
-def blank(kind: type[R], length: int) -> Records[R]:
-    """An array of `length` records of `kind`, all zero."""
-    return cast("Records[R]", np.zeros(length, dtype=record_type(kind)).view(np.recarray))
-
-
-def side_by_side(kinds: Sequence[type[Any]], length: int) -> tuple[Ints, list[Records[Any]]]:
-    """As `blank`, an array of each kind, but all records of one number are neighbours in memory.
-
-    Where many arrays are read at one place each, anywhere, the processor waits for every place: eight cache lines in a
-    row arrive several times sooner than eight that are scattered. Returns the memory as well, (length, words): a row,
-    which begins with a cache line, is all records of that number.
-    """
-    types = [record_type(kind) for kind in kinds]
-    words = sum(record.itemsize for record in types) // WORD
-    words += -words % (CACHE_LINE // WORD)
-    room = np.zeros(length * words + CACHE_LINE // WORD, dtype=np.int64)
-    begin = -room.ctypes.data % CACHE_LINE // WORD
-    memory = room[begin : begin + length * words]
-    arrays, offset = list[Records[Any]](), 0
-    for record in types:
-        fields = cast("dict[str, tuple[np.dtype[Any], int]]", dict(record.fields or {}))
-        neighbours = np.dtype(
-            {
-                "names": list(fields),
-                "formats": [of for of, _ in fields.values()],
-                "offsets": [offset + place for _, place in fields.values()],
-                "itemsize": WORD * words,
-            },
-            align=True,
-        )
-        offset += record.itemsize
-        arrays.append(cast("Records[Any]", memory.view(np.dtype((np.record, neighbours))).view(np.recarray)))
-    return memory.reshape(length, words), arrays
 
 
 class Job:
@@ -220,28 +148,28 @@ class Segment:
     units: float
 
 
-class View(NamedTuple):
+class View(Struct):
     """What a policy's hooks are given to read."""
 
     jobs: Records[PoolJob]  # (slots,)
     groups: Records[Group]  # (groups,)
-    order: Ints  # (groups, places) slots in the order of (key, seq)
+    order: IntTable  # (groups, places) slots in the order of (key, seq)
     pool: Records[Pool]  # (1,)
-    speedup: Floats  # (curves, widest + 1)
+    speedup: FloatTable  # (curves, widest + 1)
     params: Floats  # the policy's parameters, in the order it declares them
-    table: Ints  # (rows, columns) what its `prepare` worked out
+    table: IntTable  # (rows, columns) what its `prepare` worked out
 
 
-class State(NamedTuple):
+class State(Struct):
     """Everything the engine knows about a pool at one instant."""
 
     jobs: Records[PoolJob]
     groups: Records[Group]
-    order: Ints
+    order: IntTable
     pool: Records[Pool]
-    speedup: Floats
+    speedup: FloatTable
     params: Floats
-    table: Ints
+    table: IntTable
     progress: Records[PoolProgress]  # (slots,)
     holders: Ints  # (slots,) slots that hold units
     free: Ints  # (slots,) stack of unused slots
@@ -252,6 +180,10 @@ class State(NamedTuple):
     nodes: Records[Node]
     footprints: Records[Footprint]  # (slots,)
     placements: Records[Placement]
+
+
+view_of = view_by(View, State)
+"""What a policy may read of the state."""
 
 
 def new_state(
@@ -338,7 +270,7 @@ def with_nodes(state: State, capacity: NDArray[np.int64], most_units: int) -> St
         chained(placements, old)
         as_array(placements)["follows"][-1] = pool.spare
         pool.spare, pool.unused = old, pool.unused + more
-    return state._replace(nodes=nodes, placements=placements)
+    return state.replaced(nodes=nodes, placements=placements)
 
 
 def _nodes_of(capacity: NDArray[np.int64]) -> Records[Node]:
@@ -368,7 +300,7 @@ def grown(state: State) -> State:
     if len(state.nodes) == 0:
         return bigger
     as_array(bigger.footprints)[:old] = as_array(state.footprints)
-    return bigger._replace(nodes=state.nodes, placements=state.placements)
+    return bigger.replaced(nodes=state.nodes, placements=state.placements)
 
 
 def room_to_play(state: State) -> State:
@@ -389,7 +321,7 @@ def _like(state: State, slots: int, segments: int) -> State:
         table=state.table,
         segments=segments,
     )
-    return fresh._replace(
+    return fresh.replaced(
         speedup=state.speedup,
         params=state.params,
         table=state.table,

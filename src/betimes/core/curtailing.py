@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from betimes.core.columns import State
 from betimes.core.gate import growth_pays, opens_at, width_before
-from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.placing import begin_instant, could_be_put_back, give_back, most_that_fit, place, put_back
+from betimes.kernels import kernel
 
 # Why a job did not get what the policy gave it (`Progress.curtailed`).
 NOT_CURTAILED = 0
@@ -20,21 +20,21 @@ KEPT_BY_OTHERS = 3  # the units are those of jobs that keep theirs for one of th
 NO_ROOM = 4  # no node has room for more units
 
 
-@inlined_kernel
+@kernel
 def curtails(state: State) -> bool:
     """Whether decisions may have to be cut at all."""
     pool = state.pool[0]
     return len(state.nodes) > 0 or pool.resize_interval_s > 0.0 or pool.resize_gain == 1
 
 
-@lean_kernel
+@kernel
 def asked_for(state: State, slot: int) -> float:
     """Units that the last decision gave the job before it was cut, in a pool that cuts; 0: it was given none."""
     progress = state.progress[slot]
     return progress.asked if progress.mark == state.pool[0].stamp else 0.0
 
 
-@lean_kernel
+@kernel
 def curtail(state: State, count: int) -> int:
     """Cut the decision grants[:count], which is legal and marked, and place what remains of it.
 
@@ -62,7 +62,7 @@ def curtail(state: State, count: int) -> int:
     return _served_first(state, count)
 
 
-@inlined_kernel
+@kernel
 def _is_held_back(state: State, slot: int, gated: bool) -> bool:
     """Whether the job would be resized too soon."""
     before = width_before(state, slot)
@@ -74,14 +74,14 @@ def _is_held_back(state: State, slot: int, gated: bool) -> bool:
     )
 
 
-@inlined_kernel
+@kernel
 def _keeps(state: State, slot: int, gated: bool) -> float:
     """What a job that the decision names has at least."""
     before = width_before(state, slot)
     return before if _is_held_back(state, slot, gated) else min(before, state.progress[slot].asked)
 
 
-@lean_kernel
+@kernel
 def _kept(state: State, count: int, gated: bool) -> float:
     total = 0.0
     for at in range(count):
@@ -89,7 +89,7 @@ def _kept(state: State, count: int, gated: bool) -> float:
     return total
 
 
-@lean_kernel
+@kernel
 def _give_back_losses(state: State, count: int, gated: bool) -> None:
     """Whoever loses units gives them back."""
     pool = state.pool[0]
@@ -107,7 +107,7 @@ def _give_back_losses(state: State, count: int, gated: bool) -> None:
         give_back(state, slot, int(width_before(state, slot) - _keeps(state, slot, gated)))
 
 
-@lean_kernel
+@kernel
 def _serve(state: State, at: int, left: float, gated: bool, on_nodes: bool) -> float:
     """Settle what one job gets, of the units that are left; returns how many of them it takes."""
     pool, grant = state.pool[0], state.grants[at]
@@ -142,7 +142,7 @@ def _serve(state: State, at: int, left: float, gated: bool, on_nodes: bool) -> f
     return more
 
 
-@lean_kernel
+@kernel
 def _take_back(state: State, at: int, left: float, on_nodes: bool) -> float:
     """A job that gives up units which are all still free keeps them instead; returns how many it takes back."""
     grant = state.grants[at]
@@ -157,7 +157,7 @@ def _take_back(state: State, at: int, left: float, on_nodes: bool) -> float:
     return given_up
 
 
-@lean_kernel
+@kernel
 def _served_first(state: State, count: int) -> int:
     """Bring the jobs that get units before those that get none; adds up what they get."""
     grants, served, total = state.grants, 0, 0.0

@@ -7,13 +7,13 @@ that it does not stay the shortest job for ever.
 
 from __future__ import annotations
 
-from betimes.core.kernel import lean_kernel
+from betimes.kernels import kernel
 
 SMALLEST_BELIEF_S = 0.01
 """Least remaining work that is ever believed, seconds on one unit (PCS's simulator has the same floor)."""
 
 
-@lean_kernel
+@kernel
 def doubled(size: float, done: float) -> float:
     """The believed size after `done` seconds of work: `size`, doubled until it exceeds what is done."""
     while size <= done:

@@ -8,18 +8,18 @@ from __future__ import annotations
 
 from betimes.core.account import attained, believed_left
 from betimes.core.columns import State
-from betimes.core.kernel import lean_kernel
 from betimes.core.speed import speed
+from betimes.kernels import kernel
 
 
-@lean_kernel
+@kernel
 def width_before(state: State, slot: int) -> float:
     """Units that the job held before this instant."""
     progress = state.progress[slot]
     return state.jobs[slot].units if state.pool[0].now > progress.since else progress.units_before
 
 
-@lean_kernel
+@kernel
 def opens_at(state: State, slot: int) -> float:
     """When the width that the job had before this instant has stood for long enough, s."""
     pool, progress = state.pool[0], state.progress[slot]
@@ -27,7 +27,7 @@ def opens_at(state: State, slot: int) -> float:
     return began + pool.resize_interval_s
 
 
-@lean_kernel
+@kernel
 def growth_pays(state: State, slot: int, units: float) -> bool:
     """Whether the job, as its size is believed, would be done earlier on so many units, restart included."""
     pool, job, progress = state.pool[0], state.jobs[slot], state.progress[slot]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from betimes.core.columns import State
-from betimes.core.kernel import lean_kernel
 from betimes.core.placing import leave_nodes
 from betimes.core.transitions import find_next, regrant, sample_contention, stop_holding
+from betimes.kernels import kernel
 
 
-@lean_kernel
+@kernel
 def lose(state: State, slot: int) -> None:
     """The job has lost its units, and nobody has decided so: it waits again.
 
@@ -25,7 +25,7 @@ def lose(state: State, slot: int) -> None:
     find_next(state)
 
 
-@lean_kernel
+@kernel
 def believe(state: State, slot: int, left_s: float) -> None:
     """From now on so much work is believed to be left, seconds on one unit."""
     job, progress, now = state.jobs[slot], state.progress[slot], state.pool[0].now
@@ -40,7 +40,7 @@ def believe(state: State, slot: int, left_s: float) -> None:
     find_next(state)
 
 
-@lean_kernel
+@kernel
 def set_width(state: State, slot: int, max_units: int) -> None:
     """From now on the job can use so many units at most: one event.
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
-from betimes.core.columns import Pool, PoolJob, PoolProgress, Records, State, as_array
+from betimes.core.columns import Pool, PoolJob, PoolProgress, State
 from betimes.core.moves import JobState, state_of
 from betimes.core.placing_invariants import BrokenInvariant, check_places
 from betimes.core.transitions import SLACK_FRAC
+from betimes.kernels import Records, as_array
 
 ROUNDING = 1e-9  # relative; of sums that the state forms in another order than they are formed here
 

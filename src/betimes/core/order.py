@@ -7,18 +7,18 @@ units, however many wait behind them.
 
 from __future__ import annotations
 
-from betimes.core.columns import Each, Ints, Job, State
-from betimes.core.kernel import inlined_kernel
+from betimes.core.columns import Job, State
+from betimes.kernels import Each, Ints, kernel
 
 
-@inlined_kernel
+@kernel
 def goes_before(jobs: Each[Job], a: int, b: int) -> bool:
     """Whether job `a` ranks before job `b`: the smaller key, then the earlier submission."""
     first, second = jobs[a], jobs[b]
     return first.key < second.key or (first.key == second.key and first.seq < second.seq)
 
 
-@inlined_kernel
+@kernel
 def first_behind(jobs: Each[Job], line: Ints, low: int, high: int, job: int) -> int:
     """The first place in line[low:high] whose job ranks behind `job`."""
     while low < high:
@@ -30,7 +30,7 @@ def first_behind(jobs: Each[Job], line: Ints, low: int, high: int, job: int) -> 
     return low
 
 
-@inlined_kernel
+@kernel
 def enter(state: State, job: int) -> None:
     """Put `job` in its place among its group."""
     jobs = state.jobs
@@ -60,7 +60,7 @@ def enter(state: State, job: int) -> None:
     group.demand += min(float(jobs[job].max_units), state.pool[0].units)
 
 
-@inlined_kernel
+@kernel
 def leave(state: State, job: int) -> None:
     """Take `job` out of its group."""
     number = state.jobs[job].group
@@ -80,7 +80,7 @@ def leave(state: State, job: int) -> None:
     group.demand -= min(float(state.jobs[job].max_units), state.pool[0].units)
 
 
-@inlined_kernel
+@kernel
 def reach(state: State, number: int) -> int:
     """The first place of a group behind all of its jobs that hold units."""
     jobs, line = state.jobs, state.order[number]
@@ -96,7 +96,7 @@ def reach(state: State, number: int) -> int:
     return place
 
 
-@inlined_kernel
+@kernel
 def reorder(state: State, number: int, stop: int) -> None:
     """Restore a group's order after the keys of its jobs before place `stop` have changed."""
     jobs, line = state.jobs, state.order[number]

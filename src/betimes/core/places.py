@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from betimes.core.kernel import inlined_kernel
+from betimes.kernels import kernel
 
 if TYPE_CHECKING:
     from betimes.core.columns import Records
@@ -73,7 +73,7 @@ class Spare(Protocol):
     unused: int
 
 
-@inlined_kernel
+@kernel
 def take(node: Free, need: Amounts, tasks: int) -> None:
     """Take what so many tasks need from what is free."""
     node.free_gpu -= tasks * need.gpu
@@ -81,7 +81,7 @@ def take(node: Free, need: Amounts, tasks: int) -> None:
     node.free_memory -= tasks * need.memory
 
 
-@inlined_kernel
+@kernel
 def give(node: Node, need: Amounts, tasks: int) -> None:
     """Add what so many tasks hold to what the node has free."""
     node.free_gpu += tasks * need.gpu
@@ -89,7 +89,7 @@ def give(node: Node, need: Amounts, tasks: int) -> None:
     node.free_memory += tasks * need.memory
 
 
-@inlined_kernel
+@kernel
 def fits(node: Node, need: Amounts) -> bool:
     """Whether one task fits into what the node has free."""
     return (
@@ -100,13 +100,13 @@ def fits(node: Node, need: Amounts) -> bool:
     )
 
 
-@inlined_kernel
+@kernel
 def how_many_fit(node: Node, need: Amounts, most: int) -> int:
     """How many tasks, at most so many, fit into what the node has free."""
     return how_many_within(node, need, most) if node.up == 1 else 0
 
 
-@inlined_kernel
+@kernel
 def how_many_within(free: Free, need: Amounts, most: int) -> int:
     """How many tasks, at most so many, fit into what is free, if the node takes any."""
     count = most
@@ -119,7 +119,7 @@ def how_many_within(free: Free, need: Amounts, most: int) -> int:
     return max(0, count)
 
 
-@inlined_kernel
+@kernel
 def new_placement(placements: Records[Placement], lists: Spare, node: int, tasks: int, follows: int) -> int:
     """Take a placement from the list of unused ones; returns its number."""
     number = lists.spare
@@ -135,7 +135,7 @@ def new_placement(placements: Records[Placement], lists: Spare, node: int, tasks
     return number
 
 
-@inlined_kernel
+@kernel
 def free_placement(placements: Records[Placement], lists: Spare, number: int) -> int:
     """Put a placement on the list of unused ones; returns the one that followed it."""
     placement = placements[number]

@@ -7,11 +7,11 @@ copied, and another decision at the same instant starts from the copies: nobody 
 from __future__ import annotations
 
 from betimes.core.columns import State
-from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.places import Node, free_placement, give, how_many_fit, new_placement, take
+from betimes.kernels import kernel
 
 
-@lean_kernel
+@kernel
 def set_demand(state: State, slot: int, gpu: int, cpu: int, memory: int) -> None:
     """What each unit of a job takes, which holds none yet: thousandths of GPUs, thousandths of cores, MiB."""
     footprint = state.footprints[slot]
@@ -20,7 +20,7 @@ def set_demand(state: State, slot: int, gpu: int, cpu: int, memory: int) -> None
     footprint.memory = memory
 
 
-@inlined_kernel
+@kernel
 def enter_nodes(state: State, slot: int) -> None:
     """The slot of a job that has just been submitted: it is nowhere, and takes nothing until `set_demand`."""
     footprint = state.footprints[slot]
@@ -29,7 +29,7 @@ def enter_nodes(state: State, slot: int) -> None:
     footprint.touched = 0
 
 
-@lean_kernel
+@kernel
 def leave_nodes(state: State, slot: int) -> None:
     """The job gives back all that it has, for good: no other decision at this instant brings it back."""
     footprint = state.footprints[slot]
@@ -40,7 +40,7 @@ def leave_nodes(state: State, slot: int) -> None:
         _untouch(state, slot)
 
 
-@lean_kernel
+@kernel
 def begin_instant(state: State) -> None:
     """Stand where the present instant began: undo what another decision at this instant has changed."""
     pool = state.pool[0]
@@ -63,7 +63,7 @@ def begin_instant(state: State) -> None:
         slot = state.footprints[slot].follows
 
 
-@lean_kernel
+@kernel
 def put_back(state: State, slot: int) -> None:
     """A job whose placements have changed at this instant has those again with which it began."""
     footprint = state.footprints[slot]
@@ -76,7 +76,7 @@ def put_back(state: State, slot: int) -> None:
         at = placement.follows
 
 
-@lean_kernel
+@kernel
 def could_be_put_back(state: State, slot: int) -> bool:
     """Whether what a job has given back at this instant is still free; it has not been placed anywhere since."""
     footprint = state.footprints[slot]
@@ -99,7 +99,7 @@ def could_be_put_back(state: State, slot: int) -> bool:
     return True
 
 
-@lean_kernel
+@kernel
 def give_back(state: State, slot: int, units: int) -> None:
     """The job gives back so many units, those on the node that it came to last first."""
     if units <= 0:
@@ -116,7 +116,7 @@ def give_back(state: State, slot: int, units: int) -> None:
             footprint.placed = free_placement(state.placements, state.pool[0], footprint.placed)
 
 
-@lean_kernel
+@kernel
 def most_that_fit(state: State, slot: int, most: int) -> int:
     """How many further units of a job, at most so many, find room on the nodes."""
     footprint, count = state.footprints[slot], 0
@@ -127,7 +127,7 @@ def most_that_fit(state: State, slot: int, most: int) -> int:
     return count
 
 
-@lean_kernel
+@kernel
 def most_on_empty_nodes(state: State, slot: int, most: int) -> int:
     """How many units of a job, at most so many, the nodes that are up could hold if nobody else were there."""
     footprint, count = state.footprints[slot], 0
@@ -146,7 +146,7 @@ def most_on_empty_nodes(state: State, slot: int, most: int) -> int:
     return count
 
 
-@lean_kernel
+@kernel
 def place(state: State, slot: int, units: int) -> None:
     """Place so many further units, which do fit (`most_that_fit`): on nodes where the job is already, then on others.
 
@@ -181,7 +181,7 @@ def place(state: State, slot: int, units: int) -> None:
         units -= most
 
 
-@lean_kernel
+@kernel
 def place_on(state: State, slot: int, number: int, units: int) -> None:
     """Place so many further units of a job on this node, where they fit."""
     _touch(state, slot)
@@ -197,7 +197,7 @@ def place_on(state: State, slot: int, number: int, units: int) -> None:
     footprint.placed = new_placement(state.placements, state.pool[0], number, units, footprint.placed)
 
 
-@inlined_kernel
+@kernel
 def _is_better(state: State, number: int, fitting: int, best: int, most: int) -> bool:
     """Whether a node that takes `fitting` units comes before the best so far, which takes `most`; -1: none."""
     if fitting != most:
@@ -205,7 +205,7 @@ def _is_better(state: State, number: int, fitting: int, best: int, most: int) ->
     return best < 0 or _has_less(state.nodes[number], state.nodes[best], number < best)
 
 
-@inlined_kernel
+@kernel
 def _has_less(node: Node, other: Node, lower: bool) -> bool:
     if node.free_gpu != other.free_gpu:
         return node.free_gpu < other.free_gpu
@@ -216,7 +216,7 @@ def _has_less(node: Node, other: Node, lower: bool) -> bool:
     return lower
 
 
-@inlined_kernel
+@kernel
 def _touch(state: State, slot: int) -> None:
     """Before a job's placements change: remember those with which the instant began."""
     pool, footprint = state.pool[0], state.footprints[slot]
@@ -227,7 +227,7 @@ def _touch(state: State, slot: int) -> None:
         footprint.before = _copy_of(state, footprint.placed)
 
 
-@inlined_kernel
+@kernel
 def _untouch(state: State, slot: int) -> None:
     pool, footprint = state.pool[0], state.footprints[slot]
     if pool.touched == slot:
@@ -241,7 +241,7 @@ def _untouch(state: State, slot: int) -> None:
     footprint.follows = -1
 
 
-@lean_kernel
+@kernel
 def _copy_of(state: State, first: int) -> int:
     """A copy of a list of placements, in the same order; returns its head."""
     placements, lists = state.placements, state.pool[0]
@@ -257,14 +257,14 @@ def _copy_of(state: State, first: int) -> int:
     return head
 
 
-@inlined_kernel
+@kernel
 def _free_list(state: State, first: int) -> None:
     at = first
     while at >= 0:
         at = free_placement(state.placements, state.pool[0], at)
 
 
-@inlined_kernel
+@kernel
 def _give_back_all(state: State, slot: int) -> None:
     footprint = state.footprints[slot]
     at = footprint.placed

@@ -7,11 +7,11 @@ import math
 from betimes.core.account import attained, believed_left
 from betimes.core.columns import State
 from betimes.core.estimates import SMALLEST_BELIEF_S
-from betimes.core.kernel import lean_kernel
 from betimes.core.transitions import find_next
+from betimes.kernels import kernel
 
 
-@lean_kernel
+@kernel
 def copy_into(state: State, copy: State, believing: bool) -> None:
     """Make `copy` (from `columns.room_to_play`) the same as `state` at this instant.
 
@@ -36,7 +36,7 @@ def copy_into(state: State, copy: State, believing: bool) -> None:
         find_next(copy)
 
 
-@lean_kernel
+@kernel
 def _copy_nodes(state: State, copy: State) -> None:
     for number in range(len(state.nodes)):
         copy.nodes[number] = state.nodes[number]
@@ -48,7 +48,7 @@ def _copy_nodes(state: State, copy: State) -> None:
             copy.footprints[slot] = state.footprints[slot]
 
 
-@lean_kernel
+@kernel
 def _take_belief_for_truth(state: State, copy: State, slot: int) -> None:
     now = state.pool[0].now
     job, progress = copy.jobs[slot], copy.progress[slot]

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from betimes.core.columns import Floats
-from betimes.core.kernel import inlined_kernel
+from betimes.kernels import FloatTable, kernel
 
 
-@inlined_kernel
-def speed(speedup: Floats, curve: int, units: float) -> float:
+@kernel
+def speed(speedup: FloatTable, curve: int, units: float) -> float:
     """Work a second on `units`, linear between the whole numbers of units (PCS's simulator, `Job.rate`)."""
     below = int(units)
     if units == below:

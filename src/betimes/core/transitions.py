@@ -17,12 +17,12 @@ from betimes.core.account import (
     rest,
     set_to_work,
 )
-from betimes.core.columns import State, View
+from betimes.core.columns import State
 from betimes.core.curtailing import curtail, curtails
-from betimes.core.kernel import inlined_kernel
 from betimes.core.order import leave
 from betimes.core.placing import enter_nodes, leave_nodes
 from betimes.core.speed import speed
+from betimes.kernels import kernel
 
 # Why a decision is refused; `policies.violations` has the words.
 ACCEPTED = 0
@@ -41,13 +41,7 @@ BAD_COUNT = 11
 SLACK_FRAC = 1e-9  # of the pool: sums of fractional grants are rounded
 
 
-@inlined_kernel
-def view_of(state: State) -> View:
-    """What a policy may read of the state."""
-    return View(state.jobs, state.groups, state.order, state.pool, state.speedup, state.params, state.table)
-
-
-@inlined_kernel
+@kernel
 def sample_contention(state: State) -> None:
     """Count one event: every active job sees how many jobs are active just before it (PCS, section 5)."""
     pool = state.pool[0]
@@ -55,7 +49,7 @@ def sample_contention(state: State) -> None:
     pool.events += 1
 
 
-@inlined_kernel
+@kernel
 def submit(
     state: State,
     row: int,
@@ -98,13 +92,13 @@ def submit(
     return slot
 
 
-@inlined_kernel
+@kernel
 def newest(state: State) -> int:
     """The slot of the job submitted last, as long as nothing has finished since."""
     return state.free[state.pool[0].free]
 
 
-@inlined_kernel
+@kernel
 def refresh(state: State) -> None:
     """Show the policy how far the jobs that hold units have come, without touching their account."""
     now = state.pool[0].now
@@ -115,7 +109,7 @@ def refresh(state: State) -> None:
         job.attained = attained(state, slot, now)
 
 
-@inlined_kernel
+@kernel
 def regrant(state: State, slot: int, units: float, now: float) -> None:
     """Give the job exactly `units` from `now` on; 0 preempts it. Where they are is `placing`'s affair."""
     job, progress = state.jobs[slot], state.progress[slot]
@@ -139,7 +133,7 @@ def regrant(state: State, slot: int, units: float, now: float) -> None:
         rest(state, slot)
 
 
-@inlined_kernel
+@kernel
 def finish(state: State, slot: int, now: float) -> None:
     """The job is done at `now`: it leaves the queue and its slot is free."""
     pool, job = state.pool[0], state.jobs[slot]
@@ -159,7 +153,7 @@ def finish(state: State, slot: int, now: float) -> None:
     stop_holding(state, slot)
 
 
-@inlined_kernel
+@kernel
 def stop_holding(state: State, slot: int) -> None:
     """Take a job off the list of those that hold units, if it is there."""
     pool = state.pool[0]
@@ -170,7 +164,7 @@ def stop_holding(state: State, slot: int) -> None:
             break
 
 
-@inlined_kernel
+@kernel
 def check_grants(state: State, count: int) -> int:
     """Whether grants[:count] may be applied: ACCEPTED, or why not, with the job in `offender`.
 
@@ -212,7 +206,7 @@ def check_grants(state: State, count: int) -> int:
     return ACCEPTED
 
 
-@inlined_kernel
+@kernel
 def apply_grants(state: State, count: int) -> int:
     """Carry out the decision grants[:count] if it is legal; finds the next finish. Returns ACCEPTED or why not.
 
@@ -249,7 +243,7 @@ def apply_grants(state: State, count: int) -> int:
     return ACCEPTED
 
 
-@inlined_kernel
+@kernel
 def find_next(state: State) -> None:
     """Find which holder finishes first and which outruns its estimate first; ties to the earlier job."""
     pool = state.pool[0]
@@ -277,7 +271,7 @@ def find_next(state: State) -> None:
     pool.outrunner = outrunner
 
 
-@inlined_kernel
+@kernel
 def _settle(state: State, slot: int, now: float) -> None:
     """Bring the account of a job up to date, so that its grant may change."""
     job, progress = state.jobs[slot], state.progress[slot]
@@ -294,7 +288,7 @@ def _settle(state: State, slot: int, now: float) -> None:
         _count_change(state, slot, job.units, -1)
 
 
-@inlined_kernel
+@kernel
 def _record_segment(state: State, slot: int, now: float) -> None:
     """Note that the job's present grant ends at `now`, if segments are recorded and it lasted."""
     job, progress = state.jobs[slot], state.progress[slot]
@@ -308,7 +302,7 @@ def _record_segment(state: State, slot: int, now: float) -> None:
     state.pool[0].segments += 1
 
 
-@inlined_kernel
+@kernel
 def _count_change(state: State, slot: int, units: float, by: int) -> None:
     """Count the change from the grant before this instant to `units` as a preemption or a resize, or undo it."""
     progress = state.progress[slot]

@@ -10,9 +10,9 @@ from __future__ import annotations
 import math
 
 from betimes.core.columns import State
-from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.transitions import SLACK_FRAC, regrant
 from betimes.foresight.shortcuts import close_ranks, leave_behind, push, sink
+from betimes.kernels import kernel
 from betimes.policies.wfq import NEARLY_NOTHING, RELAXATIONS
 
 NOT_NOW = -1.0
@@ -23,7 +23,7 @@ NOBODY = -1
 ASK_AFTERWARDS = -2  # the class has no more jobs than it can serve: after a finish in it the policy decides
 
 
-@lean_kernel
+@kernel
 def drain(copy: State, watch: int) -> float:
     """Let jobs finish while those that wait in their classes take their units.
 
@@ -85,7 +85,7 @@ def drain(copy: State, watch: int) -> float:
     return math.nan
 
 
-@inlined_kernel
+@kernel
 def _look_at(copy: State, group: int) -> None:
     """Note how the class stands: who holds less than the strictest cap, and who is next.
 
@@ -117,7 +117,7 @@ def _look_at(copy: State, group: int) -> None:
         note.job = ASK_AFTERWARDS
 
 
-@inlined_kernel
+@kernel
 def _pass_on(copy: State, group: int, size: int) -> int:
     """What the class has let go of to its next jobs; returns the size of the heap.
 
@@ -161,13 +161,13 @@ def _pass_on(copy: State, group: int, size: int) -> int:
     return size
 
 
-@inlined_kernel
+@kernel
 def _is_more(units: float, than: float) -> bool:
     """Whether a decision would tell them apart (`apply_grants`)."""
     return units - than > SLACK_FRAC * than
 
 
-@inlined_kernel
+@kernel
 def _cap(copy: State, slot: int) -> float:
     """The units that the strictest cap allows the job; no job has a minimum width here."""
     job = copy.jobs[slot]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from betimes.core.columns import Ints
 from betimes.errors import InputError
+from betimes.kernels import Ints
 
 
 def drawn(jobs: int, sample: int | None, seed: int) -> Ints:

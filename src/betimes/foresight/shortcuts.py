@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import Each, Ints, Progress, State
+from betimes.core.columns import Progress, State
 from betimes.core.curtailing import curtails
-from betimes.core.kernel import lean_kernel
 from betimes.core.transitions import regrant
+from betimes.kernels import Each, Ints, kernel
 from betimes.policies.hooks import BY_CLASS, EQUAL_SHARES, IN_ORDER, ONE_EACH_IN_ORDER
 
 
-@lean_kernel
+@kernel
 def applies(copy: State, way: int) -> bool:
     """Whether the play-out can go `way` from here: jobs without minimum widths, and an overload where needed.
 
@@ -42,7 +42,7 @@ def applies(copy: State, way: int) -> bool:
     return False
 
 
-@lean_kernel
+@kernel
 def hand_down(copy: State, one_each: bool, watch: int) -> float:
     """Units that become free go down the queue, to each job as many as it can use, or one with `one_each`.
 
@@ -111,7 +111,7 @@ def hand_down(copy: State, one_each: bool, watch: int) -> float:
         pool.used = pool.units - freed
 
 
-@lean_kernel
+@kernel
 def share_equally(copy: State, watch: int) -> float:
     """While there are no fewer jobs than units all work at one pace, and finish in the order of work left.
 
@@ -156,7 +156,7 @@ def share_equally(copy: State, watch: int) -> float:
     return math.nan
 
 
-@lean_kernel
+@kernel
 def leave_behind(copy: State, slot: int) -> float:
     """A job of the copy is done; returns the units it held. `close_ranks` takes it out of the queue."""
     job, pool = copy.jobs[slot], copy.pool[0]
@@ -168,7 +168,7 @@ def leave_behind(copy: State, slot: int) -> float:
     return units
 
 
-@lean_kernel
+@kernel
 def close_ranks(copy: State, number: int) -> None:
     """Take the jobs that are done out of the queue of a group."""
     group, line = copy.groups[number], copy.order[number]
@@ -180,7 +180,7 @@ def close_ranks(copy: State, number: int) -> None:
     group.tail = kept
 
 
-@lean_kernel
+@kernel
 def push(progress: Each[Progress], heap: Ints, size: int, slot: int) -> None:
     """Add a job to the heap of `size` jobs, the first to finish on top."""
     at, finish_at = size, progress[slot].finish_at
@@ -193,7 +193,7 @@ def push(progress: Each[Progress], heap: Ints, size: int, slot: int) -> None:
     heap[at] = slot
 
 
-@lean_kernel
+@kernel
 def sink(progress: Each[Progress], heap: Ints, size: int, slot: int) -> None:
     """Put a job in the place of the heap's top and let it sink; `size` jobs remain."""
     at, finish_at = 0, progress[slot].finish_at
@@ -210,7 +210,7 @@ def sink(progress: Each[Progress], heap: Ints, size: int, slot: int) -> None:
     heap[at] = slot
 
 
-@lean_kernel
+@kernel
 def _sort_by_work(progress: Each[Progress], line: Ints, head: int, tail: int) -> None:
     """Heap sort of line[head:tail] by work left, smallest first."""
     size = tail - head
@@ -221,7 +221,7 @@ def _sort_by_work(progress: Each[Progress], line: Ints, head: int, tail: int) ->
         _sift(progress, line, head, 0, last)
 
 
-@lean_kernel
+@kernel
 def _sift(progress: Each[Progress], line: Ints, head: int, at: int, size: int) -> None:
     slot = line[head + at]
     work = progress[slot].work_left

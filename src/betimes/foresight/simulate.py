@@ -12,17 +12,18 @@ from typing import Any
 import numpy as np
 
 from betimes.cluster import Cluster, read_cluster
-from betimes.core.columns import Floats, Ints, room_to_play
+from betimes.core.columns import room_to_play
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.engines import POOL, AnyChosen, engine_for
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.foresight.predict import compiled_prediction
+from betimes.foresight.predict import run_rows_predicting
 from betimes.foresight.sampling import drawn
+from betimes.kernels import Floats, Ints
 from betimes.outcome import JobState, Result
 from betimes.policies import ChosenPolicy, Policy, parse_policy
 from betimes.policies.hooks import ASK
 from betimes.twin.generate import noted_cluster
-from betimes.twin.loop import compiled_loop
+from betimes.twin.loop import run_rows
 from betimes.twin.nodes.tasks import tasks_of
 from betimes.twin.simulation import Simulation, fit
 from betimes.twin.sizes import Sizes, parse_sizes
@@ -220,9 +221,7 @@ def simulate_pool(
         raise InputError(f"as trials: trials are simulated on {what} only; leave one of them out")
     choice = sizes if isinstance(sizes, Sizes) else parse_sizes(sizes)
     started = time.perf_counter()
-    compiled_loop()
-    if predict:
-        compiled_prediction()
+    (run_rows_predicting if predict else run_rows).load()
     run = (TrialSimulation if as_trials else Simulation)(
         fitted.workload,
         chosen,
@@ -270,7 +269,6 @@ def predicting(run: Simulation, wanted: Ints, shortcuts: bool = True) -> Callabl
 
     Without `shortcuts` every play-out asks the policy at every event, whatever the policy declares.
     """
-    kernel = compiled_prediction()
     believing = run.sizes.kind != "true"
     policy = run.policy.policy
     way = policy.playout_fractional if run.fractional else policy.playout_whole
@@ -283,7 +281,9 @@ def predicting(run: Simulation, wanted: Ints, shortcuts: bool = True) -> Callabl
         nonlocal copy, source
         if source is not run.state:  # the columns have grown
             copy, source = room_to_play(run.state), run.state
-        return kernel(*run.loop_arguments(), run.row, stop, copy, believing, wanted, run.predicted, way)
+        return run_rows_predicting(
+            *(run.state, run.rules, run.trace, run.row, stop, copy, believing, wanted, run.predicted, way)
+        )
 
     return step
 

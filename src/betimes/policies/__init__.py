@@ -3,9 +3,10 @@
 A user's policy file imports from here: ``from betimes.policies import priority, Parameter``.
 """
 
-from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
-from betimes.core.kernel import kernel
+from betimes.core.columns import Again, Grant, View
 from betimes.core.speed import speed
+from betimes.kernels import Floats, Ints, Records
+from betimes.kernels import full_kernel as kernel
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, allocation, greedy, priority
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES

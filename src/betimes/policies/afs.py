@@ -10,30 +10,30 @@ from __future__ import annotations
 
 import numpy as np
 
-from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
-from betimes.core.kernel import kernel
+from betimes.core.columns import Again, Grant, View
 from betimes.core.speed import speed
+from betimes.kernels import Floats, Ints, Records, full_kernel
 from betimes.policies.hooks import Policy, Prepared, Setting, Value
 
 SMALL_S = 1e-7  # the published code's guard against a division by zero
 NEVER_DOUBLES = 0  # cell of params: whether no further unit more than doubles any job's pace
 
 
-@kernel
+@full_kernel
 def alone_time(view: View, now: float, chosen: Ints, key: Floats) -> None:
     """Seconds the job still needs on one unit."""
     for k in range(len(chosen)):
         key[k] = view.jobs[chosen[k]].remaining_s
 
 
-@kernel
+@full_kernel
 def pace(view: View, slot: int, units: float) -> float:
     """1 / remaining time on `units`."""
     job = view.jobs[slot]
     return 1.0 / (job.remaining_s / speed(view.speedup, job.curve, units) + SMALL_S)
 
 
-@kernel
+@full_kernel
 def one_by_one(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Give the units out one by one."""
     active = view.groups[0].tail - view.groups[0].head
@@ -42,13 +42,13 @@ def one_by_one(view: View, now: float, grants: Records[Grant], again: Records[Ag
     return _scan(view, grants, active)
 
 
-@kernel
+@full_kernel
 def _one_each_first(view: View) -> bool:
     """Whether everybody gets one unit before anybody gets a second."""
     return view.params[NEVER_DOUBLES] > 0.0 and view.pool[0].with_minimum == 0
 
 
-@kernel
+@full_kernel
 def _one_each(view: View, grants: Records[Grant]) -> int:
     """With no fewer jobs than units, one unit each for those shortest on one unit, ties to the later job."""
     line, head, tail = view.order[0], view.groups[0].head, view.groups[0].tail
@@ -67,7 +67,7 @@ def _one_each(view: View, grants: Records[Grant]) -> int:
     return count
 
 
-@kernel
+@full_kernel
 def _scan(view: View, grants: Records[Grant], active: int) -> int:
     line, head, left = view.order[0], view.groups[0].head, view.pool[0].units
     seq = np.empty(active, dtype=np.int64)
@@ -124,7 +124,7 @@ def _scan(view: View, grants: Records[Grant], active: int) -> int:
     return count
 
 
-@kernel
+@full_kernel
 def _preferred(candidate: int, other: int, here: Floats, there: Floats) -> int:
     """Which of two jobs gets the next unit: l is the one nearer to its end, h the other."""
     low, high = (other, candidate) if here[other] > here[candidate] else (candidate, other)

@@ -26,18 +26,10 @@ from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 
-from betimes.core.columns import Again, Floats, Grant, Ints, Records, State, View, new_state
-from betimes.core.kernel import (
-    INTERPRETED,
-    compile_for,
-    first_words,
-    function_type,
-    kernel,
-    lean_kernel,
-    type_of,
-)
-from betimes.core.transitions import view_of
+from betimes.core.columns import Again, Grant, View
+from betimes.core.rules import PoolRules
 from betimes.errors import PolicyError
+from betimes.kernels import Floats, Ints, Records, Struct, full_kernel, hook, kernel
 from betimes.policies.declaring import check_declaration, check_reads_only, located
 
 # What a play-out may rely on, so that it need not ask the policy at every finish (`foresight.shortcuts`).
@@ -132,35 +124,34 @@ class Policy:
             numbers.append(float(value))
         return Prepared(np.array(numbers or [0.0], dtype=np.float64))
 
-    def hooks(self) -> tuple[Any, Any, Any]:
-        """The three hooks as compiled functions that the engine's loop takes as they are."""
+    def rules(self, learns: bool = False) -> PoolRules:
+        """What the engine is given of the policy, with its hooks compiled; learns: beliefs are drawn from history.
+
+        Raises PolicyError for a hook that does not compile, or that writes.
+        """
         check_reads_only(self.name, self.rank)
         check_reads_only(self.name, self.classify)
-        wanted = (
-            (self.rank, by_submission, RANK),
-            (self.classify, one_group, CLASSIFY),
-            (self.allocate, greedy, ALLOCATE),
+        wanted = {
+            "rank": self.rank or by_submission,
+            "classify": self.classify or one_group,
+            "allocate": self.allocate or greedy,
+        }
+        return PoolRules(
+            ranked=self.rank is not None,
+            reads_progress=self.reads_progress,
+            learns=learns,
+            **{name: compiled(self.name, function, PoolRules, name) for name, function in wanted.items()},
         )
-        try:
-            rank, classify, allocate = (
-                compile_for(default if own is None else own, signature) for own, default, signature in wanted
-            )
-        except Exception as error:  # Numba raises all sorts of things about a function that it cannot compile
-            where = located(self.rank or self.allocate or self.classify or greedy)
-            raise PolicyError(
-                f"policy {self.name} ({where}) does not compile: {first_words(error)}"
-            ) from error
-        return rank, classify, allocate
 
 
 def priority(**declared: Unpack[Declaration]) -> Callable[[Any], Policy]:
     """Make a policy of a function ``rank(view, now, chosen, key)``: units go out in the order of its keys."""
-    return lambda function: _declared(function, "priority", declared, rank=kernel(function))
+    return lambda function: _declared(function, "priority", declared, rank=full_kernel(function))
 
 
 def allocation(**declared: Unpack[Declaration]) -> Callable[[Any], Policy]:
     """Make a policy of a function ``allocate(view, now, grants, again)`` that decides who holds how many units."""
-    return lambda function: _declared(function, "allocation", declared, allocate=kernel(function))
+    return lambda function: _declared(function, "allocation", declared, allocate=full_kernel(function))
 
 
 class Declaration(TypedDict, total=False):
@@ -189,56 +180,36 @@ def _declared(function: Any, decorator: str, declared: Declaration, **hook: Any)
     )
 
 
-def empty_pool() -> State:
-    """The smallest state: what the compiled functions' types are taken from."""
-    return new_state(
-        1,
-        1,
-        units=1.0,
-        fractional=False,
-        restart_s=0.0,
-        speedup=np.zeros((1, 2)),
-        params=np.zeros(1),
-        table=np.zeros((1, 1), dtype=np.int64),
-    )
+def compiled(policy: str, function: Any, rules: type[Struct], name: str) -> Any:
+    """A policy's hook as the field `name` of the rules; raises PolicyError where it does not compile."""
+    try:
+        return hook(function, rules, name)
+    except Exception as error:  # Numba raises all sorts of things about a function that it cannot compile
+        where = located(function)
+        raise PolicyError(f"policy {policy} ({where}) does not compile: {first_words(error)}") from error
 
 
-def _signatures() -> tuple[Any, Any, Any]:
-    if INTERPRETED:
-        return None, None, None
-    from numba import float64, int64, void
-
-    s = empty_pool()
-    view = type_of(view_of(s))
-    return (
-        void(view, float64, int64[::1], float64[::1]),
-        int64(view, int64),
-        int64(view, float64, type_of(s.grants), type_of(s.again)),
-    )
+def first_words(error: Exception) -> str:
+    """What a compilation error says, on one line, without the compiler's account of its own passes."""
+    lines = [line.strip() for line in f"{type(error).__name__}: {error}".splitlines()]
+    said = [line for line in lines if line and not line.startswith(("Failed in", "During:", "^", "<source"))]
+    return "; ".join(said[:4])
 
 
-RANK, CLASSIFY, ALLOCATE = _signatures()
-
-
-def hook_types() -> tuple[Any, Any, Any]:
-    """The types of the three hooks, as function pointers."""
-    return function_type(RANK), function_type(CLASSIFY), function_type(ALLOCATE)
-
-
-@lean_kernel
+@kernel
 def by_submission(view: View, now: float, chosen: Ints, key: Floats) -> None:
     """Rank: first come, first served."""
     for k in range(len(chosen)):
         key[k] = 0.0
 
 
-@lean_kernel
+@kernel
 def one_group(view: View, slot: int) -> int:
     """Group: the same for all."""
     return 0
 
 
-@lean_kernel
+@kernel
 def greedy(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Give each job in turn as many units as it can use and as are left, or none if that is too few for it."""
     left = view.pool[0].units

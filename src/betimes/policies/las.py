@@ -6,21 +6,21 @@ from typing import cast
 
 import numpy as np
 
-from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
-from betimes.core.kernel import lean_kernel
+from betimes.core.columns import Again, Grant, View
+from betimes.kernels import Floats, Ints, Records, kernel
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value, greedy
 
 QUANTUM_S = 0
 
 
-@lean_kernel
+@kernel
 def attained_service(view: View, now: float, chosen: Ints, key: Floats) -> None:
     """Unit-seconds the job has held so far."""
     for k in range(len(chosen)):
         key[k] = view.jobs[chosen[k]].attained
 
 
-@lean_kernel
+@kernel
 def share_in_turns(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Hand out units by attained service, and again after a quantum while anybody wants more than it holds."""
     count = greedy(view, now, grants, again)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import hashlib
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -12,15 +13,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
-from betimes.core.kernel import (
-    BOUNDSCHECK,
-    INTERPRETED,
-    cache_root,
-    compiling_into,
-    hash_sources,
-    kernel_sources,
-)
+from betimes import __version__
 from betimes.errors import PolicyError
+from betimes.kernels import BOUNDSCHECK, INTERPRETED, cache_root, checking_indices
 from betimes.policies.hooks import Policy
 from betimes.policies.nodes.hooks import NodesPolicy
 
@@ -35,20 +30,19 @@ _BESIDE: set[str] = set()
 def load_policy(path: str, name: str, kind: type[AnyPolicy]) -> AnyPolicy:
     """The policy `name` in the Python file `path`, which must be of the `kind` that the engine takes.
 
-    Its compiled code is kept apart, under a hash of the Python files beside it and of those that it imports from
-    below, so that an edit of any is seen. Until it has come through one simulation, its indices are checked: a
-    mistake is then an error that names the policy, and not a crash. Raises PolicyError: no such file, no such
-    name, or whatever the file itself raises.
+    An edit of the file, of a Python file beside it or of one that it imports from below is seen. Until it has come
+    through one simulation, its indices are checked: a mistake is then an error that names the policy, and not a crash.
+    Raises PolicyError: no such file, no such name, or whatever the file itself raises.
     """
     file = Path(path).expanduser().resolve()
     if not file.is_file():
         raise PolicyError(f"policy file {path}: there is no such file")
     if not name:
         raise PolicyError(f"policy file {path}: say which policy, as in {path}:shortest_first")
-    code = hash_sources([*kernel_sources(), *_sources_of(file)], str(file))
-    proven = cache_root() / f"user-{code}" / f"{name}.proven"
+    code = _hash_of(file)
+    proven = cache_root() / "proven" / f"{code}-{name}"
     checked = BOUNDSCHECK or not proven.exists()
-    module = _execute(path, file, f"betimes_user_{code}_{int(checked)}", checked, proven.parent)
+    module = _execute(path, file, f"betimes_user_{code}_{int(checked)}", checked)
     policy = getattr(module, name, None)
     if isinstance(policy, Policy | NodesPolicy) and not isinstance(policy, kind):
         is_for, asked = ("nodes", "pool") if kind is Policy else ("a pool", "nodes")
@@ -67,6 +61,14 @@ def mark_proven(policy: Policy | NodesPolicy) -> None:
     with suppress(OSError):  # a cache that cannot be written costs time, and nothing else
         policy.unproven.parent.mkdir(parents=True, exist_ok=True)
         policy.unproven.touch()
+
+
+def _hash_of(file: Path) -> str:
+    """A hash of a policy file: where it is, and what is in it and in the files that it may import."""
+    digest = hashlib.sha256(f"{__version__}\0{file}\0".encode())
+    for source in _sources_of(file):
+        digest.update(source.name.encode() + b"\0" + source.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
 
 
 def _sources_of(file: Path) -> list[Path]:
@@ -103,7 +105,7 @@ def _imports(source: Path, folder: Path) -> Iterator[tuple[list[str], Path]]:
             yield from ((parts[:count], base) for count in range(1, len(parts) + 1))
 
 
-def _execute(path: str, file: Path, module_name: str, checked: bool, cache: Path) -> ModuleType:
+def _execute(path: str, file: Path, module_name: str, checked: bool) -> ModuleType:
     if module_name in sys.modules:
         return sys.modules[module_name]
     spec = importlib.util.spec_from_file_location(module_name, file)
@@ -119,7 +121,7 @@ def _execute(path: str, file: Path, module_name: str, checked: bool, cache: Path
     sys.path.insert(0, str(file.parent))
     sys.dont_write_bytecode = True  # bytecode does not notice a second edit within a second
     try:
-        with compiling_into(cache / ("checked" if checked else "unchecked"), checked):
+        with checking_indices(checked):
             spec.loader.exec_module(module)
     except Exception as error:  # whatever a user's file raises is that file's fault
         del sys.modules[module_name]

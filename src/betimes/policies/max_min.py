@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import Again, Grant, Records, View
-from betimes.core.kernel import lean_kernel
+from betimes.core.columns import Again, Grant, View
+from betimes.kernels import Records, kernel
 from betimes.policies.hooks import EQUAL_SHARES, ONE_EACH_IN_ORDER, Policy
 
 
-@lean_kernel
+@kernel
 def share(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Raise everybody's share together until the units are used up, each job no further than it can use."""
     if view.pool[0].fractional == 0:
@@ -18,7 +18,7 @@ def share(view: View, now: float, grants: Records[Grant], again: Records[Again])
     return _offer_rest(view, grants, count, left) if left > 0.0 else count
 
 
-@lean_kernel
+@kernel
 def fill(view: View, grants: Records[Grant]) -> tuple[int, float]:
     """Water filling: a job has all it can use, or the level that all others have too.
 
@@ -49,7 +49,7 @@ def fill(view: View, grants: Records[Grant]) -> tuple[int, float]:
     return sharing, left if sharing < tail - head else 0.0  # with nobody back, the rest is a rounding error
 
 
-@lean_kernel
+@kernel
 def common_level(view: View, grants: Records[Grant], sharing: int) -> float:
     """The share of those of grants[:sharing] that could use more than they get; infinity: all are satisfied."""
     jobs = view.jobs
@@ -72,7 +72,7 @@ def common_level(view: View, grants: Records[Grant], sharing: int) -> float:
     return math.inf
 
 
-@lean_kernel
+@kernel
 def fill_whole(view: View, grants: Records[Grant]) -> int:
     """The same in whole units: rounds of one more unit each in order of submission."""
     left, count = view.pool[0].units, 0
@@ -112,7 +112,7 @@ def fill_whole(view: View, grants: Records[Grant]) -> int:
     return count
 
 
-@lean_kernel
+@kernel
 def _offer_rest(view: View, grants: Records[Grant], served: int, left: float) -> int:
     """Units that minimum widths left over go to jobs that have none, then to any that can use more, in order."""
     at, count = 0, served

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from betimes.core.columns import Floats, Ints, View
-from betimes.core.kernel import lean_kernel
+from betimes.core.columns import View
+from betimes.kernels import Floats, Ints, kernel
 from betimes.policies.hooks import Policy
 
 
-@lean_kernel
+@kernel
 def remaining_time(view: View, now: float, chosen: Ints, key: Floats) -> None:
     """Seconds the job still needs at full width: r / s(d)."""
     for k in range(len(chosen)):

@@ -11,8 +11,8 @@ from typing import cast
 
 import numpy as np
 
-from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
-from betimes.core.kernel import kernel, lean_kernel
+from betimes.core.columns import Again, Grant, View
+from betimes.kernels import Floats, Ints, Records, full_kernel, kernel
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, Value
 
 LEASE_S = 0
@@ -20,7 +20,7 @@ SERVED = -1.0  # in place of a rho
 WIDTHS = 64  # binary digits of any number of units
 
 
-@lean_kernel
+@kernel
 def unfairness_if_given(view: View, now: float, slot: int, units: float) -> float:
     """Rho = T_shared / T_ideal of a job if it runs on `units` from now on."""
     job, pool = view.jobs[slot], view.pool[0]
@@ -30,7 +30,7 @@ def unfairness_if_given(view: View, now: float, slot: int, units: float) -> floa
     return shared_s / ideal_s
 
 
-@kernel
+@full_kernel
 def auction(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Serve the job that fares worst with as much as it can use; again with what is left; until the lease ends."""
     line, head, left = view.order[0], view.groups[0].head, view.pool[0].units
@@ -85,7 +85,7 @@ def auction(view: View, now: float, grants: Records[Grant], again: Records[Again
     return count
 
 
-@lean_kernel
+@kernel
 def _width(units: int) -> int:
     """The number of binary digits of a number of units."""
     width = 0
@@ -95,7 +95,7 @@ def _width(units: int) -> int:
     return width
 
 
-@lean_kernel
+@kernel
 def _sift(heap: Ints, rho: Floats, at: int, size: int) -> None:
     """Let heap[at] sink to its place: the larger rho on top, ties to the earlier job."""
     if size == 0:
@@ -114,7 +114,7 @@ def _sift(heap: Ints, rho: Floats, at: int, size: int) -> None:
     heap[at] = number
 
 
-@lean_kernel
+@kernel
 def _worse(rho: Floats, a: int, b: int) -> bool:
     return rho[a] > rho[b] or (rho[a] == rho[b] and a < b)
 

@@ -14,9 +14,9 @@ from typing import cast
 
 import numpy as np
 
-from betimes.core.columns import Again, Floats, Grant, Ints, Records, View
-from betimes.core.kernel import kernel
+from betimes.core.columns import Again, Grant, View
 from betimes.errors import PolicyError
+from betimes.kernels import Floats, Ints, Records, full_kernel
 from betimes.policies.hooks import BY_CLASS, Parameter, Policy, Prepared, Setting, Value
 from betimes.policies.wfq_classes import exponential_weights, steepest_decay, thresholds_by_variation
 
@@ -28,7 +28,7 @@ FIRST_THRESHOLD = 1
 NEARLY_NOTHING = 1e-9  # of a unit: what rounding leaves of a share
 
 
-@kernel
+@full_kernel
 def size_class(view: View, slot: int) -> int:
     """The first class whose threshold the believed size does not exceed."""
     group = 0
@@ -37,7 +37,7 @@ def size_class(view: View, slot: int) -> int:
     return group
 
 
-@kernel
+@full_kernel
 def share_by_class(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
     """Divide the units among the classes by weight, and inside each class in order of submission."""
     share = class_shares(view)
@@ -54,7 +54,7 @@ def share_by_class(view: View, now: float, grants: Records[Grant], again: Record
     return count
 
 
-@kernel
+@full_kernel
 def class_shares(view: View) -> Floats:
     """Units of each class: its weight's part, or its demand if that is less and the rest goes to the others."""
     classes = len(view.groups)
@@ -86,7 +86,7 @@ def class_shares(view: View) -> Floats:
     return share
 
 
-@kernel
+@full_kernel
 def _round_shares(view: View, share: Floats) -> None:
     """Whole units, the largest remainders rounded up, ties to the class of smaller jobs."""
     remainder = np.empty(len(share))
@@ -106,7 +106,7 @@ def _round_shares(view: View, share: Floats) -> None:
         remainder[largest] = -1.0
 
 
-@kernel
+@full_kernel
 def _serve_class(view: View, grants: Records[Grant], group: int, share: float, first: int) -> int:
     """Hand `share` units to the class, from grants[first] on; returns where its grants end."""
     line = view.order[group]
@@ -132,13 +132,13 @@ def _serve_class(view: View, grants: Records[Grant], group: int, share: float, f
     return count
 
 
-@kernel
+@full_kernel
 def _tidied(units: float) -> float:
     """Units without the rounding error of the shares they were left over from: minimum widths are whole."""
     return float(round(units)) if abs(units - round(units)) <= NEARLY_NOTHING else units
 
 
-@kernel
+@full_kernel
 def _offer_rest(view: View, grants: Records[Grant], served: int, left: float) -> int:
     """Units that minimum widths left over: to whoever can use them, class by class in order of submission."""
     count, at = served, 0

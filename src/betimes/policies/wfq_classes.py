@@ -11,8 +11,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from betimes.core.columns import Floats
 from betimes.errors import PolicyError
+from betimes.kernels import Floats
 
 
 def thresholds_by_variation(sizes: Floats, most: float, published: bool = False) -> tuple[float, ...]:

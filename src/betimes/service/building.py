@@ -62,12 +62,12 @@ def compile_policy(policy: str) -> None:
     """Compile, or load, what an engine under this policy needs: up to a minute the first time on a machine."""
     kind, text = kind_of(policy)
     if kind == POOL:
-        parse_policy(text).policy.hooks()
-        steps.compiled_step()
+        parse_policy(text).policy.rules()
+        steps.step.load()
     else:
         chosen = parse_nodes_policy(text)
-        chosen.policy.hooks(chosen.values)
-        nodes_steps.compiled_step()
+        chosen.policy.rules(chosen.values)
+        nodes_steps.step.load()
 
 
 def build(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from betimes.core.columns import Floats
+from betimes.kernels import Floats
 from betimes.service.engines.moves import Foreseen
 from betimes.service.node import LOST, Node
 from betimes.service.spec import JobSpec

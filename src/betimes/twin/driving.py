@@ -10,8 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from betimes.core.columns import Ints
-from betimes.core.kernel import INTERPRETED
+from betimes.kernels import INTERPRETED, Ints
 
 FIRST_ROWS = 1024
 SECONDS_A_CALL = 0.25  # between two looks at the keyboard and the progress bar

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from betimes.core.columns import Records
-from betimes.core.kernel import lean_kernel
+from betimes.kernels import Records, kernel
 
 
 class History:
@@ -14,13 +13,13 @@ class History:
     before_s: float
 
 
-@lean_kernel
+@kernel
 def knows(history: Records[History], user: int) -> bool:
     """Whether a job of this user (-1: unknown) has finished."""
     return user >= 0 and history[user].count > 0
 
 
-@lean_kernel
+@kernel
 def last_two_s(history: Records[History], user: int) -> float:
     """Mean run time of the user's last two finished jobs; that of the last if there is no other."""
     known = history[user]
@@ -29,7 +28,7 @@ def last_two_s(history: Records[History], user: int) -> float:
     return (known.last_s + known.before_s) / 2.0
 
 
-@lean_kernel
+@kernel
 def remember(history: Records[History], user: int, run_s: float) -> None:
     """Note the run time of a job that has finished."""
     if user >= 0:

@@ -8,13 +8,12 @@ themselves do at one instant, finish or outrun an estimate, they do before anyon
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
 from betimes.core.account import outrun
-from betimes.core.columns import Floats, Ints, Records, State
-from betimes.core.kernel import inlined_kernel
+from betimes.core.columns import State, view_of
 from betimes.core.order import enter, reach, reorder
 from betimes.core.placing import set_demand
+from betimes.core.rules import PoolRules
 from betimes.core.transitions import (
     ACCEPTED,
     BAD_GROUP,
@@ -26,11 +25,9 @@ from betimes.core.transitions import (
     refresh,
     sample_contention,
     submit,
-    view_of,
 )
+from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, kernel
 from betimes.twin.history import History, knows, last_two_s, remember
-
-Hook = Any  # a compiled function, passed as a pointer
 
 # What `advance` returns.
 REACHED = 0  # everything up to the time asked for has happened
@@ -74,15 +71,7 @@ class Outcome:
     contention: float  # mean number of active jobs over the events seen
 
 
-class Rules(NamedTuple):
-    """Which parts of the loop a policy and a choice of sizes need."""
-
-    ranked: bool
-    reads_progress: bool
-    learns: bool  # beliefs come from the user's last two jobs
-
-
-class Trace(NamedTuple):
+class Trace(Struct):
     """What the loop reads of the jobs to come and writes of those that are done."""
 
     arrivals: Records[Arrival]  # (jobs,) in order of submission
@@ -92,10 +81,10 @@ class Trace(NamedTuple):
     asked: Ints  # (slots,) room for a copy of what a policy is asked about
 
 
-@inlined_kernel
-def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats, asked: Ints) -> int:
+@kernel
+def decide(state: State, rules: PoolRules, trace: Trace) -> int:
     """Ask the policy and apply what it says; returns REACHED or REFUSED + reason."""
-    pool, again = state.pool[0], state.again[0]
+    pool, again, keys, asked = state.pool[0], state.again[0], trace.keys, trace.asked
     if pool.active == 0:  # nobody to decide about, and nobody to wake up for
         pool.wakeup = math.inf
         find_next(state)
@@ -111,7 +100,7 @@ def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats,
                 for k in range(count):  # a hook may write into what it is given, and leave its answer out
                     asked[k] = chosen[k]
                     keys[k] = math.nan
-                rank(view, pool.now, asked[:count], keys[:count])
+                rules.rank(view, pool.now, asked[:count], keys[:count])
                 for k in range(count):
                     if math.isnan(keys[k]):
                         pool.offender = chosen[k]
@@ -120,7 +109,7 @@ def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats,
                 reorder(state, number, stop)
     again.at_s = math.inf
     again.period_s = 0.0
-    count = allocate(view, pool.now, state.grants, state.again)
+    count = rules.allocate(view, pool.now, state.grants, state.again)
     if not again.at_s > pool.now:
         pool.offender = -1
         return REFUSED + BAD_WAKEUP
@@ -135,9 +124,9 @@ def decide(state: State, rules: Rules, rank: Hook, allocate: Hook, keys: Floats,
     return REACHED
 
 
-@inlined_kernel
+@kernel
 def advance(
-    state: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, until: float, watch: int
+    state: State, rules: PoolRules, trace: Trace, until: float, watch: int
 ) -> int:
     """Let everything happen up to and including `until`, or until job `watch` (a slot) is about to finish.
 
@@ -182,14 +171,14 @@ def advance(
             idle = idle + 1 if pool.holders == 0 else 0
             if idle > IDLE_WAKEUPS and until == math.inf:
                 return STUCK
-        verdict = decide(state, rules, rank, allocate, trace.keys, trace.asked)
+        verdict = decide(state, rules, trace)
         if verdict != REACHED:
             return verdict
 
 
-@inlined_kernel
+@kernel
 def arrive(
-    state: State, rules: Rules, rank: Hook, classify: Hook, allocate: Hook, trace: Trace, row: int
+    state: State, rules: PoolRules, trace: Trace, row: int
 ) -> int:
     """Submit the job of `row` at its time and decide; everything before has happened."""
     arrival = trace.arrivals[row]
@@ -207,7 +196,7 @@ def arrive(
     if len(state.nodes) > 0:
         set_demand(state, slot, arrival.gpu, arrival.cpu, arrival.memory)
     view = view_of(state)
-    group = classify(view, slot)
+    group = rules.classify(view, slot)
     if group < 0 or group >= len(state.groups):
         state.pool[0].offender = slot
         return REFUSED + BAD_GROUP
@@ -215,16 +204,16 @@ def arrive(
     if rules.ranked:
         trace.asked[0] = slot
         trace.keys[0] = math.nan
-        rank(view, arrival.submit_s, trace.asked[:1], trace.keys[:1])
+        rules.rank(view, arrival.submit_s, trace.asked[:1], trace.keys[:1])
         if math.isnan(trace.keys[0]):
             state.pool[0].offender = slot
             return REFUSED + BAD_KEY
         state.jobs[slot].key = trace.keys[0]
     enter(state, slot)
-    return decide(state, rules, rank, allocate, trace.keys, trace.asked)
+    return decide(state, rules, trace)
 
 
-@inlined_kernel
+@kernel
 def _double_beliefs(state: State, now: float) -> None:
     """All jobs that outrun their estimates at this instant do so before anyone decides."""
     while state.pool[0].next_outrun == now:
@@ -233,7 +222,7 @@ def _double_beliefs(state: State, now: float) -> None:
         find_next(state)
 
 
-@inlined_kernel
+@kernel
 def _skip_steady_wakeups(state: State, until: float) -> None:
     """Count the wake-ups that decide nothing new up to the next event, and stand at the last of them."""
     pool = state.pool[0]
@@ -249,8 +238,8 @@ def _skip_steady_wakeups(state: State, until: float) -> None:
     pool.events += int(skipped)
 
 
-@inlined_kernel
-def _belief(speedup: Floats, trace: Trace, row: int, learns: bool) -> float:
+@kernel
+def _belief(speedup: FloatTable, trace: Trace, row: int, learns: bool) -> float:
     """The size the scheduler believes at submission: told, or the mean of the user's last two run times."""
     arrival = trace.arrivals[row]
     if not learns or not knows(trace.history, arrival.user):
@@ -259,7 +248,7 @@ def _belief(speedup: Floats, trace: Trace, row: int, learns: bool) -> float:
     return min(run_s, arrival.longest_s) * speedup[arrival.curve, arrival.max_units]
 
 
-@inlined_kernel
+@kernel
 def _note(state: State, slot: int, trace: Trace, learns: bool) -> None:
     """Write down what came of a job that has just finished."""
     job, progress, pool = state.jobs[slot], state.progress[slot], state.pool[0]

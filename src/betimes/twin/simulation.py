@@ -11,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
-from betimes.core.columns import Floats, Ints, Segment, State, as_array, blank, grown, new_state
+from betimes.core.columns import Segment, State, grown, new_state
 from betimes.errors import BetimesError, ClusterError, PolicyViolation
+from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.loading import mark_proven
 from betimes.policies.violations import violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
-from betimes.twin.loop import compiled_loop, new_trace
+from betimes.twin.loop import new_trace, run_rows
 from betimes.twin.nodes.tasks import held, unit_demand
 from betimes.twin.pool import (
     FORESEEN,
@@ -28,7 +29,6 @@ from betimes.twin.pool import (
     REACHED,
     REFUSED,
     STUCK,
-    Rules,
 )
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
@@ -162,10 +162,7 @@ class Simulation:
                 float(restart_s),
             ),
         )
-        self.rules = Rules(
-            policy.policy.rank is not None, policy.policy.reads_progress, self.sizes.kind == "last-two"
-        )
-        self.rank, self.classify, self.allocate = policy.policy.hooks()
+        self.rules = policy.policy.rules(learns=self.sizes.kind == "last-two")
         self.state: State = new_state(
             FIRST_SLOTS,
             prepared.groups,
@@ -214,11 +211,7 @@ class Simulation:
 
     def submit_rows(self, stop: int) -> int:
         """The plain step: submit the jobs up to row `stop`; returns the loop's status."""
-        return compiled_loop()(*self.loop_arguments(), self.row, stop)
-
-    def loop_arguments(self) -> tuple[Any, ...]:
-        """The arguments that all loops over submissions share."""
-        return (self.state, self.rules, self.rank, self.classify, self.allocate, self.trace)
+        return run_rows(self.state, self.rules, self.trace, self.row, stop)
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
         """What came of every job."""
@@ -263,7 +256,7 @@ class Simulation:
         if status == NEED_SLOTS:
             self.state = grown(self.state)
             slots = len(self.state.free)
-            self.trace = self.trace._replace(keys=np.zeros(slots), asked=np.zeros(slots, dtype=np.int64))
+            self.trace = self.trace.replaced(keys=np.zeros(slots), asked=np.zeros(slots, dtype=np.int64))
         elif status == NEED_SEGMENTS:
             self._take_segments()
         elif status >= REFUSED:
@@ -283,7 +276,7 @@ class Simulation:
         self.chunks.append(as_array(self.state.segments)[: pool.segments].copy())
         pool.segments = 0
         if len(self.state.segments) < 4 * pool.holders:
-            self.state = self.state._replace(segments=blank(Segment, 8 * int(pool.holders)))
+            self.state = self.state.replaced(segments=blank(Segment, 8 * int(pool.holders)))
 
     def _segments(self) -> SegmentColumns:
         self._take_segments()

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from betimes.core.columns import Floats
 from betimes.errors import InputError
+from betimes.kernels import Floats
 from betimes.workload import Workload
 
 SMALLEST_ESTIMATE_S = 1.0

@@ -3,30 +3,26 @@
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import Any
 
 from betimes.core.account import set_to_work
-from betimes.core.columns import State
+from betimes.core.columns import State, view_of
 from betimes.core.interventions import believe, lose, set_width
-from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.core.order import enter
 from betimes.core.placing import place_on, set_demand
+from betimes.core.rules import PoolRules
 from betimes.core.snapshot import copy_into
-from betimes.core.transitions import BAD_GROUP, BAD_KEY, find_next, finish, speed, submit, view_of
-from betimes.twin.loop import argument_types
-from betimes.twin.pool import REACHED, REFUSED, Hook, Rules, Trace, advance, arrive, decide
+from betimes.core.transitions import BAD_GROUP, BAD_KEY, find_next, finish, speed, submit
+from betimes.kernels import entry, kernel
+from betimes.twin.pool import REACHED, REFUSED, Trace, advance, arrive, decide
 
 ADVANCE, ARRIVE, DECIDE, FINISH, LEAVE, LOSE, BELIEVE, ENTER, ADOPT, HOLD, COPY, PLAY, WIDTH = range(13)
 
 
-@lean_kernel
+@entry
+@kernel
 def step(
     state: State,
-    rules: Rules,
-    rank: Hook,
-    classify: Hook,
-    allocate: Hook,
+    rules: PoolRules,
     trace: Trace,
     what: int,
     slot: int,
@@ -44,11 +40,11 @@ def step(
     """
     pool = state.pool[0]
     if what == ADVANCE:
-        return advance(state, rules, rank, allocate, trace, value, -1)
+        return advance(state, rules, trace, value, -1)
     if what == ARRIVE:
-        return arrive(state, rules, rank, classify, allocate, trace, slot)
+        return arrive(state, rules, trace, slot)
     if what == DECIDE:
-        return decide(state, rules, rank, allocate, trace.keys, trace.asked)
+        return decide(state, rules, trace)
     if what == FINISH:
         state.progress[slot].finish_at = value
         find_next(state)
@@ -75,19 +71,22 @@ def step(
     elif what == HOLD:
         _hold(state, slot, value)
     elif what == ADOPT:
-        return _adopt(state, rules, rank, classify, trace, slot)
+        return _adopt(state, rules, trace, slot)
     elif what == COPY:
         copy_into(state, copy, True)
         for at in range(pool.free):
             copy.free[at] = state.free[at]
     elif what == PLAY:
-        return advance(state, rules, rank, allocate, trace, math.inf, -1)
+        return advance(state, rules, trace, math.inf, -1)
     elif what == WIDTH:
         set_width(state, slot, int(value))
     return REACHED
 
 
-@lean_kernel
+place_units = entry(place_on)
+
+
+@kernel
 def _hold(state: State, slot: int, units: float) -> None:
     pool, job = state.pool[0], state.jobs[slot]
     job.units = units
@@ -98,10 +97,10 @@ def _hold(state: State, slot: int, units: float) -> None:
     find_next(state)
 
 
-@lean_kernel
-def _adopt(state: State, rules: Rules, rank: Hook, classify: Hook, trace: Trace, slot: int) -> int:
+@kernel
+def _adopt(state: State, rules: PoolRules, trace: Trace, slot: int) -> int:
     view = view_of(state)
-    group = classify(view, slot)
+    group = rules.classify(view, slot)
     if group < 0 or group >= len(state.groups):
         state.pool[0].offender = slot
         return REFUSED + BAD_GROUP
@@ -111,7 +110,7 @@ def _adopt(state: State, rules: Rules, rank: Hook, classify: Hook, trace: Trace,
     if rules.ranked:
         trace.asked[0] = slot
         trace.keys[0] = math.nan
-        rank(view, state.pool[0].now, trace.asked[:1], trace.keys[:1])
+        rules.rank(view, state.pool[0].now, trace.asked[:1], trace.keys[:1])
         if math.isnan(trace.keys[0]):
             state.pool[0].offender = slot
             return REFUSED + BAD_KEY
@@ -119,23 +118,3 @@ def _adopt(state: State, rules: Rules, rank: Hook, classify: Hook, trace: Trace,
     enter(state, slot)
     return REACHED
 
-
-@cache
-def compiled_step() -> Any:
-    """`step`, compiled for hooks passed as function pointers."""
-    if INTERPRETED:
-        return step
-    from numba import float64, int64
-
-    state, *others = argument_types()
-    return compile_for(step, int64(state, *others, int64, int64, float64, state))
-
-
-@cache
-def compiled_place() -> Any:
-    """`placing.place_on`, to be called by itself."""
-    if INTERPRETED:
-        return place_on
-    from numba import int64, void
-
-    return compile_for(place_on, void(argument_types()[0], int64, int64, int64))

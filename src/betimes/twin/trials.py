@@ -16,12 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from betimes.core.account import believed_left
-from betimes.core.columns import Ints, State, as_array, blank, room_to_play
+from betimes.core.columns import State, room_to_play
 from betimes.core.estimates import SMALLEST_BELIEF_S
-from betimes.core.kernel import pointers_to
 from betimes.errors import InputError
+from betimes.kernels import Ints, as_array, blank
 from betimes.outcome import Result
-from betimes.policies.hooks import hook_types
 from betimes.twin import steps
 from betimes.twin.driving import EVENTS_A_CALL
 from betimes.twin.physics import VirtualJob
@@ -139,7 +138,6 @@ class TrialSimulation(Simulation):
         self.told_s = arrivals["believed"] / counts
         arrivals["believed"] = self.told_s * counts
         arrivals["work"] = math.inf  # nothing is done before its last trial is
-        self.hooks = pointers_to((self.rank, self.classify, self.allocate), hook_types)
         row, idle = 0, 0
         while True:
             pool = self.state.pool[0]
@@ -277,17 +275,15 @@ class TrialSimulation(Simulation):
         outcome = blank(Outcome, len(self.workload))
         as_array(outcome)["finish_s"] = np.nan
         slots = len(copy.free)
-        aside = self.trace._replace(
+        aside = self.trace.replaced(
             outcome=outcome, keys=np.zeros(slots), asked=np.zeros(slots, dtype=np.int64)
         )
         copy.pool[0].budget = EVENTS_A_CALL
-        self._heed(steps.compiled_step()(copy, self.rules, *self.hooks, aside, steps.PLAY, -1, 0.0, copy))
+        self._heed(steps.step(copy, self.rules, aside, steps.PLAY, -1, 0.0, copy))
         return float(outcome[row].finish_s)
 
-    def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: object = None) -> int:
-        status = steps.compiled_step()(
-            self.state, self.rules, *self.hooks, self.trace, what, slot, value, copy or self.state
-        )
+    def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: State | None = None) -> int:
+        status = steps.step(self.state, self.rules, self.trace, what, slot, value, copy or self.state)
         if status not in (REACHED, PAUSED, STUCK):
             self._heed(status)
         return status

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from betimes.core.columns import Ints
+from betimes.kernels import Ints
 from betimes.workload import Workload
 
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from betimes import Result, Workload
 from betimes.cluster import Cluster
-from betimes.core.columns import as_array
 from betimes.core.nodes.columns import NodesState
+from betimes.kernels import as_array
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.tasks import Tasks

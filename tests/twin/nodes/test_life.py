@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
-from betimes.core.columns import as_array
 from betimes.core.moves import LEGAL, JobState
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.invariants import state_of
+from betimes.kernels import as_array
 from tests.reference.nodes.cases import Case, crowded_cases
 from tests.twin.nodes.driving import simulation_of, step_through
 

@@ -11,12 +11,12 @@ from hypothesis import assume, given, settings
 
 from betimes import Workload
 from betimes.cluster import Cluster
-from betimes.core.columns import as_array
 from betimes.core.nodes.columns import room_to_play
 from betimes.core.nodes.invariants import check
 from betimes.core.nodes.snapshot import copy_into
 from betimes.foresight.nodes.predict import foresee
 from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.kernels import as_array
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.loop import compiled_loop
 from betimes.twin.nodes.simulation import NodesSimulation

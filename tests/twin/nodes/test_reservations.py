@@ -7,9 +7,9 @@ import pytest
 
 from betimes import Workload
 from betimes.cluster import Cluster
-from betimes.core.columns import as_array
 from betimes.core.nodes.invariants import check
 from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.kernels import as_array
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
 

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.kernel import inlined_kernel, outlined_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import pop_end, push_end
-from betimes.core.nodes.room import PlaceHook, find_room, has_room, tasks_that_fit
+from betimes.core.nodes.room import find_room, has_room, tasks_that_fit
+from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import believed_end, give_all
 from betimes.core.places import take
+from betimes.kernels import kernel
 
 
-@outlined_kernel
-def reserve(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> int:
+@kernel
+def reserve(state: NodesState, rules: NodesRules, slot: int) -> int:
     """Find the first instant at which the job fits, cluster.shadow_s, and what it leaves of today's room: state.beside.
 
     Returns the number of nodes it will use; what `room.find_room` says if there is none.
@@ -44,7 +45,7 @@ def reserve(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> in
     cluster.shadow_s = shadow_s if fitting else math.inf
     if not fitting:
         return 0
-    count = find_room(state, nodes, slot, place, spreads, -1)
+    count = find_room(state, rules, nodes, slot, -1)
     for k in range(count):
         number, tasks = state.plan[k].node, state.plan[k].tasks
         take(nodes[number], need, tasks)
@@ -55,7 +56,7 @@ def reserve(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> in
     return count
 
 
-@inlined_kernel
+@kernel
 def _fits_where(state: NodesState, leaver: int, slot: int) -> bool:
     """Whether a task of the job fits on a node that `leaver` has left, on the sketch."""
     at = state.needs[leaver].placed
@@ -67,7 +68,7 @@ def _fits_where(state: NodesState, leaver: int, slot: int) -> bool:
     return False
 
 
-@inlined_kernel
+@kernel
 def note_start(state: NodesState, slot: int, count: int) -> None:
     """A job has started beside the reservation: what may still be taken beside it shrinks."""
     need, lasts = state.needs[slot], believed_end(state, slot) > state.cluster[0].shadow_s

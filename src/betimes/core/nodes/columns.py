@@ -11,37 +11,22 @@ back a million times never drifts.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.core.columns import (
-    UNLIMITED,
-    Floats,
-    Ints,
-    Job,
-    Pool,
-    Progress,
-    Records,
-    Segment,
-    as_array,
-    blank,
-    side_by_side,
-)
+from betimes.core.columns import UNLIMITED, Job, Pool, Progress, Segment
 from betimes.core.places import Node, Placement
+from betimes.kernels import Floats, Ints, Records, Struct, as_array, blank, view_by
 
 BLOCK = 64
 """Entries in a block of the queue: a change moves at most half as many."""
-
-TOGETHER = 64
-"""Latests that are put into their blocks together."""
 
 LARGEST_PRIORITY = 10**6
 
 
 class Need:
-    """What a job needs, and what it has to do with nodes. What a start reads comes first: it shares cache lines."""
+    """What a job needs, and what it has to do with nodes."""
 
     gpu: int  # of each task: thousandths
     cpu: int  # thousandths of a core
@@ -109,17 +94,10 @@ class Block:
 
     head: int  # its entries are queue[block * BLOCK + head : block * BLOCK + tail]
     tail: int
-    ordered: int  # queue[block * BLOCK + head : block * BLOCK + ordered] are sorted; the others came later
     seq: int  # together with the key of its fence: where it begins
     gpu: int  # no task of any entry needs less than this
     cpu: int
     memory: int
-
-
-class Latest(Entry):
-    """A waiting job that has not been put into its block yet."""
-
-    block: int  # the number of that block, -1: not known (room to think)
 
 
 class Choice:
@@ -147,7 +125,6 @@ class Cluster:
     waiting: int  # jobs in the queue
     blocks: int  # blocks of the queue in use: directory[front : front + blocks]
     front: int  # the others are before and behind: the first is opened and closed without moving any
-    late: int  # those in the queue that are in no block yet: late[:late]
     nominated: int  # jobs bound to nodes that their victims have not left yet
     spare: int  # head of the list of unused placements, -1: none
     unused: int  # their number
@@ -174,31 +151,25 @@ class Cluster:
     guarded: int  # 1: hooks are a user's: they are shown copies, and what they answer is looked at twice
 
 
-class NodesView(NamedTuple):
-    """What a policy's hooks are given to read.
-
-    The other way round than in the state: a hook is handed the headers of these arrays, some sixty words, and they are
-    copied from those of the state. In the same order all of them would have equally far to go, and where that is a
-    multiple of 2 KiB some processors take each word read for the one just written, and wait.
-    """
+class NodesView(Struct):
+    """What a policy's hooks are given to read."""
 
     params: Floats  # the policy's parameters, in the order it declares them
     pool: Records[Pool]  # (1,)
     cluster: Records[Cluster]  # (1,)
     placements: Records[Placement]
-    nodes: Records[Node]  # (nodes,)
+    nodes: Records[Node]  # (nodes,); a user's hooks are shown copies
     progress: Records[Progress]  # (slots,)
     needs: Records[Need]  # (slots,)
     jobs: Records[Job]  # (slots,)
 
 
-class NodesState(NamedTuple):
+class NodesState(Struct):
     """Everything the engine knows about a cluster at one instant, and room to think."""
 
     jobs: Records[Job]
     needs: Records[Need]
     progress: Records[Progress]
-    memory: Ints  # (slots, words) of these three: a row is all that is known of a job
     nodes: Records[Node]
     placements: Records[Placement]
     cluster: Records[Cluster]
@@ -211,11 +182,11 @@ class NodesState(NamedTuple):
     queue: Records[Entry]  # (BLOCK * blocks,)
     blocks: Records[Block]
     directory: Records[Fence]  # (blocks,) those in use in order, then the others
-    late: Records[Latest]  # (TOGETHER,) those in the queue that are in no block yet
     log: Ints  # (nodes,) the last nodes that had something freed, a ring
     newcomers: Ints  # (slots,)
     segments: Records[Segment]  # of length 0 where none are recorded
     absences: Records[Absence]
+    shown: Records[Node]  # what hooks are shown: the nodes themselves, or `aside`
     # Room to think, of no meaning between two passes:
     sketch: Records[Node]  # (nodes,) the nodes as they would be
     beside: Records[Node]  # (nodes,) what a job may take that outlasts the reservation
@@ -230,6 +201,10 @@ class NodesState(NamedTuple):
     cursor: Ints  # (nodes,) a step of each
 
 
+view_of = view_by(NodesView, NodesState, nodes="shown")
+"""What a policy may read of the state."""
+
+
 def new_nodes_state(
     capacity: NDArray[np.int64],
     kinds: NDArray[np.int64],
@@ -239,6 +214,7 @@ def new_nodes_state(
     seed: int,
     by_priority: bool,
     params: Floats,
+    guarded: bool = False,
     slots: int,
     placements: int,
     segments: int = 0,
@@ -248,7 +224,7 @@ def new_nodes_state(
     """An empty cluster: capacity (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB; kinds (nodes,).
 
     by_priority: jobs of a higher priority may preempt those of a lower, and of one priority a trial job the others;
-    else only the latter.
+    else only the latter. guarded: the hooks are a user's.
 
     There is room for `slots` live jobs, `placements` of them on nodes, recorded segments and absences, and `steps`
     of a plan of reservations.
@@ -273,13 +249,13 @@ def new_nodes_state(
     cluster.unused = placements
     spare = blank(Placement, placements)
     as_array(spare)["follows"] = np.append(np.arange(1, placements), -1)
-    memory, (needs, jobs, progress) = side_by_side((Need, Job, Progress), slots)
-    _, (blocks,) = side_by_side((Block,), room)  # each in a cache line of its own
+    progress = blank(Progress, slots)
     as_array(progress)["mark"] = -1
+    aside = blank(Node, count)
+    cluster.guarded = int(guarded)
     return NodesState(
-        jobs=jobs,
-        memory=memory,
-        needs=needs,
+        jobs=blank(Job, slots),
+        needs=blank(Need, slots),
         progress=progress,
         nodes=nodes,
         placements=spare,
@@ -291,16 +267,16 @@ def new_nodes_state(
         dues=blank(Due, slots),
         due_of=_whole(slots),
         queue=blank(Entry, BLOCK * room),
-        blocks=blocks,
+        blocks=blank(Block, room),
         directory=_fences(room),
-        late=blank(Latest, TOGETHER),
         log=_whole(count),
         newcomers=_whole(slots),
         segments=blank(Segment, segments),
         absences=blank(Absence, absences),
         sketch=blank(Node, count),
         beside=blank(Node, count),
-        aside=blank(Node, count),
+        aside=aside,
+        shown=aside if guarded else nodes,
         plan=blank(Choice, count),
         fitting=_whole(count),
         chosen=_whole(slots),
@@ -336,13 +312,13 @@ def with_more_placements(state: NodesState) -> NodesState:
 
 def with_more_steps(state: NodesState) -> NodesState:
     """The same cluster with room for a plan of reservations twice as long."""
-    return state._replace(steps=blank(Step, 2 * len(state.steps)))
+    return state.replaced(steps=blank(Step, 2 * len(state.steps)))
 
 
 def room_to_play(state: NodesState) -> NodesState:
     """A second state of the same shape for `snapshot.copy_into`."""
     copy = _resized(state, len(state.free), len(state.placements))
-    return copy._replace(segments=blank(Segment, 0), absences=blank(Absence, 0))
+    return copy.replaced(segments=blank(Segment, 0), absences=blank(Absence, 0))
 
 
 def _resized(state: NodesState, slots: int, placements: int) -> NodesState:
@@ -356,12 +332,13 @@ def _resized(state: NodesState, slots: int, placements: int) -> NodesState:
         seed=0,
         by_priority=False,
         params=state.params,
+        guarded=bool(state.cluster[0].guarded),
         slots=slots,
         placements=placements,
         steps=len(state.steps),
     )
     follows = np.append(np.arange(1, placements), -1)
-    for name, mine in state._asdict().items():
+    for name, mine in state.values().items():
         theirs = getattr(fresh, name)
         if len(mine) == len(theirs):
             np.asarray(theirs)[...] = np.asarray(mine)
@@ -370,7 +347,7 @@ def _resized(state: NodesState, slots: int, placements: int) -> NodesState:
     as_array(fresh.placements)["follows"][len(state.placements) :] = follows[len(state.placements) :]
     blocks = len(state.directory)
     as_array(fresh.directory)[:blocks] = as_array(state.directory)
-    return fresh._replace(segments=state.segments, absences=state.absences)
+    return fresh.replaced(segments=state.segments, absences=state.absences)
 
 
 def _blocks_for(slots: int) -> int:

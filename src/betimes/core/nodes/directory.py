@@ -5,21 +5,19 @@ What is not in use stands before and behind: the first block is opened and close
 
 from __future__ import annotations
 
-import math
-
-from betimes.core.kernel import inlined_kernel
 from betimes.core.nodes.columns import NodesState
+from betimes.kernels import kernel
 
 FULL_MILLI = 1 << 62
 
 
-@inlined_kernel
+@kernel
 def block_at(state: NodesState, at: int) -> int:
     """The number of the block that is `at` in the directory."""
     return state.directory[state.cluster[0].front + at].block
 
 
-@inlined_kernel
+@kernel
 def block_of(state: NodesState, key: float, seq: int) -> int:
     """Where in the directory the last block stands that begins no later than (key, seq); the first if none does."""
     low, high = 0, state.cluster[0].blocks
@@ -32,46 +30,14 @@ def block_of(state: NodesState, key: float, seq: int) -> int:
     return low
 
 
-@inlined_kernel
-def guess(state: NodesState, count: int) -> None:
-    """Let late[:count].block be where in the directory the block of each stands, by keys alone.
-
-    Wrong where keys are equal or infinite (`corrected`). They go down the directory together, a step at a time, and
-    without a branch: of two ways to go on the processor would guess every other one wrong, and one after another each
-    would wait for its own last step.
-    """
-    directory, late = state.directory, state.late
-    front, length = state.cluster[0].front, state.cluster[0].blocks
-    for k in range(count):
-        late[k].block = 0
-    while length > 1:
-        half = length // 2
-        for k in range(count):
-            latest = late[k]
-            fence = directory[front + latest.block + half]
-            ahead = latest.key - fence.key
-            no_later = 0.5 + math.copysign(0.5, ahead)  # 1 or 0; a comparison would be a branch
-            latest.block += half * int(no_later)
-        length -= half
-
-
-@inlined_kernel
-def corrected(state: NodesState, key: float, seq: int, at: int) -> int:
-    """As `block_of`, which `at` should be."""
-    if at == 0 or begins_by(state, at, key, seq):
-        if at + 1 == state.cluster[0].blocks or not begins_by(state, at + 1, key, seq):
-            return at
-    return block_of(state, key, seq)
-
-
-@inlined_kernel
+@kernel
 def begins_by(state: NodesState, at: int, key: float, seq: int) -> bool:
     """Whether the block that is `at` in the directory begins no later than (key, seq)."""
     fence = state.directory[state.cluster[0].front + at]
     return fence.key < key or (fence.key == key and state.blocks[fence.block].seq <= seq)
 
 
-@inlined_kernel
+@kernel
 def open_block(state: NodesState, at: int, key: float, seq: int) -> None:
     """Put an empty block at a place of the directory."""
     cluster, directory = state.cluster[0], state.directory
@@ -92,12 +58,11 @@ def open_block(state: NodesState, at: int, key: float, seq: int) -> None:
     block = state.blocks[number]
     block.head = 0
     block.tail = 0
-    block.ordered = 0
     block.seq = seq
     note_least(state, number, FULL_MILLI, FULL_MILLI, FULL_MILLI)
 
 
-@inlined_kernel
+@kernel
 def close_block(state: NodesState, at: int) -> None:
     """Take an empty block out of the directory."""
     cluster, directory = state.cluster[0], state.directory
@@ -115,7 +80,7 @@ def close_block(state: NodesState, at: int) -> None:
     cluster.blocks -= 1
 
 
-@inlined_kernel
+@kernel
 def note_least(state: NodesState, number: int, gpu: int, cpu: int, memory: int) -> None:
     """No task of any entry of this block needs less than so much."""
     block = state.blocks[number]

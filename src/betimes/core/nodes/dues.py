@@ -6,27 +6,26 @@ within a kind the earlier submission goes first.
 
 from __future__ import annotations
 
-from betimes.core.columns import Records
-from betimes.core.kernel import inlined_kernel
 from betimes.core.nodes.columns import Due, End, NodesState
+from betimes.kernels import Records, kernel
 
 FINISH, OUTRUN, VACATE = 0, 1, 2
 KIND = 1 << 56  # more than there will ever be submissions
 
 
-@inlined_kernel
+@kernel
 def kind_of(due: Due) -> int:
     """FINISH, OUTRUN or VACATE."""
     return due.rank // KIND
 
 
-@inlined_kernel
+@kernel
 def earlier(a: Due | End, b: Due | End) -> bool:
     """Whether `a` happens before `b`, without a branch: of two things in a heap nobody can guess which does."""
     return (a.at_s < b.at_s) | ((a.at_s == b.at_s) & (a.rank < b.rank))
 
 
-@inlined_kernel
+@kernel
 def _first_child(heap: Records[Due] | Records[End], at: int, length: int) -> int:
     """Of the children of `at`, of which it has one at least, the one that happens first."""
     child = 2 * at + 1
@@ -35,13 +34,13 @@ def _first_child(heap: Records[Due] | Records[End], at: int, length: int) -> int
     return child
 
 
-@inlined_kernel
+@kernel
 def first_due(state: NodesState) -> int:
     """The slot of the job to which something happens first; some job must hold resources."""
     return state.holders[state.dues[0].holder]
 
 
-@inlined_kernel
+@kernel
 def add_holder(state: NodesState, slot: int) -> None:
     """The job holds resources from now on. What is due next for it has to be settled (`settle_due`)."""
     pool = state.pool[0]
@@ -53,7 +52,7 @@ def add_holder(state: NodesState, slot: int) -> None:
     state.due_of[holder] = holder
 
 
-@inlined_kernel
+@kernel
 def settle_due(state: NodesState, slot: int) -> None:
     """Note what is due next for a job that holds resources."""
     need, progress = state.needs[slot], state.progress[slot]
@@ -70,7 +69,7 @@ def settle_due(state: NodesState, slot: int) -> None:
     _restore(state, at)
 
 
-@inlined_kernel
+@kernel
 def drop_holder(state: NodesState, slot: int) -> None:
     """The job holds nothing any more, and nothing is due for it."""
     pool, need = state.pool[0], state.needs[slot]
@@ -89,7 +88,7 @@ def drop_holder(state: NodesState, slot: int) -> None:
         state.dues[state.due_of[last]].holder = holder
 
 
-@inlined_kernel
+@kernel
 def _restore(state: NodesState, at: int) -> None:
     """Let the entry at `at` rise or sink to where it belongs.
 
@@ -116,7 +115,7 @@ def _restore(state: NodesState, at: int) -> None:
     state.due_of[holder] = at
 
 
-@inlined_kernel
+@kernel
 def _move_due(state: NodesState, at: int, to: int) -> None:
     """Field by field, as everywhere where entries move: records are copied byte by byte."""
     due, moved = state.dues[to], state.dues[at]
@@ -126,14 +125,14 @@ def _move_due(state: NodesState, at: int, to: int) -> None:
     state.due_of[due.holder] = to
 
 
-@inlined_kernel
+@kernel
 def push_end(ends: Records[End], length: int, at_s: float, rank: int, slot: int) -> int:
     """Add to a plain heap of `length` entries; returns its new length."""
     _rise(ends, length, at_s, rank, slot)
     return length + 1
 
 
-@inlined_kernel
+@kernel
 def pop_end(ends: Records[End], length: int) -> int:
     """Take the earliest out of a plain heap, which ends[length - 1] then holds; returns its new length."""
     length -= 1
@@ -151,7 +150,7 @@ def pop_end(ends: Records[End], length: int) -> int:
     return length
 
 
-@inlined_kernel
+@kernel
 def _rise(ends: Records[End], at: int, at_s: float, rank: int, slot: int) -> None:
     """Put an entry where it belongs on the way up from `at`, which is free."""
     while at > 0:
@@ -164,7 +163,7 @@ def _rise(ends: Records[End], at: int, at_s: float, rank: int, slot: int) -> Non
     _write_end(ends, at, at_s, rank, slot)
 
 
-@inlined_kernel
+@kernel
 def _write_end(ends: Records[End], at: int, at_s: float, rank: int, slot: int) -> None:
     end = ends[at]
     end.at_s = at_s

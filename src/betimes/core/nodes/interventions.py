@@ -8,29 +8,29 @@ from __future__ import annotations
 import math
 
 from betimes.core.account import bring_up_to_date, close_account, set_to_work
-from betimes.core.kernel import lean_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.dues import add_holder, settle_due
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.transitions import drop_placement, put, unbook, vacate
 from betimes.core.places import take
+from betimes.kernels import kernel
 
 
-@lean_kernel
+@kernel
 def expect_finish(state: NodesState, slot: int, at_s: float) -> None:
     """A job that holds nodes turns out to finish at `at_s`."""
     state.progress[slot].finish_at = at_s
     settle_due(state, slot)
 
 
-@lean_kernel
+@kernel
 def expect_leaving(state: NodesState, slot: int, at_s: float) -> None:
     """A job that has been told to leave does so at `at_s`, be it sooner or later than its grace period has it."""
     state.needs[slot].vacate_at = at_s
     settle_due(state, slot)
 
 
-@lean_kernel
+@kernel
 def withdraw(state: NodesState, slot: int) -> None:
     """A job that waits, or is bound to nodes, is no more."""
     pool = state.pool[0]
@@ -47,7 +47,7 @@ def withdraw(state: NodesState, slot: int) -> None:
     state.cluster[0].changed += 1
 
 
-@lean_kernel
+@kernel
 def unbind(state: NodesState, slot: int) -> None:
     """A job that is bound to nodes gives up what it has there; its victims leave for nobody in particular.
 
@@ -74,7 +74,7 @@ def unbind(state: NodesState, slot: int) -> None:
     state.cluster[0].changed += 1
 
 
-@lean_kernel
+@kernel
 def hold(state: NodesState, slot: int, count: int) -> None:
     """A job that is not in the queue has held the nodes of state.plan[:count] since its account was true."""
     need, job = state.needs[slot], state.jobs[slot]
@@ -90,7 +90,7 @@ def hold(state: NodesState, slot: int, count: int) -> None:
     state.cluster[0].changed += 1
 
 
-@lean_kernel
+@kernel
 def bind(state: NodesState, slot: int, count: int) -> None:
     """A job that is not in the queue is bound to the nodes of state.plan[:count].
 
@@ -112,7 +112,7 @@ def bind(state: NodesState, slot: int, count: int) -> None:
     state.cluster[0].changed += 1
 
 
-@lean_kernel
+@kernel
 def lose(state: NodesState, slot: int) -> None:
     """A job has lost its nodes, and nobody has told it to leave. It is not in the queue afterwards."""
     pool, need, progress = state.pool[0], state.needs[slot], state.progress[slot]
@@ -128,7 +128,7 @@ def lose(state: NodesState, slot: int) -> None:
     progress.outrun_at = math.inf
 
 
-@lean_kernel
+@kernel
 def believe(state: NodesState, slot: int, left_s: float) -> None:
     """From now on so much work is believed to be left, seconds. A waiting job's key is not looked at again."""
     job, progress, now = state.jobs[slot], state.progress[slot], state.pool[0].now
@@ -145,7 +145,7 @@ def believe(state: NodesState, slot: int, left_s: float) -> None:
     state.cluster[0].changed += 1
 
 
-@lean_kernel
+@kernel
 def open_node(state: NodesState, number: int, up: int) -> None:
     """A node takes new tasks from now on (1), or none (0); what runs there goes on."""
     state.nodes[number].up = up
@@ -153,7 +153,7 @@ def open_node(state: NodesState, number: int, up: int) -> None:
     state.cluster[0].changed += 1
 
 
-@lean_kernel
+@kernel
 def _note_freed(state: NodesState, number: int) -> None:
     """Whoever has not found room before may find some on this node."""
     cluster = state.cluster[0]

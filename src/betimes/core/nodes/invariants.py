@@ -11,11 +11,11 @@ from collections import defaultdict
 
 import numpy as np
 
-from betimes.core.columns import as_array
 from betimes.core.invariants import BrokenInvariant
 from betimes.core.moves import JobState, state_on_nodes
 from betimes.core.nodes.columns import BLOCK, Need, NodesState
 from betimes.core.nodes.dues import FINISH, KIND, OUTRUN, VACATE
+from betimes.kernels import as_array
 
 Amount = tuple[int, int, int]
 

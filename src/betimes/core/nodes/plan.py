@@ -12,15 +12,14 @@ import math
 import numpy as np
 
 from betimes.core.account import believed_left
-from betimes.core.columns import Ints
-from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import Need, NodesState
 from betimes.core.nodes.dues import pop_end, push_end
 from betimes.core.nodes.transitions import believed_end, restart_s
 from betimes.core.places import how_many_within, take
+from betimes.kernels import Ints, kernel
 
 
-@lean_kernel
+@kernel
 def make_plan(state: NodesState, waiting: Ints) -> bool:
     """Plan for what runs and for the reservations of those that wait; False: there is too little room for steps."""
     cluster, now, nodes = state.cluster[0], state.pool[0].now, len(state.nodes)
@@ -60,7 +59,7 @@ def make_plan(state: NodesState, waiting: Ints) -> bool:
     return True
 
 
-@lean_kernel
+@kernel
 def claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
     """Take what the job's reservation needs out of the plan from `begin_s` on (1), or give it back (-1)."""
     need, steps, ends_s = state.needs[slot], state.steps, begin_s + _lasts_s(state, slot)
@@ -88,7 +87,7 @@ def claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
         at = placement.follows
 
 
-@lean_kernel
+@kernel
 def earliest_s(state: NodesState, slot: int, before_s: float) -> float:
     """The first instant before `before_s` from which there is room for the job as long as it takes; else infinity."""
     need, lasts_s = state.needs[slot], _lasts_s(state, slot)
@@ -113,7 +112,7 @@ def earliest_s(state: NodesState, slot: int, before_s: float) -> float:
     return best_s if best_s < before_s else math.inf
 
 
-@lean_kernel
+@kernel
 def is_kept(state: NodesState, slot: int, begin_s: float) -> bool:
     """Whether the nodes of its reservation have room for the job from `begin_s` on."""
     need, lasts_s = state.needs[slot], _lasts_s(state, slot)
@@ -129,7 +128,7 @@ def is_kept(state: NodesState, slot: int, begin_s: float) -> bool:
     return True
 
 
-@lean_kernel
+@kernel
 def sketch_from(state: NodesState, slot: int, begin_s: float) -> None:
     """Let state.sketch be what every node has for the job from `begin_s` on, for as long as it takes.
 
@@ -153,13 +152,13 @@ def sketch_from(state: NodesState, slot: int, begin_s: float) -> None:
         node.free_memory = max(0, node.free_memory)
 
 
-@inlined_kernel
+@kernel
 def _lasts_s(state: NodesState, slot: int) -> float:
     """How long a waiting job is believed to hold its nodes once it starts."""
     return restart_s(state, slot) + believed_left(state, slot, state.pool[0].now)
 
 
-@lean_kernel
+@kernel
 def _append(state: NodesState, slot: int, at_s: float) -> bool:
     """Let the last step of each of its nodes begin with what the job does there; False: there is no room for it.
 
@@ -183,7 +182,7 @@ def _append(state: NodesState, slot: int, at_s: float) -> bool:
     return True
 
 
-@inlined_kernel
+@kernel
 def _split(state: NodesState, before: int, at_s: float) -> int:
     """A step that begins at `at_s` with the content of the one before; returns its number."""
     cluster, number = state.cluster[0], state.cluster[0].idle
@@ -198,7 +197,7 @@ def _split(state: NodesState, before: int, at_s: float) -> int:
     return number
 
 
-@inlined_kernel
+@kernel
 def _join(state: NodesState, number: int, following: int) -> None:
     """Leave out the step that follows if nothing changes with it: jobs one after another need only one."""
     one, other = state.steps[number], state.steps[following]
@@ -212,7 +211,7 @@ def _join(state: NodesState, number: int, following: int) -> None:
         state.cluster[0].idle = following
 
 
-@inlined_kernel
+@kernel
 def _step_at(state: NodesState, node: int, at_s: float) -> int:
     """The last step of a node that begins no later than `at_s`."""
     number = node
@@ -223,7 +222,7 @@ def _step_at(state: NodesState, node: int, at_s: float) -> int:
     return number
 
 
-@lean_kernel
+@kernel
 def _earliest_of_gang(state: NodesState, need: Need, lasts_s: float, before_s: float) -> float:
     """As `earliest_s`, for tasks that start together, on one node or several."""
     steps, begin_s = state.steps, state.pool[0].now
@@ -253,7 +252,7 @@ def _earliest_of_gang(state: NodesState, need: Need, lasts_s: float, before_s: f
     return math.inf
 
 
-@inlined_kernel
+@kernel
 def _least(state: NodesState, number: int, ends_s: float, need: Need) -> int:
     """How many of the job's tasks fit from a step of a node on, until `ends_s`."""
     count = how_many_within(state.steps[number], need, need.tasks)

@@ -7,25 +7,21 @@ all, and where the preemptor goes, is the same for every policy. Nothing changes
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from betimes.core.kernel import inlined_kernel, lean_kernel
-from betimes.core.nodes.columns import Need, NodesState, NodesView
+from betimes.core.nodes.columns import Need, NodesState, NodesView, view_of
 from betimes.core.nodes.room import (
     BAD_SCORE,
     OVERBOOKED,
-    PlaceHook,
     copy_asked,
     find_room,
-    guarded_view,
     has_room,
+    show,
     tasks_that_fit,
-    view_of,
 )
+from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import give_all, nominate, tell_to_leave
 from betimes.core.places import give
-
-EvictHook = Any  # a compiled function, passed as a pointer
+from betimes.kernels import kernel
 
 NO_PLAN = 0
 PLANNED = 1
@@ -34,45 +30,34 @@ BAD_VICTIM_SCORE = -2
 MOST_TRIED = 12  # victims on the bound nodes of which every subset is tried
 
 
-@lean_kernel
-def preempt(
-    state: NodesState,
-    slot: int,
-    evict: EvictHook,
-    place: PlaceHook,
-    spreads: bool,
-    most: int,
-    trims: bool,
-    later_first: bool,
-) -> int:
-    """Let jobs of a lower level make room for `slot`; PLANNED, NO_PLAN, or what is wrong with the policy's scores.
-
-    most: preemptions that protect a job from further ones. trims: only those go who are needed. later_first: of those
-    with the same score the one submitted last goes first.
-    """
-    cluster, score = state.cluster[0], state.score
+@kernel
+def preempt(state: NodesState, rules: NodesRules, slot: int) -> int:
+    """Let jobs of a lower level make room for `slot`; PLANNED, NO_PLAN, or what is wrong with the policy's scores."""
+    cluster, score, most = state.cluster[0], state.score, rules.most_preemptions
     below = _those_below(state, slot)
     if below == 0 or not _could_suffice(state, slot, below, most):
         return NO_PLAN
     if cluster.guarded == 0:
-        evict(view_of(state), state.pool[0].now, slot, cluster.draws, state.chosen[:below], score[:below])
+        rules.evict(
+            view_of(state), state.pool[0].now, slot, cluster.draws, state.chosen[:below], score[:below]
+        )
     else:
         copy_asked(state, state.chosen, below)
-        view = guarded_view(state, state.nodes)
-        evict(view, state.pool[0].now, slot, cluster.draws, state.asked[:below], score[:below])
+        show(state, state.nodes)
+        rules.evict(view_of(state), state.pool[0].now, slot, cluster.draws, state.asked[:below], score[:below])
     for k in range(below):
         if math.isnan(score[k]):
             state.pool[0].offender = state.chosen[k]
             return BAD_VICTIM_SCORE
         if state.progress[state.chosen[k]].preemptions >= most:
             score[k] = math.inf
-    victims = _take_in_order(state, slot, below, later_first)
+    victims = _take_in_order(state, slot, below, rules.later_first)
     if victims == 0:
         return NO_PLAN
-    count = find_room(state, state.sketch, slot, place, spreads, -1)
+    count = find_room(state, rules, state.sketch, slot, -1)
     if count <= 0:
         return OVERBOOKED if count == OVERBOOKED else BAD_SCORE
-    if trims and victims > 1:
+    if rules.trims and victims > 1:
         victims = _trim(state, slot, victims, count)
     for k in range(victims):
         tell_to_leave(state, state.chosen[k], slot)
@@ -81,7 +66,7 @@ def preempt(
     return PLANNED
 
 
-@inlined_kernel
+@kernel
 def makes_room(view: NodesView, victim: int, slot: int) -> bool:
     """Whether all tasks of the job in `slot` fit into what is free and what `victim` alone would give up."""
     need, missing = view.needs[slot], view.needs[slot].tasks
@@ -102,13 +87,13 @@ def makes_room(view: NodesView, victim: int, slot: int) -> bool:
     return missing <= 0
 
 
-@inlined_kernel
+@kernel
 def level_of(need: Need, mask: int) -> int:
     """Jobs of a higher level may preempt those of a lower one; mask: `Cluster.level_mask`."""
     return need.level & mask
 
 
-@inlined_kernel
+@kernel
 def _those_below(state: NodesState, slot: int) -> int:
     """Write the jobs that run and are of a lower level to state.chosen; returns their number."""
     mask, count = state.cluster[0].level_mask, 0
@@ -122,13 +107,13 @@ def _those_below(state: NodesState, slot: int) -> int:
     return count
 
 
-@inlined_kernel
+@kernel
 def _reset_sketch(state: NodesState) -> None:
     for number in range(len(state.nodes)):
         state.sketch[number] = state.nodes[number]
 
 
-@lean_kernel
+@kernel
 def _could_suffice(state: NodesState, slot: int, below: int, most: int) -> bool:
     """Whether the job would fit if all who may be preempted left."""
     _reset_sketch(state)
@@ -138,7 +123,7 @@ def _could_suffice(state: NodesState, slot: int, below: int, most: int) -> bool:
     return has_room(state.sketch, state.needs[slot])
 
 
-@lean_kernel
+@kernel
 def _take_in_order(state: NodesState, slot: int, below: int, later_first: bool) -> int:
     """Take victims by score until the job fits: state.chosen[:count], in that order; 0: it never does."""
     chosen, score = state.chosen, state.score
@@ -159,7 +144,7 @@ def _take_in_order(state: NodesState, slot: int, below: int, later_first: bool) 
     return 0
 
 
-@inlined_kernel
+@kernel
 def _fits_now(state: NodesState, slot: int, last: int) -> bool:
     """Whether the job fits on the sketch, to which the victim `last` has just been added."""
     need = state.needs[slot]
@@ -174,7 +159,7 @@ def _fits_now(state: NodesState, slot: int, last: int) -> bool:
     return False
 
 
-@lean_kernel
+@kernel
 def _trim(state: NodesState, slot: int, victims: int, count: int) -> int:
     """Keep the fewest victims without whom the job would not fit on the nodes of state.plan[:count].
 
@@ -203,7 +188,7 @@ def _trim(state: NodesState, slot: int, victims: int, count: int) -> int:
     return needed
 
 
-@lean_kernel
+@kernel
 def _try_all(state: NodesState, slot: int, kept: int, count: int) -> None:
     """Mark in state.score the smallest set of the `kept` victims that suffices, ties to those taken earlier."""
     # The earliest victim is the highest bit: among sets of one size, the largest number has the earliest victims.
@@ -220,13 +205,13 @@ def _try_all(state: NodesState, slot: int, kept: int, count: int) -> None:
     _mark(state, best, kept)
 
 
-@inlined_kernel
+@kernel
 def _mark(state: NodesState, members: int, kept: int) -> None:
     for k in range(kept):
         state.score[k] = float((members >> (kept - 1 - k)) & 1)
 
 
-@lean_kernel
+@kernel
 def _suffices(state: NodesState, slot: int, kept: int, count: int) -> bool:
     """Whether the plan holds if only the marked victims leave; sketches its nodes so, and no others."""
     for k in range(count):
@@ -242,7 +227,7 @@ def _suffices(state: NodesState, slot: int, kept: int, count: int) -> bool:
     return True
 
 
-@inlined_kernel
+@kernel
 def _gives_on(state: NodesState, victim: int, count: int) -> bool:
     """Whether a victim holds anything on the nodes of state.plan[:count]."""
     at = state.needs[victim].placed

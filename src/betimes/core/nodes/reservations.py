@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import Ints
-from betimes.core.kernel import inlined_kernel, lean_kernel, outlined_kernel
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.plan import (
     claim,
@@ -25,19 +23,21 @@ from betimes.core.nodes.plan import (
     sketch_from,
 )
 from betimes.core.nodes.queue import all_waiting, remove
-from betimes.core.nodes.room import PlaceHook, find_room, tasks_that_fit
+from betimes.core.nodes.room import find_room, tasks_that_fit
+from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import book, start, start_as_booked, unbook
+from betimes.kernels import Ints, kernel
 
 DONE = 0
 NEED_STEPS = -3
 NEED_PLACEMENTS = -4
 
 
-@outlined_kernel
-def start_as_reserved(state: NodesState, place: PlaceHook, spreads: bool, window: int) -> int:
+@kernel
+def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
     """Let every waiting job in order move up, or give it a reservation, and start those whose time is now.
 
-    window: jobs that may have reservations, 0: all. Returns DONE, `room.BAD_SCORE`, or NEED_STEPS or NEED_PLACEMENTS:
+    No more jobs than `rules.window` have reservations, 0: all. Returns DONE, `room.BAD_SCORE`, or NEED_STEPS or NEED_PLACEMENTS:
     what has been decided stands, and it is to be called again with more room.
     """
     cluster, pool = state.cluster[0], state.pool[0]
@@ -56,7 +56,7 @@ def start_as_reserved(state: NodesState, place: PlaceHook, spreads: bool, window
     for k in range(count):
         slot = state.chosen[k]
         need, progress = state.needs[slot], state.progress[slot]
-        if progress.mark == pool.stamp or (need.booked < 0 and booked >= window > 0):
+        if progress.mark == pool.stamp or (need.booked < 0 and booked >= rules.window > 0):
             continue
         if need.booked >= 0 and cluster.upset == 0:
             if need.promised_s <= pool.now and _begin(state, slot):
@@ -66,7 +66,7 @@ def start_as_reserved(state: NodesState, place: PlaceHook, spreads: bool, window
             return NEED_PLACEMENTS
         if booked == 0 and cluster.steps == 0:
             # Only what runs is in the way, and that only ends: whoever fits now fits for as long as it takes.
-            places = find_room(state, state.nodes, slot, place, spreads, -1)
+            places = find_room(state, rules, state.nodes, slot, -1)
             if places < 0:
                 pool.offender = slot
                 return places
@@ -97,7 +97,7 @@ def start_as_reserved(state: NodesState, place: PlaceHook, spreads: bool, window
         places = 0
         if begin_s < math.inf:
             sketch_from(state, slot, begin_s)
-            places = find_room(state, state.sketch, slot, place, spreads, -1)
+            places = find_room(state, rules, state.sketch, slot, -1)
         if places < 0:
             pool.offender = slot
             return places
@@ -116,7 +116,7 @@ def start_as_reserved(state: NodesState, place: PlaceHook, spreads: bool, window
     return DONE
 
 
-@lean_kernel
+@kernel
 def _has_slipped(state: NodesState, waiting: Ints) -> bool:
     """Whether a reservation cannot begin when it should, or a belief runs at a pace of its own."""
     now = state.pool[0].now
@@ -131,7 +131,7 @@ def _has_slipped(state: NodesState, waiting: Ints) -> bool:
     return False
 
 
-@inlined_kernel
+@kernel
 def _begin(state: NodesState, slot: int) -> bool:
     """Start a job on the nodes of its reservation; False: a job shorter than the clock can tell has them."""
     if not _has_now(state, slot):
@@ -142,7 +142,7 @@ def _begin(state: NodesState, slot: int) -> bool:
     return True
 
 
-@inlined_kernel
+@kernel
 def _has_now(state: NodesState, slot: int) -> bool:
     """Whether there is room now on the nodes of its reservation."""
     at = state.needs[slot].booked
@@ -154,7 +154,7 @@ def _has_now(state: NodesState, slot: int) -> bool:
     return True
 
 
-@lean_kernel
+@kernel
 def _give_up(state: NodesState, behind: Ints) -> int:
     """Take the reservations of these jobs back; returns their number."""
     count = 0

@@ -3,42 +3,24 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
-from betimes.core.columns import Floats, Ints, Records
-from betimes.core.kernel import inlined_kernel, lean_kernel, outlined_kernel
-from betimes.core.nodes.columns import Need, NodesState, NodesView
+from betimes.core.nodes.columns import Need, NodesState, view_of
+from betimes.core.nodes.rules import NodesRules
 from betimes.core.places import Node, fits, how_many_fit
-
-PlaceHook = Any  # a compiled function, passed as a pointer
+from betimes.kernels import Floats, Ints, Records, kernel
 
 NO_ROOM = 0
 BAD_SCORE = -1
 OVERBOOKED = -5
 
 
-@inlined_kernel
-def view_of(state: NodesState) -> NodesView:
-    """What a policy may read of the state."""
-    return NodesView(
-        state.params,
-        state.pool,
-        state.cluster,
-        state.placements,
-        state.nodes,
-        state.progress,
-        state.needs,
-        state.jobs,
-    )
-
-
-@inlined_kernel
+@kernel
 def tasks_that_fit(node: Node, need: Need) -> int:
     """How many of the job's tasks fit into what the node has free."""
     return how_many_fit(node, need, need.tasks)
 
 
-@inlined_kernel
+@kernel
 def has_room(nodes: Records[Node], need: Need) -> bool:
     """Whether all tasks of the job find room at once."""
     missing = need.tasks
@@ -50,7 +32,7 @@ def has_room(nodes: Records[Node], need: Need) -> bool:
     return False
 
 
-@inlined_kernel
+@kernel
 def may_fit(state: NodesState, slot: int) -> bool:
     """Whether all tasks of the job find room at once on the nodes as they are, whoever has a reservation.
 
@@ -69,9 +51,9 @@ def may_fit(state: NodesState, slot: int) -> bool:
     return has_room(state.nodes, need)
 
 
-@inlined_kernel
+@kernel
 def find_room(
-    state: NodesState, nodes: Records[Node], slot: int, place: PlaceHook, spreads: bool, seen: int
+    state: NodesState, rules: NodesRules, nodes: Records[Node], slot: int, seen: int
 ) -> int:
     """Choose nodes for all tasks of a job: state.plan[:count]; NO_ROOM, or BAD_SCORE where the rule gives NaN or
     nothing, or OVERBOOKED where a hook has written into what nodes have or the job needs.
@@ -106,38 +88,28 @@ def find_room(
         _choose(state, 0, state.fitting[0], need.tasks)
         return 1 if cluster.guarded == 0 or _is_sound(state, nodes, slot, 1) else OVERBOOKED
     if cluster.guarded == 0:
-        place(view_of(state), nodes, slot, state.fitting[:count], state.score[:count])
+        rules.place(view_of(state), nodes, slot, state.fitting[:count], state.score[:count])
     else:
-        view = guarded_view(state, nodes)
+        show(state, nodes)
         copy_asked(state, state.fitting, count)
-        place(view, state.aside, slot, state.asked[:count], state.score[:count])
+        rules.place(view_of(state), state.aside, slot, state.asked[:count], state.score[:count])
     if single:
         used = _best(state, count)
     else:
-        used = _spread_out(state, nodes, need, count) if spreads else _fill_up(state, nodes, need, count)
+        used = _spread_out(state, nodes, need, count) if rules.spreads else _fill_up(state, nodes, need, count)
     if cluster.guarded == 1 and used > 0 and not _is_sound(state, nodes, slot, used):
         return OVERBOOKED
     return used
 
 
-@inlined_kernel
-def guarded_view(state: NodesState, nodes: Records[Node]) -> NodesView:
-    """What a user's hook may read, with a copy of these nodes, state.aside: a whole node is easily overwritten."""
+@kernel
+def show(state: NodesState, nodes: Records[Node]) -> None:
+    """Let a user's hooks see a copy of these nodes: a whole node is easily overwritten."""
     for number in range(len(nodes)):
         state.aside[number] = nodes[number]
-    return NodesView(
-        state.params,
-        state.pool,
-        state.cluster,
-        state.placements,
-        state.aside,
-        state.progress,
-        state.needs,
-        state.jobs,
-    )
 
 
-@inlined_kernel
+@kernel
 def copy_asked(state: NodesState, numbers: Ints, count: int) -> None:
     """Let state.asked[:count] be a copy of the numbers, for a user's hook that is to fill state.score[:count]."""
     for k in range(count):
@@ -145,7 +117,7 @@ def copy_asked(state: NodesState, numbers: Ints, count: int) -> None:
         state.score[k] = math.nan
 
 
-@outlined_kernel
+@kernel
 def _is_sound(state: NodesState, nodes: Records[Node], slot: int, count: int) -> bool:
     """Whether state.plan[:count] is room for all tasks of the job, on nodes that have no more free than they have."""
     need, missing = state.needs[slot], state.needs[slot].tasks
@@ -160,7 +132,7 @@ def _is_sound(state: NodesState, nodes: Records[Node], slot: int, count: int) ->
     return missing == 0
 
 
-@inlined_kernel
+@kernel
 def _listed(fitting: Ints, count: int, number: int) -> bool:
     for k in range(count):
         if fitting[k] == number:
@@ -168,14 +140,14 @@ def _listed(fitting: Ints, count: int, number: int) -> bool:
     return False
 
 
-@inlined_kernel
+@kernel
 def _choose(state: NodesState, at: int, number: int, tasks: int) -> None:
     choice = state.plan[at]
     choice.node = number
     choice.tasks = tasks
 
 
-@inlined_kernel
+@kernel
 def _best(state: NodesState, count: int) -> int:
     best, lowest = -1, math.inf
     for k in range(count):
@@ -188,7 +160,7 @@ def _best(state: NodesState, count: int) -> int:
     return 1
 
 
-@outlined_kernel
+@kernel
 def _fill_up(state: NodesState, nodes: Records[Node], need: Need, count: int) -> int:
     fitting, score = state.fitting, state.score
     if not _sort_by_score(fitting, score, count):
@@ -202,7 +174,7 @@ def _fill_up(state: NodesState, nodes: Records[Node], need: Need, count: int) ->
     return used
 
 
-@outlined_kernel
+@kernel
 def _spread_out(state: NodesState, nodes: Records[Node], need: Need, count: int) -> int:
     fitting, score = state.fitting, state.score
     if not _sort_by_score(fitting, score, count):
@@ -220,7 +192,7 @@ def _spread_out(state: NodesState, nodes: Records[Node], need: Need, count: int)
     return used
 
 
-@outlined_kernel
+@kernel
 def _sort_by_score(fitting: Ints, score: Floats, count: int) -> bool:
     """Heap sort of fitting[:count] by score, ties to the lower node; False where a score is NaN."""
     in_order = True
@@ -242,7 +214,7 @@ def _sort_by_score(fitting: Ints, score: Floats, count: int) -> bool:
     return True
 
 
-@lean_kernel
+@kernel
 def _sift(fitting: Ints, score: Floats, at: int, length: int) -> None:
     number, worth = fitting[at], score[at]
     while True:

@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
 
-from betimes.core.kernel import inlined_kernel, lean_kernel, outlined_kernel
 from betimes.core.nodes import reservations
 from betimes.core.nodes.backfilling import note_start, reserve
-from betimes.core.nodes.columns import BLOCK, NodesState
+from betimes.core.nodes.columns import BLOCK, NodesState, view_of
 from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least
-from betimes.core.nodes.preemption import BAD_VICTIM_SCORE, PLANNED, EvictHook, preempt
+from betimes.core.nodes.preemption import BAD_VICTIM_SCORE, PLANNED, preempt
 from betimes.core.nodes.queue import (
     all_waiting,
-    fetch_ahead,
     first,
-    gather,
-    order,
     rebuild,
     remove,
     remove_at,
@@ -25,17 +20,15 @@ from betimes.core.nodes.reservations import start_as_reserved
 from betimes.core.nodes.room import (
     BAD_SCORE,
     OVERBOOKED,
-    PlaceHook,
     copy_asked,
     find_room,
-    guarded_view,
     may_fit,
-    view_of,
+    show,
 )
+from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
 from betimes.core.nodes.transitions import start, would_end
 from betimes.core.order import goes_before
-
-RankHook = Any  # a compiled function, passed as a pointer
+from betimes.kernels import kernel
 
 DONE = 0
 NEED_PLACEMENTS = 1  # no room to note where the next job goes: make some and go on
@@ -47,27 +40,11 @@ BAD_WRITE = 4
 
 NEED_STEPS = 5  # no room for the plan of reservations: make some and go on
 
-SKIP, EASY, CONSERVATIVE = 0, 1, 2
 FEW = 8  # newcomers that are tried by themselves
 
 
-class Rules(NamedTuple):
-    """What a policy and its parameters ask of a pass."""
-
-    ranked: bool  # else all keys are 0: first come, first served
-    dynamic: bool  # keys change while jobs wait
-    backfill: int  # SKIP: whoever fits goes ahead; EASY: who does not delay the first that does not fit
-    window: int  # jobs passed over before a pass gives up; 1: strictly in order; 0: no limit
-    spreads: bool  # a gang takes one node after another in turn
-    preempts: bool
-    most_preemptions: int  # protect a job from further ones
-    trims: bool
-    later_first: bool  # victims of the same score: the one submitted last first
-    learns: bool  # beliefs come from the user's last two jobs
-
-
-@inlined_kernel
-def schedule(state: NodesState, rules: Rules, rank: RankHook, place: PlaceHook, evict: EvictHook) -> int:
+@kernel
+def schedule(state: NodesState, rules: NodesRules) -> int:
     """Start whoever can start now, and make room for those who may ask for it.
 
     Returns DONE, REFUSED + why, or NEED_PLACEMENTS: what has been decided stands, and the pass is to be called again.
@@ -82,13 +59,13 @@ def schedule(state: NodesState, rules: Rules, rank: RankHook, place: PlaceHook, 
             return _complete(state)  # the newcomers rank behind the one that did not fit
         if rules.window == 0 and cluster.arrived <= FEW:
             if rules.backfill == SKIP or _still_reserved(state):
-                return _try_newcomers(state, rules, place)
+                return _try_newcomers(state, rules)
     if rules.dynamic:
-        verdict = _rank_again(state, rank)
+        verdict = _rank_again(state, rules)
         if verdict != DONE:
             return verdict
     if rules.backfill == CONSERVATIVE:
-        verdict = start_as_reserved(state, place, rules.spreads, rules.window)
+        verdict = start_as_reserved(state, rules)
         if verdict == reservations.NEED_STEPS:
             return NEED_STEPS
         if verdict == reservations.NEED_PLACEMENTS:
@@ -98,10 +75,10 @@ def schedule(state: NodesState, rules: Rules, rank: RankHook, place: PlaceHook, 
             if verdict == reservations.DONE
             else _refuse(state, state.pool[0].offender, verdict)
         )
-    return _walk(state, rules, place, evict)
+    return _walk(state, rules)
 
 
-@inlined_kernel
+@kernel
 def _complete(state: NodesState) -> int:
     cluster = state.cluster[0]
     cluster.passed = cluster.changed
@@ -109,30 +86,30 @@ def _complete(state: NodesState) -> int:
     return DONE
 
 
-@inlined_kernel
+@kernel
 def _still_reserved(state: NodesState) -> bool:
     """Whether the first of the queue has the reservation, on the same nodes as if it were worked out anew."""
     cluster = state.cluster[0]
     return cluster.reserved >= 0 and cluster.reserved == first(state) and cluster.outlasts == 0
 
 
-@inlined_kernel
+@kernel
 def _refuse(state: NodesState, slot: int, why: int) -> int:
     """Why there is no answer of a rule of placement for the job that could be used."""
     state.pool[0].offender = slot
     return REFUSED + (BAD_WRITE if why == OVERBOOKED else BAD_PLACE)
 
 
-@outlined_kernel
-def _rank_again(state: NodesState, rank: RankHook) -> int:
+@kernel
+def _rank_again(state: NodesState, rules: NodesRules) -> int:
     """Ask for the keys of all waiting jobs, and sort them by it."""
     count, now = all_waiting(state, state.chosen), state.pool[0].now
     if state.cluster[0].guarded == 0:
-        rank(view_of(state), now, state.chosen[:count], state.score[:count])
+        rules.rank(view_of(state), now, state.chosen[:count], state.score[:count])
     else:
-        view = guarded_view(state, state.nodes)
+        show(state, state.nodes)
         copy_asked(state, state.chosen, count)
-        rank(view, now, state.asked[:count], state.score[:count])
+        rules.rank(view_of(state), now, state.asked[:count], state.score[:count])
     for k in range(count):
         if math.isnan(state.score[k]):
             state.pool[0].offender = state.chosen[k]
@@ -141,8 +118,8 @@ def _rank_again(state: NodesState, rank: RankHook) -> int:
     return DONE
 
 
-@lean_kernel
-def _try_newcomers(state: NodesState, rules: Rules, place: PlaceHook) -> int:
+@kernel
+def _try_newcomers(state: NodesState, rules: NodesRules) -> int:
     """Nothing has changed since everybody else was tried: try those who have come since, in their order."""
     cluster, newcomers = state.cluster[0], state.newcomers
     for k in range(1, cluster.arrived):
@@ -157,7 +134,7 @@ def _try_newcomers(state: NodesState, rules: Rules, place: PlaceHook) -> int:
             continue  # it started before room for placements ran out
         if cluster.unused < len(state.nodes):
             return NEED_PLACEMENTS
-        count = _room_for(state, slot, place, rules.spreads)
+        count = _room_for(state, rules, slot)
         if count < 0:
             return _refuse(state, slot, count)
         if count > 0:
@@ -166,15 +143,13 @@ def _try_newcomers(state: NodesState, rules: Rules, place: PlaceHook) -> int:
     return _complete(state)
 
 
-@inlined_kernel
-def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -> int:
+@kernel
+def _walk(state: NodesState, rules: NodesRules) -> int:
     """Go through the queue in order: start who fits, and pass over the others, up to the window."""
     cluster = state.cluster[0]
     if cluster.planning == 0:
         cluster.reserved = -1
     cluster.planning = 0
-    if rules.window != 1:
-        gather(state)
     most_gpu, most_cpu, most_memory = 0, 0, 0
     least_gpu, least_cpu, least_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI  # in this block, so far
     passed, at, spot = 0, 0, state.blocks[block_at(state, 0)].head
@@ -192,8 +167,6 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
                     passed += block.tail - spot
                     least_gpu, least_cpu, least_memory = block.gpu, block.cpu, block.memory
                     spot = block.tail
-                else:
-                    order(state, at)
             continue
         if cluster.unused < len(state.nodes):
             cluster.planning = 1
@@ -203,7 +176,7 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
         if passed > 0 and (need.gpu > most_gpu or need.cpu > most_cpu or need.memory > most_memory):
             count = 0
         else:
-            count = _room_for(state, slot, place, rules.spreads)
+            count = _room_for(state, rules, slot)
         if count < 0:
             return _refuse(state, slot, count)
         if count > 0:
@@ -211,16 +184,7 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
             _start_here(state, slot, count)
             continue
         if rules.preempts and (cluster.level_mask < 0 or need.trial == 1):
-            verdict = preempt(
-                state,
-                slot,
-                evict,
-                place,
-                rules.spreads,
-                rules.most_preemptions,
-                rules.trims,
-                rules.later_first,
-            )
+            verdict = preempt(state, rules, slot)
             if verdict == BAD_VICTIM_SCORE:
                 return REFUSED + BAD_VICTIM
             if verdict in (BAD_SCORE, OVERBOOKED):
@@ -231,11 +195,9 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
         if passed == 0 and rules.window != 1:
             most_gpu, most_cpu, most_memory = _most_free(state)
             if rules.backfill == EASY and cluster.reserved != slot:
-                found = reserve(state, slot, place, rules.spreads)
+                found = reserve(state, rules, slot)
                 if found < 0:
                     return _refuse(state, slot, found)
-        if passed == 0:
-            fetch_ahead(state)
         least_gpu = min(least_gpu, need.gpu)
         least_cpu = min(least_cpu, need.cpu)
         least_memory = min(least_memory, need.memory)
@@ -244,35 +206,29 @@ def _walk(state: NodesState, rules: Rules, place: PlaceHook, evict: EvictHook) -
     return _complete(state)
 
 
-@inlined_kernel
-def _room_for(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> int:
+@kernel
+def _room_for(state: NodesState, rules: NodesRules, slot: int) -> int:
     """Nodes for a job that may start now, beside the reservation if somebody has one (`room.find_room`)."""
     cluster, need = state.cluster[0], state.needs[slot]
     if cluster.reserved >= 0 and would_end(state, slot) > cluster.shadow_s:
         if may_fit(state, slot):
-            return _room_beside(state, slot, place, spreads)
+            return find_room(state, rules, state.beside, slot, need.seen)
         need.seen = cluster.freed
         return 0
-    count = find_room(state, state.nodes, slot, place, spreads, need.seen)
+    count = find_room(state, rules, state.nodes, slot, need.seen)
     if count == 0:
         need.seen = cluster.freed
     return count
 
 
-@outlined_kernel
-def _room_beside(state: NodesState, slot: int, place: PlaceHook, spreads: bool) -> int:
-    """Nodes for a job that would outlast the wait of whoever has a reservation."""
-    return find_room(state, state.beside, slot, place, spreads, state.needs[slot].seen)
-
-
-@inlined_kernel
+@kernel
 def _start_here(state: NodesState, slot: int, count: int) -> None:
     start(state, slot, count)
     if state.cluster[0].reserved >= 0:
         note_start(state, slot, count)
 
 
-@inlined_kernel
+@kernel
 def _most_free(state: NodesState) -> tuple[int, int, int]:
     """Of each resource, the most that any node has free."""
     gpu, cpu, memory = 0, 0, 0

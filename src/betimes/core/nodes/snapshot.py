@@ -6,13 +6,13 @@ import math
 
 from betimes.core.account import attained, believed_left
 from betimes.core.estimates import SMALLEST_BELIEF_S
-from betimes.core.kernel import inlined_kernel, lean_kernel
 from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.directory import block_at
 from betimes.core.nodes.dues import settle_due
+from betimes.kernels import kernel
 
 
-@lean_kernel
+@kernel
 def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
     """Make `copy` (from `columns.room_to_play`) the same as `state` between two instants.
 
@@ -35,8 +35,6 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
         copy.blocks[number] = block
         for place in range(number * BLOCK + block.head, number * BLOCK + block.tail):
             copy.queue[place] = state.queue[place]
-    for at in range(cluster.late):
-        copy.late[at] = state.late[at]
     for at in range(state.pool[0].holders):
         copy.holders[at] = state.holders[at]
         copy.dues[at] = state.dues[at]
@@ -44,8 +42,9 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
     for slot in range(len(state.progress)):
         copy.progress[slot].mark = state.progress[slot].mark
         if state.progress[slot].mark >= 0:
-            for word in range(state.memory.shape[1]):
-                copy.memory[slot, word] = state.memory[slot, word]
+            copy.jobs[slot] = state.jobs[slot]
+            copy.needs[slot] = state.needs[slot]
+            copy.progress[slot] = state.progress[slot]
     for at in range(state.pool[0].free):
         copy.free[at] = state.free[at]
     if cluster.reserved >= 0:  # what the last pass worked out still holds, and the next may rely on it
@@ -61,7 +60,7 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
                 _take_belief_for_truth(state, copy, slot)
 
 
-@inlined_kernel
+@kernel
 def _take_belief_for_truth(state: NodesState, copy: NodesState, slot: int) -> None:
     now = state.pool[0].now
     job, progress, need = copy.jobs[slot], copy.progress[slot], copy.needs[slot]

@@ -17,15 +17,14 @@ from betimes.core.account import (
     rest,
     set_to_work,
 )
-from betimes.core.columns import Records
-from betimes.core.kernel import inlined_kernel
 from betimes.core.nodes.columns import Choice, Need, NodesState
 from betimes.core.nodes.dues import add_holder, drop_holder, settle_due
 from betimes.core.nodes.queue import insert
 from betimes.core.places import Node, free_placement, give, new_placement, take
+from betimes.kernels import Records, kernel
 
 
-@inlined_kernel
+@kernel
 def submit(
     state: NodesState, row: int, units: int, work: float, believed: float, believed_per_work: float
 ) -> int:
@@ -53,7 +52,7 @@ def submit(
     return slot
 
 
-@inlined_kernel
+@kernel
 def enqueue(state: NodesState, slot: int) -> None:
     """The job waits, with the key that it has."""
     cluster = state.cluster[0]
@@ -62,7 +61,7 @@ def enqueue(state: NodesState, slot: int) -> None:
     cluster.arrived += 1
 
 
-@inlined_kernel
+@kernel
 def start(state: NodesState, slot: int, count: int) -> None:
     """A job that is not in the queue any more starts on the nodes of state.plan[:count]."""
     need = state.needs[slot]
@@ -73,7 +72,7 @@ def start(state: NodesState, slot: int, count: int) -> None:
     _begin(state, slot)
 
 
-@inlined_kernel
+@kernel
 def finish(state: NodesState, slot: int) -> None:
     """The job is done: its resources and its slot are free."""
     pool = state.pool[0]
@@ -86,7 +85,7 @@ def finish(state: NodesState, slot: int) -> None:
     pool.free += 1
 
 
-@inlined_kernel
+@kernel
 def tell_to_leave(state: NodesState, slot: int, preemptor: int) -> None:
     """The job stops working, and has left its nodes when its grace period is over."""
     now, need, progress = state.pool[0].now, state.needs[slot], state.progress[slot]
@@ -103,7 +102,7 @@ def tell_to_leave(state: NodesState, slot: int, preemptor: int) -> None:
     state.cluster[0].changed += 1
 
 
-@inlined_kernel
+@kernel
 def vacate(state: NodesState, slot: int) -> None:
     """The job has left its nodes: it waits again, once it is put into the queue."""
     pool, need, progress = state.pool[0], state.needs[slot], state.progress[slot]
@@ -120,7 +119,7 @@ def vacate(state: NodesState, slot: int) -> None:
     need.seen = -1
 
 
-@inlined_kernel
+@kernel
 def nominate(state: NodesState, slot: int, count: int) -> None:
     """Bind a job to the nodes of state.plan[:count], where state.sketch says how much of it is to come from victims.
 
@@ -145,7 +144,7 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
     state.cluster[0].changed += 1
 
 
-@inlined_kernel
+@kernel
 def book(state: NodesState, slot: int, count: int, start_s: float) -> None:
     """Promise a waiting job, which has no reservation, the nodes of state.plan[:count] from `start_s` on."""
     need = state.needs[slot]
@@ -154,7 +153,7 @@ def book(state: NodesState, slot: int, count: int, start_s: float) -> None:
     need.promised_s = start_s
 
 
-@inlined_kernel
+@kernel
 def unbook(state: NodesState, slot: int) -> None:
     """Take a job's reservation back."""
     need = state.needs[slot]
@@ -165,7 +164,7 @@ def unbook(state: NodesState, slot: int) -> None:
     need.promised_s = math.inf
 
 
-@inlined_kernel
+@kernel
 def start_as_booked(state: NodesState, slot: int) -> None:
     """A job that is not in the queue any more starts on the nodes of its reservation."""
     count, at = 0, state.needs[slot].booked
@@ -179,7 +178,7 @@ def start_as_booked(state: NodesState, slot: int) -> None:
     start(state, slot, count)
 
 
-@inlined_kernel
+@kernel
 def give_all(state: NodesState, nodes: Records[Node], slot: int, first: int = 0) -> None:
     """Add what the job holds to a sketch of the nodes, which begins at `first`."""
     at = state.needs[slot].placed
@@ -189,7 +188,7 @@ def give_all(state: NodesState, nodes: Records[Node], slot: int, first: int = 0)
         at = placement.follows
 
 
-@inlined_kernel
+@kernel
 def believed_end(state: NodesState, slot: int) -> float:
     """When a job that holds resources is expected to give them up, s."""
     need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
@@ -202,20 +201,20 @@ def believed_end(state: NodesState, slot: int) -> float:
     return progress.since + progress.stall + progress.believed_left / progress.rate
 
 
-@inlined_kernel
+@kernel
 def would_end(state: NodesState, slot: int) -> float:
     """When a waiting job would be done if it started now, as believed, s."""
     now = state.pool[0].now
     return now + restart_s(state, slot) + believed_left(state, slot, now)
 
 
-@inlined_kernel
+@kernel
 def restart_s(state: NodesState, slot: int) -> float:
     """Seconds that a waiting job loses when it starts: none the first time."""
     return state.pool[0].restart_s if state.progress[slot].attained > 0.0 else 0.0
 
 
-@inlined_kernel
+@kernel
 def put(state: NodesState, slot: int, choice: Choice) -> int:
     """Note that tasks of the job are on a node; returns the placement's number."""
     need = state.needs[slot]
@@ -223,18 +222,18 @@ def put(state: NodesState, slot: int, choice: Choice) -> int:
     return need.placed
 
 
-@inlined_kernel
+@kernel
 def drop_placement(state: NodesState, number: int) -> int:
     """Put a placement on the list of unused ones; returns the one that followed it."""
     return free_placement(state.placements, state.cluster[0], number)
 
 
-@inlined_kernel
+@kernel
 def _new_placement(state: NodesState, choice: Choice, follows: int) -> int:
     return new_placement(state.placements, state.cluster[0], choice.node, choice.tasks, follows)
 
 
-@inlined_kernel
+@kernel
 def _begin(state: NodesState, slot: int) -> None:
     """A job that has its placements starts to work."""
     pool, progress, need, job = state.pool[0], state.progress[slot], state.needs[slot], state.jobs[slot]
@@ -252,7 +251,7 @@ def _begin(state: NodesState, slot: int) -> None:
     state.cluster[0].changed += 1
 
 
-@inlined_kernel
+@kernel
 def _leave_nodes(state: NodesState, slot: int) -> None:
     """Give back what the job holds: first what its preemptor is owed, the rest to all.
 
@@ -287,7 +286,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
                 state.needs[state.holders[at]].preemptor = -1
 
 
-@inlined_kernel
+@kernel
 def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: int) -> None:
     """Hand what a victim gives up on a node, which is free now, to its preemptor, as far as it is owed."""
     node, at = state.nodes[number], state.needs[preemptor].placed
@@ -309,7 +308,7 @@ def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: in
         at = placement.follows
 
 
-@inlined_kernel
+@kernel
 def _record_segments(state: NodesState, slot: int) -> None:
     """Note that the job's present stay ends now, if segments are recorded and it lasted."""
     pool, progress, need = state.pool[0], state.progress[slot], state.needs[slot]
@@ -327,7 +326,7 @@ def _record_segments(state: NodesState, slot: int) -> None:
         at = placement.follows
 
 
-@inlined_kernel
+@kernel
 def _record_absence(state: NodesState, slot: int) -> None:
     """Note how long a job that was preempted has been away, if absences are recorded."""
     need, cluster = state.needs[slot], state.cluster[0]

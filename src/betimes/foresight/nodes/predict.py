@@ -8,20 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
 
 import numpy as np
 
-from betimes.core.columns import UNLIMITED, Floats, Ints, as_array, blank
-from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
+from betimes.core.columns import UNLIMITED
 from betimes.core.nodes.columns import NodesState, room_to_play
-from betimes.core.nodes.preemption import EvictHook
-from betimes.core.nodes.room import PlaceHook
-from betimes.core.nodes.schedule import REFUSED, RankHook, Rules
+from betimes.core.nodes.rules import NodesRules
+from betimes.core.nodes.schedule import REFUSED
 from betimes.core.nodes.snapshot import copy_into
+from betimes.kernels import Floats, Ints, as_array, blank, entry, kernel
 from betimes.twin.nodes.events import FORESEEN, NOTHING, PAUSED, REACHED, Outcome, Trace, advance
-from betimes.twin.nodes.loop import argument_types, in_rows
+from betimes.twin.nodes.loop import in_rows
 from betimes.twin.nodes.simulation import NodesSimulation
 
 
@@ -46,10 +43,10 @@ def foresee(run: NodesSimulation) -> Foreseen:
     rows = np.sort(as_array(run.state.progress)["row"][as_array(run.state.progress)["mark"] >= 0])
     aside = _aside(run)
     nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
-    arguments = (run.rules._replace(learns=False), run.rank, run.place, run.evict, aside, nothing)
+    arguments = (run.rules.replaced(learns=False), aside, nothing)
     while True:
         copy = room_to_play(run.state)
-        status = compiled_play_out()(run.state, copy, *arguments, run.sizes.kind != "true")
+        status = copy_and_play_out(run.state, copy, *arguments, run.sizes.kind != "true")
         if status > REFUSED:
             run.state.pool[0].offender = copy.pool[0].offender
             status += FORESEEN - REFUSED
@@ -61,17 +58,15 @@ def foresee(run: NodesSimulation) -> Foreseen:
 
 def _aside(run: NodesSimulation) -> Trace:
     """The trace of the run, with outcomes of its own."""
-    return run.trace._replace(outcomes=blank(Outcome, len(run.jobs)), finished=np.zeros(1, dtype=np.int64))
+    return run.trace.replaced(outcomes=blank(Outcome, len(run.jobs)), finished=np.zeros(1, dtype=np.int64))
 
 
-@lean_kernel
+@entry
+@kernel
 def copy_and_play_out(
     state: NodesState,
     copy: NodesState,
-    rules: Rules,
-    rank: RankHook,
-    place: PlaceHook,
-    evict: EvictHook,
+    rules: NodesRules,
     aside: Trace,
     nothing: Ints,
     believing: bool,
@@ -80,27 +75,13 @@ def copy_and_play_out(
     aside.finished[0] = 0
     copy_into(state, copy, believing)
     copy.pool[0].budget = UNLIMITED
-    return advance(copy, rules, rank, place, evict, aside, nothing, nothing[0], math.inf)
+    return advance(copy, rules, aside, nothing, nothing[0], math.inf)
 
 
-@cache
-def compiled_play_out() -> Any:
-    """`copy_and_play_out`, compiled for hooks passed as function pointers."""
-    if INTERPRETED:
-        return copy_and_play_out
-    from numba import boolean, int64
-
-    state, rules, *hooks, trace = argument_types()
-    return compile_for(copy_and_play_out, int64(state, state, rules, *hooks, trace, int64[::1], boolean))
-
-
-@lean_kernel
+@kernel
 def play_out(
     copy: NodesState,
-    rules: Rules,
-    rank: RankHook,
-    place: PlaceHook,
-    evict: EvictHook,
+    rules: NodesRules,
     aside: Trace,
     nothing: Ints,
     first: int,
@@ -128,11 +109,11 @@ def play_out(
         if status != PAUSED:
             return status
         copy.pool[0].budget = 1
-        status = advance(copy, rules, rank, place, evict, aside, nothing, nothing[0], math.inf)
+        status = advance(copy, rules, aside, nothing, nothing[0], math.inf)
 
 
-@lean_kernel
-def _is_known(copy: NodesState, rules: Rules, predicted: Floats, row: int) -> bool:
+@kernel
+def _is_known(copy: NodesState, rules: NodesRules, predicted: Floats, row: int) -> bool:
     """Whether the finish of `row` is known; notes it if the job runs, and nobody can make it stop."""
     if not math.isnan(predicted[row]):
         return True
@@ -146,18 +127,16 @@ def _is_known(copy: NodesState, rules: Rules, predicted: Floats, row: int) -> bo
     return False
 
 
-@lean_kernel
+@entry
+@kernel
 def run_rows_predicting(
     state: NodesState,
-    rules: Rules,
-    rank: RankHook,
-    place: PlaceHook,
-    evict: EvictHook,
+    rules: NodesRules,
     trace: Trace,
     row: Ints,
     stop: int,
     copy: NodesState,
-    ahead: Rules,
+    ahead: NodesRules,
     aside: Trace,
     nothing: Ints,
     believing: bool,
@@ -172,14 +151,14 @@ def run_rows_predicting(
     """
     while True:
         if state.cluster[0].pending != NOTHING:  # called again in the middle of an instant: first all of it
-            status = advance(state, rules, rank, place, evict, trace, row, stop, state.pool[0].now)
+            status = advance(state, rules, trace, row, stop, state.pool[0].now)
             if status != REACHED:
                 return status
         while done[0] < row[0] and wanted[done[0]] == 0:
             done[0] += 1
         if done[0] < row[0]:
             copy_into(state, copy, believing)
-            status = play_out(copy, ahead, rank, place, evict, aside, nothing, done[0], row[0], predicted)
+            status = play_out(copy, ahead, aside, nothing, done[0], row[0], predicted)
             if status > REFUSED:
                 state.pool[0].offender = copy.pool[0].offender
                 return status - REFUSED + FORESEEN
@@ -190,31 +169,16 @@ def run_rows_predicting(
                     predicted[done[0]] = math.nan
                 done[0] += 1
         if row[0] >= stop:
-            return advance(state, rules, rank, place, evict, trace, row, stop, math.inf)
-        status = advance(state, rules, rank, place, evict, trace, row, stop, trace.arrivals[row[0]].submit_s)
+            return advance(state, rules, trace, row, stop, math.inf)
+        status = advance(state, rules, trace, row, stop, trace.arrivals[row[0]].submit_s)
         if status != REACHED:
             return status
 
 
-@cache
-def compiled_prediction() -> Any:
-    """`run_rows_predicting`, compiled for hooks passed as function pointers."""
-    if INTERPRETED:
-        return run_rows_predicting
-    from numba import boolean, float64, int64
-
-    state, rules, *hooks, trace = argument_types()
-    signature = int64(
-        *(state, rules, *hooks, trace, int64[::1], int64),
-        *(state, rules, trace, int64[::1], boolean, int64[::1], float64[::1], int64[::1]),
-    )
-    return compile_for(run_rows_predicting, signature)
-
-
 def predicting(run: NodesSimulation, wanted: Ints) -> Callable[[int], int]:
     """A step for `NodesSimulation.run` that also promises a finish to the rows with wanted[row] > 0."""
-    kernel, believing = compiled_prediction(), run.sizes.kind != "true"
-    ahead = run.rules._replace(learns=False)
+    believing = run.sizes.kind != "true"
+    ahead = run.rules.replaced(learns=False)
     aside = _aside(run)
     copy, source = room_to_play(run.state), run.state
     nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
@@ -224,8 +188,8 @@ def predicting(run: NodesSimulation, wanted: Ints) -> Callable[[int], int]:
         nonlocal copy, source
         if source is not run.state:  # the columns have grown
             copy, source = room_to_play(run.state), run.state
-        return kernel(
-            *(*run.loop_arguments(), run.row, stop),
+        return run_rows_predicting(
+            *(run.state, run.rules, run.trace, run.row, stop),
             *(copy, ahead, aside, nothing, believing, wanted, run.predicted, done),
         )
 

@@ -9,12 +9,12 @@ import numpy as np
 
 from betimes.cluster import Cluster
 from betimes.errors import ClusterError, InputError
-from betimes.foresight.nodes.predict import compiled_prediction, predicting
+from betimes.foresight.nodes.predict import predicting, run_rows_predicting
 from betimes.foresight.sampling import drawn
 from betimes.outcome import Result
 from betimes.policies import ChosenPolicy, parse_nodes_policy
 from betimes.policies.nodes.hooks import NodesPolicy
-from betimes.twin.nodes.loop import compiled_loop
+from betimes.twin.nodes.loop import run_rows
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.sizes import Sizes, parse_sizes
 from betimes.workload import Workload
@@ -56,9 +56,7 @@ def simulate_nodes(
         sizes = "true" if np.isnan(workload.estimate_s).all() else "estimate"
     choice = sizes if isinstance(sizes, Sizes) else parse_sizes(sizes)
     started = time.perf_counter()
-    compiled_loop()
-    if predict:
-        compiled_prediction()
+    (run_rows_predicting if predict else run_rows).load()
     run = NodesSimulation(
         workload,
         chosen,

@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 
-from betimes.core.columns import Floats, as_array
-from betimes.foresight.predict import compiled_prediction
+from betimes.foresight.predict import run_rows_predicting
 from betimes.foresight.sampling import drawn
 from betimes.foresight.simulate import predicting
 from betimes.foresight.tuning.objectives import Values
 from betimes.foresight.tuning.problem import Problem
+from betimes.kernels import Floats, as_array
 from betimes.outcome import Result
 from betimes.policies import parse_policy
-from betimes.twin.loop import compiled_loop
+from betimes.twin.loop import run_rows
 from betimes.twin.simulation import Simulation
 
 
@@ -23,9 +23,9 @@ class Evaluator:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        compiled_loop()
+        run_rows.load()
         if problem.predicts:
-            compiled_prediction()
+            run_rows_predicting.load()
         self._wanted = drawn(len(problem.workload), problem.predict_sample, problem.seed)
 
     def values(self, policy: str) -> Values | None:

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from betimes.core.kernel import cache_root
 from betimes.errors import InputError
 from betimes.foresight.tuning.objectives import Values
 from betimes.foresight.tuning.problem import Problem
+from betimes.kernels import cache_root
 
 FOLDER = "tuning"
 

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from betimes.core.columns import Floats
 from betimes.foresight.tuning.objectives import Objective
+from betimes.kernels import Floats
 
 FASTEST, BALANCED, PREDICTABLE = "PCS-JCT", "PCS-balanced", "PCS-pred"
 NAMES = (PREDICTABLE, BALANCED, FASTEST)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
 from betimes import __version__
 from betimes.cluster import Cluster
-from betimes.core.kernel import CACHE_DIR
 from betimes.errors import InputError
+from betimes.foresight.predict import run_rows_predicting
 from betimes.foresight.tuning.objectives import Objective
+from betimes.kernels.fingerprint import fingerprint
+from betimes.policies import POLICIES
 from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable
@@ -56,7 +59,7 @@ class Problem:
         """SHA-256 (hexadecimal) of all that the value of a policy depends on, the version included."""
         curves = self.curves
         facts = {
-            "version": (__version__, CACHE_DIR.name),
+            "version": (__version__, _code()),
             "workload": self.workload.fingerprint(),
             "units": self.units,
             "cluster": None if self.cluster is None else self.cluster.capacity.tolist(),
@@ -72,6 +75,14 @@ class Problem:
             "resize": (self.resize_interval_s, self.resize_gain),
         }
         return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+@cache
+def _code() -> str:
+    """A hash of the code that makes schedules and promises, and of all policies' hooks."""
+    hooks = (each for policy in POLICIES.values() for each in (policy.rank, policy.classify, policy.allocate))
+    parts = [run_rows_predicting.function, *(each for each in hooks if each is not None)]
+    return hashlib.sha256("".join(map(fingerprint, parts)).encode()).hexdigest()
 
 
 def parts(workload: Workload, jobs: int | None, seed: int) -> tuple[Workload, Workload | None]:

@@ -10,13 +10,13 @@ from typing import Literal
 
 import numpy as np
 
-from betimes.core.columns import Floats
 from betimes.errors import InputError
 from betimes.foresight.tuning.evaluations import TRAIN, Evaluations
 from betimes.foresight.tuning.objectives import Objective, Values
 from betimes.foresight.tuning.solvers import Solver
 from betimes.foresight.tuning.space import Space, WFQConfig
 from betimes.foresight.tuning.volume import Box, front_of
+from betimes.kernels import Floats
 
 Ended = Literal["evaluations", "budget", "interrupted", "exhausted"]
 """Why a search is over: all evaluations done, time up, stopped by the user, or nothing left to propose."""

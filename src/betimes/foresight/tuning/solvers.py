@@ -11,8 +11,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from betimes.core.columns import Floats
 from betimes.errors import InputError
+from betimes.kernels import Floats
 
 SOLVERS = ("spea2", "nsga2", "random")
 POPULATION = 70  # of the released search

@@ -16,8 +16,8 @@ from typing import Protocol
 
 import numpy as np
 
-from betimes.core.columns import Floats
 from betimes.errors import InputError, PolicyError
+from betimes.kernels import Floats
 from betimes.policies.wfq_classes import exponential_weights, largest_variation, thresholds_by_variation
 
 SPACES = ("heuristic", "free")

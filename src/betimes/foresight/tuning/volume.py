@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from betimes.core.columns import Floats, Ints
+from betimes.kernels import Floats, Ints
 
 moocore: Any = import_module("moocore")  # it comes without types
 

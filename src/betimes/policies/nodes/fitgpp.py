@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import Floats, Ints
-from betimes.core.kernel import lean_kernel
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.preemption import makes_room
+from betimes.kernels import Floats, Ints, kernel
 from betimes.policies.hooks import Parameter
 from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
 from betimes.policies.nodes.lots import lot
@@ -16,7 +15,7 @@ from betimes.policies.nodes.orders import highest_level
 FALLBACK = 2  # place of the parameter among the numbers: s, P, fallback
 
 
-@lean_kernel
+@kernel
 def least_score(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
     """Size over the largest size, plus s times grace period over the longest; only who makes room alone.
 

@@ -28,22 +28,12 @@ from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 
-from betimes.core.columns import Floats, Ints
-from betimes.core.kernel import (
-    INTERPRETED,
-    compile_for,
-    first_words,
-    function_type,
-    kernel,
-    lean_kernel,
-    type_of,
-)
-from betimes.core.nodes.columns import NodesState, NodesView, new_nodes_state
-from betimes.core.nodes.room import view_of
-from betimes.core.nodes.schedule import CONSERVATIVE, EASY, SKIP, Rules
+from betimes.core.nodes.columns import NodesView
+from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
 from betimes.errors import PolicyError
-from betimes.policies.declaring import check_declaration, check_reads_only, is_users, located
-from betimes.policies.hooks import SAID, Parameter, Value
+from betimes.kernels import Floats, Ints, full_kernel, kernel
+from betimes.policies.declaring import check_declaration, check_reads_only, is_users
+from betimes.policies.hooks import SAID, Parameter, Value, compiled
 from betimes.policies.nodes.orders import ORDERS, first_come
 from betimes.policies.nodes.placement import RULES
 
@@ -100,8 +90,11 @@ class NodesPolicy:
         """Whether any of its hooks is no part of Betimes."""
         return any(is_users(hook) for hook in (self.rank, self.place, self.evict))
 
-    def rules(self, values: dict[str, Value | None], learns: bool = False) -> Rules:
-        """What a pass has to know of the policy with these parameters; raises PolicyError."""
+    def rules(self, values: dict[str, Value | None], learns: bool = False) -> NodesRules:
+        """What the engine is given of the policy with these parameters, with its hooks compiled; raises PolicyError.
+
+        learns: beliefs are drawn from history.
+        """
         backfill = values.get("backfill", self.backfill)
         window = self._whole(values, "window", 0)
         if backfill == "strict":
@@ -118,7 +111,14 @@ class NodesPolicy:
             )
         order = ORDERS.get(str(values.get("order", "fifo")))
         rule = RULES.get(str(values.get("placement", "best")))
-        return Rules(
+        hooks = {
+            "rank": self.rank or ORDERS[str(values.get("order", "fifo"))].rank,
+            "place": self.place or RULES[str(values.get("placement", "best"))].place,
+            "evict": self.evict or nobody,
+        }
+        for function in hooks.values():
+            check_reads_only(self.name, function)
+        return NodesRules(
             ranked=self.rank is not None or (order is not None and order.rank is not first_come),
             dynamic=self.dynamic or (self.rank is None and order is not None and order.dynamic),
             backfill={"easy": EASY, "conservative": CONSERVATIVE}.get(str(backfill), SKIP),
@@ -129,6 +129,7 @@ class NodesPolicy:
             trims=values.get("trim", "true") == "true",
             learns=learns,
             later_first=self.later_first,
+            **{name: compiled(self.name, function, NodesRules, name) for name, function in hooks.items()},
         )
 
     def params(self, values: dict[str, Value | None]) -> Floats:
@@ -136,23 +137,6 @@ class NodesPolicy:
         return np.array(
             [_number(parameter, values[parameter.name]) for parameter in self.parameters] or [0.0]
         )
-
-    def hooks(self, values: dict[str, Value | None]) -> tuple[Any, Any, Any]:
-        """The hooks `rank`, `place` and `evict` as compiled functions that the engine's loop takes as they are."""
-        rank = self.rank or ORDERS[str(values.get("order", "fifo"))].rank
-        place = self.place or RULES[str(values.get("placement", "best"))].place
-        compiled: list[Any] = []
-        for hook, signature in ((rank, RANK), (place, PLACE), (self.evict or nobody, EVICT)):
-            check_reads_only(self.name, hook)
-            try:
-                compiled.append(compile_for(hook, signature))
-            except (
-                Exception
-            ) as error:  # Numba raises all sorts of things about a function that it cannot compile
-                raise PolicyError(
-                    f"policy {self.name} ({located(hook)}) does not compile: {first_words(error)}"
-                ) from error
-        return compiled[0], compiled[1], compiled[2]
 
     def _whole(self, values: dict[str, Value | None], name: str, default: int) -> int:
         value = values.get(name, default)
@@ -169,7 +153,7 @@ def ordering(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:
         declared,
         (*SAID, "dynamic"),
         (BACKFILL, WINDOW, PLACEMENT),
-        rank=kernel(function),
+        rank=full_kernel(function),
         dynamic=declared.get("dynamic", False),
     )
 
@@ -182,7 +166,7 @@ def placement(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:
         declared,
         (*SAID, "spreads"),
         (ORDER, BACKFILL, WINDOW),
-        place=kernel(function),
+        place=full_kernel(function),
         spreads=declared.get("spreads", False),
     )
 
@@ -196,7 +180,7 @@ def eviction(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:
         SAID,
         (MOST_PREEMPTIONS, TRIM, PLACEMENT),
         rank=ORDERS["level"].rank,
-        evict=kernel(function),
+        evict=full_kernel(function),
     )
 
 
@@ -239,44 +223,7 @@ def _number(parameter: Parameter, value: Value | None) -> float:
     return float(value)
 
 
-def empty_cluster() -> NodesState:
-    """The smallest state: what the compiled functions' types are taken from."""
-    return new_nodes_state(
-        np.ones((1, 3), dtype=np.int64),
-        np.zeros(1, dtype=np.int64),
-        units=1.0,
-        restart_s=0.0,
-        seed=0,
-        by_priority=False,
-        params=np.zeros(1),
-        slots=1,
-        placements=1,
-    )
-
-
-def _signatures() -> tuple[Any, Any, Any]:
-    if INTERPRETED:
-        return None, None, None
-    from numba import float64, int64, void
-
-    s = empty_cluster()
-    view = type_of(view_of(s))
-    return (
-        void(view, float64, int64[::1], float64[::1]),
-        void(view, type_of(s.nodes), int64, int64[::1], float64[::1]),
-        void(view, float64, int64, int64, int64[::1], float64[::1]),
-    )
-
-
-RANK, PLACE, EVICT = _signatures()
-
-
-def hook_types() -> tuple[Any, Any, Any]:
-    """The types of the three hooks, as function pointers."""
-    return function_type(RANK), function_type(PLACE), function_type(EVICT)
-
-
-@lean_kernel
+@kernel
 def nobody(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
     """Evict: nobody makes room."""
     for k in range(len(chosen)):

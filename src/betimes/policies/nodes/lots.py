@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from betimes.core.kernel import lean_kernel
+from betimes.kernels import kernel
 
 LOW_32 = 0xFFFFFFFF
 
 
-@lean_kernel
+@kernel
 def lot(seed: int, draw: int, seq: int) -> float:
     """A number from 0 up to 1, evenly spread, for one job in one draw."""
     return _mixed(_mixed(_mixed(seed & LOW_32) + draw) + seq) / 4294967296.0
 
 
-@lean_kernel
+@kernel
 def _mixed(number: int) -> int:
     """32 bits that look as if they had nothing to do with `number`; products stay within 63 bits."""
     bits = number & LOW_32

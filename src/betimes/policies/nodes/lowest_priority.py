@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from betimes.core.columns import Floats, Ints
-from betimes.core.kernel import lean_kernel
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.preemption import level_of
+from betimes.kernels import Floats, Ints, kernel
 from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
 from betimes.policies.nodes.orders import highest_level
 from betimes.policies.nodes.youngest import latest_start
 
 
-@lean_kernel
+@kernel
 def least_urgent(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
     """By level, the lowest first; among equals the latest start first."""
     latest_start(view, now, slot, draw, chosen, score)

@@ -11,10 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from betimes.core.account import believed_left
-from betimes.core.columns import Floats, Ints
-from betimes.core.kernel import lean_kernel
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.preemption import level_of
+from betimes.kernels import Floats, Ints, kernel
 
 LEAST_RUN_S = 1.0  # a job believed to be shorter counts as this long where one divides by it
 
@@ -29,14 +28,14 @@ class Order:
     dynamic: bool = False
 
 
-@lean_kernel
+@kernel
 def first_come(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
     """By submission."""
     for k in range(len(chosen)):
         key[k] = 0.0
 
 
-@lean_kernel
+@kernel
 def highest_level(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
     """Those of a higher level first, then by submission."""
     mask = view.cluster[0].level_mask
@@ -44,28 +43,28 @@ def highest_level(view: NodesView, now: float, chosen: Ints, key: Floats) -> Non
         key[k] = -float(level_of(view.needs[chosen[k]], mask))
 
 
-@lean_kernel
+@kernel
 def shortest(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
     """By the run time that is left, as believed."""
     for k in range(len(chosen)):
         key[k] = believed_left(view, chosen[k], now)
 
 
-@lean_kernel
+@kernel
 def longest(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
     """By the run time that is left, as believed, the longest first."""
     for k in range(len(chosen)):
         key[k] = -believed_left(view, chosen[k], now)
 
 
-@lean_kernel
+@kernel
 def widest(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
     """By the norm of the whole job's demand, the largest first."""
     for k in range(len(chosen)):
         key[k] = -view.needs[chosen[k]].share
 
 
-@lean_kernel
+@kernel
 def expansion(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
     """By the slowdown that the job has if it starts now, (wait + run) / run, the largest first."""
     for k in range(len(chosen)):
@@ -73,7 +72,7 @@ def expansion(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
         key[k] = -(now - view.jobs[chosen[k]].submit_s + run_s) / run_s
 
 
-@lean_kernel
+@kernel
 def wfp3(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
     """By (wait / run)^3 x units, the largest first."""
     for k in range(len(chosen)):
@@ -82,7 +81,7 @@ def wfp3(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
         key[k] = -(waited * waited * waited * job.max_units)
 
 
-@lean_kernel
+@kernel
 def unicef(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
     """By wait / (log2(units) x run), the largest first; a job of one unit counts as one of two."""
     for k in range(len(chosen)):

@@ -10,10 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from betimes.core.columns import Floats, Ints, Records
-from betimes.core.kernel import lean_kernel
 from betimes.core.nodes.columns import NodesView
 from betimes.core.places import Node
+from betimes.kernels import Floats, Ints, Records, kernel
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,7 @@ class Rule:
     spreads: bool = False
 
 
-@lean_kernel
+@kernel
 def left_over(view: NodesView, node: Node, slot: int) -> float:
     """Squared norm of what the node has left once one task of the job runs there."""
     need, cluster = view.needs[slot], view.cluster[0]
@@ -36,21 +35,21 @@ def left_over(view: NodesView, node: Node, slot: int) -> float:
     return gpu * gpu + cpu * cpu + memory * memory
 
 
-@lean_kernel
+@kernel
 def first_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
     """The node with the lowest number."""
     for k in range(len(fitting)):
         score[k] = float(fitting[k])
 
 
-@lean_kernel
+@kernel
 def best_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
     """The node that has least left."""
     for k in range(len(fitting)):
         score[k] = left_over(view, nodes[fitting[k]], slot)
 
 
-@lean_kernel
+@kernel
 def worst_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
     """The node that has most left."""
     for k in range(len(fitting)):

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from betimes.core.columns import Floats, Ints
-from betimes.core.kernel import lean_kernel
 from betimes.core.nodes.columns import NodesView
+from betimes.kernels import Floats, Ints, kernel
 from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
 from betimes.policies.nodes.lots import lot
 from betimes.policies.nodes.orders import highest_level
 
 
-@lean_kernel
+@kernel
 def drawn(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
     """By lot."""
     for k in range(len(chosen)):

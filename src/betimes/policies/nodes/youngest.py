@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from betimes.core.columns import Floats, Ints
-from betimes.core.kernel import lean_kernel
 from betimes.core.nodes.columns import NodesView
+from betimes.kernels import Floats, Ints, kernel
 from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
 from betimes.policies.nodes.orders import highest_level
 
 
-@lean_kernel
+@kernel
 def latest_start(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
     """By the start of the present run, the latest first."""
     for k in range(len(chosen)):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from betimes.core.columns import Floats
+from betimes.kernels import Floats
 from betimes.service.job import Account
 
 

@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.core.account import believed_left
-from betimes.core.columns import Ints, as_array, blank
-from betimes.core.kernel import pointers_to
 from betimes.core.nodes import schedule
 from betimes.core.nodes.columns import (
     BLOCK,
@@ -25,9 +23,11 @@ from betimes.core.nodes.columns import (
     with_more_slots,
     with_more_steps,
 )
+from betimes.core.nodes.rules import CONSERVATIVE
 from betimes.errors import BetimesError
+from betimes.kernels import Ints, as_array, blank
 from betimes.policies import ChosenPolicy
-from betimes.policies.nodes.hooks import NodesPolicy, hook_types
+from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import nodes_steps as steps
 from betimes.service.engines.accounts import account_of, give_account
@@ -80,7 +80,6 @@ class LiveNodes:
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
         own = policy.policy
         self.rules = own.rules(policy.values)
-        self.hooks = pointers_to(own.hooks(policy.values), hook_types)
         self.state: NodesState = new_nodes_state(
             capacity,
             kinds,
@@ -88,10 +87,11 @@ class LiveNodes:
             restart_s=restart_s,
             seed=seed,
             by_priority=own.by_priority,
+            guarded=own.is_users,
             params=own.params(policy.values),
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(capacity)),
-            steps=FIRST_PLAN if self.rules.backfill == schedule.CONSERVATIVE else 1,
+            steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
         )
         self.largest = np.maximum(capacity.max(axis=0, initial=0), 0).tolist()
         self.seen = look(self.state)
@@ -207,7 +207,7 @@ class LiveNodes:
             row[0] = self._plan(carried.bound, carried.owed)
             self._call(self.state, trace, row, steps.BIND, slot)
         else:
-            if carried.bound and self.rules.backfill == schedule.CONSERVATIVE:
+            if carried.bound and self.rules.backfill == CONSERVATIVE:
                 row[0] = self._plan(carried.bound)
                 self._call(self.state, trace, row, steps.BOOK, slot, carried.start_s)
             self._step(steps.QUEUE, slot)
@@ -274,7 +274,7 @@ class LiveNodes:
 
     def _instant(self, until_s: float, wanted: Sequence[Wanted] = (), again: bool = False) -> Round:
         """The next instant, with these submissions, and what it changed."""
-        trace = new_trace(len(wanted), 1)._replace(outcomes=blank(Outcome, 0))
+        trace = new_trace(len(wanted), 1).replaced(outcomes=blank(Outcome, 0))
         for at, one in enumerate(wanted):
             self._fill(trace.arrivals[at], one, until_s)
         row, what = np.zeros(1, dtype=np.int64), steps.AGAIN if again else steps.ADVANCE
@@ -374,8 +374,7 @@ class LiveNodes:
         value: float = 0.0,
         copy: NodesState | None = None,
     ) -> int:
-        hooks = self.hooks
-        return steps.compiled_step()(state, self.rules, *hooks, trace, row, what, slot, value, copy or state)
+        return steps.step(state, self.rules, trace, row, what, slot, value, copy or state)
 
     def _with_room(self, state: NodesState, status: int, job_of: dict[int, int]) -> NodesState:
         """The same state with room for what it had none for; raises PolicyViolation for a refusal."""

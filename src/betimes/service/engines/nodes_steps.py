@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-from functools import cache
-from typing import Any
 
-from betimes.core.columns import UNLIMITED, Ints
-from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
+from betimes.core.columns import UNLIMITED
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.interventions import (
     believe,
@@ -20,25 +17,21 @@ from betimes.core.nodes.interventions import (
     unbind,
     withdraw,
 )
-from betimes.core.nodes.preemption import EvictHook
-from betimes.core.nodes.room import PlaceHook
-from betimes.core.nodes.schedule import RankHook, Rules
+from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.snapshot import copy_into
 from betimes.core.nodes.transitions import book
+from betimes.kernels import Ints, entry, kernel
 from betimes.twin.nodes.events import EVERYTHING, REACHED, Trace, advance, enter, wait
-from betimes.twin.nodes.loop import argument_types
 
 ADVANCE, AGAIN, FINISH, GO, WITHDRAW, UNBIND, LOSE, BELIEVE = range(8)
 OPEN, ENTER, QUEUE, HOLD, BIND, BOOK, COPY, PLAY = range(8, 16)
 
 
-@lean_kernel
+@entry
+@kernel
 def step(
     state: NodesState,
-    rules: Rules,
-    rank: RankHook,
-    place: PlaceHook,
-    evict: EvictHook,
+    rules: NodesRules,
     trace: Trace,
     row: Ints,
     what: int,
@@ -58,10 +51,10 @@ def step(
     PLAY: let everything happen that will.
     """
     if what == ADVANCE:
-        return advance(state, rules, rank, place, evict, trace, row, len(trace.arrivals), value)
+        return advance(state, rules, trace, row, len(trace.arrivals), value)
     if what == AGAIN:
         state.cluster[0].pending = EVERYTHING
-        return advance(state, rules, rank, place, evict, trace, row, len(trace.arrivals), state.pool[0].now)
+        return advance(state, rules, trace, row, len(trace.arrivals), state.pool[0].now)
     if what == FINISH:
         expect_finish(state, slot, value)
     elif what == GO:
@@ -70,10 +63,10 @@ def step(
         withdraw(state, slot)
     elif what == UNBIND:
         unbind(state, slot)
-        return wait(state, rules, rank, slot)
+        return wait(state, rules, slot)
     elif what == LOSE:
         lose(state, slot)
-        return wait(state, rules, rank, slot)
+        return wait(state, rules, slot)
     elif what == BELIEVE:
         believe(state, slot, value)
     elif what == OPEN:
@@ -81,7 +74,7 @@ def step(
     elif what == ENTER:
         enter(state, rules, trace, 0)
     elif what == QUEUE:
-        return wait(state, rules, rank, slot)
+        return wait(state, rules, slot)
     elif what == HOLD:
         hold(state, slot, row[0])
     elif what == BIND:
@@ -92,16 +85,6 @@ def step(
         copy_into(state, copy, True)
     elif what == PLAY:
         state.pool[0].budget = UNLIMITED
-        return advance(state, rules, rank, place, evict, trace, row, len(trace.arrivals), math.inf)
+        return advance(state, rules, trace, row, len(trace.arrivals), math.inf)
     return REACHED
 
-
-@cache
-def compiled_step() -> Any:
-    """`step`, compiled for hooks passed as function pointers."""
-    if INTERPRETED:
-        return step
-    from numba import float64, int64
-
-    state, rules, *hooks, trace = argument_types()
-    return compile_for(step, int64(state, rules, *hooks, trace, int64[::1], int64, int64, float64, state))

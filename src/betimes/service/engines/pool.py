@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.core.account import believed_left
-from betimes.core.columns import State, as_array, blank, grown, new_state, room_to_play
+from betimes.core.columns import State, grown, new_state, room_to_play
 from betimes.core.curtailing import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON, asked_for
-from betimes.core.kernel import pointers_to
 from betimes.errors import BetimesError
+from betimes.kernels import as_array, blank
 from betimes.policies import ChosenPolicy, Policy, Setting
-from betimes.policies.hooks import Prepared, hook_types
+from betimes.policies.hooks import Prepared
 from betimes.policies.violations import violation
 from betimes.service.engines.accounts import account_of, give_account
 from betimes.service.engines.moves import (
@@ -38,7 +38,7 @@ from betimes.service.engines.speedups import Speedups, speed
 from betimes.service.job import Account
 from betimes.twin import steps
 from betimes.twin.loop import new_trace
-from betimes.twin.pool import PAUSED, REACHED, REFUSED, STUCK, Outcome, Rules, Trace
+from betimes.twin.pool import PAUSED, REACHED, REFUSED, STUCK, Outcome, Trace
 from betimes.twin.trials import SLACK, outrunning
 
 FIRST_SLOTS = 64
@@ -82,8 +82,7 @@ class LivePool:
         self.job_of: dict[int, int] = {}
         own = policy.policy
         prepared = self._prepared()
-        self.rules = Rules(own.rank is not None, own.reads_progress, learns=False)
-        self.hooks = pointers_to(own.hooks(), hook_types)
+        self.rules = own.rules()
         self.state: State = new_state(
             FIRST_SLOTS,
             prepared.groups,
@@ -172,7 +171,7 @@ class LivePool:
         progress.units_before, progress.stall_before = float(carried.units), account.stall_s
         self._step(steps.ADOPT, slot)
         for place in reversed(carried.places):  # lists of placements are read from their end
-            steps.compiled_place()(self.state, slot, place.node, place.units)
+            steps.place_units(self.state, slot, place.node, place.units)
         if carried.units:
             self._step(steps.HOLD, slot, float(carried.units))
         self.units_seen[slot], self.sizes_seen[slot] = carried.units, account.size_s
@@ -230,7 +229,7 @@ class LivePool:
             jobs[self._enter(copy, trace, more)] = more.job
         outcome = blank(Outcome, len(copy.free))
         as_array(outcome)["start_s"] = as_array(outcome)["finish_s"] = np.nan
-        aside = trace._replace(
+        aside = trace.replaced(
             outcome=outcome, keys=np.zeros(len(copy.free)), asked=np.zeros(len(copy.free), dtype=np.int64)
         )
         copy.pool[0].budget = MOST_EVENTS
@@ -283,7 +282,7 @@ class LivePool:
         if state.speedup is self.curves.table:
             return state
         prepared = self._prepared()
-        return state._replace(speedup=self.curves.table, params=prepared.params, table=prepared.table)
+        return state.replaced(speedup=self.curves.table, params=prepared.params, table=prepared.table)
 
     def _forget_curves(self) -> None:
         """Give up the curves that no job has any more, before there are many of them."""
@@ -383,7 +382,7 @@ class LivePool:
         value: float = 0.0,
         copy: State | None = None,
     ) -> int:
-        return steps.compiled_step()(state, self.rules, *self.hooks, trace, what, slot, value, copy or state)
+        return steps.step(state, self.rules, trace, what, slot, value, copy or state)
 
     def _check(self, status: int, state: State, job_of: dict[int, int]) -> int:
         if status >= REFUSED:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.core.columns import as_array
 from betimes.core.nodes.columns import NodesState
+from betimes.kernels import as_array
 
 
 @dataclass(frozen=True)

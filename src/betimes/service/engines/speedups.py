@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from betimes.core.columns import Floats
+from betimes.kernels import Floats
 from betimes.service.engines.moves import Wanted
 from betimes.workload.speedup import formula_row
 

@@ -8,28 +8,20 @@ under each policy is the other reading.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
-from betimes.core.columns import Ints, as_array, blank
-from betimes.core.kernel import INTERPRETED, compile_for, lean_kernel
 from betimes.core.nodes.columns import Absence, NodesState
 from betimes.core.nodes.dues import FINISH, first_due, kind_of
-from betimes.core.nodes.preemption import EvictHook
-from betimes.core.nodes.room import PlaceHook
-from betimes.core.nodes.schedule import DONE, RankHook, Rules, schedule
+from betimes.core.nodes.rules import NodesRules
+from betimes.core.nodes.schedule import DONE, schedule
 from betimes.errors import InputError
+from betimes.kernels import Ints, IntTable, as_array, blank, entry, kernel
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.events import NEED_SLOTS, REACHED, Trace, arrive, next_due
-from betimes.twin.nodes.loop import argument_types
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
-
-Whole = NDArray[np.int64]
 
 LARGEST_LOAD = 1000.0
 
@@ -49,28 +41,26 @@ def keep_loaded(
     run = NodesSimulation(
         replace(workload, submit_s=np.zeros(len(workload))), parse_nodes_policy(policy), cluster, seed=seed
     )
-    run.state = run.state._replace(absences=blank(Absence, 0))  # nobody asks for them
+    run.state = run.state.replaced(absences=blank(Absence, 0))  # nobody asks for them
     if run.tasks.reasons:
         raise InputError(f"{workload.name}: {run.tasks.reasons[0]}")
     demand = np.ascontiguousarray(run.tasks.count[:, None] * run.tasks.demand)
     # Whole numbers: below `load` of every resource there is, and of one that there is not, below one.
     limit = np.where(cluster.total > 0, np.ceil(load * cluster.total), 1).astype(np.int64)
     held = np.zeros(3, dtype=np.int64)
-    run.run(lambda stop: compiled_closed_loop()(*run.loop_arguments(), run.row, stop, demand, limit, held))
+    run.run(lambda stop: run_loaded(run.state, run.rules, run.trace, run.row, stop, demand, limit, held))
     return replace(workload, submit_s=as_array(run.trace.arrivals)["submit_s"].copy())
 
 
-@lean_kernel
+@entry
+@kernel
 def run_loaded(
     state: NodesState,
-    rules: Rules,
-    rank: RankHook,
-    place: PlaceHook,
-    evict: EvictHook,
+    rules: NodesRules,
     trace: Trace,
     row: Ints,
     stop: int,
-    demand: Whole,
+    demand: IntTable,
     limit: Ints,
     held: Ints,
 ) -> int:
@@ -85,7 +75,7 @@ def run_loaded(
                 return NEED_SLOTS
             at = row[0]
             trace.arrivals[at].submit_s = pool.now
-            status = arrive(state, rules, rank, trace, at)
+            status = arrive(state, rules, trace, at)
             if status != DONE:
                 return status
             for resource in range(3):
@@ -93,7 +83,7 @@ def run_loaded(
             row[0] += 1
         if row[0] == stop and stop < len(trace.arrivals):
             return REACHED
-        status = schedule(state, rules, rank, place, evict)
+        status = schedule(state, rules)
         if status != DONE or row[0] == stop:
             return status
         pool.now = state.dues[0].at_s
@@ -102,18 +92,7 @@ def run_loaded(
             if kind_of(state.dues[0]) == FINISH:
                 for resource in range(3):
                     held[resource] -= demand[state.progress[slot].row, resource]
-            status = next_due(state, rules, rank, trace)
+            status = next_due(state, rules, trace)
             if status != DONE:
                 return status
 
-
-@cache
-def compiled_closed_loop() -> Any:
-    """`run_loaded`, compiled for hooks passed as function pointers."""
-    if INTERPRETED:
-        return run_loaded
-    from numba import int64
-
-    return compile_for(
-        run_loaded, int64(*argument_types(), int64[::1], int64, int64[:, ::1], int64[::1], int64[::1])
-    )

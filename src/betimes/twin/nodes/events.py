@@ -7,18 +7,15 @@ pass decides for all of them (FitGpp's specification, B.2).
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 from betimes.core.account import outrun
-from betimes.core.columns import Ints, Records
-from betimes.core.kernel import inlined_kernel, lean_kernel
-from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.columns import NodesState, view_of
 from betimes.core.nodes.dues import FINISH, OUTRUN, first_due, kind_of, settle_due
-from betimes.core.nodes.preemption import EvictHook
-from betimes.core.nodes.room import PlaceHook, guarded_view, view_of
-from betimes.core.nodes.schedule import BAD_KEY, DONE, REFUSED, RankHook, Rules, schedule
+from betimes.core.nodes.room import show
+from betimes.core.nodes.rules import NodesRules
+from betimes.core.nodes.schedule import BAD_KEY, DONE, REFUSED, schedule
 from betimes.core.nodes.transitions import enqueue, finish, submit, vacate
-from betimes.core.prefetch import prefetch
+from betimes.kernels import Ints, Records, Struct, kernel
 from betimes.twin.history import History, knows, last_two_s, remember
 
 # What the loop returns, besides what `schedule` does.
@@ -66,7 +63,7 @@ class Outcome:
     preemptions: int
 
 
-class Trace(NamedTuple):
+class Trace(Struct):
     """What the loop reads of the jobs to come and writes of those that are done.
 
     Outcomes stand in the order in which jobs finish: the place of a row in so long an array would be far away.
@@ -78,13 +75,10 @@ class Trace(NamedTuple):
     history: Records[History]  # (users,)
 
 
-@lean_kernel
+@kernel
 def advance(
     state: NodesState,
-    rules: Rules,
-    rank: RankHook,
-    place: PlaceHook,
-    evict: EvictHook,
+    rules: NodesRules,
     trace: Trace,
     row: Ints,
     stop: int,
@@ -110,67 +104,62 @@ def advance(
             pool.budget -= 1
             pool.now = at
             cluster.pending = EVERYTHING
-        status = instant(state, rules, rank, place, evict, trace, row)
+        status = instant(state, rules, trace, row)
         if status != DONE:
             return status
         cluster.pending = NOTHING
 
 
-@inlined_kernel
+@kernel
 def instant(
     state: NodesState,
-    rules: Rules,
-    rank: RankHook,
-    place: PlaceHook,
-    evict: EvictHook,
+    rules: NodesRules,
     trace: Trace,
     row: Ints,
 ) -> int:
     """Everything that happens at pool.now, and the pass that follows."""
     cluster = state.cluster[0]
     if cluster.pending == EVERYTHING:
-        status = _before_the_pass(state, rules, rank, trace, row)
+        status = _before_the_pass(state, rules, trace, row)
         if status != DONE:
             return status
-        if state.pool[0].holders > 0:
-            prefetch(state.progress, first_due(state))
         # A pass that has to be called again is not interrupted by what it has caused.
         cluster.pending = IN_PASS
-    return schedule(state, rules, rank, place, evict)
+    return schedule(state, rules)
 
 
-@inlined_kernel
-def _before_the_pass(state: NodesState, rules: Rules, rank: RankHook, trace: Trace, row: Ints) -> int:
+@kernel
+def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: Ints) -> int:
     """What is due at pool.now, and the submissions."""
     pool, now = state.pool[0], state.pool[0].now
     if _is_short_of_room(state):
         return NEED_SEGMENTS
-    status = happen(state, rules, rank, trace)
+    status = happen(state, rules, trace)
     if status != DONE:
         return status
     while row[0] < len(trace.arrivals) and trace.arrivals[row[0]].submit_s == now:
         if pool.free == 0:
             return NEED_SLOTS
-        status = arrive(state, rules, rank, trace, row[0])
+        status = arrive(state, rules, trace, row[0])
         if status != DONE:
             return status
         row[0] += 1
     return DONE
 
 
-@inlined_kernel
-def happen(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> int:
+@kernel
+def happen(state: NodesState, rules: NodesRules, trace: Trace) -> int:
     """What is due at pool.now: completions, then beliefs outrun, then victims that have left."""
     pool, now = state.pool[0], state.pool[0].now
     while pool.holders > 0 and state.dues[0].at_s == now:
-        status = next_due(state, rules, rank, trace)
+        status = next_due(state, rules, trace)
         if status != DONE:
             return status
     return DONE
 
 
-@inlined_kernel
-def next_due(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> int:
+@kernel
+def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
     """The first of the things that are due happens; DONE, or why the key of a victim cannot be used."""
     slot, kind = first_due(state), kind_of(state.dues[0])
     if kind == FINISH:
@@ -183,18 +172,18 @@ def next_due(state: NodesState, rules: Rules, rank: RankHook, trace: Trace) -> i
         state.cluster[0].upset = 1
     else:
         vacate(state, slot)
-        return wait(state, rules, rank, slot)
+        return wait(state, rules, slot)
     return DONE
 
 
-@inlined_kernel
-def arrive(state: NodesState, rules: Rules, rank: RankHook, trace: Trace, row: int) -> int:
+@kernel
+def arrive(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     """Submit the job of `row` at its time; DONE, or why its key cannot be used."""
-    return wait(state, rules, rank, enter(state, rules, trace, row))
+    return wait(state, rules, enter(state, rules, trace, row))
 
 
-@inlined_kernel
-def enter(state: NodesState, rules: Rules, trace: Trace, row: int) -> int:
+@kernel
+def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     """Give the job of `row` a slot with all that it needs; returns the slot. It is not in the queue yet."""
     arrival = trace.arrivals[row]
     believed_s = arrival.believed_s
@@ -213,16 +202,17 @@ def enter(state: NodesState, rules: Rules, trace: Trace, row: int) -> int:
     return slot
 
 
-@inlined_kernel
-def wait(state: NodesState, rules: Rules, rank: RankHook, slot: int) -> int:
+@kernel
+def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
     """The job enters the queue at the place that the policy's key gives it; DONE, or why the key cannot be used."""
     if rules.ranked and not rules.dynamic:
         state.chosen[0] = slot
         state.score[0] = math.nan
         if state.cluster[0].guarded == 0:
-            rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score[:1])
+            rules.rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score[:1])
         else:
-            rank(guarded_view(state, state.nodes), state.pool[0].now, state.chosen[:1], state.score[:1])
+            show(state, state.nodes)
+            rules.rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score[:1])
         if math.isnan(state.score[0]):
             state.pool[0].offender = slot
             return REFUSED + BAD_KEY
@@ -231,7 +221,7 @@ def wait(state: NodesState, rules: Rules, rank: RankHook, slot: int) -> int:
     return DONE
 
 
-@inlined_kernel
+@kernel
 def _is_short_of_room(state: NodesState) -> bool:
     """Whether what may be recorded at this instant has no room: a stay for each placement, an absence for each job."""
     pool, cluster = state.pool[0], state.cluster[0]
@@ -242,7 +232,7 @@ def _is_short_of_room(state: NodesState) -> bool:
     return len(state.absences) > 0 and cluster.absences + pool.active > len(state.absences)
 
 
-@inlined_kernel
+@kernel
 def _note(state: NodesState, slot: int, trace: Trace, learns: bool) -> None:
     """Write down what came of a job that has just finished."""
     progress = state.progress[slot]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
 from betimes.cluster.resources import PER_UNIT, RESOURCES
-from betimes.core.columns import Floats, Ints, Segment, as_array, blank
+from betimes.core.columns import Segment
 from betimes.core.nodes import schedule
 from betimes.core.nodes.columns import (
     LARGEST_PRIORITY,
@@ -23,7 +23,9 @@ from betimes.core.nodes.columns import (
     with_more_slots,
     with_more_steps,
 )
+from betimes.core.nodes.rules import CONSERVATIVE
 from betimes.errors import BetimesError, ClusterError, InputError, PolicyViolation
+from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import AbsenceColumns, JobColumns, JobState, ResourceUse, Result, SegmentColumns, Timing
 from betimes.policies import ChosenPolicy
 from betimes.policies.loading import mark_proven
@@ -31,7 +33,7 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.nodes import events
-from betimes.twin.nodes.loop import compiled_loop, in_rows, new_trace
+from betimes.twin.nodes.loop import in_rows, new_trace, run_rows
 from betimes.twin.nodes.tasks import Tasks, tasks_of
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
@@ -97,7 +99,6 @@ class NodesSimulation:
             jobs = replace(jobs, work_s=np.where(self.killed, limit, jobs.work_s))
         self.jobs, self.run_s = jobs, jobs.work_s / speed
         self.rules = policy.policy.rules(policy.values, learns=self.sizes.kind == "last-two")
-        self.rank, self.place, self.evict = policy.policy.hooks(policy.values)
         self.trace = self._trace(speed)
         self.state: NodesState = new_nodes_state(
             cluster.capacity,
@@ -106,14 +107,14 @@ class NodesSimulation:
             restart_s=float(restart_s),
             seed=seed % (1 << 63),
             by_priority=policy.policy.by_priority,
+            guarded=policy.policy.is_users,
             params=policy.policy.params(policy.values),
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(cluster)),
             segments=RECORDS if timeline else 0,
             absences=RECORDS if self.rules.preempts else 0,
-            steps=FIRST_PLAN if self.rules.backfill == schedule.CONSERVATIVE else 1,
+            steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
         )
-        self.state.cluster[0].guarded = int(policy.policy.is_users)
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(jobs), np.nan)
         self.segment_chunks: list[NDArray[Any]] = []
@@ -149,11 +150,7 @@ class NodesSimulation:
 
     def submit_rows(self, stop: int) -> int:
         """The plain step: submit the jobs up to row `stop`; returns the loop's status."""
-        return compiled_loop()(*self.loop_arguments(), self.row, stop)
-
-    def loop_arguments(self) -> tuple[Any, ...]:
-        """The arguments that all loops over submissions share."""
-        return (self.state, self.rules, self.rank, self.place, self.evict, self.trace)
+        return run_rows(self.state, self.rules, self.trace, self.row, stop)
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
         """What came of every job, in the workload's order."""
@@ -267,9 +264,9 @@ class NodesSimulation:
         self.absence_chunks.append(as_array(self.state.absences)[: cluster.absences].copy())
         pool.segments = cluster.absences = 0
         if self.timeline and len(self.state.segments) < 2 * len(self.state.placements):
-            self.state = self.state._replace(segments=blank(Segment, 4 * len(self.state.placements)))
+            self.state = self.state.replaced(segments=blank(Segment, 4 * len(self.state.placements)))
         if self.rules.preempts and len(self.state.absences) < 2 * len(self.state.free):
-            self.state = self.state._replace(absences=blank(Absence, 4 * len(self.state.free)))
+            self.state = self.state.replaced(absences=blank(Absence, 4 * len(self.state.free)))
 
     def _segments(self) -> SegmentColumns:
         self._take_records()

@@ -1,0 +1,29 @@
+"""What the nodes engine is given of a policy: one record of rules and hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from betimes.core.nodes.columns import NodesView
+from betimes.core.places import Node
+from betimes.kernels import Floats, Ints, Records, Struct
+
+SKIP, EASY, CONSERVATIVE = 0, 1, 2
+
+
+class NodesRules(Struct):
+    """What a policy and its parameters ask of a pass, and the policy's hooks (`policies.nodes.hooks`)."""
+
+    ranked: bool  # else all keys are 0: first come, first served
+    dynamic: bool  # keys change while jobs wait
+    backfill: int  # SKIP: any that fits goes ahead; EASY: what does not delay the first that does not fit
+    window: int  # jobs passed over before a pass gives up; 1: strictly in order; 0: no limit
+    spreads: bool  # a gang takes one node after another in turn
+    preempts: bool
+    most_preemptions: int  # protect a job from further ones
+    trims: bool
+    later_first: bool  # victims of the same score: the one submitted last first
+    learns: bool  # beliefs come from the user's last two jobs
+    rank: Callable[[NodesView, float, Ints, Floats], None]
+    place: Callable[[NodesView, Records[Node], int, Ints, Floats], None]
+    evict: Callable[[NodesView, float, int, int, Ints, Floats], None]

@@ -1,0 +1,86 @@
+"""Kernels, entries and hooks to Numba."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from numba.core import types
+from numba.core.registry import CPUDispatcher
+
+from betimes.kernels.cache import KernelCache
+from betimes.kernels.compiling import Hook
+from betimes.kernels.linking import EntryCompiler, FragmentCompiler, LeanEntryCompiler, LeanFragmentCompiler
+from betimes.kernels.struct_types import signature_of
+
+
+class Kernel(CPUDispatcher):
+    """A function that other kernels call, translated for the types of their arguments."""
+
+    def __init__(self, function: Callable[..., Any], lean: bool, checks_indices: bool) -> None:
+        self.lean, self.checks_indices = lean, checks_indices
+        self.ready: dict[Any, CPUDispatcher] = {}
+        super().__init__(
+            function,
+            targetoptions=_options(self, no_cpython_wrapper=True),
+            pipeline_class=LeanFragmentCompiler if lean else FragmentCompiler,
+        )
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """As Numba has it; but a number that stands in the source is no type of its own, to be compiled for again."""
+        return super().get_call_template(tuple(types.unliteral(of) for of in args), kws)
+
+    def __call__(self, *args: object, **kws: object) -> NoReturn:
+        """Raise TypeError: there is no code that Python could call."""
+        raise TypeError(
+            f"kernel {self.py_func.__module__}.{self.py_func.__qualname__} is called by other kernels; to Python, "
+            "`entry` makes a function of it"
+        )
+
+
+def _options(kernel: Kernel, **more: bool) -> dict[str, Any]:
+    return {
+        "nopython": True,
+        "nogil": True,
+        "error_model": "numpy",
+        "boundscheck": kernel.checks_indices,
+        "no_cfunc_wrapper": True,
+        "no_rewrites": kernel.lean,
+        "_nrt": not kernel.lean,
+        **more,
+    }
+
+
+def _dispatcher(kernel: Kernel, signature: Any, for_python: bool) -> CPUDispatcher:
+    """What compiles an entry (for_python), or a hook; nothing is compiled yet."""
+    found = kernel.ready.get((signature, for_python))
+    if found is None:
+        found = CPUDispatcher(
+            kernel.py_func,
+            targetoptions=_options(kernel, no_cpython_wrapper=not for_python),
+            pipeline_class=LeanEntryCompiler if kernel.lean else EntryCompiler,
+        )
+        found._cache = KernelCache(kernel, for_python)
+        kernel.ready[signature, for_python] = found
+    return found
+
+
+def is_cached(kernel: Kernel, parameters: tuple[Any, ...], returns: Any) -> bool:
+    """Whether an entry with these annotations has been compiled before, and is in the cache."""
+    signature = signature_of(parameters, returns)
+    dispatcher = _dispatcher(kernel, signature, True)
+    return bool(dispatcher.overloads) or dispatcher._cache.has(signature, dispatcher.targetctx)
+
+
+def compiled_entry(kernel: Kernel, parameters: tuple[Any, ...], returns: Any) -> Callable[..., Any]:
+    """The function that Python calls, compiled or loaded."""
+    signature = signature_of(parameters, returns)
+    return _dispatcher(kernel, signature, True).compile(signature)
+
+
+def compiled_hook(kernel: Kernel, parameters: tuple[Any, ...], returns: Any) -> Hook:
+    """The hook, compiled or loaded."""
+    signature = signature_of(parameters, returns)
+    compiled = _dispatcher(kernel, signature, False).get_compile_result(signature)
+    address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    return Hook(address, kernel.py_func, compiled)

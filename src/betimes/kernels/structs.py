@@ -1,0 +1,187 @@
+"""Arrays, numbers and hooks that a kernel is handed as one address.
+
+Handed a NamedTuple of thirty arrays, a compiled function copies thirty array headers at every call. A `Struct` is the
+address of a block of words instead, and ``state.jobs`` in a kernel makes the array from the words of that field where
+it is used::
+
+    class State(Struct):
+        jobs: Records[Job]  # two words: the address of the first record, their number
+        speedup: FloatTable  # three: the address, rows, columns
+        limit: float  # one
+        rank: Callable[[State, float], int]  # one: the address of a compiled function
+
+To Python a struct is an object with these attributes, which cannot be set: `replaced` makes another. It keeps its arrays
+alive, and must itself be kept for as long as a kernel runs on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+from typing import Any, ClassVar, NamedTuple, Self, dataclass_transform, get_args, get_origin, get_type_hints
+
+import numpy as np
+
+from betimes.kernels.records import Floats, FloatTable, Ints, IntTable, Records, record_type
+from betimes.kernels.settings import INTERPRETED
+
+ARRAY_TYPES: dict[Any, tuple[Any, int]] = {
+    Floats: (np.dtype(np.float64), 1),
+    Ints: (np.dtype(np.int64), 1),
+    FloatTable: (np.dtype(np.float64), 2),
+    IntTable: (np.dtype(np.int64), 2),
+}
+SCALAR_TYPES: dict[Any, Any] = {float: np.float64, int: np.int64, bool: np.bool_}
+
+
+class Field(NamedTuple):
+    """Where a field stands in the block of words, and what it is.
+
+    `dtype` and `ndim` of an array; of a number its dtype, and ndim 0; of a hook `parameters` and `returns`.
+    """
+
+    name: str
+    offset: int
+    dtype: np.dtype[Any] | None = None
+    ndim: int = 0
+    parameters: tuple[Any, ...] = ()
+    returns: Any = None
+
+    @property
+    def words(self) -> int:
+        """Words that it takes: an array's address and lengths, else one."""
+        return 1 + self.ndim
+
+
+class Layout(NamedTuple):
+    """The fields of a struct in the order of its words, and a digest of all that compiled code relies on."""
+
+    fields: dict[str, Field]
+    words: int
+    digest: str
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Struct:
+    """A base class; see the module. Subclasses annotate their fields, and are made by keyword.
+
+    Raises TypeError where a value is missing, unknown, or of another type than annotated.
+    """
+
+    address: int
+    """Of the block of words."""
+
+    _views: ClassVar[type[Struct] | None] = None
+    _names: ClassVar[dict[str, str]] = {}
+
+    def __init__(self, **values: Any) -> None:
+        fields, words, _ = layout_of(type(self))
+        if values.keys() != fields.keys():
+            odd = sorted(values.keys() ^ fields.keys())
+            raise TypeError(f"{type(self).__name__}: missing or unknown fields {', '.join(odd)}")
+        block = np.zeros(words, dtype=np.int64)
+        for name, value in values.items():
+            _write(block, fields[name], value, type(self).__name__)
+        self.__dict__.update(values, _block=block, address=_address_of(block))
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be set; `replaced` makes another struct")
+
+    def replaced(self, **changes: Any) -> Self:
+        """The same, but for these fields; arrays are shared."""
+        return type(self)(**(self.values() | changes))
+
+    def values(self) -> dict[str, Any]:
+        """The fields by name."""
+        return {name: self.__dict__[name] for name in layout_of(type(self)).fields}
+
+
+def view_by(view: type[Struct], of: type[Struct], **renamed: str) -> Any:
+    """A function from a struct of type `of` to the `view` of it, a struct type with some of its fields.
+
+    renamed: fields of the view that have another name in the struct. To a kernel the view is the same address; Python
+    gets an object that is made once for every struct.
+    """
+    view._views, view._names = of, renamed
+
+    def interpreted(struct: Struct) -> Struct:
+        found = struct.__dict__.get(view.__name__)
+        if found is None:
+            found = view.__new__(view)
+            names = get_type_hints(view)
+            shown = {
+                name: struct.__dict__[renamed.get(name, name)]
+                for name in names
+                if name in layout_of(view).fields
+            }
+            found.__dict__.update(shown, address=struct.address, _of=struct)
+            struct.__dict__[view.__name__] = found
+        return found
+
+    if INTERPRETED:
+        return interpreted
+    from betimes.kernels.struct_types import viewing
+
+    return viewing(view, of, interpreted)
+
+
+@cache
+def layout_of(cls: type[Struct]) -> Layout:
+    """Where the fields of a struct are, by its annotations; of a view, in the struct of which it is one."""
+    hints = {
+        name: hint
+        for name, hint in get_type_hints(cls, include_extras=True).items()
+        if name != "address" and get_origin(hint) is not ClassVar
+    }
+    if cls._views is not None:
+        whole = layout_of(cls._views)
+        fields = {name: whole.fields[cls._names.get(name, name)] for name in hints}
+        return Layout(fields, whole.words, _digest(fields))
+    fields, offset = dict[str, Field](), 0
+    for name, hint in hints.items():
+        fields[name] = _field(cls, name, offset, hint)
+        offset += fields[name].words
+    return Layout(fields, offset, _digest(fields))
+
+
+def _field(cls: type[Struct], name: str, offset: int, hint: Any) -> Field:
+    if hint in ARRAY_TYPES:
+        return Field(name, offset, *ARRAY_TYPES[hint])
+    if hint in SCALAR_TYPES:
+        return Field(name, offset, np.dtype(SCALAR_TYPES[hint]))
+    if get_origin(hint) is Records:
+        return Field(name, offset, record_type(get_args(hint)[0]), 1)
+    if get_origin(hint) is Callable:
+        parameters, returns = get_args(hint)
+        return Field(name, offset, parameters=tuple(parameters), returns=returns)
+    raise TypeError(f"{cls.__name__}.{name}: {hint} is no array, number or hook")
+
+
+def _digest(fields: dict[str, Field]) -> str:
+    described = [(name, str(field)) for name, field in fields.items()]
+    return hashlib.sha256(repr(described).encode()).hexdigest()[:12]
+
+
+def _write(block: Ints, field: Field, value: Any, of: str) -> None:
+    at = field.offset
+    if field.ndim > 0:
+        if not isinstance(value, np.ndarray) or value.dtype != field.dtype or value.ndim != field.ndim:
+            found = (
+                f"{value.dtype}, {value.ndim} dimensions" if isinstance(value, np.ndarray) else type(value)
+            )
+            raise TypeError(
+                f"{of}.{field.name}: expected {field.dtype}, {field.ndim} dimensions; found {found}"
+            )
+        if not value.flags.c_contiguous:
+            raise TypeError(f"{of}.{field.name}: the array is not contiguous")
+        block[at] = _address_of(value)
+        block[at + 1 : at + 1 + field.ndim] = value.shape
+    elif field.dtype is not None:
+        block[at : at + 1].view(np.float64 if field.dtype == np.float64 else np.int64)[0] = value
+    elif not INTERPRETED:
+        block[at] = value.address
+
+
+def _address_of(array: np.ndarray[Any, Any]) -> int:
+    return array.__array_interface__["data"][0]
