@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
-from betimes.core.kernel import compile_for
 
 from betimes import Workload
 from betimes.core.columns import State
-from betimes.kernels import INTERPRETED, kernel
+from betimes.core.rules import PoolRules
+from betimes.kernels import entry, kernel
 from betimes.policies import parse_policy
-from betimes.policies.hooks import hook_types
-from betimes.twin.loop import argument_types
-from betimes.twin.pool import REACHED, Hook, Rules, Trace, advance
+from betimes.twin.pool import REACHED, Trace, advance
 from betimes.twin.simulation import Simulation
 from betimes.twin.sizes import parse_sizes
 
@@ -76,24 +73,14 @@ def after_every_event(run: Simulation) -> Iterator[State]:
 
 def step_to(run: Simulation, at: float) -> None:
     """Let everything happen up to an instant."""
-    assert _compiled_step()(run.state, run.rules, run.rank, run.allocate, run.trace, at) == REACHED
+    assert step(run.state, run.rules, run.trace, at) == REACHED
 
 
+@entry
 @kernel
-def step(state: State, rules: Rules, rank: Hook, allocate: Hook, trace: Trace, until: float) -> int:
+def step(state: State, rules: PoolRules, trace: Trace, until: float) -> int:
     """Let everything happen up to `until`, and submit nothing."""
-    return advance(state, rules, rank, allocate, trace, until, -1)
-
-
-@cache
-def _compiled_step() -> Any:
-    if INTERPRETED:
-        return step
-    from numba import float64, int64
-
-    state, rules, *_, trace = argument_types()
-    rank, _, allocate = hook_types()
-    return compile_for(step, int64(state, rules, rank, allocate, trace, float64))
+    return advance(state, rules, trace, until, -1)
 
 
 def next_event_s(state: State) -> float:

@@ -43,7 +43,7 @@ def test_a_grown_state_is_consistent_at_any_moment(policy: str) -> None:
     for events, state in enumerate(after_every_event(run)):
         if events % 11 == 5 and len(state.free) < 2000:
             run.state = grown(state)
-            run.trace = run.trace._replace(keys=run.trace.keys.repeat(2), asked=run.trace.asked.repeat(2))
+            run.trace = run.trace.replaced(keys=run.trace.keys.repeat(2), asked=run.trace.asked.repeat(2))
             check(run.state)
         else:
             check(state)

@@ -159,7 +159,7 @@ def test_growth_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         check(state)
         if events % 11 == 5 and len(state.free) < 2000:
             run.state = grown(state)
-            run.trace = run.trace._replace(keys=run.trace.keys.repeat(2))
+            run.trace = run.trace.replaced(keys=run.trace.keys.repeat(2))
             check(run.state)
 
 

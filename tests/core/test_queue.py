@@ -10,12 +10,13 @@ import pytest
 from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.directory import block_at
 from betimes.core.nodes.queue import all_waiting, first, insert, remove, remove_at
-from betimes.kernels import Floats, Ints, kernel
+from betimes.kernels import Floats, Ints, entry, kernel
 from tests.core.empty_cluster import empty_cluster
 
 SLOTS = 40 * BLOCK
 
 
+@entry
 @kernel
 def put(state: NodesState, slot: int, key: float, seq: int) -> None:
     state.jobs[slot].key = key
@@ -23,21 +24,25 @@ def put(state: NodesState, slot: int, key: float, seq: int) -> None:
     insert(state, slot)
 
 
+@entry
 @kernel
 def take(state: NodesState, slot: int) -> None:
     remove(state, slot)
 
 
+@entry
 @kernel
 def take_first(state: NodesState) -> None:
     remove_at(state, 0, state.blocks[block_at(state, 0)].head)
 
 
+@entry
 @kernel
 def head(state: NodesState) -> int:
     return first(state)
 
 
+@entry
 @kernel
 def listed(state: NodesState, slots: Ints) -> int:
     return all_waiting(state, slots)

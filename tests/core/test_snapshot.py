@@ -8,12 +8,17 @@ import numpy as np
 import pytest
 
 from betimes import simulate
-from betimes.core.account import attained, believed_left
+from betimes.core import account, snapshot
 from betimes.core.columns import State, room_to_play
 from betimes.core.estimates import SMALLEST_BELIEF_S
-from betimes.core.snapshot import copy_into
-from betimes.kernels import as_array
+from betimes.kernels import as_array, entry
+from betimes.kernels.structs import layout_of
 from tests.core.stepping import POLICIES, after_every_event, simulation, workload
+
+copy_into = entry(snapshot.copy_into)
+attained, believed_left = (
+    entry(each, State, int, float) for each in (account.attained, account.believed_left)
+)
 
 SHARED = {"speedup", "params", "table"}
 NOT_PLAYED = {"free", "grants", "again", "segments"}  # nothing is submitted or recorded in a play-out
@@ -34,7 +39,7 @@ def same_bits(a: np.ndarray, b: np.ndarray) -> bool:
 @pytest.mark.parametrize("fractional", [True, False], ids=["fractional", "whole"])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_a_copy_has_every_field(policy: str, fractional: bool) -> None:
-    assert set(State._fields) == SHARED | NOT_PLAYED | {
+    assert set(layout_of(State).fields) == SHARED | NOT_PLAYED | {
         "jobs",
         "progress",
         "groups",

@@ -88,4 +88,4 @@ class Folder:
 
     def compiled(self) -> dict[Path, int]:
         """The compiled files there are, and when they were written."""
-        return {file: file.stat().st_mtime_ns for file in self.cache.rglob("*.nb[ci]")}
+        return {file: file.stat().st_mtime_ns for file in self.cache.rglob("*.kernel")}

@@ -14,7 +14,9 @@ from betimes.cli import options
 
 Out = Annotated[
     Path | None,
-    typer.Option("--out", metavar="DIR", help="compile into this folder, to be shipped: BETIMES_CACHE_DIR=DIR uses it"),
+    typer.Option(
+        "--out", metavar="DIR", help="compile into this folder, to be shipped: BETIMES_CACHE_DIR=DIR uses it"
+    ),
 ]
 
 

@@ -23,9 +23,7 @@ MOST_EVENTS = 50_000_000  # of a play-out: a policy that decides so often and do
 
 
 @kernel
-def play_out(
-    copy: State, rules: PoolRules, trace: Trace, slot: int, way: int
-) -> float:
+def play_out(copy: State, rules: PoolRules, trace: Trace, slot: int, way: int) -> float:
     """When the job in `slot` finishes if nothing more is submitted; NaN: never under this policy.
 
     A refused decision is told by a negative number, that of its status (`pool.FORESEEN` + reason).
@@ -100,4 +98,3 @@ def run_rows_predicting(
                 return int(-finish_at)
             predicted[at] = finish_at
     return run_out(state, rules, trace, stop)
-

@@ -42,8 +42,8 @@ class KernelCache:
         self.kernel, self.for_python = kernel, for_python
 
     def has(self, signature: Any, context: Any) -> bool:
-        """Whether it is there, whole or not."""
-        return self._file(signature, context).is_file()
+        """Whether it is there, whole or not, in a folder that is used."""
+        return usable_folder() is not None and self._file(signature, context).is_file()
 
     def load_overload(self, signature: Any, context: Any) -> Any:
         """What was compiled for this signature; None: it has to be."""
@@ -84,7 +84,9 @@ class KernelCache:
             str(signature),
             context.codegen().magic_tuple(),
         )
-        return kernel_folder() / f"{self._name()}-{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}{SUFFIX}"
+        return (
+            kernel_folder() / f"{self._name()}-{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}{SUFFIX}"
+        )
 
     def _name(self) -> str:
         return f"{self.kernel.py_func.__module__.removeprefix('betimes.')}.{self.kernel.py_func.__qualname__}"

@@ -31,8 +31,8 @@ def kernel(function: AnyFunction) -> AnyFunction:
     """A function that other kernels call; to Python it is an error with its name.
 
     It is plain loops over numbers and records. It creates no array, so that references to arrays, which the caller
-    holds anyway, need not be counted; and Numba's passes for comprehensions, closures and array expressions are left
-    out (`full_kernel`).
+    holds anyway, need not be counted; it raises nothing; and Numba's passes for comprehensions, closures and array
+    expressions are left out (`full_kernel`).
     """
     return _kernel(function, lean=True)
 
@@ -75,9 +75,14 @@ class Entry(Generic[P, T]):
             self._compiled = compiled_entry(cast("Any", self._kernel), *self._types())
         return self._compiled
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether it can be called at once."""
+        return self._compiled is not None
+
     def is_ready(self) -> bool:
         """Whether it can be called without compiling: it is loaded, or stands in the cache."""
-        if self._compiled is not None:
+        if self.is_loaded:
             return True
         from betimes.kernels.dispatching import is_cached
 

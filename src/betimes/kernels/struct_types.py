@@ -101,11 +101,18 @@ class _Address(models.PrimitiveModel):
 
 @unbox(StructType)
 def _(kind: StructType, value: Any, c: Any) -> NativeValue:
+    builder = c.builder
+    address, is_wrong = cgutils.alloca_once(builder, WORD), cgutils.alloca_once_value(builder, cgutils.true_bit)
     held = c.pyapi.object_getattr_string(value, "address")
-    missing = cgutils.is_null(c.builder, held)
-    address = c.pyapi.long_as_longlong(held)
-    c.pyapi.decref(held)
-    return NativeValue(address, is_error=missing)
+    with builder.if_then(cgutils.is_not_null(builder, held)):
+        builder.store(c.pyapi.long_as_longlong(held), address)
+        c.pyapi.decref(held)
+        mark = _load(builder, builder.load(address), 0)
+        builder.store(builder.icmp_signed("!=", mark, WORD(layout_of(kind.struct).mark)), is_wrong)
+        with builder.if_then(builder.load(is_wrong)):
+            message = f"expected a {kind.struct.__name__}, found another struct"
+            c.pyapi.err_set_string("PyExc_TypeError", message)
+    return NativeValue(builder.load(address), is_error=builder.load(is_wrong))
 
 
 class _HookKey(NamedTuple):

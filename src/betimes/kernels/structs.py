@@ -55,11 +55,15 @@ class Field(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """The fields of a struct in the order of its words, and a digest of all that compiled code relies on."""
+    """The fields of a struct in the order of its words, and a digest of all that compiled code relies on.
+
+    mark: what stands in the first word of every block of this struct, so that an entry can tell it from another.
+    """
 
     fields: dict[str, Field]
     words: int
     digest: str
+    mark: int
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -76,11 +80,12 @@ class Struct:
     _names: ClassVar[dict[str, str]] = {}
 
     def __init__(self, **values: Any) -> None:
-        fields, words, _ = layout_of(type(self))
+        fields, words, _, mark = layout_of(type(self))
         if values.keys() != fields.keys():
             odd = sorted(values.keys() ^ fields.keys())
             raise TypeError(f"{type(self).__name__}: missing or unknown fields {', '.join(odd)}")
         block = np.zeros(words, dtype=np.int64)
+        block[0] = mark
         for name, value in values.items():
             _write(block, fields[name], value, type(self).__name__)
         self.__dict__.update(values, _block=block, address=_address_of(block))
@@ -137,12 +142,13 @@ def layout_of(cls: type[Struct]) -> Layout:
     if cls._views is not None:
         whole = layout_of(cls._views)
         fields = {name: whole.fields[cls._names.get(name, name)] for name in hints}
-        return Layout(fields, whole.words, _digest(fields))
-    fields, offset = dict[str, Field](), 0
+        return Layout(fields, whole.words, _digest(fields), whole.mark)
+    fields, offset = dict[str, Field](), 1
     for name, hint in hints.items():
         fields[name] = _field(cls, name, offset, hint)
         offset += fields[name].words
-    return Layout(fields, offset, _digest(fields))
+    digest = _digest(fields)
+    return Layout(fields, offset, digest, int(digest, 16))
 
 
 def _field(cls: type[Struct], name: str, offset: int, hint: Any) -> Field:

@@ -23,9 +23,7 @@ from betimes.twin.pool import (
 
 
 @kernel
-def next_arrival(
-    state: State, rules: PoolRules, trace: Trace, row: int
-) -> int:
+def next_arrival(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
     """Let everything happen up to the submission of `row`, and submit it."""
     pool = state.pool[0]
     if pool.free == 0:
@@ -40,9 +38,7 @@ def next_arrival(
 
 @entry
 @kernel
-def run_rows(
-    state: State, rules: PoolRules, trace: Trace, row: Ints, stop: int
-) -> int:
+def run_rows(state: State, rules: PoolRules, trace: Trace, row: Ints, stop: int) -> int:
     """Submit the jobs from row[0] up to `stop`, and after the last of all let everything happen.
 
     row[0] is the next row when this returns.
@@ -75,4 +71,3 @@ def new_trace(jobs: int, users: int, slots: int) -> Trace:
         keys=np.zeros(slots),
         asked=np.zeros(slots, dtype=np.int64),
     )
-

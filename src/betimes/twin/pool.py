@@ -125,9 +125,7 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
 
 
 @kernel
-def advance(
-    state: State, rules: PoolRules, trace: Trace, until: float, watch: int
-) -> int:
+def advance(state: State, rules: PoolRules, trace: Trace, until: float, watch: int) -> int:
     """Let everything happen up to and including `until`, or until job `watch` (a slot) is about to finish.
 
     With a watched job the state is a copy being played forward and nothing is noted in `trace`; -1: none.
@@ -177,9 +175,7 @@ def advance(
 
 
 @kernel
-def arrive(
-    state: State, rules: PoolRules, trace: Trace, row: int
-) -> int:
+def arrive(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
     """Submit the job of `row` at its time and decide; everything before has happened."""
     arrival = trace.arrivals[row]
     state.pool[0].now = arrival.submit_s

@@ -117,4 +117,3 @@ def _adopt(state: State, rules: PoolRules, trace: Trace, slot: int) -> int:
         job.key = trace.keys[0]
     enter(state, slot)
     return REACHED
-

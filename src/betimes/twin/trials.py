@@ -19,7 +19,7 @@ from betimes.core.account import believed_left
 from betimes.core.columns import State, room_to_play
 from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.errors import InputError
-from betimes.kernels import Ints, as_array, blank
+from betimes.kernels import Ints, as_array, blank, entry
 from betimes.outcome import Result
 from betimes.twin import steps
 from betimes.twin.driving import EVENTS_A_CALL
@@ -31,6 +31,8 @@ SLACK = 1.0 + 1e-9
 """Of what is believed to be left of a set: the rounded sum must not be outrun an instant before its last trial ends."""
 TOLERANCE_FRAC, TOLERANCE_S = 0.05, 1.0
 _SPEED = (0.0, 1.0)
+
+_believed_left = entry(believed_left, State, int, float)
 
 
 def work_left(
@@ -205,7 +207,7 @@ class TrialSimulation(Simulation):
         for row in go_on:
             each = self.sets[row]
             left_s = self._left(each, now_s)
-            if is_news(left_s, max(0.0, believed_left(self.state, each.slot, now_s))):
+            if is_news(left_s, max(0.0, _believed_left(self.state, each.slot, now_s))):
                 believed.append((each.slot, left_s))
         narrowed = [
             self.sets[row]

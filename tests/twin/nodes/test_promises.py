@@ -13,16 +13,17 @@ from betimes import Workload
 from betimes.cluster import Cluster
 from betimes.core.nodes.columns import room_to_play
 from betimes.core.nodes.invariants import check
-from betimes.core.nodes.snapshot import copy_into
 from betimes.foresight.nodes.predict import foresee
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.kernels import as_array
+from betimes.kernels import as_array, entry
 from betimes.policies import parse_nodes_policy
-from betimes.twin.nodes.loop import compiled_loop
+from betimes.twin.nodes.loop import run_rows
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.sizes import parse_sizes
 from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused
 from tests.twin.nodes.driving import draw, simulation_of
+
+copy_into = entry(snapshot.copy_into)
 
 
 @settings(max_examples=150, deadline=None)
@@ -37,13 +38,13 @@ def test_a_copy_goes_on_as_the_original_does(case: Case):
     copy = room_to_play(run.state)
     copy_into(run.state, copy, False)
     check(copy)
-    aside = run.trace._replace(
+    aside = run.trace.replaced(
         outcomes=copied(run.trace.outcomes),
         finished=run.trace.finished.copy(),
         history=copied(run.trace.history),
     )
     row = run.row.copy()
-    status = compiled_loop()(copy, run.rules, run.rank, run.place, run.evict, aside, row, len(run.jobs))
+    status = run_rows(copy, run.rules, aside, row, len(run.jobs))
     assume(status == 0)  # the copy did not have to grow
     check(copy)
     run.run()

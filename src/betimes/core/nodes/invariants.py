@@ -65,7 +65,7 @@ def _check_slots(state: NodesState) -> list[int]:
 
 
 def _check_queue(state: NodesState) -> set[int]:
-    """The queue is sorted but for newcomers in blocks that know their bounds; returns the slots in it."""
+    """The queue is sorted, in blocks that know their bounds; returns the slots in it."""
     cluster, found, before = state.cluster[0], list[int](), (-math.inf, -1)
     fences = as_array(state.directory)
     if sorted(fences["block"].tolist()) != list(range(len(fences))):
@@ -76,8 +76,6 @@ def _check_queue(state: NodesState) -> set[int]:
         bounds.append((key, int(block.seq)))
         if not 0 <= block.head < block.tail <= BLOCK:
             raise _broken("block", f"{number} lies from {block.head} to {block.tail}")
-        if not block.ordered <= block.tail or (not found and block.ordered < block.tail):
-            raise _broken("block", f"{number} is sorted up to {block.ordered} of {block.tail}")
         if not before < bounds[-1] and found:
             raise _broken("block", f"{number} may begin at {bounds[-1]}, behind {before}")
         for place in range(number * BLOCK + block.head, number * BLOCK + block.tail):
@@ -87,19 +85,12 @@ def _check_queue(state: NodesState) -> set[int]:
                 raise _broken("queue", f"slot {entry.slot} ranks otherwise than its job")
             if (entry.key, entry.seq) < bounds[-1]:
                 raise _broken("queue", f"slot {entry.slot} ranks before its block begins")
-            if place < number * BLOCK + block.ordered and not before < (entry.key, entry.seq):
+            if not before < (entry.key, entry.seq):
                 raise _broken("queue", f"slot {entry.slot} ranks {(entry.key, entry.seq)}, behind {before}")
             if need.gpu < block.gpu or need.cpu < block.cpu or need.memory < block.memory:
                 raise _broken("block", f"{number} denies the small demand of slot {entry.slot}")
             before = max(before, (float(entry.key), int(entry.seq)))
             found.append(int(entry.slot))
-    for latest in as_array(state.late)[: cluster.late]:
-        job = state.jobs[latest.slot]
-        if (latest.key, latest.seq) != (job.key, job.seq):
-            raise _broken("queue", f"slot {latest.slot} is in no block, and ranks otherwise than its job")
-        if len(bounds) < 2 or (latest.key, latest.seq) < bounds[1]:
-            raise _broken("queue", f"slot {latest.slot} is in no block, and ranks before the second begins")
-        found.append(int(latest.slot))
     if len(found) != cluster.waiting:
         raise _broken("queue", f"{len(found)} jobs stand in it, {cluster.waiting} are counted")
     return set(found)

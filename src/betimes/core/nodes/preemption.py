@@ -44,7 +44,9 @@ def preempt(state: NodesState, rules: NodesRules, slot: int) -> int:
     else:
         copy_asked(state, state.chosen, below)
         show(state, state.nodes)
-        rules.evict(view_of(state), state.pool[0].now, slot, cluster.draws, state.asked[:below], score[:below])
+        rules.evict(
+            view_of(state), state.pool[0].now, slot, cluster.draws, state.asked[:below], score[:below]
+        )
     for k in range(below):
         if math.isnan(score[k]):
             state.pool[0].offender = state.chosen[k]

@@ -52,9 +52,7 @@ def may_fit(state: NodesState, slot: int) -> bool:
 
 
 @kernel
-def find_room(
-    state: NodesState, rules: NodesRules, nodes: Records[Node], slot: int, seen: int
-) -> int:
+def find_room(state: NodesState, rules: NodesRules, nodes: Records[Node], slot: int, seen: int) -> int:
     """Choose nodes for all tasks of a job: state.plan[:count]; NO_ROOM, or BAD_SCORE where the rule gives NaN or
     nothing, or OVERBOOKED where a hook has written into what nodes have or the job needs.
 
@@ -96,7 +94,9 @@ def find_room(
     if single:
         used = _best(state, count)
     else:
-        used = _spread_out(state, nodes, need, count) if rules.spreads else _fill_up(state, nodes, need, count)
+        used = (
+            _spread_out(state, nodes, need, count) if rules.spreads else _fill_up(state, nodes, need, count)
+        )
     if cluster.guarded == 1 and used > 0 and not _is_sound(state, nodes, slot, used):
         return OVERBOOKED
     return used

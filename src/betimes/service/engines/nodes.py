@@ -25,7 +25,7 @@ from betimes.core.nodes.columns import (
 )
 from betimes.core.nodes.rules import CONSERVATIVE
 from betimes.errors import BetimesError
-from betimes.kernels import Ints, as_array, blank
+from betimes.kernels import Ints, as_array, blank, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
@@ -56,6 +56,9 @@ FIRST_SLOTS = 64
 FIRST_PLACEMENTS = 256
 FIRST_PLAN = 64  # steps of a plan of reservations
 PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked at again
+
+
+_believed_left = entry(believed_left, NodesState, int, float)
 
 
 class LiveNodes:
@@ -153,7 +156,7 @@ class LiveNodes:
 
     def believed_left(self, job: int, now_s: float) -> float:
         """Work that is believed to be left now."""
-        return float(max(0.0, believed_left(self.state, self.slot_of[job], now_s)))
+        return float(max(0.0, _believed_left(self.state, self.slot_of[job], now_s)))
 
     def foresee(self, now_s: float, more: Wanted | None = None) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""

@@ -87,4 +87,3 @@ def step(
         state.pool[0].budget = UNLIMITED
         return advance(state, rules, trace, row, len(trace.arrivals), math.inf)
     return REACHED
-

@@ -17,7 +17,7 @@ from betimes.core.account import believed_left
 from betimes.core.columns import State, grown, new_state, room_to_play
 from betimes.core.curtailing import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON, asked_for
 from betimes.errors import BetimesError
-from betimes.kernels import as_array, blank
+from betimes.kernels import as_array, blank, entry
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import Prepared
 from betimes.policies.violations import violation
@@ -54,6 +54,10 @@ WHY_LESS = {
 MOST_EVENTS = 10_000_000  # of a play-out
 LeftOf = Callable[[int, float], float | None]
 """Work that a job has left at an instant, seconds on one unit, where more is known of it than its account says."""
+
+
+_believed_left = entry(believed_left, State, int, float)
+_asked_for = entry(asked_for)
 
 
 class LivePool:
@@ -184,7 +188,7 @@ class LivePool:
 
     def believed_left(self, job: int, now_s: float) -> float:
         """Work that is believed to be left now."""
-        return float(max(0.0, believed_left(self.state, self.slot_of[job], now_s)))
+        return float(max(0.0, _believed_left(self.state, self.slot_of[job], now_s)))
 
     def open_node(self, number: int, is_up: bool) -> None:
         """A node takes new units from now on, or none; `happen` lets the policy look."""
@@ -209,7 +213,7 @@ class LivePool:
     def why_less(self, job: int) -> tuple[int, str]:
         """What the policy last asked for a job beyond what it holds, and why it was not given: 0: nothing."""
         slot = self.slot_of[job]
-        asked = int(asked_for(self.state, slot))
+        asked = int(_asked_for(self.state, slot))
         return asked, WHY_LESS[int(self.state.progress[slot].curtailed)] if asked > 0 else ""
 
     def foresee(self, now_s: float, more: Wanted | None = None) -> Play:

@@ -95,4 +95,3 @@ def run_loaded(
             status = next_due(state, rules, trace)
             if status != DONE:
                 return status
-

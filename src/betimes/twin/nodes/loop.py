@@ -48,4 +48,3 @@ def in_rows(trace: Trace, name: str, otherwise: float) -> NDArray[Any]:
     finished = outcomes[: trace.finished[0]]
     column[finished["row"]] = finished[name]
     return column
-

@@ -1,0 +1,40 @@
+"""Kernels, entries and what Python may call."""
+
+from __future__ import annotations
+
+import pytest
+
+from betimes.kernels import INTERPRETED, entry
+from tests.kernels.shapes import first_and_second, put, rule_of, scaled, shelf, weigh
+
+pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
+
+
+def test_a_kernel_is_an_error_to_python_with_its_name() -> None:
+    with pytest.raises(TypeError, match=r"kernel tests\.kernels\.shapes\.weigh is called by other kernels"):
+        weigh(shelf().items, 0)
+
+
+def test_an_entry_of_a_kernel_can_be_called() -> None:
+    s, called = shelf(), entry(weigh)
+    assert not called.is_loaded
+    put(s, 0, 2.5, 2)
+    assert called(s.items, 0) == 5.0
+    assert called.is_loaded
+    assert called.load()(s.items, 1) == 0.0
+
+
+def test_a_number_in_the_source_is_no_type_of_its_own() -> None:
+    first_and_second(shelf())
+    assert len(weigh.signatures) == 1  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def test_wrong_arguments_are_errors_and_no_crash() -> None:
+    with pytest.raises(AttributeError, match="address"):
+        put(None, 0, 1.0, 1)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError, match="expected a Shelf, found another struct"):
+        put(rule_of(scaled), 0, 1.0, 1)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="first"):
+        put(shelf(), "first", 1.0, 1)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(TypeError):
+        put(shelf(), 0)  # pyright: ignore[reportCallIssue]
