@@ -7,7 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes import Workload, simulate
-from betimes.core.estimates import doubled
+from betimes.core.estimates import doubled as doubled_kernel
+from betimes.kernels import entry
+
+doubled = entry(doubled_kernel)
 
 SIZES = st.floats(1e-3, 1e9)
 

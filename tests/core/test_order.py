@@ -6,8 +6,11 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from betimes.core import order
 from betimes.core.columns import State, new_state
-from betimes.core.order import enter, leave, reach, reorder
+from betimes.kernels import entry
+
+enter, leave, reach, reorder = map(entry, (order.enter, order.leave, order.reach, order.reorder))
 
 SLOTS = 8
 GROUPS = 2

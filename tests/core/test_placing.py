@@ -11,17 +11,26 @@ import pytest
 
 from betimes import simulate
 from betimes.cluster import Cluster, NodeGroup
+from betimes.core import interventions, placing, snapshot, transitions
 from betimes.core.columns import State, grown, new_state, room_to_play, with_nodes
-from betimes.core.interventions import lose
 from betimes.core.invariants import BrokenInvariant, check
-from betimes.core.placing import begin_instant, give_back, most_on_empty_nodes, place, set_demand
-from betimes.core.snapshot import copy_into
-from betimes.core.transitions import submit
-from betimes.kernels import as_array
+from betimes.kernels import as_array, entry
 from betimes.twin import simulation as twin
 from betimes.workload import Workload
 from tests.core import stepping
 from tests.core.stepping import POLICIES, UNITS, after_every_event, simulation
+
+lose, copy_into, submit = map(entry, (interventions.lose, snapshot.copy_into, transitions.submit))
+begin_instant, give_back, most_on_empty_nodes, place, set_demand = map(
+    entry,
+    (
+        placing.begin_instant,
+        placing.give_back,
+        placing.most_on_empty_nodes,
+        placing.place,
+        placing.set_demand,
+    ),
+)
 
 CLUSTER = Cluster("three", (NodeGroup("a", 2, 3, 8, 32), NodeGroup("b", 1, 2, 16, 64)))
 GATE = {"resize_interval_s": 5.0, "resize_gain": True, "restart_s": 1.5}

@@ -13,7 +13,7 @@ from betimes.core import curtailing
 from betimes.core.columns import State
 from betimes.core.invariants import check
 from betimes.foresight.simulate import predicting
-from betimes.kernels import as_array
+from betimes.kernels import as_array, entry
 from betimes.outcome import Result
 from betimes.policies import parse_policy
 from betimes.twin.simulation import Simulation
@@ -21,6 +21,8 @@ from betimes.twin.sizes import Sizes
 from tests.core.stepping import EXTENT_S, next_event_s, step_to
 from tests.reference import Job, ReferenceResult, cutting, run
 from tests.twin.driving import measured_curves, workload_of
+
+_asked_for = entry(curtailing.asked_for)
 
 REASONS = {
     None: curtailing.NOT_CURTAILED,
@@ -140,7 +142,7 @@ def _seen(state: State) -> dict[int, tuple[int, int, int, dict[int, int]]]:
     found: dict[int, tuple[int, int, int, dict[int, int]]] = {}
     for number in range(len(state.groups)):
         for slot in state.order[number, state.groups[number].head : state.groups[number].tail].tolist():
-            progress, asked = state.progress[slot], int(curtailing.asked_for(state, slot))
+            progress, asked = state.progress[slot], int(_asked_for(state, slot))
             found[int(progress.row)] = (
                 int(state.jobs[slot].units),
                 asked,

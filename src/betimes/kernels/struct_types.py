@@ -102,7 +102,10 @@ class _Address(models.PrimitiveModel):
 @unbox(StructType)
 def _(kind: StructType, value: Any, c: Any) -> NativeValue:
     builder = c.builder
-    address, is_wrong = cgutils.alloca_once(builder, WORD), cgutils.alloca_once_value(builder, cgutils.true_bit)
+    address, is_wrong = (
+        cgutils.alloca_once(builder, WORD),
+        cgutils.alloca_once_value(builder, cgutils.true_bit),
+    )
     held = c.pyapi.object_getattr_string(value, "address")
     with builder.if_then(cgutils.is_not_null(builder, held)):
         builder.store(c.pyapi.long_as_longlong(held), address)

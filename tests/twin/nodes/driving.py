@@ -12,6 +12,7 @@ import numpy as np
 from betimes.cluster import Cluster, NodeGroup
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.invariants import check
+from betimes.kernels import entry
 from betimes.policies import ChosenPolicy, parse_nodes_policy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.lots import lot
@@ -24,11 +25,12 @@ from tests.reference.nodes import Policy
 from tests.reference.nodes.cases import Case, is_refused
 
 SEED = 5
+_lot = entry(lot)
 
 
 def draw(number: int, seq: int) -> float:
     """The lots that the engine draws, for the model."""
-    return lot(SEED, number, seq)
+    return _lot(SEED, number, seq)
 
 
 Places = tuple[tuple[int, int], ...]

@@ -11,6 +11,7 @@ from hypothesis import assume, given, settings
 
 from betimes import Workload
 from betimes.cluster import Cluster
+from betimes.core.nodes import snapshot
 from betimes.core.nodes.columns import room_to_play
 from betimes.core.nodes.invariants import check
 from betimes.foresight.nodes.predict import foresee
