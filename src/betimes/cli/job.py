@@ -149,6 +149,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("array", spec.array or ""),
         ("after", ", ".join(spec.after)),
         ("retries", f"{spec.retries}" if spec.retries else ""),
+        ("requeue", "" if spec.requeue else "never"),
         ("checkpoints", spec.checkpoint_dir or ""),
         ("labels", ", ".join(f"{name}={value}" for name, value in spec.labels.items())),
         ("environment", ", ".join(f"{name}={value}" for name, value in spec.env.items())),

@@ -27,7 +27,7 @@ from betimes.service.pace import Pace
 from betimes.service.rooms import Rooms
 from betimes.service.wanted import wanted_of
 
-NOTHING_NEW = {"quoted", "idle", "tuning", "tuned", "not-tuned"}
+NOTHING_NEW = {"quoted", "idle", "tuning", "tuned", "not-tuned", "trouble"}
 """Events that change nothing about who starts or finishes when."""
 
 FindStatus = Callable[[int], str | None]

@@ -95,10 +95,19 @@ class Careers(Books):
 
     def _stopped(self, job: Job) -> None:
         """A run that was told to stop has: the job goes on later, at once if it has been granted units again."""
-        if self.built is not None and self.built.kind == "nodes":
+        if not job.spec.requeue:
+            self._over(job, "failed", reasons.not_again(job.reason))
+        elif self.built is not None and self.built.kind == "nodes":
             self.pending.gone.append(job.job_id)
         else:
             self._log_waits(job)
+
+    def _interrupted(self, job: Job, reason: dict[str, Any]) -> None:
+        """A run has stopped before its end: the job is started again later, unless its submitter does not want that."""
+        if job.spec.requeue:
+            self._lose(job, reason)
+        else:
+            self._over(job, "failed", reasons.not_again(reason))
 
     def _lose(self, job: Job, reason: dict[str, Any]) -> None:
         """A run is gone and nobody has decided so: the job waits again, at its place."""

@@ -277,7 +277,7 @@ def test_a_restarted_machine_loses_what_ran(at: Path, had_begun: bool) -> None:
     (ended,) = adopt(launch)
 
     assert isinstance(ended, Ended)
-    assert (ended.why, ended.message) == ("lost", "the machine restarted while it ran")
+    assert (ended.why, ended.message) == ("node-lost", "the machine restarted while it ran")
     assert begun(at, 1) == 1
 
 

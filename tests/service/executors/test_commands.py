@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -199,19 +198,6 @@ def test_a_folder_that_cannot_be_made_is_named(at: Path) -> None:
     assert ended.why == "start-failed"
     assert ended.message is not None
     assert f"cannot start it: {at}/runs" in ended.message
-
-
-def test_a_disk_that_is_full_is_named(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-
-    ended = run_to_end(a_launch(at, "true"))
-
-    assert ended.why == "start-failed"
-    assert ended.message is not None
-    assert "No space left on device; make room" in ended.message
 
 
 def test_whole_cores_are_pinned_and_shares_are_not(at: Path) -> None:

@@ -20,7 +20,7 @@ from betimes.service.executors.cgroups import find_group
 from betimes.service.executors.devices import Devices
 from betimes.service.executors.fates import Fate, Never, Over, Running, Starting, look, record_end
 from betimes.service.executors.launching import Keeping, spawn, write_launch
-from betimes.service.executors.protocol import Ended, Launch, Listener, Place, RunId, Started
+from betimes.service.executors.protocol import Ended, Launch, Listener, Place, RunId, Started, Trouble
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.watching import Watch, wait_for
 
@@ -41,6 +41,8 @@ class _Run:
     spawned: int | None = None  # the shim that was started here
     watch: Watch | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # it is known whether it runs
+    asked_to_stop: bool = False
+    waits_for_room: bool = False  # on the disk, to be started
 
 
 class LocalExecutor:
@@ -89,6 +91,8 @@ class LocalExecutor:
 
     async def stop(self, run: RunId, grace_s: float) -> None:
         """SIGTERM to the run's process group, and SIGKILL to all of it when the grace period (s) is over."""
+        if (found := self._runs.get(run)) is not None:
+            found.asked_to_stop = True
         await self._ask(run, f"stop {grace_s!r}")
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
@@ -178,15 +182,36 @@ class LocalExecutor:
                     return
                 case Running() | Starting():
                     await asyncio.sleep(_AGAIN_S)
+                case Never() if run.waits_for_room and run.asked_to_stop:
+                    message = "it was stopped before there was room on the disk to start it"
+                    await self._end(run, {"why": "stopped", "message": message})
+                    return
                 case Never():
                     try:
+                        run.settled.clear()
                         await self._launch(run)
                     except OSError as error:
                         what = f"{error.filename or folder}: {error.strerror}"
-                        message = f"cannot start it: {what}; make room, or make the folder writable"
+                        if files.is_full(error):
+                            await self._wait_for_room(run, what)
+                            continue
+                        message = f"cannot start it: {what}; make the folder writable"
                         await self._end(run, {"why": "start-failed", "message": message})
                         return
         run.settled.set()
+
+    async def _wait_for_room(self, run: _Run, what: str) -> None:
+        """The disk is full: the run is started once there is room, and nobody has to wait for that meanwhile."""
+        if not run.waits_for_room:
+            run.waits_for_room = True
+            self._tell_trouble(run, f"it cannot be started yet: {what}; it starts once there is room")
+        run.settled.set()
+        await asyncio.sleep(_TROUBLE_S)
+
+    def _tell_trouble(self, run: _Run, message: str) -> None:
+        _log.warning("run %d.%d: %s", *run.launch.run, message)
+        if not self._closed:
+            self._listener(Trouble(run.launch.run, time.time(), message))
 
     async def _look(self, folder: str) -> Fate:
         """What became of a run; for as long as its folder cannot be read nothing is known, and nothing claimed."""
@@ -215,6 +240,8 @@ class LocalExecutor:
         ):  # it gave way to another shim, or could not do its work
             status = await self._aside(wait_for, run.spawned)
             run.spawned = None
+            if status == files.NO_ROOM:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), folder)
             if status != files.BUSY:
                 said = await self._aside(_last_line, f"{folder}/{files.ERRORS}")
                 message = f"its supervisor could not start: {said or f'exit status {status}'}"

@@ -59,13 +59,33 @@ class Ended:
     at_s: float
     exit_code: int | None  # null: ended by a signal, or never started
     signal: int | None = None
-    why: str = "exited"  # exited, stopped (it was asked to), time-limit, start-failed, lost (its end was not recorded)
+    why: str = "exited"  # one of ENDS
     message: str | None = None  # what a user can do about it
     max_rss_gib: float | None = None
     cpu_s: float | None = None
 
 
-Report = Started | Ended
+ENDS = {
+    "exited": "its command has ended, by itself or by a signal",
+    "stopped": "it was asked to stop",
+    "time-limit": "it reached its time limit",
+    "start-failed": "its command could not be started",
+    "node-lost": "its node, or the machine itself, stopped while it ran",
+    "lost": "nobody knows how it ended: it may have done its work",
+}
+"""Why a run has ended."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A run is neither started nor ended by this, but its story should tell of it."""
+
+    run: RunId
+    at_s: float
+    message: str
+
+
+Report = Started | Ended | Trouble
 Listener = Callable[[Report], None]  # called in the event loop's thread; must not block
 
 
@@ -73,7 +93,10 @@ class Executor(Protocol):
     """Runs commands on nodes. Every method may be called again for the same run without doing any harm."""
 
     async def start(self, launch: Launch) -> None:
-        """Start a run; `Started`, or `Ended` with why=start-failed, is reported once it is known."""
+        """Start a run; `Started`, or `Ended` with why=start-failed, is reported once it is known.
+
+        A full disk is no reason to fail: the run is started once there is room.
+        """
         ...
 
     async def signal(self, run: RunId, number: int) -> None:

@@ -9,6 +9,7 @@ A run's folder, and who writes what::
     lock         held by the shim for life (flock)          exit.json  the shim, when nothing of the command is left
     control      a FIFO: "stop GRACE_S", "signal NUMBER"    log, log.1, ...  what the command printed
     shim.err     what went wrong in the shim itself         handlers/, units.json  see `betimes.resizing`
+    exit.reserved  room for exit.json on the disk, taken before the command begins and written in place
 
 A run for which there is launch.json, but neither shim.json nor a locked lock, was never started: the command waits at
 a gate that the shim opens when shim.json is there. A run with shim.json is never started again.

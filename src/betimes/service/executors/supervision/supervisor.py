@@ -11,7 +11,22 @@ import sys
 import time
 
 from .command import READY, READY_LIMITED, become_command, describe
-from .files import BELL_FD, BUSY, CONTROL, ERRORS, EXIT, LOG, SHIM, as_json, take_run, write_atomically
+from .files import (
+    BELL_FD,
+    BUSY,
+    CONTROL,
+    ERRORS,
+    EXIT,
+    LOG,
+    NO_ROOM,
+    SHIM,
+    as_json,
+    is_full,
+    reserve_exit,
+    take_run,
+    write_atomically,
+    write_exit,
+)
 from .memory import Memory
 from .output import Log
 from .processes import become_subreaper, boot_id, catches, children, descendants, send, start_ticks, status
@@ -27,7 +42,7 @@ _NEVER = float("inf")
 
 
 def main(folder: str) -> int:
-    """Supervise the run of this folder from start to end; the exit status is 0, or BUSY.
+    """Supervise the run of this folder from start to end; the exit status is 0, or why nothing began: BUSY, NO_ROOM.
 
     The launch comes on standard input, marshalled: a dictionary, see `launching.handed`.
     """
@@ -38,8 +53,11 @@ def main(folder: str) -> int:
     lock = take_run(folder)
     if lock is None:
         return BUSY
-    Supervisor(folder, launch).run()
-    return 0
+    return Supervisor(folder, launch).run()
+
+
+class _NoRoom(Exception):
+    """The disk is full before the command has begun: it can be started later."""
 
 
 class Supervisor:
@@ -58,9 +76,10 @@ class Supervisor:
         self.warn_at = self.limit_at = self.kill_at = _NEVER  # by the monotonic clock
         self.started, self.started_s = time.monotonic(), time.time()
         self.asked = b""  # a request that has not come in full
+        self.complaint = ""  # the last one
 
-    def run(self) -> None:
-        """Start the command, see it to its end, and write down how it went."""
+    def run(self) -> int:
+        """Start the command, see it to its end, and write down how it went: 0; NO_ROOM: nothing has begun."""
         become_subreaper()
         try:
             trouble = self._start()
@@ -70,19 +89,28 @@ class Supervisor:
             if self.pid:
                 self._read_output()
             self._record(trouble, "start-failed")
+        except _NoRoom as full:
+            self._kill_all()
+            self.memory.leave()
+            self._complain(str(full))
+            return NO_ROOM
         except BaseException as error:
             self._kill_all()
             self._record(f"its supervisor failed: {error!r}; see {ERRORS} in the run's folder", "lost")
             raise
+        return 0
 
     # --- start ---
 
     def _start(self) -> str | None:
-        """Start the command; what is wrong, if it cannot be."""
+        """Start the command; what is wrong, if it cannot be. Raises _NoRoom."""
+        making = EXIT  # before anything runs, so that how it ends can be written on a disk that is full then
         try:
+            reserve_exit(self.folder)
+            making = CONTROL
             self.control = _open_fifo(os.path.join(self.folder, CONTROL))
         except OSError as error:
-            return f"cannot make {self.folder}/{CONTROL}: {error.strerror}"
+            return self._cannot_write(making, error)
         self.log.write(b"")
         self.woken = _take_signals()
         self.output, output = os.pipe()
@@ -150,8 +178,14 @@ class Supervisor:
         try:  # not forced to the disk: should the machine itself stop, launch.json tells enough
             write_atomically(os.path.join(self.folder, SHIM), as_json(about), durable=False)
         except OSError as error:
-            return f"cannot write {self.folder}/{SHIM}: {error.strerror}"
+            return self._cannot_write(SHIM, error)
         return None
+
+    def _cannot_write(self, name: str, error: OSError) -> str:
+        message = f"cannot write {self.folder}/{name}: {error.strerror}"
+        if is_full(error):
+            raise _NoRoom(message)
+        return message
 
     # --- watch ---
 
@@ -216,7 +250,7 @@ class Supervisor:
                 elif what == b"signal":
                     self._signal(int(amount))
             except (OSError, ValueError) as error:  # whoever can write here can write anything
-                print(f"ignored {request!r}: {error}", file=sys.stderr, flush=True)
+                self._complain(f"ignored {request!r}: {error}")
 
     def _signal(self, number: int) -> None:
         for pid in list(descendants(os.getpid())) or [-self.pid]:
@@ -296,12 +330,22 @@ class Supervisor:
         self.memory.leave()
         while True:
             try:
-                return write_atomically(os.path.join(self.folder, EXIT), text, durable=True)
+                return write_exit(self.folder, text)
             except FileNotFoundError:  # the folder was removed: nobody will ask
                 return None
             except OSError as error:
-                print(f"cannot write {EXIT}, will try again: {error}", file=sys.stderr, flush=True)
+                self._complain(f"cannot write {EXIT}, will try again: {error}")
                 time.sleep(1.0)
+
+    def _complain(self, text: str) -> None:
+        """Say in shim.err what went wrong, once until something else does."""
+        if text == self.complaint:
+            return
+        self.complaint = text
+        try:
+            os.write(2, f"{text}\n".encode("utf-8", "backslashreplace"))
+        except OSError:  # it is on the disk that is full: what was to be said is no reason to end
+            return
 
     def _message(self) -> str | None:
         parts: list[str] = []
