@@ -41,6 +41,7 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
     folder = Path(launch.folder)
     _make_folder(folder)
     Path(launch.checkpoint_dir).mkdir(parents=True, exist_ok=True)
+    Path(launch.control).parent.mkdir(mode=0o700, exist_ok=True)
     found = read(launch.folder, files.LAUNCH)
     if found is not None:
         return found

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,6 +22,7 @@ from betimes.service.executors.cgroups import find_group
 from betimes.service.executors.devices import Devices
 from betimes.service.executors.fates import Fate, Never, Over, Running, Starting, look, record_end
 from betimes.service.executors.launching import Keeping, spawn, write_launch
+from betimes.service.executors.leftovers import kill_leftovers
 from betimes.service.executors.protocol import Ended, Launch, Listener, Place, RunId, Started, Trouble
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.watching import Watch, wait_for
@@ -42,6 +45,8 @@ class _Run:
     watch: Watch | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # it is known whether it runs
     asked_to_stop: bool = False
+    is_forced: bool = False  # the service ends it itself, as its supervisor does not
+    force: asyncio.TimerHandle | None = None  # when it will
     waits_for_room: bool = False  # on the disk, to be started
 
 
@@ -52,7 +57,8 @@ class LocalExecutor:
     CUDA_VISIBLE_DEVICES names them, best by UUID, since numbers depend on CUDA_DEVICE_ORDER. `log_bytes`, `log_files`:
     of a run's output, so many files of that size are kept. `group`: a control group (v2) below which runs with a
     memory limit get their own, by default this process's own if that is possible; None: resource limits.
-    `look_s`: how often processes are looked at where there are no pidfds.
+    `look_s`: how often processes are looked at where there are no pidfds. `force_after_s`: how long after its grace
+    period a run that its supervisor has not ended is ended by the service, and then the supervisor.
     """
 
     def __init__(
@@ -65,12 +71,13 @@ class LocalExecutor:
         log_files: int = 4,
         group: Path | str | None = "find",
         look_s: float = 0.25,
+        force_after_s: float = 5.0,
     ) -> None:
         self._listener = listener
         self._devices = Devices(available_cpus() if cpus is None else cpus, gpus)
         found = find_group() if group == "find" else group
         self._keeping = Keeping(log_bytes, log_files, None if found is None else Path(found))
-        self._look_s = look_s
+        self._look_s, self._force_after_s = look_s, force_after_s
         self._runs: dict[RunId, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         # Its own threads, so that a long computation elsewhere in the service does not keep runs waiting.
@@ -93,6 +100,8 @@ class LocalExecutor:
         """SIGTERM to the run's process group, and SIGKILL to all of it when the grace period (s) is over."""
         if (found := self._runs.get(run)) is not None:
             found.asked_to_stop = True
+            self._force_later(found, grace_s + self._force_after_s)
+            self._resume(found)
         await self._ask(run, f"stop {grace_s!r}")
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
@@ -146,8 +155,7 @@ class LocalExecutor:
         while self._tasks:
             await asyncio.wait(self._tasks)
         for run in self._runs.values():
-            if run.watch is not None:
-                run.watch.cancel()
+            _cancel(run.watch, run.force)
         self._runs.clear()
         self._pool.shutdown()
 
@@ -261,6 +269,43 @@ class LocalExecutor:
             self._listener(Started(run.launch.run, shim["started_at_s"], adopted=adopted))
         run.settled.set()
 
+    def _resume(self, run: _Run) -> None:
+        """A supervisor that was suspended cannot stop anything."""
+        found = processes.status(run.shim["pid"]) if run.shim is not None else None
+        if run.watch is not None and found is not None and found.state in "Tt":
+            self._tell_trouble(run, "its supervisor was suspended, and is let go on so that it stops the run")
+            run.watch.send(signal.SIGCONT)
+
+    def _force_later(self, run: _Run, delay_s: float) -> None:
+        """End the run after that delay, unless it has ended by then; asked again, only an earlier end counts."""
+        loop = asyncio.get_running_loop()
+        if run.force is None or loop.time() + delay_s < run.force.when():
+            _cancel(run.force)
+            run.force = loop.call_later(delay_s, lambda: self._go(self._force(run)))
+
+    async def _force(self, run: _Run) -> None:
+        """End a run whose supervisor has not: first the command, then, if it does not record that, the supervisor.
+
+        The command's processes are known by their session and their start, so that no other process is hit.
+        """
+        run.is_forced = True
+        after = f"{self._force_after_s:g} s after the grace period"
+        if run.shim is None:
+            if run.spawned is not None:  # it hangs before the command has begun
+                self._tell_trouble(run, f"its supervisor had not started it {after}, and is killed")
+                processes.send(run.spawned, signal.SIGKILL)
+            return
+        self._tell_trouble(run, f"its supervisor had not stopped it {after}; the service kills its processes")
+        with contextlib.suppress(Unavailable):  # so that it knows why they have ended, if it can still read
+            _write_request(_control(run), "stop 0")
+        await self._aside(kill_leftovers, run.shim, run.launch.folder)
+        if run.watch is not None:
+            run.watch.send(signal.SIGCONT)
+        await asyncio.sleep(self._force_after_s)
+        if run.watch is not None and self._runs.get(run.launch.run) is run:
+            self._tell_trouble(run, "its supervisor does not record that it has ended, and is killed, too")
+            run.watch.send(signal.SIGKILL)
+
     async def _finish(self, run: _Run) -> None:
         """The shim has ended."""
         while not self._closed:
@@ -277,6 +322,12 @@ class LocalExecutor:
 
     async def _end(self, run: _Run, over: dict[str, Any]) -> None:
         why = over.get("why", "lost")
+        if run.is_forced and (over.get("signal") == signal.SIGKILL or why in ("lost", "start-failed")):
+            why, over = (
+                "stopped",
+                {**over, "message": "the service has killed it, as its supervisor did not stop it"},
+            )
+        await self._aside(_remove, _control(run))
         if run.shim is None and run.spawned is not None:  # it is over before anybody looked
             gave_way = await self._aside(wait_for, run.spawned) == files.BUSY
             if why != "start-failed" and not self._closed:
@@ -284,6 +335,7 @@ class LocalExecutor:
                 self._listener(Started(run.launch.run, began_at, adopted=gave_way))
         run.shim = None
         run.settled.set()
+        _cancel(run.force)
         if self._closed:
             return
         self._runs.pop(run.launch.run, None)
@@ -308,7 +360,7 @@ class LocalExecutor:
             return
         await found.settled.wait()
         if found.shim is not None:
-            _write_request(f"{found.launch.folder}/{files.CONTROL}", request)
+            _write_request(_control(found), request)
 
 
 def available_cpus() -> tuple[int, ...]:
@@ -316,6 +368,24 @@ def available_cpus() -> tuple[int, ...]:
     if hasattr(os, "sched_getaffinity"):
         return tuple(sorted(os.sched_getaffinity(0)))
     return tuple(range(os.cpu_count() or 1))
+
+
+def _control(run: _Run) -> str:
+    """The FIFO of a run that runs, which its supervisor has made where it was told to then."""
+    return (run.shim or {}).get("control", run.launch.control)
+
+
+def _remove(control: str) -> None:
+    try:
+        Path(control).unlink(missing_ok=True)
+    except OSError as error:  # it takes no room, and nobody looks at it again
+        _log.warning("the control FIFO of a run that is over cannot be removed: %s", error)
+
+
+def _cancel(*waited: Watch | asyncio.TimerHandle | None) -> None:
+    for one in waited:
+        if one is not None:
+            one.cancel()
 
 
 def _write_request(control: str, request: str) -> None:

@@ -38,6 +38,7 @@ class Launch:
     grace_s: float
     folder: str  # of the run: logs, exit status; made by the executor
     checkpoint_dir: str  # made by the executor
+    control: str  # the FIFO over which the service reaches the run's supervisor; made by the executor
     time_limit_s: float | None = None  # of this run: warned, stopped with its grace period, killed
     warn_s: float = 60.0
 
@@ -104,7 +105,10 @@ class Executor(Protocol):
         ...
 
     async def stop(self, run: RunId, grace_s: float) -> None:
-        """SIGTERM, and SIGKILL when the grace period is over: also if the service is gone by then. `Ended` follows."""
+        """SIGTERM, and SIGKILL when the grace period is over: also if the service is gone by then. `Ended` follows.
+
+        A run that is there a few seconds later is ended by the executor itself, which reports that as `Trouble`.
+        """
         ...
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:

@@ -14,7 +14,6 @@ from .command import READY, READY_LIMITED, become_command, describe
 from .files import (
     BELL_FD,
     BUSY,
-    CONTROL,
     ERRORS,
     EXIT,
     LOG,
@@ -104,11 +103,13 @@ class Supervisor:
 
     def _start(self) -> str | None:
         """Start the command; what is wrong, if it cannot be. Raises _NoRoom."""
-        making = EXIT  # before anything runs, so that how it ends can be written on a disk that is full then
+        making = os.path.join(
+            self.folder, EXIT
+        )  # before anything runs, so that how it ends can be written on a disk that is full then
         try:
             reserve_exit(self.folder)
-            making = CONTROL
-            self.control = _open_fifo(os.path.join(self.folder, CONTROL))
+            making = self.launch["control"]
+            self.control = _open_fifo(making)
         except OSError as error:
             return self._cannot_write(making, error)
         self.log.write(b"")
@@ -171,6 +172,7 @@ class Supervisor:
             "cpus": cpus,
             "pinning": pinning,
             "gpus": self.launch["gpus"],
+            "control": self.launch["control"],
             "memory_bytes": self.launch["memory_bytes"],
             "memory_limited_by": self.memory.by,
             "cgroup": self.memory.group,
@@ -178,11 +180,11 @@ class Supervisor:
         try:  # not forced to the disk: should the machine itself stop, launch.json tells enough
             write_atomically(os.path.join(self.folder, SHIM), as_json(about), durable=False)
         except OSError as error:
-            return self._cannot_write(SHIM, error)
+            return self._cannot_write(os.path.join(self.folder, SHIM), error)
         return None
 
-    def _cannot_write(self, name: str, error: OSError) -> str:
-        message = f"cannot write {self.folder}/{name}: {error.strerror}"
+    def _cannot_write(self, path: str, error: OSError) -> str:
+        message = f"cannot write {path}: {error.strerror}"
         if is_full(error):
             raise _NoRoom(message)
         return message
@@ -259,10 +261,12 @@ class Supervisor:
     def _stop(self, why: str, grace_s: float) -> None:
         """SIGTERM, and an end to the grace period; asked again, only an earlier end counts."""
         if self.why is None:
-            self.why, self.grace_s = why, grace_s
+            self.why = why
             for number in (signal.SIGTERM, signal.SIGCONT):  # what is suspended could not act on it
                 send(-self.pid, number)
-        self.kill_at = min(self.kill_at, time.monotonic() + grace_s)
+        kill_at = time.monotonic() + grace_s
+        if kill_at < self.kill_at:
+            self.kill_at, self.grace_s = kill_at, grace_s
 
     def _warn(self, now: float) -> None:
         """SIGUSR1 to those who handle it, as it kills all others; if nobody does, look again in a second."""
