@@ -31,7 +31,7 @@ _RUN_COLUMNS = (
     Column("Units", rank=1, right=True),
     Column("On", rank=3, flexible=True),
     Column("Outcome"),
-    Column("Memory", rank=4, right=True),
+    Column("Memory", rank=4, flexible=True),
     Column("CPU time", rank=5, right=True),
     Column("Message", rank=2, flexible=True),
 )
@@ -178,7 +178,6 @@ def _quote_row(quote: Quote, one: JobView, at_now: float) -> list[str]:
 
 def _run_row(run: RunView, at_now: float) -> list[str]:
     from betimes.cli.clock import clock, length, since
-    from betimes.cli.words import gib
 
     outcome = run.outcome or "runs"
     if run.exit_code is not None:
@@ -193,10 +192,25 @@ def _run_row(run: RunView, at_now: float) -> list[str]:
         str(run.units),
         ", ".join(f"{place.node}: {place.units}" for place in run.places),
         outcome,
-        gib(run.max_rss_gib) if run.max_rss_gib is not None else "",
+        _memory(run),
         length(run.cpu_s) if run.cpu_s is not None else "",
-        run.message or "",
+        run.message or _lost_output(run),
     ]
+
+
+def _memory(run: RunView) -> str:
+    """What it used of its limit, and how that is enforced: `0.12 GiB of 4 GiB, cgroup v2`."""
+    from betimes.cli.words import gib
+
+    used = gib(run.max_rss_gib) if run.max_rss_gib is not None else ""
+    if run.memory_limit_gib is None:
+        return used
+    limit = f"{used} of {gib(run.memory_limit_gib)}" if used else f"at most {gib(run.memory_limit_gib)}"
+    return f"{limit}, {run.memory_limited_by}" if run.memory_limited_by else limit
+
+
+def _lost_output(run: RunView) -> str:
+    return f"{run.log_lost_bytes:,} bytes of its output are not kept" if run.log_lost_bytes else ""
 
 
 def _times(count: int) -> str:

@@ -87,7 +87,10 @@ class Careers(Books):
 
     def _retry(self, job: Job, report: Ended) -> None:
         delay_s = job.spec.backoff_s * 2.0**job.failures
-        reason = reasons.retry(job.failures + 1, job.spec.retries, report.exit_code, report.signal, delay_s)
+        how = report.message if report.why == "out-of-memory" else None
+        reason = reasons.retry(
+            job.failures + 1, job.spec.retries, report.exit_code, report.signal, delay_s, how
+        )
         self._leave_engine(job)
         not_before_at = self.now_at + max(delay_s, 1e-3)
         self._log("retries", "executor", job.job_id, not_before_at=not_before_at, reason=reason)

@@ -36,6 +36,7 @@ CODES = {
     "exit-code": "its command ended with another code than 0",
     "signal": "its command was ended by a signal",
     "time-limit": "it reached its time limit",
+    "out-of-memory": "it was killed for using more memory than its limit",
     "start-failed": "its command could not be started",
 }
 """Every code, and what it means."""
@@ -85,11 +86,13 @@ def trials(of: TrialSet) -> dict[str, Any]:
     )
 
 
-def retry(number: int, most: int, code: int | None, signal: int | None, delay_s: float) -> dict[str, Any]:
-    """Failed, with attempts left."""
+def retry(
+    number: int, most: int, code: int | None, signal: int | None, delay_s: float, how: str | None = None
+) -> dict[str, Any]:
+    """Failed, with attempts left; `how`, where code and signal do not tell."""
     return reason(
         "retry-delay",
-        f"{_how(code, signal)}; retry {number} of {most} in {delay_s:g} s",
+        f"{how or _how(code, signal)}; retry {number} of {most} in {delay_s:g} s",
         exit_code=code,
         signal=signal,
         delay_s=delay_s,
@@ -149,6 +152,8 @@ def failed(why: str, code: int | None, signal: int | None, message: str | None) 
         return reason("start-failed", message or "its command could not be started")
     if why == "time-limit":
         return reason("time-limit", message or "it reached its time limit", exit_code=code, signal=signal)
+    if why == "out-of-memory":
+        return reason(why, message or "it used more memory than its limit", exit_code=code, signal=signal)
     kind = "signal" if signal is not None else "exit-code"
     return reason(kind, _how(code, signal), exit_code=code, signal=signal)
 

@@ -157,7 +157,7 @@ class Scheduler(Fleet):
         self._log("started", "executor", job.job_id, number=report.run.number, adopted=report.adopted)
         pace = self.paces.setdefault(job.job_id, Pace())
         pace.begin(self.now_at, self._speed(job))
-        self._run_row(job)
+        self._run_row(job, limited_by=report.memory_limited_by)
         if job.progress_frac is None:  # else it gets on when it reports how far it is
             self._restarted(job)
 
@@ -194,7 +194,7 @@ class Scheduler(Fleet):
             self._finish(job)
         elif report.why == "lost" and not (job.spec.requeue and job.failures < job.spec.retries):
             self._over(job, "failed", reasons.unknown_end(report.message, job.spec.requeue))
-        elif report.why in ("exited", "lost") and job.failures < job.spec.retries:
+        elif report.why in ("exited", "out-of-memory", "lost") and job.failures < job.spec.retries:
             self._retry(job, report)
         else:
             self._over(

@@ -19,6 +19,7 @@ from typing import Any, ParamSpec, TypeVar
 from betimes.errors import Unavailable
 from betimes.service.executors import resizing
 from betimes.service.executors.cgroups import find_group
+from betimes.service.executors.control import remove_control, write_request
 from betimes.service.executors.devices import Devices
 from betimes.service.executors.fates import Fate, Never, Over, Running, Starting, look, record_end
 from betimes.service.executors.launching import Keeping, spawn, write_launch
@@ -266,7 +267,7 @@ class LocalExecutor:
             run.watch = Watch(
                 shim["pid"], shim["start_ticks"], lambda: self._go(self._finish(run)), self._look_s
             )
-            self._listener(Started(run.launch.run, shim["started_at_s"], adopted=adopted))
+            self._listener(Started(run.launch.run, shim["started_at_s"], adopted, _limited_by(shim)))
         run.settled.set()
 
     def _resume(self, run: _Run) -> None:
@@ -297,7 +298,7 @@ class LocalExecutor:
             return
         self._tell_trouble(run, f"its supervisor had not stopped it {after}; the service kills its processes")
         with contextlib.suppress(Unavailable):  # so that it knows why they have ended, if it can still read
-            _write_request(_control(run), "stop 0")
+            write_request(_control(run), "stop 0")
         await self._aside(kill_leftovers, run.shim, run.launch.folder)
         if run.watch is not None:
             run.watch.send(signal.SIGCONT)
@@ -327,12 +328,12 @@ class LocalExecutor:
                 "stopped",
                 {**over, "message": "the service has killed it, as its supervisor did not stop it"},
             )
-        await self._aside(_remove, _control(run))
+        await self._aside(remove_control, _control(run))
         if run.shim is None and run.spawned is not None:  # it is over before anybody looked
             gave_way = await self._aside(wait_for, run.spawned) == files.BUSY
             if why != "start-failed" and not self._closed:
                 began_at = over.get("started_at_s") or time.time()
-                self._listener(Started(run.launch.run, began_at, adopted=gave_way))
+                self._listener(Started(run.launch.run, began_at, gave_way, _limited_by(over)))
         run.shim = None
         run.settled.set()
         _cancel(run.force)
@@ -350,6 +351,7 @@ class LocalExecutor:
                 message=over.get("message") or (None if over else f"{files.EXIT} in its folder is damaged"),
                 max_rss_gib=over.get("max_rss_gib"),
                 cpu_s=over.get("cpu_s"),
+                log_lost_bytes=over.get("log_lost_bytes"),
             )
         )
 
@@ -360,7 +362,7 @@ class LocalExecutor:
             return
         await found.settled.wait()
         if found.shim is not None:
-            _write_request(_control(found), request)
+            write_request(_control(found), request)
 
 
 def available_cpus() -> tuple[int, ...]:
@@ -375,34 +377,15 @@ def _control(run: _Run) -> str:
     return (run.shim or {}).get("control", run.launch.control)
 
 
-def _remove(control: str) -> None:
-    try:
-        Path(control).unlink(missing_ok=True)
-    except OSError as error:  # it takes no room, and nobody looks at it again
-        _log.warning("the control FIFO of a run that is over cannot be removed: %s", error)
+def _limited_by(said: dict[str, Any]) -> str | None:
+    by = said.get("memory_limited_by")
+    return None if by == "none" else by
 
 
 def _cancel(*waited: Watch | asyncio.TimerHandle | None) -> None:
     for one in waited:
         if one is not None:
             one.cancel()
-
-
-def _write_request(control: str, request: str) -> None:
-    try:
-        descriptor = os.open(control, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in (errno.ENXIO, errno.ENOENT):  # nobody listens: the shim has just ended
-            return
-        raise Unavailable(f"{control} cannot be opened: {error.strerror}; try again") from error
-    try:
-        os.write(descriptor, request.encode("ascii") + b"\n")
-    except BlockingIOError as error:
-        raise Unavailable(f"{control} is full: its shim is suspended; let it go on (SIGCONT)") from error
-    except BrokenPipeError:  # it has ended since
-        return
-    finally:
-        os.close(descriptor)
 
 
 async def _readable(descriptor: int) -> None:

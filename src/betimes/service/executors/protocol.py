@@ -50,6 +50,7 @@ class Started:
     run: RunId
     at_s: float  # seconds since 1970, by the executor's clock
     adopted: bool = False  # it ran already when the service came back
+    memory_limited_by: str | None = None  # null: it has no limit
 
 
 @dataclass(frozen=True)
@@ -64,12 +65,14 @@ class Ended:
     message: str | None = None  # what a user can do about it
     max_rss_gib: float | None = None
     cpu_s: float | None = None
+    log_lost_bytes: int | None = None  # of its output, which is not kept
 
 
 ENDS = {
     "exited": "its command has ended, by itself or by a signal",
     "stopped": "it was asked to stop",
     "time-limit": "it reached its time limit",
+    "out-of-memory": "it was killed for using more memory than its limit",
     "start-failed": "its command could not be started",
     "node-lost": "its node, or the machine itself, stopped while it ran",
     "lost": "nobody knows how it ended: it may have done its work",

@@ -6,7 +6,6 @@ import marshal
 import os
 import resource
 import select
-import stat
 import sys
 import time
 
@@ -26,6 +25,7 @@ from .files import (
     write_atomically,
     write_exit,
 )
+from .inputs import open_fifo, take_signals
 from .memory import Memory
 from .output import Log
 from .processes import become_subreaper, boot_id, catches, children, descendants, send, start_ticks, status
@@ -71,8 +71,9 @@ class Supervisor:
         self.ended = False  # the command has, perhaps not all that it started
         self.killed = False  # the grace period was not enough
         self.why: str | None = None  # it was told to stop
+        self.is_out_of_memory = False
         self.grace_s = 0.0
-        self.warn_at = self.limit_at = self.kill_at = _NEVER  # by the monotonic clock
+        self.warn_at = self.limit_at = self.kill_at = self.look_at = _NEVER  # by the monotonic clock
         self.started, self.started_s = time.monotonic(), time.time()
         self.asked = b""  # a request that has not come in full
         self.complaint = ""  # the last one
@@ -109,11 +110,11 @@ class Supervisor:
         try:
             reserve_exit(self.folder)
             making = self.launch["control"]
-            self.control = _open_fifo(making)
+            self.control = open_fifo(making)
         except OSError as error:
             return self._cannot_write(making, error)
         self.log.write(b"")
-        self.woken = _take_signals()
+        self.woken = take_signals()
         self.output, output = os.pipe()
         os.set_blocking(self.output, False)
         told, tell = os.pipe()
@@ -162,6 +163,7 @@ class Supervisor:
         if (limit_s := self.launch["time_limit_s"]) is not None:
             self.limit_at = self.started + limit_s
             self.warn_at = self.limit_at - self.launch["warn_s"] if self.launch["warn_s"] else _NEVER
+        self.look_at = self.started + self.memory.look_s
         about = {
             "pid": os.getpid(),
             "start_ticks": start_ticks(os.getpid()),
@@ -207,6 +209,9 @@ class Supervisor:
                     self._stop("stopped", self.launch["grace_s"])
             self._reap()
             now = time.monotonic()
+            if now >= self.look_at:
+                self.look_at = now + self.memory.look_s
+                self.is_out_of_memory = self.memory.is_exceeded(os.getpid())
             if self.why is None and not self.ended:
                 if now >= self.limit_at:
                     self._stop("time-limit", self.launch["grace_s"])
@@ -214,6 +219,8 @@ class Supervisor:
                     self._warn(now)
 
     def _is_over(self) -> bool:
+        if self.is_out_of_memory:
+            return True  # at once: by the end of a grace period it could have taken what others need
         if self.ended and (self.why is None or not self._group_lives()):
             return True  # a script that the signal ends at once leaves its program time to save its work
         self.killed = time.monotonic() >= self.kill_at
@@ -225,7 +232,7 @@ class Supervisor:
 
     def _wait_ms(self) -> float | None:
         until = self.kill_at if self.why is not None else min(self.warn_at, self.limit_at)
-        wait_s = max(0.0, until - time.monotonic())
+        wait_s = max(0.0, min(until, self.look_at) - time.monotonic())
         if self.ended:
             wait_s = min(wait_s, _LOOK_S)
         return None if wait_s == _NEVER else min(wait_s, 1e6) * 1000 + 1
@@ -251,6 +258,8 @@ class Supervisor:
                     self._stop("stopped", float(amount))
                 elif what == b"signal":
                     self._signal(int(amount))
+                elif what == b"memory":
+                    self.memory.allow(int(amount))
             except (OSError, ValueError) as error:  # whoever can write here can write anything
                 self._complain(f"ignored {request!r}: {error}")
 
@@ -316,6 +325,9 @@ class Supervisor:
         """Write exit.json, however long it takes to find room for it."""
         code = None if self.status is None or trouble else os.waitstatus_to_exitcode(self.status)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        was_killed = code == -signal.SIGKILL and not self.killed
+        if self.is_out_of_memory or (was_killed and self.memory.ran_out()):
+            self.why = self.why or "out-of-memory"
         rss_bytes = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         text = as_json(
             {
@@ -328,6 +340,7 @@ class Supervisor:
                 "run_s": time.monotonic() - self.started,
                 "max_rss_gib": (self.memory.peak_bytes() or rss_bytes) / 2**30,
                 "cpu_s": used.ru_utime + used.ru_stime,
+                "memory_limited_by": self.memory.by,
                 "log_lost_bytes": self.log.lost_bytes,
             }
         )
@@ -359,33 +372,15 @@ class Supervisor:
             parts.append(
                 f"it was killed, as its grace period of {self.grace_s:g} s was not enough for it to end"
             )
-        if self.memory.ran_out():
-            parts.append(
-                f"it was killed for using more than its {self.launch['memory_bytes'] / 2**30:g} GiB of memory"
-            )
-        if self.log.lost_bytes:
-            parts.append(f"{self.log.lost_bytes} bytes of its output could not be kept: {self.log.trouble}")
+        limit = f"{self.memory.limit_bytes / 2**30:.3g} GiB of memory"
+        if self.is_out_of_memory:
+            used = f"its processes used {self.memory.used_bytes / 2**30:.3g} GiB together"
+            parts.append(f"it was killed for using more than its {limit}: {used}")
+        elif self.memory.ran_out():
+            parts.append(f"it was killed for using more than its {limit}")
+        if self.log.dropped_bytes:
+            kept = f"{self.log.files} files of {self.log.most_bytes} bytes are kept"
+            parts.append(f"{self.log.dropped_bytes} bytes of its oldest output were dropped, as {kept}")
+        if self.log.failed_bytes:
+            parts.append(f"{self.log.failed_bytes} bytes of its output could not be kept: {self.log.trouble}")
         return "; ".join(parts) or None
-
-
-def _open_fifo(path: str) -> int:
-    """The run's control FIFO; also open for writing, so that it never comes to an end."""
-    try:
-        os.mkfifo(path, 0o600)
-    except FileExistsError:
-        if not stat.S_ISFIFO(os.stat(path).st_mode):
-            raise
-    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-
-
-def _take_signals() -> int:
-    """A descriptor from which the numbers of the signals that matter can be read."""
-    woken, wake = os.pipe()
-    for end in (woken, wake):
-        os.set_blocking(end, False)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGCHLD):
-        signal.signal(number, lambda _number, _frame: None)
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
-    return woken
