@@ -187,16 +187,18 @@ def story(**fields: Any) -> JobStory:
     return JobStory(**{**given, **fields})
 
 
-def test_a_run_says_what_it_used_of_its_limit_and_how_that_is_enforced(
+def test_the_story_tells_the_memory_limit_how_it_is_enforced_and_whether_it_was_exceeded(
     betimes: Call, service: Service
 ) -> None:
-    limited = {"memory_limit_gib": 4.0, "memory_limited_by": "cgroup v2"}
-    first, last = (run.model_copy(update=limited) for run in story().runs)
-    service.stories[42] = story(runs=[first.model_copy(update={"outcome": "out-of-memory"}), last])
-    out = betimes("job", "42").out
-    assert "out-of-memory by signal 15" in out
-    assert "1.23 GiB of 4 GiB, cgroup v2" in out
-    assert "at most 4 GiB, cgroup v2" in out
+    limited: dict[str, Any] = {"memory_limit_gib": 4.0, "memory_limited_by": "cgroup v2"}
+    run = story().runs[0].model_copy(update=limited)
+    service.stories[42] = story(runs=[run])
+    says = "  memory     at most 4 GiB for all of its processes, by cgroup v2"
+    assert says in betimes("job", "42").out.splitlines()
+    service.stories[42] = story(runs=[run.model_copy(update={"outcome": "out-of-memory"})])
+    assert f"{says}; exceeded" in betimes("job", "42").out.splitlines()
+    service.stories[42] = story()
+    assert "at most" not in betimes("job", "42").out
 
 
 def test_the_story_of_a_job(betimes: Call, service: Service) -> None:

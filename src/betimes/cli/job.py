@@ -31,7 +31,7 @@ _RUN_COLUMNS = (
     Column("Units", rank=1, right=True),
     Column("On", rank=3, flexible=True),
     Column("Outcome"),
-    Column("Memory", rank=4, flexible=True),
+    Column("Memory", rank=4, right=True),
     Column("CPU time", rank=5, right=True),
     Column("Message", rank=2, flexible=True),
 )
@@ -141,6 +141,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("command", command_line(spec)),
         ("folder", spec.workdir or ""),
         ("asks for", f"{width}{each} {', '.join(amounts)}"),
+        ("memory", _memory_limit(story)),
         ("curve", str(spec.curve) if isinstance(spec.curve, str) and spec.max_units > 1 else ""),
         ("class", spec.qos),
         ("priority", f"{spec.priority}" if spec.priority else ""),
@@ -178,6 +179,7 @@ def _quote_row(quote: Quote, one: JobView, at_now: float) -> list[str]:
 
 def _run_row(run: RunView, at_now: float) -> list[str]:
     from betimes.cli.clock import clock, length, since
+    from betimes.cli.words import gib
 
     outcome = run.outcome or "runs"
     if run.exit_code is not None:
@@ -192,21 +194,22 @@ def _run_row(run: RunView, at_now: float) -> list[str]:
         str(run.units),
         ", ".join(f"{place.node}: {place.units}" for place in run.places),
         outcome,
-        _memory(run),
+        gib(run.max_rss_gib) if run.max_rss_gib is not None else "",
         length(run.cpu_s) if run.cpu_s is not None else "",
         run.message or _lost_output(run),
     ]
 
 
-def _memory(run: RunView) -> str:
-    """What it used of its limit, and how that is enforced: `0.12 GiB of 4 GiB, cgroup v2`."""
+def _memory_limit(story: JobStory) -> str:
+    """The limit of its last run, how that is enforced, and whether it was exceeded."""
     from betimes.cli.words import gib
 
-    used = gib(run.max_rss_gib) if run.max_rss_gib is not None else ""
-    if run.memory_limit_gib is None:
-        return used
-    limit = f"{used} of {gib(run.memory_limit_gib)}" if used else f"at most {gib(run.memory_limit_gib)}"
-    return f"{limit}, {run.memory_limited_by}" if run.memory_limited_by else limit
+    if not story.runs or story.runs[-1].memory_limit_gib is None:
+        return ""
+    run = story.runs[-1]
+    text = f"at most {gib(run.memory_limit_gib)} for all of its processes"
+    text += f", by {run.memory_limited_by}" if run.memory_limited_by else ""
+    return f"{text}; exceeded" if run.outcome == "out-of-memory" else text
 
 
 def _lost_output(run: RunView) -> str:

@@ -218,3 +218,34 @@ def test_cores_that_do_not_exist_are_no_obstacle(at: Path) -> None:
 
     assert run_to_end(launch, cpus=[1000]).exit_code == 0
     assert shim_of(launch)["pinning"] == "not pinned: Invalid argument"
+
+
+def test_a_command_finds_nothing_of_the_services_environment_with_its_supervisor(
+    at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "secret-of-the-service")
+    launch = a_launch(at, *python("import os; print(open(f'/proc/{os.getppid()}/environ').read())"))
+
+    run_to_end(launch)
+
+    assert "PGPASSWORD" not in log_of(launch)
+    assert "HOME" not in log_of(launch)
+
+
+def test_folders_of_a_run_are_for_their_owner_alone_wherever_they_are(at: Path) -> None:
+    at.chmod(0o755)
+    umask = os.umask(0)
+    try:
+        launch = a_launch(at, "true")
+        run_to_end(launch)
+    finally:
+        os.umask(umask)
+    folders = [
+        Path(launch.folder),
+        Path(launch.folder).parent,
+        at / "runs",
+        at / "checkpoints" / "1",
+        at / "control",
+    ]
+    assert [oct(folder.stat().st_mode & 0o777) for folder in folders] == ["0o700"] * 5
+    assert at.stat().st_mode & 0o777 == 0o755

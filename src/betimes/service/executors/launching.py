@@ -21,6 +21,10 @@ from betimes.service.executors.supervision.processes import boot_id
 
 _SHIM = str(Path(shim.__file__).resolve())
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+# The job can read what its supervisor was given, so that is nothing of the service's but where libraries lie.
+_ENVIRON = {
+    name: value for name, value in os.environ.items() if name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+}
 _HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # until the shim can handle them
 
 
@@ -40,8 +44,8 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
     """
     folder = Path(launch.folder)
     _make_folder(folder)
-    Path(launch.checkpoint_dir).mkdir(parents=True, exist_ok=True)
-    Path(launch.control).parent.mkdir(mode=0o700, exist_ok=True)
+    _make_private(Path(launch.checkpoint_dir))
+    _make_private(Path(launch.control).parent)
     found = read(launch.folder, files.LAUNCH)
     if found is not None:
         return found
@@ -83,7 +87,7 @@ def spawn(folder: str, record: dict[str, Any]) -> tuple[int, int]:
             pid = os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-I", "-S", "-X", "utf8", _SHIM, folder],
-                os.environ,
+                _ENVIRON,
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, handed.fileno(), 0),
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
@@ -102,11 +106,17 @@ def spawn(folder: str, record: dict[str, Any]) -> tuple[int, int]:
     return pid, bell
 
 
+def _make_private(folder: Path) -> None:
+    """Make a folder and those above it that are not there, for their owner alone: `mkdir` would open the latter."""
+    if not folder.is_dir():
+        _make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def _make_folder(folder: Path) -> None:
     if folder.is_dir():
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    _make_private(folder)
     for made in (
         folder.parent,
         folder.parent.parent,
