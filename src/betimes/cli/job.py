@@ -204,9 +204,9 @@ def _memory_limit(story: JobStory) -> str:
     """The limit of its last run, how that is enforced, and whether it was exceeded."""
     from betimes.cli.words import gib
 
-    if not story.runs or story.runs[-1].memory_limit_gib is None:
+    run = story.runs[-1] if story.runs else None
+    if run is None or run.memory_limit_gib is None:
         return ""
-    run = story.runs[-1]
     text = f"at most {gib(run.memory_limit_gib)} for all of its processes"
     text += f", by {run.memory_limited_by}" if run.memory_limited_by else ""
     return f"{text}; exceeded" if run.outcome == "out-of-memory" else text

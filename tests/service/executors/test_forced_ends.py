@@ -118,7 +118,7 @@ def test_a_run_whose_supervisor_stays_suspended_is_ended_after_its_grace_period_
 def test_a_stop_that_somebody_has_swallowed_takes_effect_after_the_grace_period(
     at: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "_write_request", lambda _control, _request: None)
+    monkeypatch.setattr(local, "write_request", lambda _control, _request: None)
 
     async def scenario() -> None:
         async with executing(force_after_s=0.5) as (executor, heard):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import marshal
 import os
@@ -104,6 +105,23 @@ def spawn(folder: str, record: dict[str, Any]) -> tuple[int, int]:
     finally:
         os.close(ring)
     return pid, bell
+
+
+async def is_known(bell: int) -> None:
+    """Wait until it is known whether the command runs; `bell` is that of `spawn`."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(bell, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(bell)
+
+
+def last_error(folder: str) -> str:
+    """The last that a run's shim said of what went wrong in it; empty: nothing."""
+    lines = Path(folder, files.ERRORS).read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
 def _make_private(folder: Path) -> None:

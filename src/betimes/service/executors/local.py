@@ -22,9 +22,18 @@ from betimes.service.executors.cgroups import find_group
 from betimes.service.executors.control import remove_control, write_request
 from betimes.service.executors.devices import Devices
 from betimes.service.executors.fates import Fate, Never, Over, Running, Starting, look, record_end
-from betimes.service.executors.launching import Keeping, spawn, write_launch
+from betimes.service.executors.launching import Keeping, is_known, last_error, spawn, write_launch
 from betimes.service.executors.leftovers import kill_leftovers
-from betimes.service.executors.protocol import Ended, Launch, Listener, Place, RunId, Started, Trouble
+from betimes.service.executors.protocol import (
+    FORCE_AFTER_S,
+    Ended,
+    Launch,
+    Listener,
+    Place,
+    RunId,
+    Started,
+    Trouble,
+)
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.watching import Watch, wait_for
 
@@ -72,7 +81,7 @@ class LocalExecutor:
         log_files: int = 4,
         group: Path | str | None = "find",
         look_s: float = 0.25,
-        force_after_s: float = 5.0,
+        force_after_s: float = FORCE_AFTER_S,
     ) -> None:
         self._listener = listener
         self._devices = Devices(available_cpus() if cpus is None else cpus, gpus)
@@ -241,7 +250,7 @@ class LocalExecutor:
         record = await self._aside(write_launch, run.launch, assigned, has_gpus, self._keeping)
         run.spawned, bell = await self._aside(spawn, folder, record)
         try:
-            await _readable(bell)
+            await is_known(bell)
         finally:
             os.close(bell)
         if isinstance(
@@ -252,7 +261,7 @@ class LocalExecutor:
             if status == files.NO_ROOM:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), folder)
             if status != files.BUSY:
-                said = await self._aside(_last_line, f"{folder}/{files.ERRORS}")
+                said = await self._aside(last_error, folder)
                 message = f"its supervisor could not start: {said or f'exit status {status}'}"
                 await self._aside(record_end, folder, "start-failed", message)
 
@@ -386,18 +395,3 @@ def _cancel(*waited: Watch | asyncio.TimerHandle | None) -> None:
     for one in waited:
         if one is not None:
             one.cancel()
-
-
-async def _readable(descriptor: int) -> None:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(descriptor, lambda: ready.done() or ready.set_result(None))
-    try:
-        await ready
-    finally:
-        loop.remove_reader(descriptor)
-
-
-def _last_line(path: str) -> str:
-    lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+FORCE_AFTER_S = 5.0
+"""After its grace period, until an executor itself ends a run that is still there."""
+
 
 class RunId(NamedTuple):
     """One time that a job's command is started: the job, and 1, 2, ..."""
