@@ -19,6 +19,7 @@ from betimes.service.views import (
     PolicyView,
     Quote,
     Reason,
+    RunView,
     Status,
     Submitted,
     TuneSpec,
@@ -78,13 +79,18 @@ def tuned(**fields: Any) -> TuningView:
     return TuningView(**{**given, **fields})
 
 
+def ran(*runs: RunView, job_id: int = 41) -> JobStory:
+    """The story of a job with these runs."""
+    return JobStory(job=job(job_id), spec=JobSpec(command=["x"]), runs=list(runs), quotes=[], events=[])
+
+
 class Service:
     """The methods of `betimes.client.Client` that verbs call; what they were given is kept in `asked`."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Any]] = []
         self.known = [job()]
-        self.stories: dict[int, JobStory] = {}
+        self.stories: dict[int, JobStory] = {41: ran()}
         self.promise: Quote | None = quote()
         self.machines = [node()]
         self.log = [event()]

@@ -187,6 +187,20 @@ def story(**fields: Any) -> JobStory:
     return JobStory(**{**given, **fields})
 
 
+def test_the_story_tells_the_memory_limit_how_it_is_enforced_and_whether_it_was_exceeded(
+    betimes: Call, service: Service
+) -> None:
+    limited: dict[str, Any] = {"memory_limit_gib": 4.0, "memory_limited_by": "cgroup v2"}
+    run = story().runs[0].model_copy(update=limited)
+    service.stories[42] = story(runs=[run])
+    says = "  memory     at most 4 GiB for all of its processes, by cgroup v2"
+    assert says in betimes("job", "42").out.splitlines()
+    service.stories[42] = story(runs=[run.model_copy(update={"outcome": "out-of-memory"})])
+    assert f"{says}; exceeded" in betimes("job", "42").out.splitlines()
+    service.stories[42] = story()
+    assert "at most" not in betimes("job", "42").out
+
+
 def test_the_story_of_a_job(betimes: Call, service: Service) -> None:
     service.stories[42] = story()
     out = betimes("job", "42").out

@@ -9,9 +9,9 @@ import pytest
 
 from betimes.cli.main import main
 from betimes.errors import NotAllowed, NotReachable, Unavailable
-from betimes.service.views import JobView, NodeSpec, Reason, Status
+from betimes.service.views import JobView, NodeSpec, Reason, RunView, Status
 from tests.cli.conftest import Call
-from tests.cli.stand_in import NOW, Service, event, job, node
+from tests.cli.stand_in import NOW, Service, event, job, node, ran
 
 
 def test_logs_are_copied_byte_by_byte(service: Service, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
@@ -24,14 +24,26 @@ def test_logs_are_copied_byte_by_byte(service: Service, capfdbinary: pytest.Capt
 
 def test_a_log_as_json(betimes: Call, service: Service) -> None:
     service.printed = ["zwei ü\n", b"\xff\x00 no newline"]
-    answer = {"job_id": 41, "attempt": None, "log": "zwei ü\n\ufffd\x00 no newline"}
+    answer = {"job_id": 41, "attempt": None, "log": "zwei ü\n\ufffd\x00 no newline", "log_lost_bytes": 0}
     assert betimes("logs", "41", "--json").json() == answer
+
+
+def test_output_that_is_not_kept_is_mentioned_beside_what_is(betimes: Call, service: Service) -> None:
+    lost = RunView(number=1, units=1, places=[], started_at=NOW, log_lost_bytes=67_108_864)
+    service.stories[41] = ran(lost, lost.model_copy(update={"number": 2, "log_lost_bytes": 3}))
+    said = betimes("logs", "41", "--attempt", "1")
+    assert said.out == "one\ntwo\n"
+    note = "67,108,864 bytes of its output are not kept; `betimes job 41` says why"
+    assert said.err == f"betimes: note: {note}\n"
+    assert betimes("logs", "41", "--json").json()["log_lost_bytes"] == 3
+    assert betimes("logs", "41", "--tail", "5").err == ""
+    assert "67,108,864 bytes of its output are not kept" in betimes("job", "41").out
 
 
 def test_following_a_log_ends_with_it_or_quietly(betimes: Call, service: Service) -> None:
     said = betimes("logs", "-f", "41")
     assert (said.code, said.out, said.err) == (0, "one\ntwo\n", "")
-    assert service.asked[-1] == ("logs", (41, None, True, None))
+    assert ("logs", (41, None, True, None)) in service.asked
     service.printed = [b"one\n", KeyboardInterrupt()]
     said = betimes("logs", "-f", "41")
     assert (said.code, said.out, said.err) == (130, "one\n", "")

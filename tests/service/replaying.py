@@ -30,6 +30,7 @@ def launch_of(scheduler: Scheduler, job_id: int) -> Launch:
         job.spec.grace_s,
         "/",
         "/",
+        "/",
         job.spec.time_limit_s,
     )
 

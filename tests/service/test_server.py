@@ -20,6 +20,7 @@ import httpx
 import pytest
 
 from betimes.errors import InputError, ServiceError
+from betimes.service import server
 from betimes.service.address import read_address
 from betimes.service.server import serve
 from tests.service.serving import PATIENCE_S, fake, served, until
@@ -29,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import asyncio, signal, sys
 from pathlib import Path
+from betimes.service import server
 from betimes.service.server import serve
 from tests.service.serving import fake
 
@@ -200,3 +202,34 @@ def running(state: Path, events: int = 1):  # type: ignore[no-untyped-def]
             yield process, json.loads((state / "address").read_text())["url"]
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize(
+    "sent", [b"", b"GET /healthz HT", b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: "]
+)
+@pytest.mark.parametrize("after", [0, 1], ids=["at first", "after another"])
+def test_half_a_request_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sent: bytes, after: int
+) -> None:
+    monkeypatch.setattr(server, "HEAD_S", 0.3)
+    whole = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+
+    async def run() -> None:
+        async with served(fake(), tmp_path) as url, asyncio.timeout(PATIENCE_S):
+            port = int(url.rpartition(":")[2])
+            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            for _ in range(after):
+                writer.write(whole)
+                assert b"200" in await reader.readline()
+            if after and not sent:
+                await asyncio.sleep(0.6)  # between requests it may take its time
+                writer.write(whole)
+                writer.write_eof()
+                assert (await reader.read()).count(b"HTTP/1.1 200") == 1
+            else:
+                writer.write(sent)
+                with contextlib.suppress(ConnectionResetError):
+                    await reader.read()  # to its end
+            writer.close()
+
+    asyncio.run(run())

@@ -129,7 +129,7 @@ def test_a_set_survives_the_service(lose_world: bool) -> None:
     assert cluster.status(number) == Status.FINISHED
     runs = [run["outcome"] for run in cluster.runs.values()]
     assert runs.count("exited") == 6
-    assert runs.count("lost") == (4 if lose_world else 0)
+    assert runs.count("node-lost") == (4 if lose_world else 0)
 
 
 def test_a_draining_node_takes_no_further_trials() -> None:

@@ -141,6 +141,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("command", command_line(spec)),
         ("folder", spec.workdir or ""),
         ("asks for", f"{width}{each} {', '.join(amounts)}"),
+        ("memory", _memory_limit(story)),
         ("curve", str(spec.curve) if isinstance(spec.curve, str) and spec.max_units > 1 else ""),
         ("class", spec.qos),
         ("priority", f"{spec.priority}" if spec.priority else ""),
@@ -149,6 +150,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("array", spec.array or ""),
         ("after", ", ".join(spec.after)),
         ("retries", f"{spec.retries}" if spec.retries else ""),
+        ("requeue", "" if spec.requeue else "never"),
         ("checkpoints", spec.checkpoint_dir or ""),
         ("labels", ", ".join(f"{name}={value}" for name, value in spec.labels.items())),
         ("environment", ", ".join(f"{name}={value}" for name, value in spec.env.items())),
@@ -194,8 +196,24 @@ def _run_row(run: RunView, at_now: float) -> list[str]:
         outcome,
         gib(run.max_rss_gib) if run.max_rss_gib is not None else "",
         length(run.cpu_s) if run.cpu_s is not None else "",
-        run.message or "",
+        run.message or _lost_output(run),
     ]
+
+
+def _memory_limit(story: JobStory) -> str:
+    """The limit of its last run, how that is enforced, and whether it was exceeded."""
+    from betimes.cli.words import gib
+
+    run = story.runs[-1] if story.runs else None
+    if run is None or run.memory_limit_gib is None:
+        return ""
+    text = f"at most {gib(run.memory_limit_gib)} for all of its processes"
+    text += f", by {run.memory_limited_by}" if run.memory_limited_by else ""
+    return f"{text}; exceeded" if run.outcome == "out-of-memory" else text
+
+
+def _lost_output(run: RunView) -> str:
+    return f"{run.log_lost_bytes:,} bytes of its output are not kept" if run.log_lost_bytes else ""
 
 
 def _times(count: int) -> str:

@@ -75,6 +75,10 @@ OPTIONS: dict[str, Any] = {
     "backoff": _option(
         str, "--backoff", "TIME", "Time before the first retry, doubled before each further one. By default 10s."
     ),
+    "requeue": _option(
+        bool, "--requeue/--no-requeue", None, "Start it again after it was preempted, resized, or lost with its node; "
+        "otherwise it has failed then. By default yes.",
+    ),
     "labels": _option(list[str], "--label", "K=V", "A label, to find it by. Repeatable."),
 }  # fmt: skip
 """By the field's name in a job file. None: not given, so that a file's value, or the default, stands."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import Annotated
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,9 @@ from betimes.cli import options
 from betimes.cli.connection import State
 from betimes.cli.job import Id
 from betimes.errors import InputError
+
+if TYPE_CHECKING:
+    from betimes.client import Client
 
 
 def logs(
@@ -35,7 +39,8 @@ def logs(
 ) -> None:
     """Print what a job has written to standard output and standard error, byte by byte.
 
-    With --json one object: `job_id`, `attempt` (null: the last) and `log`, once all of it is known.
+    How much of it is not kept, as newer output took its place, is said on standard error. With --json one object:
+    `job_id`, `attempt` (null: the last), `log`, once all of it is known, and `log_lost_bytes`.
     """
     from betimes.cli.as_json import print_json
     from betimes.cli.connection import connect
@@ -49,12 +54,21 @@ def logs(
         pieces = service.logs(job_id, attempt=attempt, follow=follow, tail=tail)
         if as_json:
             log = b"".join(map(_bytes, pieces)).decode("utf-8", "replace")
-            print_json({"job_id": job_id, "attempt": attempt, "log": log})
-        elif follow:
-            with until_interrupted():
-                _copy(pieces)
-        else:
+            lost_bytes = _lost_bytes(service, job_id, attempt)
+            print_json({"job_id": job_id, "attempt": attempt, "log": log, "log_lost_bytes": lost_bytes})
+            return
+        with until_interrupted() if follow else nullcontext():
             _copy(pieces)
+        if tail is None and (lost_bytes := _lost_bytes(service, job_id, attempt)):
+            note = f"{lost_bytes:,} bytes of its output are not kept; `betimes job {job_id}` says why"
+            print("betimes: note:", note, file=sys.stderr)
+
+
+def _lost_bytes(service: Client, job_id: int, attempt: int | None) -> int:
+    """How much of a run's output is not kept."""
+    runs = service.job(job_id).runs
+    found = [run for run in runs if run.number == attempt] if attempt is not None else runs[-1:]
+    return sum(run.log_lost_bytes or 0 for run in found)
 
 
 def _copy(pieces: Iterable[bytes | str]) -> None:

@@ -88,6 +88,10 @@ def _ended(data: Data, _: float) -> str:
     return text + _cost("making room", data, "vacating_node_s")
 
 
+def _trouble(data: Data, _: float) -> str:
+    return f"run {data['number']}: {data['message']}"
+
+
 def _displaces(data: Data, _: float) -> str:
     return f"job {data['victim']} makes room for it"
 
@@ -172,6 +176,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "resized": _resized,
     "restarted": _restarted,
     "displaces": _displaces,
+    "trouble": _trouble,
     "ended": _ended,
     "goes-on": _goes_on,
     "waits": _reason,

@@ -7,6 +7,7 @@ import getpass
 import logging
 import math
 import secrets
+import stat
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -85,6 +86,11 @@ class Service:
 async def running(options: Options) -> AsyncIterator[Service]:
     """A service while this is entered; jobs go on when it is left. Raises InputError and ServiceError."""
     options.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if (mode := stat.S_IMODE(options.state.stat().st_mode)) & 0o077:
+        message = (
+            "%s is open to others (mode %o); what jobs print and keep is not, but close it: chmod 700 %s"
+        )
+        log.warning(message, options.state, mode, options.state)
     store = await asyncio.to_thread(Store.open, options.database or default_url(options.state), options.state)
     try:
         async with _opened(store, options) as service:

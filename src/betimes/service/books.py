@@ -27,7 +27,7 @@ from betimes.service.pace import Pace
 from betimes.service.rooms import Rooms
 from betimes.service.wanted import wanted_of
 
-NOTHING_NEW = {"quoted", "idle", "tuning", "tuned", "not-tuned"}
+NOTHING_NEW = {"quoted", "idle", "tuning", "tuned", "not-tuned", "trouble"}
 """Events that change nothing about who starts or finishes when."""
 
 FindStatus = Callable[[int], str | None]
@@ -160,10 +160,13 @@ class Books:
         """Work that a job is known to have left when it outruns its belief; null: no more than that is known."""
         return None
 
-    def _run_row(self, job: Job, report: Ended | None = None, outcome: str | None = None) -> None:
+    def _run_row(
+        self, job: Job, report: Ended | None = None, outcome: str | None = None, limited_by: str | None = None
+    ) -> None:
         run = job.run
         if run is None:
             return
+        known: dict[str, Any] = {} if limited_by is None else {"memory_limited_by": limited_by}
         self.runs.append(
             {
                 "job_id": job.job_id,
@@ -178,5 +181,8 @@ class Books:
                 "max_rss_gib": report.max_rss_gib if report else None,
                 "cpu_s": report.cpu_s if report else None,
                 "message": report.message if report else None,
+                "memory_limit_gib": job.spec.memory_gib * run.units or None,
+                "log_lost_bytes": report.log_lost_bytes if report else None,
+                **known,
             }
         )

@@ -87,7 +87,10 @@ class Careers(Books):
 
     def _retry(self, job: Job, report: Ended) -> None:
         delay_s = job.spec.backoff_s * 2.0**job.failures
-        reason = reasons.retry(job.failures + 1, job.spec.retries, report.exit_code, report.signal, delay_s)
+        how = report.message if report.why == "out-of-memory" else None
+        reason = reasons.retry(
+            job.failures + 1, job.spec.retries, report.exit_code, report.signal, delay_s, how
+        )
         self._leave_engine(job)
         not_before_at = self.now_at + max(delay_s, 1e-3)
         self._log("retries", "executor", job.job_id, not_before_at=not_before_at, reason=reason)
@@ -95,10 +98,19 @@ class Careers(Books):
 
     def _stopped(self, job: Job) -> None:
         """A run that was told to stop has: the job goes on later, at once if it has been granted units again."""
-        if self.built is not None and self.built.kind == "nodes":
+        if not job.spec.requeue:
+            self._over(job, "failed", reasons.not_again(job.reason))
+        elif self.built is not None and self.built.kind == "nodes":
             self.pending.gone.append(job.job_id)
         else:
             self._log_waits(job)
+
+    def _interrupted(self, job: Job, reason: dict[str, Any]) -> None:
+        """A run has stopped before its end: the job is started again later, unless its submitter does not want that."""
+        if job.spec.requeue:
+            self._lose(job, reason)
+        else:
+            self._over(job, "failed", reasons.not_again(reason))
 
     def _lose(self, job: Job, reason: dict[str, Any]) -> None:
         """A run is gone and nobody has decided so: the job waits again, at its place."""

@@ -29,7 +29,7 @@ from betimes.service.node import DRAINED, DRAINING, UP
 from betimes.service.preemptions import displaced_by, preemptions_of
 from betimes.service.promises import Promises
 from betimes.service.scheduler import Scheduler
-from betimes.service.shown import event_view, job_view, node_view, quote_view, run_view
+from betimes.service.shown import event_view, job_view, node_view, quote_view, run_views
 from betimes.service.spec import JobSpec
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.tuning.view import TuningView
@@ -191,7 +191,7 @@ class Desk:
         return JobStory(
             job=view,
             spec=JobSpec(**row["spec"]),
-            runs=[run_view(one) for one in runs],
+            runs=await asyncio.to_thread(run_views, runs, self.controller.launches.folder),
             quotes=[quote_view(one) for one in quotes],
             events=[event_view(one) for one in events],
             preempted=preemptions_of(number, events),

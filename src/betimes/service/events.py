@@ -50,6 +50,7 @@ KINDS = {
     "resized": "a running job has taken another number of units without a restart",
     "told": "a run was told to stop: preempted, resized or cancelled",
     "displaces": "another job was told to make room for this one; what that costs stands in the other's events",
+    "trouble": "the executor could not do with a run what it should, and what it does about it",
     "ended": "nothing of a run is left",
     "goes-on": "the run after a preemption has reported how far it is: what it lost since its last checkpoint",
     "waits": "a job whose run has ended is to go on later",

@@ -134,7 +134,7 @@ class Fleet(Decisions):
             if asked == "cancelled":
                 self._over(job, "cancelled", reasons.cancelled(None))
             else:
-                self._lose(job, reason)
+                self._interrupted(job, reason)
 
     def _keep_off(self, name: str) -> None:
         """Jobs that were to have a node that takes none any more, and are not there yet, wait for others."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from betimes.service.executors.protocol import Report, RunId, Started
+from betimes.service.executors.protocol import Report, RunId, Started, Trouble
 from betimes.service.node import LOST
 from betimes.service.scheduler import Scheduler
 from betimes.service.spec import JobSpec
@@ -65,6 +65,8 @@ def report_to(scheduler: Scheduler, report: Report) -> None:
     """An executor has told something."""
     if isinstance(report, Started):
         scheduler.started(report)
+    elif isinstance(report, Trouble):
+        scheduler.troubled(report)
     else:
         scheduler.ended(report)
 

@@ -84,6 +84,9 @@ class Launches:
             grace_s=spec.grace_s,
             folder=str(folder),
             checkpoint_dir=checkpoints,
+            # Not in the run's folder, of which the job is told: who reads all that is there would hang on it, and
+            # swallow what the service has to say.
+            control=str(self.state / "control" / f"{job.job_id}-{run.number}"),
             time_limit_s=spec.time_limit_s,
             warn_s=spec.warn_s,
         )

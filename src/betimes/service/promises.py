@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from typing import Any
@@ -12,6 +13,7 @@ from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.forecasts import Forecast, cost_usd, forecast
 from betimes.service.job import Job
+from betimes.service.leaving import leaving
 from betimes.service.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 from betimes.service.trial_set import full_run_s, set_spec
@@ -26,6 +28,7 @@ class Promises:
         self.controller = controller
         self.latest: Forecast | None = None
         self.version = -1  # of the state that it is of
+        self.holds_until_at = math.inf  # unless something happens before: then somebody is to have left
         self.playing = asyncio.Lock()
         controller.listeners.append(self._heed)
 
@@ -33,7 +36,7 @@ class Promises:
         """When everybody who waits or runs now will start and finish; those who ask meanwhile share the answer."""
         wanted = self.controller.scheduler.version
         async with self.playing:
-            if self.latest is None or self.version < wanted:
+            if self.latest is None or self.version < wanted or self._is_stale():
                 scheduler = self.controller.scheduler
                 version, as_of_at, epoch_at = (
                     scheduler.version,
@@ -41,9 +44,11 @@ class Promises:
                     scheduler.ledger.epoch_at,
                 )
                 play, _ = scheduler.foresee(as_of_at)
+                gone = leaving(scheduler.ledger.jobs.values(), as_of_at)
                 with self.controller.clock.hold():
                     foreseen = await asyncio.to_thread(play)
-                self.latest, self.version = forecast(foreseen, as_of_at, epoch_at), version
+                self.latest, self.version = gone.put_off(forecast(foreseen, as_of_at, epoch_at)), version
+                self.holds_until_at = gone.holds_until_at
             return self.latest
 
     def begin(self) -> None:
@@ -52,7 +57,12 @@ class Promises:
 
     def current(self) -> Forecast | None:
         """The forecast, if it still holds; else it is withdrawn."""
-        return self.latest if self.version == self.controller.scheduler.version else None
+        holds = self.version == self.controller.scheduler.version and not self._is_stale()
+        return self.latest if holds else None
+
+    def _is_stale(self) -> bool:
+        """Whether a run that was to have left by now is still there."""
+        return self.controller.clock.now_s() >= self.holds_until_at
 
     async def make(self, numbers: Sequence[int]) -> list[Quote]:
         """Promise jobs when they will be done, and store it; those that wait for other jobs have to wait for it too."""
@@ -70,8 +80,9 @@ class Promises:
         scheduler = self.controller.scheduler
         made_at, epoch_at = self.controller.clock.now_s(), scheduler.ledger.epoch_at
         play, basis = scheduler.foresee(made_at, spec, user)
+        gone = leaving(scheduler.ledger.jobs.values(), made_at)
         with self.controller.clock.hold():
-            found = forecast(await asyncio.to_thread(play), made_at, epoch_at)
+            found = gone.put_off(forecast(await asyncio.to_thread(play), made_at, epoch_at))
         start_at, finish_at = found.of[0]
         run_s = scheduler.ledger.run_times.believed(user, spec.title, spec.told_s).seconds
         if spec.as_one:

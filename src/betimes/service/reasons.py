@@ -31,10 +31,12 @@ CODES = {
     "cancelled": "a user has ended it",
     "node-lost": "its node has vanished",
     "reclaimed": "the cloud has taken back its node",
-    "lost": "its run vanished, and nobody knows how it ended",
+    "lost": "its run was lost: the machine restarted, or nobody knows how it ended",
+    "stopped": "its run was stopped, neither by a user nor by the policy",
     "exit-code": "its command ended with another code than 0",
     "signal": "its command was ended by a signal",
     "time-limit": "it reached its time limit",
+    "out-of-memory": "it was killed for using more memory than its limit",
     "start-failed": "its command could not be started",
 }
 """Every code, and what it means."""
@@ -84,11 +86,13 @@ def trials(of: TrialSet) -> dict[str, Any]:
     )
 
 
-def retry(number: int, most: int, code: int | None, signal: int | None, delay_s: float) -> dict[str, Any]:
-    """Failed, with attempts left."""
+def retry(
+    number: int, most: int, code: int | None, signal: int | None, delay_s: float, how: str | None = None
+) -> dict[str, Any]:
+    """Failed, with attempts left; `how`, where code and signal do not tell."""
     return reason(
         "retry-delay",
-        f"{_how(code, signal)}; retry {number} of {most} in {delay_s:g} s",
+        f"{how or _how(code, signal)}; retry {number} of {most} in {delay_s:g} s",
         exit_code=code,
         signal=signal,
         delay_s=delay_s,
@@ -119,8 +123,21 @@ def reclaimed(name: str) -> dict[str, Any]:
 
 
 def lost(message: str | None) -> dict[str, Any]:
-    """Its run vanished."""
+    """Its run was lost with the machine."""
     return reason("lost", f"its run has vanished{f': {message}' if message else ''}; it is started again")
+
+
+def not_again(why: dict[str, Any] | None) -> dict[str, Any]:
+    """What would have it started again, had its submitter not said otherwise."""
+    found = why or reason("stopped", "its run was stopped from outside")
+    text = found["text"].removesuffix("; it goes on elsewhere").removesuffix("; it is started again")
+    return {**found, "text": f"{text}; it is not started again, as it was submitted with requeue = false"}
+
+
+def unknown_end(message: str | None, requeue: bool) -> dict[str, Any]:
+    """Nobody knows how its run ended, and it is not to be run again."""
+    text = f"its run was lost{f': {message}' if message else ''}; it may have done its work, and is not run again, as "
+    return reason("lost", text + ("no retries are left" if requeue else "requeue is false"))
 
 
 def lost_again(times: int, message: str | None) -> dict[str, Any]:
@@ -135,6 +152,8 @@ def failed(why: str, code: int | None, signal: int | None, message: str | None) 
         return reason("start-failed", message or "its command could not be started")
     if why == "time-limit":
         return reason("time-limit", message or "it reached its time limit", exit_code=code, signal=signal)
+    if why == "out-of-memory":
+        return reason(why, message or "it used more memory than its limit", exit_code=code, signal=signal)
     kind = "signal" if signal is not None else "exit-code"
     return reason(kind, _how(code, signal), exit_code=code, signal=signal)
 
@@ -147,6 +166,8 @@ def named(numbers: Sequence[int]) -> str:
 
 
 def _how(code: int | None, signal: int | None) -> str:
+    if code is None and signal is None:
+        return "its run was lost, and it is not known how it ended"
     if signal is not None:
         known = {one.value: one.name for one in signals.Signals}
         return f"ended by {known.get(signal, f'signal {signal}')}"

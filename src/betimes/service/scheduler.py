@@ -20,7 +20,7 @@ from betimes.service.engines.moves import (
     Round,
 )
 from betimes.service.events import Event
-from betimes.service.executors.protocol import Ended, Started
+from betimes.service.executors.protocol import Ended, Started, Trouble
 from betimes.service.fleet import Fleet
 from betimes.service.job import Job
 from betimes.service.pace import Pace, differs
@@ -30,7 +30,7 @@ from betimes.service.trial_set import full_run_s, set_spec
 from betimes.service.views import Status
 from betimes.service.wanted import wanted_for
 
-MOST_LOSSES = 10  # of a job's runs, one after the other, for no reason that is known
+MOST_LOSSES = 10  # of a job's runs, one after the other, each with the machine that it ran on
 
 
 class Scheduler(Fleet):
@@ -157,7 +157,7 @@ class Scheduler(Fleet):
         self._log("started", "executor", job.job_id, number=report.run.number, adopted=report.adopted)
         pace = self.paces.setdefault(job.job_id, Pace())
         pace.begin(self.now_at, self._speed(job))
-        self._run_row(job)
+        self._run_row(job, limited_by=report.memory_limited_by)
         if job.progress_frac is None:  # else it gets on when it reports how far it is
             self._restarted(job)
 
@@ -184,20 +184,28 @@ class Scheduler(Fleet):
         self.resizing.pop(report.run, None)
         if asked == "cancelled":
             self._over(job, "cancelled", reasons.cancelled(None))
-        elif report.why == "lost" and asked is None and job.losses < MOST_LOSSES:
-            self._lose(job, reasons.lost(report.message))
-        elif report.why == "lost" and asked is None:
+        elif report.why == "node-lost" and asked is None and job.losses < MOST_LOSSES:
+            self._interrupted(job, reasons.lost(report.message))
+        elif report.why == "node-lost" and asked is None:
             self._over(job, "failed", reasons.lost_again(job.losses + 1, report.message))
-        elif report.why in ("stopped", "lost"):
+        elif report.why == "stopped" or (asked is not None and report.why in ("lost", "node-lost")):
             self._stopped(job)
         elif report.exit_code == 0 and report.why == "exited":
             self._finish(job)
-        elif report.why == "exited" and job.failures < job.spec.retries:
+        elif report.why == "lost" and not (job.spec.requeue and job.failures < job.spec.retries):
+            self._over(job, "failed", reasons.unknown_end(report.message, job.spec.requeue))
+        elif report.why in ("exited", "out-of-memory", "lost") and job.failures < job.spec.retries:
             self._retry(job, report)
         else:
             self._over(
                 job, "failed", reasons.failed(report.why, report.exit_code, report.signal, report.message)
             )
+
+    def troubled(self, report: Trouble) -> None:
+        """The executor says something of a run that belongs into its job's story."""
+        job = self._running(report.run)
+        if job is not None:
+            self._log("trouble", "executor", job.job_id, number=report.run.number, message=report.message)
 
     def progressed(self, number: int, attempt: int, done: float, total: float) -> None:
         """A run says how far it has come. Raises Unknown, Conflict."""

@@ -9,15 +9,19 @@ import socket
 from collections.abc import Generator
 from pathlib import Path
 
+import h11
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from betimes.errors import InputError, ServiceError
 from betimes.service.address import last_port, remove_address, write_address, write_port
+from betimes.service.api.limits import MOST_HEADER_BYTES, MOST_URL_BYTES
 from betimes.service.hosts import is_loopback
 
 GOODBYE_S = 5  # for answers under way; readers who do not read are cut off then
 BACKLOG = 2048  # connections that wait to be accepted
+HEAD_S = 10.0  # in which a request's line and headers must have come, from its first byte or the connection's begin
 
 
 async def serve(
@@ -87,9 +91,36 @@ class _Server(uvicorn.Server):
                 connection.transport.abort()
 
 
+class _Protocol(H11Protocol):
+    """Closes a connection whose request is half sent: uvicorn's own limit holds between requests only."""
+
+    _half: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        self._half = self.loop.call_later(HEAD_S, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        begun = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
+        if not begun and self._half is not None:
+            self._half.cancel()
+            self._half = None
+        elif begun and self._half is None:
+            self._half = self.loop.call_later(HEAD_S, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._half is not None:
+            self._half.cancel()
+        super().connection_lost(exc)
+
+
 def _config(app: FastAPI) -> uvicorn.Config:
     return uvicorn.Config(
         app,
+        http=_Protocol,
+        h11_max_incomplete_event_size=2
+        * (MOST_URL_BYTES + MOST_HEADER_BYTES),  # above what is refused by name
         lifespan="off",
         ws="none",
         backlog=BACKLOG,

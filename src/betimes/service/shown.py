@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from betimes.cluster.resources import PER_UNIT
 from betimes.service.events import Event
+from betimes.service.executors.supervision.files import LOG
+from betimes.service.executors.supervision.output import lost_bytes
 from betimes.service.node import Node
 from betimes.service.scheduler import Scheduler
 from betimes.service.views import EventView, JobView, NodeView, PlaceView, Quote, Reason, RunView, Status
@@ -27,9 +30,15 @@ def job_view(row: Mapping[str, Any], waiting: Waiting) -> JobView:
     return JobView(**fields, reason=Reason(**reason) if reason else None, estimate=estimate)
 
 
-def run_view(row: Mapping[str, Any]) -> RunView:
-    """A run of the store."""
+def run_views(rows: Iterable[Mapping[str, Any]], folder: Callable[[int, int], Path]) -> list[RunView]:
+    """Runs of the store; `folder` has that of a run, which tells how much of its output is lost while it goes on."""
+    return [_run_view(row, folder(row["job_id"], row["number"])) for row in rows]
+
+
+def _run_view(row: Mapping[str, Any], folder: Path) -> RunView:
     fields: dict[str, Any] = {name: value for name, value in row.items() if name != "job_id"}
+    if row["ended_at"] is None:
+        fields["log_lost_bytes"] = lost_bytes(folder / LOG)
     fields["places"] = [PlaceView(node=node, units=units) for node, units in row["places"]]
     return RunView(**fields)
 

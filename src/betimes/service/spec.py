@@ -88,6 +88,7 @@ class JobSpec(BaseModel):
     hold: bool = False  # keep it from starting until somebody releases it
     retries: int = Field(default=0, ge=0, le=1000)
     backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry
+    requeue: bool = True  # False: a run that was preempted, resized or lost with its node fails the job
     labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
 
     @field_validator("command")
@@ -149,6 +150,11 @@ class JobSpec(BaseModel):
         if self.told_s > MOST_SECONDS:
             raise ValueError(
                 f"steps times step_s is {self.told_s:g} s; a job runs at most {MOST_SECONDS:g} s"
+            )
+        if not self.requeue and self.max_units > self.min_units:
+            raise ValueError(
+                "requeue: a job that may not be started again cannot be resized either; give it as many max_units as "
+                "min_units, or leave requeue out"
             )
         if self.as_one:
             self._check_as_one()

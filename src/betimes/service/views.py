@@ -100,13 +100,18 @@ class RunView(View):
     started_at: float
     ended_at: float | None = None
     outcome: str | None = (
-        None  # exited, preempted, resized, cancelled, time-limit, node-lost, start-failed, lost
+        None  # exited, preempted, resized, cancelled, time-limit, out-of-memory, node-lost, start-failed, lost
     )
     exit_code: int | None = None
     signal: int | None = None
     max_rss_gib: float | None = None
     cpu_s: float | None = None
     message: str | None = None
+    memory_limit_gib: float | None = None  # of all of its processes together; null: none
+    memory_limited_by: str | None = (
+        None  # how that is enforced: cgroup v2, or polling (and a limit of each process)
+    )
+    log_lost_bytes: int | None = None  # of its output: dropped for newer, or no room was left for it
 
 
 class JobView(View):

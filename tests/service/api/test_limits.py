@@ -89,3 +89,24 @@ def test_a_large_batch_leaves_others_their_turn() -> None:
 
     asyncio.run(both())
     assert turns.count(False) >= 10_000 / 200
+
+
+def test_a_url_and_headers_have_sizes() -> None:
+    it = fake()
+    assert ask(it, "GET", "/api/v1/jobs", params={"name": "x" * 200}).is_success
+    found = ask(it, "GET", "/api/v1/jobs?name=" + "x" * 8192)
+    assert (found.status_code, found.json()["error"]["code"]) == (414, "too-large")
+    assert "the URL has at most 8192 bytes here" in found.json()["error"]["message"]
+    found = ask(it, "GET", "/api/v1/jobs", headers={f"X-{n}": "x" * 1000 for n in range(20)})
+    assert (found.status_code, found.json()["error"]["code"]) == (431, "too-large")
+
+
+def test_half_a_body_is_not_waited_for() -> None:
+    it = fake(limits=Limits(pause_s=0.1))
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield b'{"command": '
+        await asyncio.sleep(60)
+
+    found = ask(it, "POST", "/api/v1/jobs", content=chunks(), headers=JSON)
+    assert (found.status_code, found.json()["error"]["code"]) == (408, "too-slow")

@@ -39,6 +39,7 @@ def a_launch(at: Path, *command: str, run: RunId = RUN, **changes: Any) -> Launc
         "grace_s": 20.0,
         "folder": str(at / "runs" / str(run.job) / str(run.number)),
         "checkpoint_dir": str(at / "checkpoints" / str(run.job)),
+        "control": str(at / "control" / f"{run.job}-{run.number}"),
     }
     return Launch(**{**given, **changes})
 

@@ -19,7 +19,7 @@ import pytest
 from betimes.service.executors.devices import Assigned
 from betimes.service.executors.launching import Keeping, spawn, write_launch
 from betimes.service.executors.local import LocalExecutor
-from betimes.service.executors.protocol import Ended, Launch, RunId, Started
+from betimes.service.executors.protocol import Ended, Launch, Report, RunId, Started
 from betimes.service.executors.supervision import files
 from betimes.service.executors.watching import wait_for
 from tests.service.executors.running import (
@@ -72,10 +72,10 @@ def kill(service: subprocess.Popen[str]) -> list[str]:
     return told.splitlines()
 
 
-def adopt(*launches: Launch, then_wait: bool = False) -> list[Started | Ended]:
+def adopt(*launches: Launch, then_wait: bool = False) -> list[Report]:
     """What is reported when these are adopted, and with `then_wait` until all have ended."""
 
-    async def scenario() -> list[Started | Ended]:
+    async def scenario() -> list[Report]:
         async with executing() as (executor, heard):
             await executor.adopt(launches)
             if then_wait:
@@ -277,7 +277,7 @@ def test_a_restarted_machine_loses_what_ran(at: Path, had_begun: bool) -> None:
     (ended,) = adopt(launch)
 
     assert isinstance(ended, Ended)
-    assert (ended.why, ended.message) == ("lost", "the machine restarted while it ran")
+    assert (ended.why, ended.message) == ("node-lost", "the machine restarted while it ran")
     assert begun(at, 1) == 1
 
 

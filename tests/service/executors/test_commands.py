@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -201,19 +200,6 @@ def test_a_folder_that_cannot_be_made_is_named(at: Path) -> None:
     assert f"cannot start it: {at}/runs" in ended.message
 
 
-def test_a_disk_that_is_full_is_named(at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(descriptor: int) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    monkeypatch.setattr(os, "fsync", full)
-
-    ended = run_to_end(a_launch(at, "true"))
-
-    assert ended.why == "start-failed"
-    assert ended.message is not None
-    assert "No space left on device; make room" in ended.message
-
-
 def test_whole_cores_are_pinned_and_shares_are_not(at: Path) -> None:
     show = python("import os; print(sorted(os.sched_getaffinity(0)), os.environ.get('BETIMES_CPUS'))")
     cores = sorted(os.sched_getaffinity(0))
@@ -232,3 +218,34 @@ def test_cores_that_do_not_exist_are_no_obstacle(at: Path) -> None:
 
     assert run_to_end(launch, cpus=[1000]).exit_code == 0
     assert shim_of(launch)["pinning"] == "not pinned: Invalid argument"
+
+
+def test_a_command_finds_nothing_of_the_services_environment_with_its_supervisor(
+    at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", "secret-of-the-service")
+    launch = a_launch(at, *python("import os; print(open(f'/proc/{os.getppid()}/environ').read())"))
+
+    run_to_end(launch)
+
+    assert "PGPASSWORD" not in log_of(launch)
+    assert "HOME" not in log_of(launch)
+
+
+def test_folders_of_a_run_are_for_their_owner_alone_wherever_they_are(at: Path) -> None:
+    at.chmod(0o755)
+    umask = os.umask(0)
+    try:
+        launch = a_launch(at, "true")
+        run_to_end(launch)
+    finally:
+        os.umask(umask)
+    folders = [
+        Path(launch.folder),
+        Path(launch.folder).parent,
+        at / "runs",
+        at / "checkpoints" / "1",
+        at / "control",
+    ]
+    assert [oct(folder.stat().st_mode & 0o777) for folder in folders] == ["0o700"] * 5
+    assert at.stat().st_mode & 0o777 == 0o755

@@ -1,4 +1,4 @@
-"""Memory limits: a control group's, where there can be one, else a resource limit."""
+"""Memory limits: a control group's, where there can be one; else the sum is looked at, and each process limited."""
 
 from __future__ import annotations
 
@@ -21,6 +21,40 @@ from tests.service.executors.running import (
 )
 
 HUNGRY = python("import sys; x = bytearray(int(sys.argv[1]) << 20); print(len(x) >> 20)", "600")
+POLLING = "polling, and RLIMIT_DATA of each process"
+# Processes that each hold so many MiB, and the first one also what the others share with it.
+SEVERAL = python(
+    "import os, sys, time\n"
+    "shared, each = bytearray(os.urandom(int(sys.argv[2]) << 20)), int(sys.argv[3])\n"
+    "for _ in range(int(sys.argv[1])):\n"
+    "    if os.fork() == 0:\n"
+    "        own = bytearray(os.urandom(each << 20))\n"
+    "        time.sleep(600)\n"
+    "print('up', flush=True)\n"
+    "time.sleep(float(sys.argv[4]))\n"
+)
+
+
+def test_the_processes_of_a_run_may_not_use_more_than_its_limit_together(at: Path) -> None:
+    launch = a_launch(at, *SEVERAL, "3", "1", "150", "600", memory_gib=0.2)
+
+    ended = run_to_end(launch)
+
+    assert (ended.why, ended.exit_code, ended.signal) == ("out-of-memory", None, 9)
+    assert ended.message is not None
+    assert ended.message.startswith(
+        "it was killed for using more than its 0.2 GiB of memory: its processes used 0."
+    )
+    assert ended.max_rss_gib is not None
+    assert ended.max_rss_gib > 0.2
+
+
+def test_what_processes_share_counts_once(at: Path) -> None:
+    launch = a_launch(at, *SEVERAL, "4", "100", "1", "2", memory_gib=0.3)
+
+    ended = run_to_end(launch)
+
+    assert (ended.why, ended.exit_code) == ("exited", 0)
 
 
 def test_a_command_that_asks_for_more_than_its_limit_does_not_get_it(at: Path) -> None:
@@ -30,7 +64,7 @@ def test_a_command_that_asks_for_more_than_its_limit_does_not_get_it(at: Path) -
 
     assert ended.exit_code == 1
     assert "MemoryError" in log_of(launch)
-    assert shim_of(launch)["memory_limited_by"] == "RLIMIT_DATA"
+    assert shim_of(launch)["memory_limited_by"] == POLLING
 
 
 def test_a_command_within_its_limit_gets_what_it_asks_for(at: Path) -> None:
@@ -64,7 +98,7 @@ def test_where_a_group_cannot_be_made_a_resource_limit_takes_its_place(at: Path)
     launch = a_launch(at, *HUNGRY, memory_gib=0.25)
 
     assert run_to_end(launch, group=at / "no control group").exit_code == 1
-    assert shim_of(launch)["memory_limited_by"].startswith("RLIMIT_DATA, for want of a control group: ")
+    assert shim_of(launch)["memory_limited_by"].startswith(f"{POLLING}, for want of a control group: ")
 
 
 def a_group(folder: Path, **files: str) -> Path:
@@ -96,6 +130,7 @@ def test_a_run_with_a_group_is_limited_and_accounted_for_by_it(at: Path) -> None
     assert (group / "cgroup.kill").read_text() == "1"
     assert log_of(launch) == "600\n"  # the resource limit is not used as well
     assert ended.max_rss_gib == 1.0
+    assert ended.why == "exited"  # with 0, although something of it was killed
     assert ended.message == "it was killed for using more than its 0.5 GiB of memory"
 
 
@@ -107,7 +142,7 @@ def test_in_a_real_control_group(at: Path) -> None:
 
     ended = run_to_end(launch, group=group)
 
-    assert ended.signal == 9
+    assert (ended.why, ended.signal) == ("out-of-memory", 9)
     assert ended.message == "it was killed for using more than its 0.25 GiB of memory"
     assert not (group / "run-1-1").exists()
 

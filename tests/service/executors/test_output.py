@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from hypothesis import given
@@ -43,15 +42,26 @@ def test_a_silent_run_has_an_empty_log(at: Path) -> None:
 def test_only_the_newest_output_is_kept_in_whole_lines(at: Path) -> None:
     launch = a_launch(at, *python("for n in range(10_000): print(f'line {n:05d}')"))
 
-    run_to_end(launch, log_bytes=4096, log_files=3)
+    ended = run_to_end(launch, log_bytes=4096, log_files=3)
 
     logs = [Path(launch.folder, name) for name in ("log.2", "log.1", "log")]
-    assert sorted(file.name for file in Path(launch.folder).glob("log*")) == ["log", "log.1", "log.2"]
+    assert sorted(file.name for file in Path(launch.folder).glob("log*")) == [
+        "log",
+        "log.1",
+        "log.2",
+        "log.lost",
+    ]
     lines = "".join(file.read_text() for file in logs).splitlines()
     assert all(file.stat().st_size <= 4096 for file in logs)
     assert all(file.read_text().endswith("\n") for file in logs)
     assert lines == [f"line {n:05d}" for n in range(10_000 - len(lines), 10_000)]
     assert len(lines) > 2 * 4096 // len("line 00000\n") - 2
+    dropped = (10_000 - len(lines)) * len("line 00000\n")
+    assert ended.log_lost_bytes == dropped
+    assert (
+        ended.message
+        == f"{dropped} bytes of its oldest output were dropped, as 3 files of 4096 bytes are kept"
+    )
 
 
 def test_output_for_which_there_is_no_room_does_not_harm_the_job(at: Path) -> None:
@@ -63,7 +73,7 @@ def test_output_for_which_there_is_no_room_does_not_harm_the_job(at: Path) -> No
 
     assert ended.exit_code == 0
     assert ended.message == "100000 bytes of its output could not be kept: No space left on device"
-    assert json.loads(Path(launch.folder, "exit.json").read_text())["log_lost_bytes"] == 100_000
+    assert ended.log_lost_bytes == 100_000
 
 
 def test_output_of_a_command_that_ends_at_once_is_complete(at: Path) -> None:
@@ -87,6 +97,8 @@ def test_files_hold_a_suffix_of_what_was_written(
     kept = [file.read_bytes() for file in found if file.exists()]
     assert b"".join(chunks).endswith(b"".join(kept))
     assert all(len(one) <= most_bytes for one in kept)
-    assert log.lost_bytes == 0
+    assert log.lost_bytes == log.dropped_bytes == len(b"".join(chunks)) - len(b"".join(kept))
+    if log.lost_bytes:
+        assert int(path.with_name("log.lost").read_text()) == log.lost_bytes
     if len(b"".join(chunks)) <= most_bytes:
         assert b"".join(kept) == b"".join(chunks)

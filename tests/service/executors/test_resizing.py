@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -139,8 +140,9 @@ def test_a_memory_limit_grows_along(at: Path) -> None:
             await until(lambda: Path(launch.folder, "log").exists() and "ready" in log_of(launch))
             assert await executor.resize(RUN, 2, HERE)
             await until(lambda: "[2, '2'" in log_of(launch))
+            await asyncio.sleep(1.5)  # it is looked at meanwhile, and may have so much by now
             await executor.stop(RUN, 5.0)
-            await heard.ended()
+            assert (await heard.ended()).why == "stopped"
 
     play(scenario())
 

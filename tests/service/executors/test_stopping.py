@@ -219,7 +219,7 @@ def test_rubbish_in_the_control_fifo_is_ignored(at: Path, rubbish: str) -> None:
             launch = a_launch(at, "sleep", "600")
             await executor.start(launch)
             await heard.started()
-            Path(launch.folder, "control").write_text(rubbish)
+            Path(launch.control).write_text(rubbish)
             await executor.stop(RUN, 60.0)
             assert (await heard.ended()).signal == signal.SIGTERM
 

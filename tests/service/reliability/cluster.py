@@ -193,7 +193,7 @@ class Cluster:
             if stay is not None and stay.run == run and lose_world:
                 self.world.forget(run, self.now_at)
             if stay is None or stay.run != run or lose_world:
-                self.scheduler.ended(Ended(run, self.now_at, None, why="lost", message="gone"))
+                self.scheduler.ended(Ended(run, self.now_at, None, why="node-lost", message="gone"))
             else:
                 self.scheduler.started(Started(run, self.now_at, adopted=True))
                 if job.run.stopping is not None:

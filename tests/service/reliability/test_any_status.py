@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 
@@ -161,11 +162,69 @@ def test_a_job_whose_runs_vanish_is_not_started_for_ever() -> None:
     (job,) = cluster.submit(spec(10.0))
     for number in range(1, MOST_LOSSES + 2):
         assert cluster.job(job).attempt == number
-        cluster.arrive(cluster.now_at + 0.1)
-        cluster.report(Ended(RunId(job, number), cluster.now_at, None, why="lost", message="killed"))
-        cluster.turn()
+        lose(cluster, job, "node-lost", "the machine restarted")
     assert cluster.status(job) == "failed"
     assert cluster.rows[job]["reason"]["code"] == "lost"
+
+
+def lose(cluster: Cluster, job: int, why: str, message: str) -> None:
+    """The job's run is gone, a moment later."""
+    cluster.arrive(cluster.now_at + 0.1)
+    run = RunId(job, cluster.job(job).attempt)
+    cluster.report(Ended(run, cluster.now_at, None, why=why, message=message))
+    cluster.turn()
+
+
+@pytest.mark.parametrize("asked", [{}, {"requeue": False, "retries": 3}], ids=["no retries", "no requeue"])
+def test_a_run_of_which_nobody_knows_how_it_ended_is_not_run_again(asked: dict[str, Any]) -> None:
+    cluster = Cluster()
+    (job,) = cluster.submit(spec(10.0, **asked))
+    lose(cluster, job, "lost", "its supervisor was killed")
+    cluster.go_on()
+    assert cluster.status(job) == "failed"
+    reason = cluster.rows[job]["reason"]
+    assert reason["code"] == "lost"
+    assert reason["text"].startswith("its run was lost: its supervisor was killed; it may have done its work")
+    assert cluster.rows[job]["attempt"] == 1
+
+
+def test_a_run_of_which_nobody_knows_how_it_ended_takes_one_of_its_retries() -> None:
+    cluster = Cluster()
+    (job,) = cluster.submit(spec(10.0, retries=1, backoff_s=1.0))
+    lose(cluster, job, "lost", "its supervisor was killed")
+    assert cluster.rows[job]["reason"]["code"] == "retry-delay"
+    cluster.go_on(5.0)
+    assert cluster.job(job).attempt == 2
+    lose(cluster, job, "lost", "its supervisor was killed")
+    assert cluster.status(job) == "failed"
+
+
+@pytest.mark.parametrize("how", ["machine", "node", "preempted", "stopped"])
+@pytest.mark.parametrize("requeue", [True, False], ids=["requeue", "no requeue"])
+def test_a_job_is_started_again_after_an_interruption_unless_it_is_not_to_be(how: str, requeue: bool) -> None:
+    cluster = Cluster("nodes:fifo", nodes=1)
+    (job,) = cluster.submit(spec(10.0, requeue=requeue))
+    if how == "node":
+        cluster.scheduler.set_node("n-0", "lost", "timer")
+        cluster.turn()
+        cluster.scheduler.set_node("n-0", "up", "node")
+        cluster.turn()
+    elif how == "preempted":
+        cluster.scheduler._preempt(cluster.job(job), 1.0, cluster.now_at + 1.0, [], {})
+        lose(cluster, job, "stopped", "")
+    else:
+        lose(cluster, job, {"machine": "node-lost", "stopped": "stopped"}[how], "")
+    cluster.go_on()
+    assert cluster.status(job) == ("finished" if requeue else "failed")
+    assert cluster.rows[job]["attempt"] == (2 if requeue else 1)
+    if not requeue:
+        text = cluster.rows[job]["reason"]["text"]
+        assert text.endswith("; it is not started again, as it was submitted with requeue = false")
+
+
+def test_an_elastic_job_cannot_be_kept_from_being_started_again() -> None:
+    with pytest.raises(ValueError, match="requeue: a job that may not be started again cannot be resized"):
+        spec(10.0, max_units=2, requeue=False)
 
 
 def test_a_run_that_vanishes_while_it_is_preempted_goes_on_later() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import os
+import signal
 import time
 from pathlib import Path
 
@@ -45,6 +48,22 @@ def test_a_cancelled_job_that_hangs_is_killed_when_its_grace_is_over(tmp_path: P
         (run,) = service.ask("GET", f"/jobs/{job}")["runs"]
         assert (run["outcome"], run["signal"]) == ("cancelled", 9)
         assert "grace period of 1.5 s was not enough" in run["message"]
+        assert not runs_below(state)
+
+
+def test_a_cancel_ends_a_job_whose_supervisor_is_suspended(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with starter() as service:
+        service.start(state)
+        job = service.ask("POST", "/jobs", hung(tmp_path))["job_id"]
+        until((tmp_path / "up-1").exists)
+        shim = json.loads((state / "runs" / str(job) / "1" / "shim.json").read_text())
+        os.kill(shim["pid"], signal.SIGSTOP)
+        service.ask("POST", f"/jobs/{job}/cancel")
+        until(lambda: status(service, job) == "cancelled")
+        events = service.ask("GET", f"/jobs/{job}")["events"]
+        said = [event["data"]["message"] for event in events if event["kind"] == "trouble"]
+        assert said == ["its supervisor was suspended, and is let go on so that it stops the run"]
         assert not runs_below(state)
 
 

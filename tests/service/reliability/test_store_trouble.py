@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 
+from tests.service.executors.small_disk import small_disk
 from tests.service.reliability.starting import Starter, starter, until
 
 Trouble = Callable[[Path, int], Any]
@@ -69,3 +70,34 @@ def test_the_service_goes_on_by_itself_once_it_can_write(tmp_path: Path, trouble
         events = service.everything("/events", after=0)
         assert [event["event_id"] for event in events] == [*range(1, len(events) + 1)]
         assert sum(event["kind"] == "submitted" for event in events) == 2
+
+
+def test_a_job_that_fails_while_the_disk_is_full_has_failed_and_is_not_run_again(tmp_path: Path) -> None:
+    gate, journal = tmp_path / "gate", tmp_path / "journal"
+    script = f"echo $BETIMES_ATTEMPT >>{journal}; until [ -e {gate} ]; do sleep 0.02; done; exit 4"
+    with small_disk(tmp_path / "disk", "32m") as disk, starter() as service:
+        service.start(disk.folder / "state")
+        job = service.ask("POST", "/jobs", {"command": ["sh", "-c", script], "workdir": "/"})["job_id"]
+        until(journal.exists)
+        disk.fill()
+        held = {"command": ["true"], "workdir": "/", "hold": True}
+        while is_taken(service, held):  # the database has some room of its own
+            pass
+        gate.touch()
+        runs = disk.folder / "state" / "runs" / str(job) / "1"
+        until((runs / "exit.json").exists)
+        disk.make_room()
+        until(lambda: service.ask("GET", f"/jobs/{job}")["job"]["status"] == "failed")
+        story = service.ask("GET", f"/jobs/{job}")
+        assert story["job"]["reason"]["code"] == "exit-code"
+        assert [(run["outcome"], run["exit_code"]) for run in story["runs"]] == [("exited", 4)]
+        assert journal.read_text() == "1\n"
+        service.kill()
+
+
+def is_taken(service: Starter, job: dict[str, Any]) -> bool:
+    try:
+        service.ask("POST", "/jobs", job)
+    except httpx.HTTPStatusError:
+        return False
+    return True

@@ -12,6 +12,7 @@ from betimes.service.api import cluster, events, failures, health, jobs, logs, t
 from betimes.service.api.context import Context
 from betimes.service.api.document import PREFIX, about, install_document
 from betimes.service.api.door import Door
+from betimes.service.api.heads import BoundedHeads
 from betimes.service.api.hosts import KnownHosts
 from betimes.service.api.limits import Limits
 from betimes.service.auth import Tokens
@@ -45,4 +46,5 @@ def create_app(
     failures.install(app)
     install_document(app)
     app.add_middleware(KnownHosts, hosts=tuple(hosts))
+    app.add_middleware(BoundedHeads)
     return app

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -23,7 +23,7 @@ async def read_model(request: Request, model: type[M], limits: Limits, any_type:
     """The body as a model; `any_type` takes it whatever its Content-Type says. Raises Rejected: 400, 413, 415, 422."""
     if not any_type:
         _check_type(request)
-    body = await _read(request, limits.job_bytes)
+    body = await _read(request, limits.job_bytes, limits.pause_s)
     try:
         return model.model_validate_json(body, strict=True)
     except ValidationError as error:
@@ -34,7 +34,7 @@ async def read_model(request: Request, model: type[M], limits: Limits, any_type:
 async def read_jobs(request: Request, limits: Limits) -> tuple[list[JobSpec], bool]:
     """The jobs of the body, and whether it is a batch. Raises Rejected: 400, 413, 415, 422."""
     _check_type(request)
-    body = await _read(request, limits.batch_bytes)
+    body = await _read(request, limits.batch_bytes, limits.pause_s)
     parsed = _parsed(body)
     if isinstance(parsed, dict) and "jobs" in parsed:
         return await _batch(parsed, len(body) > limits.job_bytes, limits), True
@@ -89,10 +89,10 @@ def _check_type(request: Request) -> None:
         raise Rejected(415, "unsupported-media-type", message)
 
 
-async def _read(request: Request, most: int) -> bytes:
+async def _read(request: Request, most: int, pause_s: float) -> bytes:
     chunks: list[bytes] = []
     size = 0
-    async for chunk in request.stream():
+    async for chunk in _unless_it_pauses(request, pause_s):
         size += len(chunk)
         # A little of what is too much is read to its end, so that the sender gets to see the answer.
         if size > 2 * most:
@@ -104,6 +104,21 @@ async def _read(request: Request, most: int) -> bytes:
     if size > most:
         raise _too_large("a body", most)
     return b"".join(chunks)
+
+
+async def _unless_it_pauses(request: Request, pause_s: float) -> AsyncIterator[bytes]:
+    """The pieces of a body; whoever sends half of it and then nothing is not waited for."""
+    pieces = request.stream()
+    while True:
+        try:
+            async with asyncio.timeout(pause_s):
+                piece = await anext(pieces, None)
+        except TimeoutError:
+            message = f"nothing more of the body has come for {pause_s:g} s; send it in one go"
+            raise Rejected(408, "too-slow", message, headers={"Connection": "close"}) from None
+        if piece is None:
+            return
+        yield piece
 
 
 def _too_large(what: str, most: int) -> Rejected:

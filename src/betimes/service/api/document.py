@@ -53,9 +53,12 @@ _MEANING = {
     404: ("There is no such thing.", "unknown", "there is no job 41", None),
     409: ("It does not go with the state of things.", "conflict", "job 41 is finished", None),
     410: ("They have been moved to a file.", "archived", "events up to 9000 are in files", "after"),
+    408: ("Half of the body has come, and then nothing.", "too-slow", "nothing more has come for 10 s", None),
     413: ("The body is too large.", "too-large", "a job has at most 1048576 bytes here", None),
+    414: ("The URL is too long.", "too-large", "the URL has at most 8192 bytes here, not 10497", None),
     415: ("The body is not sent as JSON.", "unsupported-media-type", "send it as application/json", None),
     422: ("The request cannot be carried out.", "refused", "cpu: 96 cores; the largest node has 64", "cpu"),
+    431: ("The headers are too long.", "too-large", "the headers have at most 16384 bytes here", None),
     503: ("Not now: starting, stopping, or the store cannot be written.", "unavailable", "the disk is full", None),
 }  # fmt: skip
 
@@ -114,6 +117,9 @@ def _document(app: FastAPI) -> dict[str, Any]:
         tags=app.openapi_tags,
         separate_input_output_schemas=False,
     )
+    for operation in (each for path in found["paths"].values() for each in path.values()):
+        also = (408, 414, 431) if "requestBody" in operation else (414, 431)
+        operation["responses"] |= {str(status): _failure(status) for status in also}
     # Bodies are read in slices and answers are serialised once, past FastAPI's own machinery: name their models.
     asked = (
         ErrorBody,

@@ -10,6 +10,8 @@ MOST_EVENT_NUMBER = 2**63 - 1
 MOST_TAIL = 100_000  # lines of a log
 MOST_WAIT_S = 60.0
 MOST_KEY_CHARACTERS = 200
+MOST_URL_BYTES = 8192  # path and query
+MOST_HEADER_BYTES = 16_384  # all of a request's together
 
 
 @dataclass(frozen=True)
@@ -22,3 +24,4 @@ class Limits:
     keep_alive_s: float = 15.0  # between signs of life on a stream of events
     follow_s: float = 0.25  # between looks at a log that is followed
     over_s: float = 1.0  # between looks at whether its run is over
+    pause_s: float = 10.0  # between two pieces of a body

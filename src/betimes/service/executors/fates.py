@@ -63,7 +63,7 @@ def look(folder: str) -> Fate:
             return Over(over)
         launch, shim = read(folder, files.LAUNCH) or {}, read(folder, files.SHIM)
         if launch.get("boot_id") != boot_id():
-            return Over(_lose(folder, shim, "the machine restarted while it ran"))
+            return Over(_lose(folder, shim, "node-lost", "the machine restarted while it ran"))
         if shim is None:
             return Never()
         killed, left = kill_leftovers(shim, folder)
@@ -72,7 +72,7 @@ def look(folder: str) -> Fate:
             message += f"; {killed} processes of the command went on, and were killed"
         if left:
             message += f", but these would not die: {', '.join(map(str, left))}"
-        return Over(_lose(folder, shim, message))
+        return Over(_lose(folder, shim, "lost", message))
     finally:
         os.close(lock)
 
@@ -102,9 +102,9 @@ def record_end(folder: str, why: str, message: str, started_at_s: float | None =
         "max_rss_gib": None,
         "cpu_s": None,
     }
-    files.write_atomically(f"{folder}/{files.EXIT}", files.as_json(over), durable=True)
+    files.write_exit(folder, files.as_json(over))
     return over
 
 
-def _lose(folder: str, shim: dict[str, Any] | None, message: str) -> dict[str, Any]:
-    return record_end(folder, "lost", message, (shim or {}).get("started_at_s"))
+def _lose(folder: str, shim: dict[str, Any] | None, why: str, message: str) -> dict[str, Any]:
+    return record_end(folder, why, message, (shim or {}).get("started_at_s"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import marshal
 import os
@@ -21,6 +22,10 @@ from betimes.service.executors.supervision.processes import boot_id
 
 _SHIM = str(Path(shim.__file__).resolve())
 _APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+# The job can read what its supervisor was given, so that is nothing of the service's but where libraries lie.
+_ENVIRON = {
+    name: value for name, value in os.environ.items() if name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
+}
 _HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # until the shim can handle them
 
 
@@ -40,7 +45,8 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
     """
     folder = Path(launch.folder)
     _make_folder(folder)
-    Path(launch.checkpoint_dir).mkdir(parents=True, exist_ok=True)
+    _make_private(Path(launch.checkpoint_dir))
+    _make_private(Path(launch.control).parent)
     found = read(launch.folder, files.LAUNCH)
     if found is not None:
         return found
@@ -82,7 +88,7 @@ def spawn(folder: str, record: dict[str, Any]) -> tuple[int, int]:
             pid = os.posix_spawn(
                 sys.executable,
                 [sys.executable, "-I", "-S", "-X", "utf8", _SHIM, folder],
-                os.environ,
+                _ENVIRON,
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, handed.fileno(), 0),
                     (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
@@ -101,11 +107,34 @@ def spawn(folder: str, record: dict[str, Any]) -> tuple[int, int]:
     return pid, bell
 
 
+async def is_known(bell: int) -> None:
+    """Wait until it is known whether the command runs; `bell` is that of `spawn`."""
+    loop = asyncio.get_running_loop()
+    ready: asyncio.Future[None] = loop.create_future()
+    loop.add_reader(bell, lambda: ready.done() or ready.set_result(None))
+    try:
+        await ready
+    finally:
+        loop.remove_reader(bell)
+
+
+def last_error(folder: str) -> str:
+    """The last that a run's shim said of what went wrong in it; empty: nothing."""
+    lines = Path(folder, files.ERRORS).read_text(encoding="utf-8", errors="replace").split("\n")
+    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+
+def _make_private(folder: Path) -> None:
+    """Make a folder and those above it that are not there, for their owner alone: `mkdir` would open the latter."""
+    if not folder.is_dir():
+        _make_private(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
 def _make_folder(folder: Path) -> None:
     if folder.is_dir():
         return
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    _make_private(folder)
     for made in (
         folder.parent,
         folder.parent.parent,

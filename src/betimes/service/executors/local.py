@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
+import signal
 import time
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,10 +19,21 @@ from typing import Any, ParamSpec, TypeVar
 from betimes.errors import Unavailable
 from betimes.service.executors import resizing
 from betimes.service.executors.cgroups import find_group
+from betimes.service.executors.control import remove_control, write_request
 from betimes.service.executors.devices import Devices
 from betimes.service.executors.fates import Fate, Never, Over, Running, Starting, look, record_end
-from betimes.service.executors.launching import Keeping, spawn, write_launch
-from betimes.service.executors.protocol import Ended, Launch, Listener, Place, RunId, Started
+from betimes.service.executors.launching import Keeping, is_known, last_error, spawn, write_launch
+from betimes.service.executors.leftovers import kill_leftovers
+from betimes.service.executors.protocol import (
+    FORCE_AFTER_S,
+    Ended,
+    Launch,
+    Listener,
+    Place,
+    RunId,
+    Started,
+    Trouble,
+)
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.watching import Watch, wait_for
 
@@ -41,6 +54,10 @@ class _Run:
     spawned: int | None = None  # the shim that was started here
     watch: Watch | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # it is known whether it runs
+    asked_to_stop: bool = False
+    is_forced: bool = False  # the service ends it itself, as its supervisor does not
+    force: asyncio.TimerHandle | None = None  # when it will
+    waits_for_room: bool = False  # on the disk, to be started
 
 
 class LocalExecutor:
@@ -50,7 +67,8 @@ class LocalExecutor:
     CUDA_VISIBLE_DEVICES names them, best by UUID, since numbers depend on CUDA_DEVICE_ORDER. `log_bytes`, `log_files`:
     of a run's output, so many files of that size are kept. `group`: a control group (v2) below which runs with a
     memory limit get their own, by default this process's own if that is possible; None: resource limits.
-    `look_s`: how often processes are looked at where there are no pidfds.
+    `look_s`: how often processes are looked at where there are no pidfds. `force_after_s`: how long after its grace
+    period a run that its supervisor has not ended is ended by the service, and then the supervisor.
     """
 
     def __init__(
@@ -63,12 +81,13 @@ class LocalExecutor:
         log_files: int = 4,
         group: Path | str | None = "find",
         look_s: float = 0.25,
+        force_after_s: float = FORCE_AFTER_S,
     ) -> None:
         self._listener = listener
         self._devices = Devices(available_cpus() if cpus is None else cpus, gpus)
         found = find_group() if group == "find" else group
         self._keeping = Keeping(log_bytes, log_files, None if found is None else Path(found))
-        self._look_s = look_s
+        self._look_s, self._force_after_s = look_s, force_after_s
         self._runs: dict[RunId, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         # Its own threads, so that a long computation elsewhere in the service does not keep runs waiting.
@@ -89,6 +108,10 @@ class LocalExecutor:
 
     async def stop(self, run: RunId, grace_s: float) -> None:
         """SIGTERM to the run's process group, and SIGKILL to all of it when the grace period (s) is over."""
+        if (found := self._runs.get(run)) is not None:
+            found.asked_to_stop = True
+            self._force_later(found, grace_s + self._force_after_s)
+            self._resume(found)
         await self._ask(run, f"stop {grace_s!r}")
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
@@ -142,8 +165,7 @@ class LocalExecutor:
         while self._tasks:
             await asyncio.wait(self._tasks)
         for run in self._runs.values():
-            if run.watch is not None:
-                run.watch.cancel()
+            _cancel(run.watch, run.force)
         self._runs.clear()
         self._pool.shutdown()
 
@@ -178,15 +200,36 @@ class LocalExecutor:
                     return
                 case Running() | Starting():
                     await asyncio.sleep(_AGAIN_S)
+                case Never() if run.waits_for_room and run.asked_to_stop:
+                    message = "it was stopped before there was room on the disk to start it"
+                    await self._end(run, {"why": "stopped", "message": message})
+                    return
                 case Never():
                     try:
+                        run.settled.clear()
                         await self._launch(run)
                     except OSError as error:
                         what = f"{error.filename or folder}: {error.strerror}"
-                        message = f"cannot start it: {what}; make room, or make the folder writable"
+                        if files.is_full(error):
+                            await self._wait_for_room(run, what)
+                            continue
+                        message = f"cannot start it: {what}; make the folder writable"
                         await self._end(run, {"why": "start-failed", "message": message})
                         return
         run.settled.set()
+
+    async def _wait_for_room(self, run: _Run, what: str) -> None:
+        """The disk is full: the run is started once there is room, and nobody has to wait for that meanwhile."""
+        if not run.waits_for_room:
+            run.waits_for_room = True
+            self._tell_trouble(run, f"it cannot be started yet: {what}; it starts once there is room")
+        run.settled.set()
+        await asyncio.sleep(_TROUBLE_S)
+
+    def _tell_trouble(self, run: _Run, message: str) -> None:
+        _log.warning("run %d.%d: %s", *run.launch.run, message)
+        if not self._closed:
+            self._listener(Trouble(run.launch.run, time.time(), message))
 
     async def _look(self, folder: str) -> Fate:
         """What became of a run; for as long as its folder cannot be read nothing is known, and nothing claimed."""
@@ -207,7 +250,7 @@ class LocalExecutor:
         record = await self._aside(write_launch, run.launch, assigned, has_gpus, self._keeping)
         run.spawned, bell = await self._aside(spawn, folder, record)
         try:
-            await _readable(bell)
+            await is_known(bell)
         finally:
             os.close(bell)
         if isinstance(
@@ -215,8 +258,10 @@ class LocalExecutor:
         ):  # it gave way to another shim, or could not do its work
             status = await self._aside(wait_for, run.spawned)
             run.spawned = None
+            if status == files.NO_ROOM:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), folder)
             if status != files.BUSY:
-                said = await self._aside(_last_line, f"{folder}/{files.ERRORS}")
+                said = await self._aside(last_error, folder)
                 message = f"its supervisor could not start: {said or f'exit status {status}'}"
                 await self._aside(record_end, folder, "start-failed", message)
 
@@ -231,8 +276,45 @@ class LocalExecutor:
             run.watch = Watch(
                 shim["pid"], shim["start_ticks"], lambda: self._go(self._finish(run)), self._look_s
             )
-            self._listener(Started(run.launch.run, shim["started_at_s"], adopted=adopted))
+            self._listener(Started(run.launch.run, shim["started_at_s"], adopted, _limited_by(shim)))
         run.settled.set()
+
+    def _resume(self, run: _Run) -> None:
+        """A supervisor that was suspended cannot stop anything."""
+        found = processes.status(run.shim["pid"]) if run.shim is not None else None
+        if run.watch is not None and found is not None and found.state in "Tt":
+            self._tell_trouble(run, "its supervisor was suspended, and is let go on so that it stops the run")
+            run.watch.send(signal.SIGCONT)
+
+    def _force_later(self, run: _Run, delay_s: float) -> None:
+        """End the run after that delay, unless it has ended by then; asked again, only an earlier end counts."""
+        loop = asyncio.get_running_loop()
+        if run.force is None or loop.time() + delay_s < run.force.when():
+            _cancel(run.force)
+            run.force = loop.call_later(delay_s, lambda: self._go(self._force(run)))
+
+    async def _force(self, run: _Run) -> None:
+        """End a run whose supervisor has not: first the command, then, if it does not record that, the supervisor.
+
+        The command's processes are known by their session and their start, so that no other process is hit.
+        """
+        run.is_forced = True
+        after = f"{self._force_after_s:g} s after the grace period"
+        if run.shim is None:
+            if run.spawned is not None:  # it hangs before the command has begun
+                self._tell_trouble(run, f"its supervisor had not started it {after}, and is killed")
+                processes.send(run.spawned, signal.SIGKILL)
+            return
+        self._tell_trouble(run, f"its supervisor had not stopped it {after}; the service kills its processes")
+        with contextlib.suppress(Unavailable):  # so that it knows why they have ended, if it can still read
+            write_request(_control(run), "stop 0")
+        await self._aside(kill_leftovers, run.shim, run.launch.folder)
+        if run.watch is not None:
+            run.watch.send(signal.SIGCONT)
+        await asyncio.sleep(self._force_after_s)
+        if run.watch is not None and self._runs.get(run.launch.run) is run:
+            self._tell_trouble(run, "its supervisor does not record that it has ended, and is killed, too")
+            run.watch.send(signal.SIGKILL)
 
     async def _finish(self, run: _Run) -> None:
         """The shim has ended."""
@@ -250,13 +332,20 @@ class LocalExecutor:
 
     async def _end(self, run: _Run, over: dict[str, Any]) -> None:
         why = over.get("why", "lost")
+        if run.is_forced and (over.get("signal") == signal.SIGKILL or why in ("lost", "start-failed")):
+            why, over = (
+                "stopped",
+                {**over, "message": "the service has killed it, as its supervisor did not stop it"},
+            )
+        await self._aside(remove_control, _control(run))
         if run.shim is None and run.spawned is not None:  # it is over before anybody looked
             gave_way = await self._aside(wait_for, run.spawned) == files.BUSY
             if why != "start-failed" and not self._closed:
                 began_at = over.get("started_at_s") or time.time()
-                self._listener(Started(run.launch.run, began_at, adopted=gave_way))
+                self._listener(Started(run.launch.run, began_at, gave_way, _limited_by(over)))
         run.shim = None
         run.settled.set()
+        _cancel(run.force)
         if self._closed:
             return
         self._runs.pop(run.launch.run, None)
@@ -271,6 +360,7 @@ class LocalExecutor:
                 message=over.get("message") or (None if over else f"{files.EXIT} in its folder is damaged"),
                 max_rss_gib=over.get("max_rss_gib"),
                 cpu_s=over.get("cpu_s"),
+                log_lost_bytes=over.get("log_lost_bytes"),
             )
         )
 
@@ -281,7 +371,7 @@ class LocalExecutor:
             return
         await found.settled.wait()
         if found.shim is not None:
-            _write_request(f"{found.launch.folder}/{files.CONTROL}", request)
+            write_request(_control(found), request)
 
 
 def available_cpus() -> tuple[int, ...]:
@@ -291,33 +381,17 @@ def available_cpus() -> tuple[int, ...]:
     return tuple(range(os.cpu_count() or 1))
 
 
-def _write_request(control: str, request: str) -> None:
-    try:
-        descriptor = os.open(control, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if error.errno in (errno.ENXIO, errno.ENOENT):  # nobody listens: the shim has just ended
-            return
-        raise Unavailable(f"{control} cannot be opened: {error.strerror}; try again") from error
-    try:
-        os.write(descriptor, request.encode("ascii") + b"\n")
-    except BlockingIOError as error:
-        raise Unavailable(f"{control} is full: its shim is suspended; let it go on (SIGCONT)") from error
-    except BrokenPipeError:  # it has ended since
-        return
-    finally:
-        os.close(descriptor)
+def _control(run: _Run) -> str:
+    """The FIFO of a run that runs, which its supervisor has made where it was told to then."""
+    return (run.shim or {}).get("control", run.launch.control)
 
 
-async def _readable(descriptor: int) -> None:
-    loop = asyncio.get_running_loop()
-    ready: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(descriptor, lambda: ready.done() or ready.set_result(None))
-    try:
-        await ready
-    finally:
-        loop.remove_reader(descriptor)
+def _limited_by(said: dict[str, Any]) -> str | None:
+    by = said.get("memory_limited_by")
+    return None if by == "none" else by
 
 
-def _last_line(path: str) -> str:
-    lines = Path(path).read_text(encoding="utf-8", errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+def _cancel(*waited: Watch | asyncio.TimerHandle | None) -> None:
+    for one in waited:
+        if one is not None:
+            one.cancel()

@@ -6,6 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+FORCE_AFTER_S = 5.0
+"""After its grace period, until an executor itself ends a run that is still there."""
+
 
 class RunId(NamedTuple):
     """One time that a job's command is started: the job, and 1, 2, ..."""
@@ -38,6 +41,7 @@ class Launch:
     grace_s: float
     folder: str  # of the run: logs, exit status; made by the executor
     checkpoint_dir: str  # made by the executor
+    control: str  # the FIFO over which the service reaches the run's supervisor; made by the executor
     time_limit_s: float | None = None  # of this run: warned, stopped with its grace period, killed
     warn_s: float = 60.0
 
@@ -49,6 +53,7 @@ class Started:
     run: RunId
     at_s: float  # seconds since 1970, by the executor's clock
     adopted: bool = False  # it ran already when the service came back
+    memory_limited_by: str | None = None  # null: it has no limit
 
 
 @dataclass(frozen=True)
@@ -59,13 +64,35 @@ class Ended:
     at_s: float
     exit_code: int | None  # null: ended by a signal, or never started
     signal: int | None = None
-    why: str = "exited"  # exited, stopped (it was asked to), time-limit, start-failed, lost (its end was not recorded)
+    why: str = "exited"  # one of ENDS
     message: str | None = None  # what a user can do about it
     max_rss_gib: float | None = None
     cpu_s: float | None = None
+    log_lost_bytes: int | None = None  # of its output, which is not kept
 
 
-Report = Started | Ended
+ENDS = {
+    "exited": "its command has ended, by itself or by a signal",
+    "stopped": "it was asked to stop",
+    "time-limit": "it reached its time limit",
+    "out-of-memory": "it was killed for using more memory than its limit",
+    "start-failed": "its command could not be started",
+    "node-lost": "its node, or the machine itself, stopped while it ran",
+    "lost": "nobody knows how it ended: it may have done its work",
+}
+"""Why a run has ended."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A run is neither started nor ended by this, but its story should tell of it."""
+
+    run: RunId
+    at_s: float
+    message: str
+
+
+Report = Started | Ended | Trouble
 Listener = Callable[[Report], None]  # called in the event loop's thread; must not block
 
 
@@ -73,7 +100,10 @@ class Executor(Protocol):
     """Runs commands on nodes. Every method may be called again for the same run without doing any harm."""
 
     async def start(self, launch: Launch) -> None:
-        """Start a run; `Started`, or `Ended` with why=start-failed, is reported once it is known."""
+        """Start a run; `Started`, or `Ended` with why=start-failed, is reported once it is known.
+
+        A full disk is no reason to fail: the run is started once there is room.
+        """
         ...
 
     async def signal(self, run: RunId, number: int) -> None:
@@ -81,7 +111,10 @@ class Executor(Protocol):
         ...
 
     async def stop(self, run: RunId, grace_s: float) -> None:
-        """SIGTERM, and SIGKILL when the grace period is over: also if the service is gone by then. `Ended` follows."""
+        """SIGTERM, and SIGKILL when the grace period is over: also if the service is gone by then. `Ended` follows.
+
+        A run that is there a few seconds later is ended by the executor itself, which reports that as `Trouble`.
+        """
         ...
 
     async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:

@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from betimes.errors import Unavailable
 from betimes.resizing import HANDLERS, UNITS
+from betimes.service.executors.control import write_request
 from betimes.service.executors.devices import Assigned
 from betimes.service.executors.fates import read
 from betimes.service.executors.supervision import files, memory, processes
@@ -43,6 +45,10 @@ def allow_memory(shim: Mapping[str, Any], limit_bytes: int) -> bool:
     if group := shim.get("cgroup"):
         return memory.raise_limit(group, limit_bytes)
     if not hasattr(resource, "prlimit"):
+        return False
+    try:
+        write_request(shim["control"], f"memory {limit_bytes:d}")
+    except Unavailable:
         return False
     for pid in processes.descendants(shim["pid"]):
         try:

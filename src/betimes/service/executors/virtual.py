@@ -170,7 +170,9 @@ class VirtualExecutor:
         for launch in launches:
             if launch.run.job not in self.world.stays:
                 self.listener(
-                    Ended(launch.run, self.now(), None, why="lost", message="the virtual world has ended")
+                    Ended(
+                        launch.run, self.now(), None, why="node-lost", message="the virtual world has ended"
+                    )
                 )
 
     async def close(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import signal
 from collections.abc import Callable
 
 from betimes.service.executors.supervision import processes
@@ -29,6 +30,14 @@ class Watch:
             self._loop.add_reader(self._pidfd, self._tell)
         else:
             self._look()
+
+    def send(self, number: int) -> None:
+        """Send a signal to this very process; nothing happens if it has ended."""
+        if self._pidfd is not None:
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._pidfd, number)
+        elif processes.lives(self.pid, self.ticks):
+            processes.send(self.pid, number)
 
     def cancel(self) -> None:
         """Watch no longer."""

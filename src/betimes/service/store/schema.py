@@ -26,7 +26,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 
 VERSION_TABLE = "betimes_version"
-REVISIONS = ("0001", "0002")  # oldest first; the last is what this version of Betimes works with
+REVISIONS = ("0001", "0002", "0003")  # oldest first; the last is what this version of Betimes works with
 LIVE = (
     "held",
     "blocked",
@@ -123,6 +123,9 @@ runs = _table(
     _may("max_rss_gib", NUMBER),
     _may("cpu_s", NUMBER),
     _may("message", TEXT),
+    _may("memory_limit_gib", NUMBER),
+    _may("memory_limited_by", TEXT),
+    _may("log_lost_bytes", WHOLE),
     sqlite_with_rowid=False,
 )
 

@@ -7,8 +7,12 @@ A run's folder, and who writes what::
 
     launch.json  the service, before it starts a shim      shim.json  the shim, before it lets the command begin
     lock         held by the shim for life (flock)          exit.json  the shim, when nothing of the command is left
-    control      a FIFO: "stop GRACE_S", "signal NUMBER"    log, log.1, ...  what the command printed
-    shim.err     what went wrong in the shim itself         handlers/, units.json  see `betimes.resizing`
+    log, log.1, ...  what the command printed               handlers/, units.json  see `betimes.resizing`
+    shim.err     what went wrong in the shim itself         log.lost  how many bytes of the output are not kept so far
+    exit.reserved  room for exit.json on the disk, taken before the command begins and written in place
+
+Beside the runs' folders, and named by launch.json, is a FIFO a run: "stop GRACE_S", "signal NUMBER", and "memory BYTES"
+for another limit.
 
 A run for which there is launch.json, but neither shim.json nor a locked lock, was never started: the command waits at
 a gate that the shim opens when shim.json is there. A run with shim.json is never started again.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import time
@@ -11,12 +12,15 @@ LAUNCH = "launch.json"
 SHIM = "shim.json"
 EXIT = "exit.json"
 LOCK = "lock"
-CONTROL = "control"
 LOG = "log"
 ERRORS = "shim.err"
+RESERVED = "exit.reserved"
 
 BELL_FD = 3  # of a shim: the end of a pipe, closed once it is known whether the command runs
 BUSY = 75  # the exit status of a shim that found the run taken
+NO_ROOM = 74  # the exit status of a shim that has not started the command, as the disk is full
+
+_RESERVED_BYTES = 4096  # a block; exit.json takes a tenth of it, but for a long message
 
 
 def try_lock(folder: str) -> int | None:
@@ -69,6 +73,47 @@ def write_atomically(path: str, text: str, durable: bool) -> None:
         raise
     if durable:
         sync_folder(os.path.dirname(path))
+
+
+def reserve_exit(folder: str) -> None:
+    """Allocate the room of exit.json on the disk, so that a disk that is full later cannot keep it from being written.
+
+    OSError where there is no room now.
+    """
+    descriptor = os.open(
+        os.path.join(folder, RESERVED), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600
+    )
+    try:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(descriptor, 0, _RESERVED_BYTES)
+        else:
+            os.write(descriptor, bytes(_RESERVED_BYTES))
+    finally:
+        os.close(descriptor)
+
+
+def write_exit(folder: str, text: str) -> None:
+    """Write exit.json in one step, durably, into the room that `reserve_exit` has allocated, or else into new room.
+
+    OSError where there is neither; FileNotFoundError where the folder is gone.
+    """
+    reserved = os.path.join(folder, RESERVED)
+    try:
+        descriptor = os.open(reserved, os.O_WRONLY | os.O_CLOEXEC)
+    except FileNotFoundError:  # it was never reserved, or somebody has removed it
+        return write_atomically(os.path.join(folder, EXIT), text, durable=True)
+    with open(descriptor, "wb") as file:
+        file.write(text.encode("ascii"))
+        file.flush()
+        file.truncate()
+        os.fsync(descriptor)
+    os.replace(reserved, os.path.join(folder, EXIT))
+    return sync_folder(folder)
+
+
+def is_full(error: OSError) -> bool:
+    """Whether something could not be written for want of room on the disk, or in the user's share of it."""
+    return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
 def sync_folder(folder: str) -> None:

@@ -1,4 +1,8 @@
-"""The memory limit of a run: a control group of its own where there can be one, else a resource limit."""
+"""The memory limit of a run: a control group of its own where there can be one, else its processes are looked at.
+
+Without a control group the kernel limits each process (a resource limit), and the shim, which looks again and again,
+the sum over all of them.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,15 @@ import os
 import resource
 import sys
 
+from .processes import descendants, proportional_bytes, resident_bytes
+
+_LOOK_S = 0.5  # between two looks at what all processes of a run use
 # Of each process. RLIMIT_DATA counts what a process may write, RLIMIT_AS all it has reserved: CUDA reserves far more
 # than there is.
 LIMIT = resource.RLIMIT_DATA if sys.platform == "linux" else resource.RLIMIT_AS
 LIMIT_NAME = "RLIMIT_DATA" if sys.platform == "linux" else "RLIMIT_AS"
+_POLLS = sys.platform == "linux"  # elsewhere nothing tells what a process uses
+_WITHOUT_GROUP = f"polling, and {LIMIT_NAME} of each process" if _POLLS else f"{LIMIT_NAME} of each process"
 
 
 class Memory:
@@ -18,12 +27,33 @@ class Memory:
     def __init__(self, limit_bytes: int, group: str | None) -> None:
         self.limit_bytes = limit_bytes
         self.group = group if limit_bytes else None
-        self.by = LIMIT_NAME if limit_bytes else "none"
+        self.by = _WITHOUT_GROUP if limit_bytes else "none"
+        self.used_bytes = self.most_bytes = (
+            0  # by all of its processes, when they were last looked at, and ever
+        )
 
     @property
     def is_left_to_command(self) -> bool:
         """Whether the new process has to limit itself: there is a limit, and no control group."""
-        return self.by.startswith(LIMIT_NAME)
+        return self.by.startswith(_WITHOUT_GROUP)
+
+    @property
+    def look_s(self) -> float:
+        """How long until what the run uses has to be looked at again; infinity: the kernel sees to it."""
+        return _LOOK_S if self.is_left_to_command and _POLLS else float("inf")
+
+    def is_exceeded(self, shim: int) -> bool:
+        """Whether the processes of a run use more than its limit together, pages that they share counted once."""
+        pids = list(descendants(shim))
+        self.used_bytes = sum(map(resident_bytes, pids))
+        if self.used_bytes > self.limit_bytes:
+            self.used_bytes = sum(map(proportional_bytes, pids))
+        self.most_bytes = max(self.most_bytes, self.used_bytes)
+        return self.used_bytes > self.limit_bytes
+
+    def allow(self, limit_bytes: int) -> None:
+        """Let the run use so much from now on; what it may is never lowered, as it cannot be taken away."""
+        self.limit_bytes = max(self.limit_bytes, limit_bytes)
 
     def take(self, pid: int) -> None:
         """Limit a process that has not begun yet, and with it all that it will start."""
@@ -38,7 +68,7 @@ class Memory:
             _write(self.group, "cgroup.procs", pid)
         except OSError as error:
             self.leave()
-            self.by = f"{LIMIT_NAME}, for want of a control group: {error.strerror}"
+            self.by = f"{_WITHOUT_GROUP}, for want of a control group: {error.strerror}"
         else:
             self.by = "cgroup v2"
 
@@ -63,9 +93,9 @@ class Memory:
         return int(found.get("oom_kill", 0)) > 0
 
     def peak_bytes(self) -> int | None:
-        """The most memory that the control group held at once; None: the kernel does not tell."""
+        """The most memory that the run had in use at once; None: that is not known of it as a whole."""
         peak = _read(self.group, "memory.peak") if self.group is not None else ""
-        return int(peak) if peak else None
+        return int(peak) if peak else self.most_bytes or None
 
     def leave(self) -> None:
         """Remove the control group, which is empty by now."""

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import os
 
+LOST = ".lost"  # of the file that says how many bytes of a log that goes on are lost
+
+
+def lost_bytes(path: str | os.PathLike[str]) -> int:
+    """How much of a log that goes on is not kept, as far as has been told; 0 where nothing was, or nobody knows."""
+    try:
+        with open(f"{os.fspath(path)}{LOST}", encoding="ascii") as file:
+            return int(file.read())
+    except (FileNotFoundError, ValueError):  # nothing is lost, or it is being written
+        return 0
+
 
 class Log:
     """The newest `files` files of at most `most_bytes` each. Trouble with the disk loses output, never the job."""
 
     def __init__(self, path: str, most_bytes: int, files: int) -> None:
         self.path, self.most_bytes, self.files = path, most_bytes, files
-        self.lost_bytes, self.trouble = 0, ""
+        self.dropped_bytes = 0  # of the oldest output, to make way for newer
+        self.failed_bytes, self.trouble = 0, ""  # that could not be written, and why
         self._file: int | None = None
         self._size = 0
+
+    @property
+    def lost_bytes(self) -> int:
+        """What is not kept of all that was written."""
+        return self.dropped_bytes + self.failed_bytes
 
     def write(self, chunk: bytes) -> None:
         """Append; a file that would grow too long is put aside, where possible at the end of a line.
@@ -25,7 +42,7 @@ class Log:
             while view:
                 view = view[self._append(view) :]
         except OSError as error:
-            self.lost_bytes += len(view)
+            self.failed_bytes += len(view)
             self.trouble = error.strerror or str(error)
 
     def _open(self) -> int:
@@ -50,9 +67,27 @@ class Log:
     def _put_aside(self, file: int) -> None:
         self._file = None
         os.close(file)
+        oldest = f"{self.path}.{self.files - 1}" if self.files > 1 else self.path
+        dropped_bytes = os.stat(oldest).st_size if os.path.exists(oldest) else 0
         for number in range(self.files - 1, 0, -1):
             younger = f"{self.path}.{number - 1}" if number > 1 else self.path
             if os.path.exists(younger):
                 os.replace(younger, f"{self.path}.{number}")
         if self.files == 1:
             os.unlink(self.path)
+        if dropped_bytes:
+            self.dropped_bytes += dropped_bytes
+            self._tell_lost()
+
+    def _tell_lost(self) -> None:
+        """Say in a file how much is lost so far: exit.json says it only in the end."""
+        try:
+            told = os.open(self.path + LOST, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:  # no room for a name: it is said in the end
+            return
+        try:
+            os.write(told, b"%020d" % self.lost_bytes)  # always as long, so that it is written in place
+        except OSError:  # no room
+            return
+        finally:
+            os.close(told)

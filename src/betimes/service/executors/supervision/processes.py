@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LINUX = sys.platform == "linux"
+_PAGE = os.sysconf("SC_PAGE_SIZE")
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
 _prctl = ctypes.CDLL(None).prctl if _LINUX else None
 
@@ -104,6 +105,31 @@ def threads(pid: int) -> list[int]:
 def everyone() -> list[int]:
     """All processes that /proc shows."""
     return [int(name) for name in os.listdir("/proc") if name.isdigit()] if _LINUX else []
+
+
+def resident_bytes(pid: int) -> int:
+    """The memory that a process has in use, shared pages included; 0: there is no such process."""
+    try:
+        with open(f"/proc/{pid}/statm", "rb") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+
+
+def proportional_bytes(pid: int) -> int:
+    """The memory that a process has in use, a page shared by n processes counted as an nth; slow for large ones."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", "rb") as file:
+            for line in file:
+                if line.startswith(b"Pss:"):
+                    return int(line.split()[1]) * 1024
+    except (
+        FileNotFoundError,
+        ProcessLookupError,
+        PermissionError,
+    ):  # ended, an old kernel, or another user by now
+        return resident_bytes(pid)
+    return resident_bytes(pid)
 
 
 def catches(pid: int, number: int) -> bool:

@@ -6,12 +6,26 @@ import marshal
 import os
 import resource
 import select
-import stat
 import sys
 import time
 
 from .command import READY, READY_LIMITED, become_command, describe
-from .files import BELL_FD, BUSY, CONTROL, ERRORS, EXIT, LOG, SHIM, as_json, take_run, write_atomically
+from .files import (
+    BELL_FD,
+    BUSY,
+    ERRORS,
+    EXIT,
+    LOG,
+    NO_ROOM,
+    SHIM,
+    as_json,
+    is_full,
+    reserve_exit,
+    take_run,
+    write_atomically,
+    write_exit,
+)
+from .inputs import open_fifo, take_signals
 from .memory import Memory
 from .output import Log
 from .processes import become_subreaper, boot_id, catches, children, descendants, send, start_ticks, status
@@ -27,7 +41,7 @@ _NEVER = float("inf")
 
 
 def main(folder: str) -> int:
-    """Supervise the run of this folder from start to end; the exit status is 0, or BUSY.
+    """Supervise the run of this folder from start to end; the exit status is 0, or why nothing began: BUSY, NO_ROOM.
 
     The launch comes on standard input, marshalled: a dictionary, see `launching.handed`.
     """
@@ -38,8 +52,11 @@ def main(folder: str) -> int:
     lock = take_run(folder)
     if lock is None:
         return BUSY
-    Supervisor(folder, launch).run()
-    return 0
+    return Supervisor(folder, launch).run()
+
+
+class _NoRoom(Exception):
+    """The disk is full before the command has begun: it can be started later."""
 
 
 class Supervisor:
@@ -54,13 +71,15 @@ class Supervisor:
         self.ended = False  # the command has, perhaps not all that it started
         self.killed = False  # the grace period was not enough
         self.why: str | None = None  # it was told to stop
+        self.is_out_of_memory = False
         self.grace_s = 0.0
-        self.warn_at = self.limit_at = self.kill_at = _NEVER  # by the monotonic clock
+        self.warn_at = self.limit_at = self.kill_at = self.look_at = _NEVER  # by the monotonic clock
         self.started, self.started_s = time.monotonic(), time.time()
         self.asked = b""  # a request that has not come in full
+        self.complaint = ""  # the last one
 
-    def run(self) -> None:
-        """Start the command, see it to its end, and write down how it went."""
+    def run(self) -> int:
+        """Start the command, see it to its end, and write down how it went: 0; NO_ROOM: nothing has begun."""
         become_subreaper()
         try:
             trouble = self._start()
@@ -70,21 +89,32 @@ class Supervisor:
             if self.pid:
                 self._read_output()
             self._record(trouble, "start-failed")
+        except _NoRoom as full:
+            self._kill_all()
+            self.memory.leave()
+            self._complain(str(full))
+            return NO_ROOM
         except BaseException as error:
             self._kill_all()
             self._record(f"its supervisor failed: {error!r}; see {ERRORS} in the run's folder", "lost")
             raise
+        return 0
 
     # --- start ---
 
     def _start(self) -> str | None:
-        """Start the command; what is wrong, if it cannot be."""
+        """Start the command; what is wrong, if it cannot be. Raises _NoRoom."""
+        making = os.path.join(
+            self.folder, EXIT
+        )  # before anything runs, so that how it ends can be written on a disk that is full then
         try:
-            self.control = _open_fifo(os.path.join(self.folder, CONTROL))
+            reserve_exit(self.folder)
+            making = self.launch["control"]
+            self.control = open_fifo(making)
         except OSError as error:
-            return f"cannot make {self.folder}/{CONTROL}: {error.strerror}"
+            return self._cannot_write(making, error)
         self.log.write(b"")
-        self.woken = _take_signals()
+        self.woken = take_signals()
         self.output, output = os.pipe()
         os.set_blocking(self.output, False)
         told, tell = os.pipe()
@@ -133,6 +163,7 @@ class Supervisor:
         if (limit_s := self.launch["time_limit_s"]) is not None:
             self.limit_at = self.started + limit_s
             self.warn_at = self.limit_at - self.launch["warn_s"] if self.launch["warn_s"] else _NEVER
+        self.look_at = self.started + self.memory.look_s
         about = {
             "pid": os.getpid(),
             "start_ticks": start_ticks(os.getpid()),
@@ -143,6 +174,7 @@ class Supervisor:
             "cpus": cpus,
             "pinning": pinning,
             "gpus": self.launch["gpus"],
+            "control": self.launch["control"],
             "memory_bytes": self.launch["memory_bytes"],
             "memory_limited_by": self.memory.by,
             "cgroup": self.memory.group,
@@ -150,8 +182,14 @@ class Supervisor:
         try:  # not forced to the disk: should the machine itself stop, launch.json tells enough
             write_atomically(os.path.join(self.folder, SHIM), as_json(about), durable=False)
         except OSError as error:
-            return f"cannot write {self.folder}/{SHIM}: {error.strerror}"
+            return self._cannot_write(os.path.join(self.folder, SHIM), error)
         return None
+
+    def _cannot_write(self, path: str, error: OSError) -> str:
+        message = f"cannot write {path}: {error.strerror}"
+        if is_full(error):
+            raise _NoRoom(message)
+        return message
 
     # --- watch ---
 
@@ -171,6 +209,9 @@ class Supervisor:
                     self._stop("stopped", self.launch["grace_s"])
             self._reap()
             now = time.monotonic()
+            if now >= self.look_at:
+                self.look_at = now + self.memory.look_s
+                self.is_out_of_memory = self.memory.is_exceeded(os.getpid())
             if self.why is None and not self.ended:
                 if now >= self.limit_at:
                     self._stop("time-limit", self.launch["grace_s"])
@@ -178,6 +219,8 @@ class Supervisor:
                     self._warn(now)
 
     def _is_over(self) -> bool:
+        if self.is_out_of_memory:
+            return True  # at once: by the end of a grace period it could have taken what others need
         if self.ended and (self.why is None or not self._group_lives()):
             return True  # a script that the signal ends at once leaves its program time to save its work
         self.killed = time.monotonic() >= self.kill_at
@@ -189,7 +232,7 @@ class Supervisor:
 
     def _wait_ms(self) -> float | None:
         until = self.kill_at if self.why is not None else min(self.warn_at, self.limit_at)
-        wait_s = max(0.0, until - time.monotonic())
+        wait_s = max(0.0, min(until, self.look_at) - time.monotonic())
         if self.ended:
             wait_s = min(wait_s, _LOOK_S)
         return None if wait_s == _NEVER else min(wait_s, 1e6) * 1000 + 1
@@ -215,8 +258,10 @@ class Supervisor:
                     self._stop("stopped", float(amount))
                 elif what == b"signal":
                     self._signal(int(amount))
+                elif what == b"memory":
+                    self.memory.allow(int(amount))
             except (OSError, ValueError) as error:  # whoever can write here can write anything
-                print(f"ignored {request!r}: {error}", file=sys.stderr, flush=True)
+                self._complain(f"ignored {request!r}: {error}")
 
     def _signal(self, number: int) -> None:
         for pid in list(descendants(os.getpid())) or [-self.pid]:
@@ -225,10 +270,12 @@ class Supervisor:
     def _stop(self, why: str, grace_s: float) -> None:
         """SIGTERM, and an end to the grace period; asked again, only an earlier end counts."""
         if self.why is None:
-            self.why, self.grace_s = why, grace_s
+            self.why = why
             for number in (signal.SIGTERM, signal.SIGCONT):  # what is suspended could not act on it
                 send(-self.pid, number)
-        self.kill_at = min(self.kill_at, time.monotonic() + grace_s)
+        kill_at = time.monotonic() + grace_s
+        if kill_at < self.kill_at:
+            self.kill_at, self.grace_s = kill_at, grace_s
 
     def _warn(self, now: float) -> None:
         """SIGUSR1 to those who handle it, as it kills all others; if nobody does, look again in a second."""
@@ -278,6 +325,9 @@ class Supervisor:
         """Write exit.json, however long it takes to find room for it."""
         code = None if self.status is None or trouble else os.waitstatus_to_exitcode(self.status)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        was_killed = code == -signal.SIGKILL and not self.killed
+        if self.is_out_of_memory or (was_killed and self.memory.ran_out()):
+            self.why = self.why or "out-of-memory"
         rss_bytes = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         text = as_json(
             {
@@ -290,18 +340,29 @@ class Supervisor:
                 "run_s": time.monotonic() - self.started,
                 "max_rss_gib": (self.memory.peak_bytes() or rss_bytes) / 2**30,
                 "cpu_s": used.ru_utime + used.ru_stime,
+                "memory_limited_by": self.memory.by,
                 "log_lost_bytes": self.log.lost_bytes,
             }
         )
         self.memory.leave()
         while True:
             try:
-                return write_atomically(os.path.join(self.folder, EXIT), text, durable=True)
+                return write_exit(self.folder, text)
             except FileNotFoundError:  # the folder was removed: nobody will ask
                 return None
             except OSError as error:
-                print(f"cannot write {EXIT}, will try again: {error}", file=sys.stderr, flush=True)
+                self._complain(f"cannot write {EXIT}, will try again: {error}")
                 time.sleep(1.0)
+
+    def _complain(self, text: str) -> None:
+        """Say in shim.err what went wrong, once until something else does."""
+        if text == self.complaint:
+            return
+        self.complaint = text
+        try:
+            os.write(2, f"{text}\n".encode("utf-8", "backslashreplace"))
+        except OSError:  # it is on the disk that is full: what was to be said is no reason to end
+            return
 
     def _message(self) -> str | None:
         parts: list[str] = []
@@ -311,33 +372,15 @@ class Supervisor:
             parts.append(
                 f"it was killed, as its grace period of {self.grace_s:g} s was not enough for it to end"
             )
-        if self.memory.ran_out():
-            parts.append(
-                f"it was killed for using more than its {self.launch['memory_bytes'] / 2**30:g} GiB of memory"
-            )
-        if self.log.lost_bytes:
-            parts.append(f"{self.log.lost_bytes} bytes of its output could not be kept: {self.log.trouble}")
+        limit = f"{self.memory.limit_bytes / 2**30:.3g} GiB of memory"
+        if self.is_out_of_memory:
+            used = f"its processes used {self.memory.used_bytes / 2**30:.3g} GiB together"
+            parts.append(f"it was killed for using more than its {limit}: {used}")
+        elif self.memory.ran_out():
+            parts.append(f"it was killed for using more than its {limit}")
+        if self.log.dropped_bytes:
+            kept = f"{self.log.files} files of {self.log.most_bytes} bytes are kept"
+            parts.append(f"{self.log.dropped_bytes} bytes of its oldest output were dropped, as {kept}")
+        if self.log.failed_bytes:
+            parts.append(f"{self.log.failed_bytes} bytes of its output could not be kept: {self.log.trouble}")
         return "; ".join(parts) or None
-
-
-def _open_fifo(path: str) -> int:
-    """The run's control FIFO; also open for writing, so that it never comes to an end."""
-    try:
-        os.mkfifo(path, 0o600)
-    except FileExistsError:
-        if not stat.S_ISFIFO(os.stat(path).st_mode):
-            raise
-    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-
-
-def _take_signals() -> int:
-    """A descriptor from which the numbers of the signals that matter can be read."""
-    woken, wake = os.pipe()
-    for end in (woken, wake):
-        os.set_blocking(end, False)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    for number in (signal.SIGTERM, signal.SIGCHLD):
-        signal.signal(number, lambda _number, _frame: None)
-    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
-        signal.signal(number, signal.SIG_IGN)
-    return woken

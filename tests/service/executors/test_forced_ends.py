@@ -1,0 +1,156 @@
+"""A stop is never lost: what a supervisor does not end, the service does, a while after the grace period."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import stat
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from betimes.service.executors import local
+from betimes.service.executors.protocol import Launch, Trouble
+from betimes.service.executors.watching import Watch
+from tests.service.executors.running import (
+    RUN,
+    Heard,
+    a_launch,
+    alive,
+    executing,
+    log_of,
+    play,
+    shim_of,
+    until,
+)
+
+SLEEPS = (
+    "bash",
+    "-c",
+    "trap : TERM; sleep 631 & echo $!; setsid sleep 632 & echo $!; while :; do wait; done",
+)
+
+
+def troubles(heard: Heard) -> str:
+    return "; ".join(one.message for one in heard.reports if isinstance(one, Trouble))
+
+
+async def printed(launch: Launch, lines: int) -> list[int]:
+    """The numbers that the command has printed, one a line."""
+    log = Path(launch.folder, "log")
+    await until(lambda: log.exists() and log_of(launch).count("\n") == lines)
+    return [int(line) for line in log_of(launch).split()]
+
+
+def test_a_job_that_reads_all_of_its_folder_neither_hangs_nor_misses_a_stop(at: Path) -> None:
+    reads = 'for file in "$BETIMES_RUN_DIR"/*; do head -c 9 "$file" >/dev/null; done; echo 1; exec sleep 600'
+
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, "sh", "-c", reads)
+            await executor.start(launch)
+            await printed(launch, 1)
+            assert not [one for one in Path(launch.folder).iterdir() if stat.S_ISFIFO(one.stat().st_mode)]
+            assert stat.S_ISFIFO(Path(launch.control).stat().st_mode)
+            await executor.stop(RUN, 60.0)
+            assert (await heard.ended()).signal == signal.SIGTERM
+            assert not Path(launch.control).exists()
+
+    play(scenario())
+
+
+def test_a_suspended_supervisor_is_let_go_on_to_stop_its_run(at: Path) -> None:
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            launch = a_launch(at, "sleep", "600")
+            await executor.start(launch)
+            await heard.started()
+            await suspend(shim_of(launch)["pid"])
+            await executor.stop(RUN, 60.0)
+            ended = await heard.ended()
+            assert (ended.why, ended.signal) == ("stopped", signal.SIGTERM)
+            assert "its supervisor was suspended, and is let go on" in troubles(heard)
+
+    play(scenario())
+
+
+async def suspend(pid: int) -> None:
+    os.kill(pid, signal.SIGSTOP)
+    await until(lambda: ") T " in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8"))
+
+
+def test_a_run_whose_supervisor_stays_suspended_is_ended_after_its_grace_period_and_not_before(
+    at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send = Watch.send
+    monkeypatch.setattr(
+        Watch, "send", lambda watch, number: None if number == signal.SIGCONT else send(watch, number)
+    )
+
+    async def scenario() -> None:
+        async with executing(force_after_s=0.5) as (executor, heard):
+            launch, other = a_launch(at, *SLEEPS), a_launch(at, "sleep", "641", run=RUN._replace(job=2))
+            for one in (launch, other):
+                await executor.start(one)
+                await heard.started(one.run)
+            left = await printed(launch, 2)
+            shim = shim_of(launch)
+            await suspend(shim["pid"])
+            began = time.monotonic()
+            await executor.stop(RUN, 0.5)
+            ended = await heard.ended()
+            assert time.monotonic() - began >= 1.0
+            assert (ended.why, ended.exit_code) == ("stopped", None)
+            assert ended.message == "the service has killed it, as its supervisor did not stop it"
+            assert not any(alive(pid) for pid in (*left, shim["pid"], shim["pgid"]))
+            assert alive(shim_of(other)["pgid"])
+            assert "had not stopped it 0.5 s after the grace period; the service kills" in troubles(heard)
+            assert "does not record that it has ended, and is killed, too" in troubles(heard)
+            await executor.stop(other.run, 60.0)
+            await heard.ended(other.run)
+
+    play(scenario())
+
+
+def test_a_stop_that_somebody_has_swallowed_takes_effect_after_the_grace_period(
+    at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "write_request", lambda _control, _request: None)
+
+    async def scenario() -> None:
+        async with executing(force_after_s=0.5) as (executor, heard):
+            launch = a_launch(at, *SLEEPS)
+            await executor.start(launch)
+            left = await printed(launch, 2)
+            await executor.stop(RUN, 0.2)
+            ended = await heard.ended()
+            assert (ended.why, ended.signal) == ("stopped", signal.SIGKILL)
+            assert not any(alive(pid) for pid in left)
+
+    play(scenario())
+
+
+def test_a_supervisor_that_hangs_before_the_command_has_begun_is_ended_too(
+    at: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spawn = os.posix_spawn
+
+    def suspended(*arguments: Any, **named: Any) -> int:
+        pid = spawn(*arguments, **named)
+        os.kill(pid, signal.SIGSTOP)
+        return pid
+
+    monkeypatch.setattr(os, "posix_spawn", suspended)
+
+    async def scenario() -> None:
+        async with executing(force_after_s=0.3) as (executor, heard):
+            await executor.start(a_launch(at, "touch", str(at / "begun")))
+            await until((at / "runs/1/1/shim.err").exists)
+            _, ended = await asyncio.gather(executor.stop(RUN, 0.2), heard.ended())
+            assert ended.why == "stopped"
+            assert not (at / "begun").exists()
+
+    play(scenario())
