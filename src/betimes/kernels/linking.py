@@ -38,6 +38,8 @@ class Fragment(JITCodeLibrary):
 class Whole(JITCodeLibrary):
     """An entry's code together with that of all kernels that it calls."""
 
+    lean = False
+
     def finalize(self) -> None:
         """Link, optimise, and make machine code."""
         found = dict.fromkeys(self._linking_libraries)
@@ -54,7 +56,18 @@ class Whole(JITCodeLibrary):
         for function in self._final_module.functions:
             if function.linkage == llvm.Linkage.linkonce_odr:
                 function.linkage = "internal"
-        super()._optimize_final_module()
+        if not self.lean:
+            super()._optimize_final_module()
+            return
+        # Numba optimises twice: first a little, so that more counting of references can be left out. Here is none.
+        passes, builder = self._codegen._module_pass_manager()
+        passes.run(self._final_module, builder)
+
+
+class LeanWhole(Whole):
+    """Of a lean kernel."""
+
+    lean = True
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -120,7 +133,7 @@ class LeanEntryCompiler(CompilerBase):
 
     def define_pipelines(self) -> list[PassManager]:
         """The one pipeline."""
-        _begin(self.state, Whole)
+        _begin(self.state, LeanWhole)
         return [_lean_passes(self.state)]
 
 
