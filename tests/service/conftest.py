@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def sqlite_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[sqlite3.Connection]]:
-    """The open connections; a test that leaves one open fails. Python warns of them itself only since 3.13, and late."""
+    """The open connections; a test that leaves one open fails. Python itself warns since 3.13 only, and late."""
     still_open: list[sqlite3.Connection] = []
 
     class Counted(sqlite3.Connection):

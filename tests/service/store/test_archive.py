@@ -158,7 +158,9 @@ def test_interrupted_anywhere_it_can_be_run_again_and_loses_nothing(
         except Interrupted:
             pass
         store.close()
-        for connection in sqlite_connections.copy():  # in use when it was interrupted; a process that ends has none
+        for (
+            connection
+        ) in sqlite_connections.copy():  # in use when it was interrupted; a process that ends has none
             connection.close()
         store = Store.open(url, folder)
         assert everything(store, folder) == written.events, f"interrupted at line {at}"
