@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import sqlite3
 from collections.abc import Iterator
+from sqlite3 import dbapi2
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def sqlite_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[sqlite3
                 still_open.remove(self)
 
     connect = functools.partial(sqlite3.connect, factory=Counted)
-    for module in (sqlite3, sqlite3.dbapi2):  # the second is SQLAlchemy's
+    for module in (sqlite3, dbapi2):  # the second is SQLAlchemy's
         monkeypatch.setattr(module, "connect", connect)
     yield still_open
     left = [connection.execute("PRAGMA database_list").fetchone()[2] for connection in still_open]
