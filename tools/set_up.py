@@ -82,7 +82,7 @@ def set_up(venv: Path, *, development: bool) -> int:
     missing = [pin for part in parts if found[part].get("pins") != wanted[part]["pins"] for pin in pins[part]]
     installer = Installer(venv, next(pin for pin in pins["run"] if pin.startswith("uv==")))
     if missing:
-        _say(f"Installing {len(missing)} pinned packages (the first time, a few hundred MB are fetched)")
+        _say(f"Installing {len(missing)} pinned packages (the first time, some hundred MB are fetched)")
         installer.install_pinned(missing)
     _say("Installing Betimes itself (editable)")
     installer.install("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
