@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 from measuring import Table, introduce
@@ -93,7 +94,7 @@ def timed(work: object) -> float:
 
 def read_alone(path: Path) -> None:
     """What it takes to read the rows and parse them, and no more."""
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection:
         for row in connection.execute("SELECT * FROM events ORDER BY event_id"):
             json.loads(row[-1])
 

@@ -1,30 +1,37 @@
 """Write ``requirements.lock``: the exact version of every package that Betimes runs and is developed with.
 
-Called as ``python3 tools/lock.py`` (``make lock``). The newest versions that ``pyproject.toml`` allows are
-installed into a fresh virtual environment, and what came of it is written down: names and versions only, so
-that the file holds for any platform and any mirror. The oldest supported Python makes the lock, since a
-version that it can install, every later one can install too.
+Called as ``python3 -m tools.lock`` (``make lock``). The newest versions that ``pyproject.toml`` allows are resolved
+together, and what came of it is written down, the packages that only development needs in a section of their own: names
+and versions only, so that the file holds for any platform and any mirror. The oldest supported Python makes the lock,
+since a version that it can install, every later one can install too.
 """
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 import tempfile
 import tomllib
 from pathlib import Path
 
+from tools.set_up import DEVELOPMENT, pinned
+
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 
 HEADER = """\
 # Exact versions of everything that Betimes runs and is developed with. Written by `make lock`; do not edit.
+
+# Run time: what Betimes runs with, and what installs it
 """
 
 
 def main() -> int:
     """Resolve, write the lock file, and report what changed; 0, or 1 on the wrong Python."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = settings["project"]
     oldest = project["requires-python"].removeprefix(">=")
     running = f"{sys.version_info.major}.{sys.version_info.minor}"
     if running != oldest:
@@ -33,27 +40,47 @@ def main() -> int:
         )
         print(f"Run `PYTHON=python{oldest} make lock`.", file=sys.stderr)
         return 1
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    run_time = [*project["dependencies"], *settings["dependency-groups"]["set-up"]]
+    wanted = [*run_time, *project["optional-dependencies"]["dev"]]
     with tempfile.TemporaryDirectory(prefix="betimes-lock-") as folder:
         print(f"==> Resolving {len(wanted)} packages in a fresh environment (a minute or two)", flush=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         pip = [str(Path(folder, "bin", "python")), "-m", "pip", "--disable-pip-version-check"]
-        subprocess.run([*pip, "install", "--quiet", *wanted], check=True)
-        subprocess.run([*pip, "check"], check=True, stdout=subprocess.DEVNULL)
-        frozen = subprocess.run(
-            [*pip, "freeze", "--all", "--exclude", "pip"], check=True, text=True, stdout=subprocess.PIPE
-        ).stdout
-    # --all, since setuptools, which pip otherwise takes for granted, is a dependency like any other.
-    pins = sorted(frozen.splitlines(), key=lambda pin: pin.partition("==")[0].lower())
-    if strange := [pin for pin in pins if "==" not in pin]:
-        print(f"Not a plain version, so not for every machine: {strange}", file=sys.stderr)
-        return 1
-    before = set(LOCK.read_text().splitlines()) if LOCK.exists() else set()
-    LOCK.write_text(HEADER + "\n".join(pins) + "\n")
-    for pin in sorted(before.symmetric_difference(LOCK.read_text().splitlines()), key=str.lower):
+        pins = _resolved(pip, wanted)
+        constraints = Path(folder, "constraints.txt")
+        constraints.write_text("\n".join(pins.values()))
+        of_run_time = _resolved(pip, [*run_time, "--constraint", str(constraints)])
+    before = {pin for section in pinned(LOCK.read_text()) for pin in section} if LOCK.exists() else set()
+    sections = (
+        [pins[name] for name in sorted(pins) if name in of_run_time],
+        [pins[name] for name in sorted(pins) if name not in of_run_time],
+    )
+    LOCK.write_text(
+        HEADER
+        + "\n".join(sections[0])
+        + f"\n\n{DEVELOPMENT}: what is needed besides\n"
+        + "\n".join(sections[1])
+        + "\n"
+    )
+    for pin in sorted(before.symmetric_difference(pins.values()), key=str.lower):
         print(f"  {'-' if pin in before else '+'} {pin}")
-    print(f"==> {LOCK.name}: {len(pins)} packages")
+    print(f"==> {LOCK.name}: {len(sections[0])} packages of run time, {len(sections[1])} of development")
     return 0
+
+
+def _resolved(pip: list[str], arguments: list[str]) -> dict[str, str]:
+    """The pin of every package that ``pip install`` with these arguments brings, by its normalised name."""
+    answer = subprocess.run(
+        [*pip, "install", "--quiet", "--dry-run", "--ignore-installed", "--report", "-", *arguments],
+        check=True,
+        text=True,
+        stdout=subprocess.PIPE,
+    ).stdout
+    packages = [package["metadata"] for package in json.loads(answer)["install"]]
+    return {
+        re.sub(r"[-_.]+", "-", package["name"]).lower(): f"{package['name']}=={package['version']}"
+        for package in packages
+    }
 
 
 if __name__ == "__main__":

@@ -1,27 +1,34 @@
-"""Make the virtual environment that the Makefile works in, or bring it up to date.
+"""Make a virtual environment for the Makefile to work in, or bring it up to date.
 
-Needs the standard library alone. What is installed are the packages of ``requirements.lock``, exactly, and
-Betimes itself as an editable install. ``.venv/.ready`` notes by content what stands, so that a second call,
-or one after a file was merely touched, costs nothing; after an interrupted call the next starts afresh.
+Called as ``python3 -m tools.set_up``; needs the standard library alone. What is installed are the packages of
+``requirements.lock``, exactly: those that Betimes runs with, under ``--development`` all of them; and Betimes itself as
+an editable install. pip fetches uv, which installs the rest in a tenth of pip's time; where that cannot be, pip does.
+
+``.ready`` and ``.ready-development`` in the environment note by content what it holds, so that a second call, or one
+after a file was merely touched, costs nothing. They are absent while something is being installed: after an interrupted
+call the next starts afresh.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import importlib.util
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from tools.pip_settings import for_uv
+
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 PROJECT = ROOT / "pyproject.toml"
-VENV = ROOT / ".venv"
-READY = VENV / ".ready"
+DEVELOPMENT = "# Development"  # the line of the lock below which are the packages that only development needs
 
 NO_ENSUREPIP = """\
 This Python cannot make virtual environments: its `ensurepip` module is missing.
@@ -34,48 +41,160 @@ Another Python serves as well: PYTHON=/path/to/python3 make ..."""
 
 def main() -> int:
     """Bring the virtual environment up to date; 0, or 1 after saying what is wrong."""
-    wanted = {"python": _version(), "root": str(ROOT), "lock": _digest(LOCK), "project": _digest(PROJECT)}
-    found = _found()
-    if found == wanted:
-        READY.touch()
-        return 0
-    if importlib.util.find_spec("ensurepip") is None:
-        print(NO_ENSUREPIP.format(version=_version().rpartition(".")[0]), file=sys.stderr)
-        return 1
-    began = time.monotonic()
-    READY.unlink(missing_ok=True)
-    afresh = any(found.get(key) != wanted[key] for key in ("python", "root"))
+    parser = argparse.ArgumentParser(description="Make a virtual environment, or bring it up to date.")
+    parser.add_argument("--venv", type=Path, default=ROOT / ".venv", help="its folder")
+    parser.add_argument("--development", action="store_true", help="with the packages of development")
+    given = parser.parse_args()
     try:
-        if afresh:
-            _say(f"Python {wanted['python']}: making .venv")
-            subprocess.run([sys.executable, "-m", "venv", "--clear", VENV], check=True)
-        if afresh or found["lock"] != wanted["lock"]:
-            _install_locked()
-        _say("Installing Betimes itself (editable)")
-        _pip_install("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+        return set_up(given.venv.absolute(), development=given.development)
     except subprocess.CalledProcessError as failed:
+        sys.stderr.write(failed.output or "")
         command = shlex.join(str(part) for part in failed.cmd)
         print(
             f"Set-up stopped, since this ended with exit code {failed.returncode}: {command}", file=sys.stderr
         )
         print("What went wrong is above. The same `make` can be run again.", file=sys.stderr)
         return 1
-    READY.write_text(json.dumps(wanted, indent=2) + "\n")
+
+
+def set_up(venv: Path, *, development: bool) -> int:
+    """Bring `venv` up to date; 0, or 1 where this Python cannot. Raises CalledProcessError where a command failed."""
+    stamps = {"run": venv / ".ready", "development": venv / ".ready-development"}
+    # An environment of development stays one: all of its packages are of one lock.
+    parts = ["run", "development"] if development or stamps["development"].exists() else ["run"]
+    pins = dict(zip(stamps, pinned(LOCK.read_text()), strict=True))
+    wanted = {part: _wanted(pins[part]) for part in parts}
+    found = {part: _found(stamps[part]) for part in parts}
+    if found == wanted:
+        for part in parts:
+            stamps[part].touch()
+        return 0
+    if importlib.util.find_spec("ensurepip") is None:
+        print(NO_ENSUREPIP.format(version=_version().rpartition(".")[0]), file=sys.stderr)
+        return 1
+    began = time.monotonic()
+    for stamp in stamps.values():
+        stamp.unlink(missing_ok=True)
+    if any(found["run"].get(key) != wanted["run"][key] for key in ("python", "root")):
+        _say(f"Python {_version()}: making {os.path.relpath(venv)}")
+        run([sys.executable, "-m", "venv", "--clear", str(venv)])
+        found = {part: {} for part in parts}
+    missing = [pin for part in parts if found[part].get("pins") != wanted[part]["pins"] for pin in pins[part]]
+    installer = Installer(venv, next(pin for pin in pins["run"] if pin.startswith("uv==")))
+    if missing:
+        _say(f"Installing {len(missing)} pinned packages (the first time, some hundred MB are fetched)")
+        installer.install_pinned(missing)
+    _say("Installing Betimes itself (editable)")
+    installer.install("--no-deps", "--no-build-isolation", "--editable", str(ROOT))
+    for part in parts:
+        stamps[part].write_text(json.dumps(wanted[part], indent=2) + "\n")
     _say(f"Ready in {time.monotonic() - began:.0f} s")
     return 0
+
+
+def pinned(lock: str) -> tuple[list[str], list[str]]:
+    """The pins of a lock: what Betimes runs with, and what development needs besides."""
+    sections = lock.partition(DEVELOPMENT)[::2]
+    run_time, development = (
+        [line for line in section.splitlines() if "==" in line and not line.startswith("#")]
+        for section in sections
+    )
+    return run_time, development
+
+
+class Installer:
+    """Installs packages into an environment with uv, and with pip once uv could not be had or failed."""
+
+    def __init__(self, venv: Path, uv: str) -> None:
+        """Of the environment `venv`, whose uv is to be of the version that the pin `uv` names."""
+        self._venv, self._pin = venv, uv
+        self._python = str(venv / "bin" / "python")
+        self._pip = [self._python, "-m", "pip", "--disable-pip-version-check"]
+        self._uv: list[str] = []
+        self._environment: dict[str, str] = {}
+        try:
+            # No sources: making uv takes a Rust compiler and minutes.
+            run([*self._pip, "install", "--quiet", "--no-deps", "--only-binary=:all:", uv])
+            settings = run([*self._pip, "config", "list"])
+        except subprocess.CalledProcessError as failed:
+            self._go_on_with_pip(f"{uv}, which is faster, cannot be had", failed)
+        else:
+            variables, options = for_uv(settings)
+            # What the user told uv itself prevails.
+            self._environment = {
+                name: value
+                for name, value in variables.items()
+                if not (name.startswith("UV_") and name in os.environ)
+            }
+            self._uv = [str(venv / "bin" / "uv"), "pip", "install", "--python", self._python, *options]
+
+    def install_pinned(self, pins: list[str]) -> None:
+        """Install these versions; raises CalledProcessError where pip cannot either."""
+        listed = (
+            self._venv / "requirements.txt"
+        )  # the command that failed, if it does, can be read, and repeated
+        listed.write_text("".join(f"{pin}\n" for pin in pins if pin != self._pin))
+        self.install("--requirement", str(listed))
+
+    def install(self, *arguments: str) -> None:
+        """What `pip install` does with `arguments`; raises CalledProcessError where pip cannot either."""
+        if self._uv:
+            try:
+                run([*self._uv, *arguments], self._environment)
+                return
+            except (subprocess.CalledProcessError, OSError) as failed:
+                self._go_on_with_pip("uv failed", failed)
+        run([*self._pip, "install", "--progress-bar", "off", *arguments])
+
+    def _go_on_with_pip(self, what: str, failed: Exception) -> None:
+        self._uv = []
+        output = failed.output if isinstance(failed, subprocess.CalledProcessError) else str(failed)
+        reason = " ".join((output.strip().splitlines() or ["no reason given"])[-1].split())
+        _say(f"{what} ({reason}): pip goes on, which takes about a minute")
+
+
+def run(command: list[str], environment: dict[str, str] | None = None) -> str:
+    """Run a command, one moving line in place of all that it prints; returns that, or raises CalledProcessError."""
+    output: list[str] = []
+    with subprocess.Popen(
+        command,
+        env={**os.environ, **(environment or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            output.append(line)
+            _progress(f"    {line.strip()}")
+    _progress("")
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(process.returncode, command, "".join(output))
+    return "".join(output)
+
+
+def _wanted(pins: list[str]) -> dict[str, str]:
+    """What a stamp notes."""
+    return {
+        "python": _version(),
+        "root": str(ROOT),
+        "pins": _digest("\n".join(pins)),
+        "project": _digest(PROJECT.read_text()),
+    }
 
 
 def _version() -> str:
     return ".".join(str(part) for part in sys.version_info[:3])
 
 
-def _digest(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _found() -> dict[str, str]:
+def _found(stamp: Path) -> dict[str, str]:
     try:
-        return json.loads(READY.read_text())
+        return json.loads(stamp.read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return {}
 
@@ -84,39 +203,10 @@ def _say(message: str) -> None:
     print(f"==> {message}", flush=True)
 
 
-def _install_locked() -> None:
-    pins = [line for line in LOCK.read_text().splitlines() if line and not line.startswith("#")]
-    _say(f"Installing {len(pins)} pinned packages (the first time, a few hundred MB are fetched)")
-    _pip_install("--requirement", str(LOCK))
-
-
-def _pip_install(*arguments: str) -> None:
-    """Run ``pip install``, one moving line in place of its hundreds; all of them if it fails."""
-    command = [str(VENV / "bin" / "python"), "-m", "pip", "install", "--progress-bar", "off", *arguments]
-    environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    output: list[str] = []
-    count = 0
-    with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as pip:
-        assert pip.stdout is not None
-        for line in pip.stdout:
-            output.append(line)
-            if line.startswith("Collecting "):
-                count += 1
-                _progress(f"    {count:3d} {line.split()[1]}")
-            elif line.startswith("Installing collected packages"):
-                _progress("    unpacking")
-    _progress("")
-    if pip.returncode != 0:
-        sys.stderr.writelines(output)
-        raise subprocess.CalledProcessError(pip.returncode, command)
-
-
 def _progress(text: str) -> None:
     """Show ``text`` in place; a log, which has no place to go back to, shows nothing."""
     if sys.stdout.isatty():
-        print(f"\r\033[K{text}", end="", flush=True)
+        print(f"\r\033[K{text[: shutil.get_terminal_size().columns - 1]}", end="", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,14 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = (
     *("help", "run", "compare", "test", "test-slow", "lint", "types", "imports", "check"),
-    *("bench", "docs", "format", "lock", "setup", "clean"),
+    *("bench", "docs", "format", "lock", "setup", "setup-development", "clean"),
 )
-SETTINGS = {"MFLAGS", "PYTHON", "TRACE", "UNITS", "POLICIES", "POLICY", "SPEED", "DEMO", "WORKERS"}
+USES = (
+    "run",
+    "compare",
+    "setup",
+)  # what a user of Betimes calls; the others but `lock` and `clean` are of development
+SETTINGS = {"MFLAGS", "PYTHON", "VENV", "TRACE", "UNITS", "POLICIES", "POLICY", "SPEED", "DEMO", "WORKERS"}
 
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
@@ -36,6 +41,7 @@ def ready(checkout: Path) -> Path:
     program = checkout / ".venv" / "bin" / "betimes"
     _write_program(program, 'echo "betimes"; for word in "$@"; do echo "[$word]"; done')
     (checkout / ".venv" / ".ready").touch()
+    (checkout / ".venv" / ".ready-development").touch()
     return checkout
 
 
@@ -98,7 +104,28 @@ def test_nothing_is_set_up_twice(ready: Path) -> None:
 def test_a_change_of_what_is_installed_is_seen(ready: Path, changed: str) -> None:
     stamp = (ready / ".venv" / ".ready").stat().st_mtime
     os.utime(ready / changed, (stamp + 10, stamp + 10))
-    assert "tools/set_up.py" in _make(ready, "--dry-run", "setup").stdout
+    assert "tools.set_up" in _make(ready, "--dry-run", "setup").stdout
+    assert "tools.set_up" in _make(ready, "--dry-run", "test").stdout
+
+
+@pytest.mark.parametrize("target", set(TARGETS) - {"help", "lock", "clean"})
+def test_only_development_installs_its_packages(checkout: Path, target: str) -> None:
+    (command,) = [
+        line for line in _make(checkout, "--dry-run", target).stdout.splitlines() if "tools.set_up" in line
+    ]
+    assert ("--development" in command) == (target not in USES)
+    (checkout / ".venv").mkdir()
+    (checkout / ".venv" / ".ready").touch()
+    assert ("tools.set_up" in _make(checkout, "--dry-run", target).stdout) == (target not in USES)
+
+
+def test_another_environment_stands_beside_the_usual_one(ready: Path) -> None:
+    dry = _make(ready, "--dry-run", "test", "VENV=.venv-3.12", "PYTHON=python3.12").stdout
+    assert '"python3.12" -m tools.set_up --venv ".venv-3.12" --development' in dry
+    assert ".venv/" not in dry
+    assert (
+        "tools.set_up" not in _make(ready, "--dry-run", "test", VENV=".venv-3.12").stdout
+    )  # no variable of a shell
 
 
 def test_an_old_python_is_named_and_refused(checkout: Path) -> None:

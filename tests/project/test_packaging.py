@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import re
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -14,8 +16,10 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 import betimes
+from tools.set_up import pinned
 
 ROOT = Path(__file__).resolve().parents[2]
+NOT_ALWAYS_THERE = {"uv"}  # where it cannot be had, pip installs
 
 
 @pytest.fixture(scope="module")
@@ -23,12 +27,25 @@ def project() -> dict[str, Any]:
     return tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
+def _by_name(pins: list[str]) -> dict[str, str]:
+    return {canonicalize_name(name): version for name, _, version in (pin.partition("==") for pin in pins)}
+
+
 @pytest.fixture(scope="module")
-def pins() -> dict[str, str]:
-    """Version by normalised name, from the lock file."""
-    lines = (ROOT / "requirements.lock").read_text().splitlines()
-    found = [line for line in lines if not line.startswith("#")]
-    return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in found)}
+def sections() -> tuple[dict[str, str], dict[str, str]]:
+    """Version by normalised name, from the lock file: of what Betimes runs with, and of what development adds."""
+    run_time, development = pinned((ROOT / "requirements.lock").read_text())
+    return _by_name(run_time), _by_name(development)
+
+
+@pytest.fixture(scope="module")
+def run_time(sections: tuple[dict[str, str], dict[str, str]]) -> dict[str, str]:
+    return sections[0]
+
+
+@pytest.fixture(scope="module")
+def pins(sections: tuple[dict[str, str], dict[str, str]]) -> dict[str, str]:
+    return sections[0] | sections[1]
 
 
 def test_newest_entry_of_the_changelog_is_the_version_of_the_package() -> None:
@@ -42,40 +59,71 @@ def test_newest_entry_of_the_changelog_is_the_version_of_the_package() -> None:
         assert re.fullmatch(r"unreleased|\d{4}-\d{2}-\d{2}", date)
 
 
-def test_lock_holds_names_and_versions_only() -> None:
+def test_lock_holds_names_and_versions_only_each_once() -> None:
+    names = []
     for line in (ROOT / "requirements.lock").read_text().splitlines():
-        assert line.startswith("#") or re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", line), line
+        if line and not line.startswith("#"):
+            assert re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][0-9a-z.]*", line), line
+            names.append(canonicalize_name(line.partition("==")[0]))
+    assert len(names) == len(set(names))
 
 
-def test_lock_covers_what_the_project_asks_for(project: dict[str, Any], pins: dict[str, str]) -> None:
-    wanted = [
-        Requirement(text) for text in [*project["dependencies"], *project["optional-dependencies"]["dev"]]
-    ]
-    missing = [
+def _not_covered(wanted: list[str], pins: dict[str, str]) -> list[str]:
+    needs = [Requirement(text) for text in wanted]
+    return [
         str(each)
-        for each in wanted
+        for each in needs
         if not each.specifier.contains(pins.get(canonicalize_name(each.name), "0"), prereleases=True)
     ]
-    assert missing == []
 
 
-def test_lock_covers_what_its_packages_ask_for(pins: dict[str, str]) -> None:
+def test_lock_covers_what_the_project_asks_for(
+    project: dict[str, Any], run_time: dict[str, str], pins: dict[str, str]
+) -> None:
+    groups = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]
+    assert _not_covered([*project["dependencies"], *groups["set-up"]], run_time) == []
+    assert _not_covered(project["optional-dependencies"]["dev"], pins) == []
+
+
+def test_lock_covers_what_its_packages_ask_for(run_time: dict[str, str], pins: dict[str, str]) -> None:
     extras = {"pyright": ["nodejs"]}
     missing = []
-    for name in pins:
+    for name in pins.keys() - NOT_ALWAYS_THERE:
+        section = run_time if name in run_time else pins
         for text in metadata.requires(name) or []:
             needs = Requirement(text)
             applies = needs.marker is None or any(
                 needs.marker.evaluate({"extra": extra}) for extra in ["", *extras.get(name, [])]
             )
-            pinned = pins.get(canonicalize_name(needs.name), "0")
-            if applies and not needs.specifier.contains(pinned, prereleases=True):
-                missing.append(f"{name} asks for {text}, pinned is {pinned}")
+            pinned_version = section.get(canonicalize_name(needs.name), "0")
+            if applies and not needs.specifier.contains(pinned_version, prereleases=True):
+                missing.append(f"{name} asks for {text}, pinned is {pinned_version}")
     assert missing == []
 
 
+def test_what_betimes_imports_is_pinned_for_run_time(run_time: dict[str, str]) -> None:
+    """All but the driver of PostgreSQL and Ray, which are optional, and a package that the shim has beside it."""
+    imported = set()
+    for file in (ROOT / "src").rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+                imported.add(node.module.partition(".")[0])
+    packages = metadata.packages_distributions()
+    third_party = imported - sys.stdlib_module_names - {"betimes", "psycopg", "ray", "supervision"}
+    assert "numba" in third_party
+    unpinned = {
+        name
+        for name in third_party
+        if not {canonicalize_name(package) for package in packages.get(name, [])} & run_time.keys()
+    }
+    assert unpinned == set()
+
+
 def test_what_runs_here_is_what_the_lock_names(pins: dict[str, str]) -> None:
-    assert {name: metadata.version(name) for name in pins} == pins
+    here = pins.keys() - NOT_ALWAYS_THERE
+    assert {name: metadata.version(name) for name in here} == {name: pins[name] for name in here}
 
 
 def test_supported_pythons_are_those_declared(project: dict[str, Any]) -> None:

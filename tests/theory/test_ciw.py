@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ciw
-import ciw.dists
 import numpy as np
 import pytest
 
 from betimes import Workload, simulate
+from tests.theory.one_after_another import OneAfterAnother
 from tests.theory.queues import Floats, Size, bounded_pareto, exponential, poisson_workload
 
 JOBS = 600
@@ -17,9 +17,8 @@ def ciw_finish_times(workload: Workload, servers: float, *, sharing: bool = Fals
     """Finish times in order of submission, by first come first served or by processor sharing."""
     gaps = np.diff(workload.submit_s, prepend=0.0).tolist()
     network = ciw.create_network(
-        # An endless gap at the end: the sequences start again from the beginning otherwise.
-        arrival_distributions=[ciw.dists.Sequential([*gaps, float("inf")])],
-        service_distributions=[ciw.dists.Sequential(workload.work_s.tolist())],
+        arrival_distributions=[OneAfterAnother(gaps)],
+        service_distributions=[OneAfterAnother(workload.work_s.tolist())],
         number_of_servers=[servers],
     )
     simulation = ciw.Simulation(network, node_class=ciw.PSNode if sharing else None)

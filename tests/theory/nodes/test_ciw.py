@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ciw
-import ciw.dists
 import numpy as np
 import pytest
 
@@ -12,6 +11,7 @@ from betimes.cluster import Cluster
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import JobColumns
 from tests.theory.nodes.test_priorities import Kind, classes_workload
+from tests.theory.one_after_another import OneAfterAnother
 from tests.theory.queues import Floats, bounded_pareto, exponential, poisson_workload
 
 JOBS = 2000
@@ -23,10 +23,8 @@ def ciw_times(workload: Workload, servers: int, *, preempts: bool = False) -> tu
     arrivals, services = {}, {}
     for level in range(levels):
         of = workload.priority == level
-        # An endless gap at the end: the sequences start again from the beginning otherwise.
-        gaps = [*np.diff(workload.submit_s[of], prepend=0.0).tolist(), float("inf")]
-        arrivals[str(level)] = [ciw.dists.Sequential(gaps)]
-        services[str(level)] = [ciw.dists.Sequential(workload.work_s[of].tolist())]
+        arrivals[str(level)] = [OneAfterAnother(np.diff(workload.submit_s[of], prepend=0.0).tolist())]
+        services[str(level)] = [OneAfterAnother(workload.work_s[of].tolist())]
     ranks = {str(level): levels - 1 - level for level in range(levels)}
     network = ciw.create_network(
         arrival_distributions=arrivals,

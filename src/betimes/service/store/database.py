@@ -29,6 +29,7 @@ class Database(ABC):
         event.listen(self._readers, "connect", lambda driver, _: self._prepare(driver, writes=False))
         event.listen(self._writers, "connect", lambda driver, _: self._prepare(driver, writes=True))
         self._writer: Connection | None = None
+        self._is_closed = False
 
     @property
     def dialect(self) -> Dialect:
@@ -87,9 +88,16 @@ class Database(ABC):
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        """A connection to read from, which the writer does not wait for."""
-        with self.faults.told(), self._readers.connect() as connection:
-            yield connection
+        """A connection to read from, which the writer does not wait for; closed afterwards where the database is."""
+        pool = self._readers.pool
+        try:
+            with self.faults.told(), self._readers.connect() as connection:
+                yield connection
+        finally:
+            # `close` closes idle connections only. One that was in use goes back to a pool that nothing else refers
+            # to, and would stay open until it is garbage. Asked after it went back: `close` has not seen it, then.
+            if self._is_closed:
+                pool.dispose()
 
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
@@ -104,7 +112,8 @@ class Database(ABC):
                 yield writer
 
     def close(self) -> None:
-        """Give up ownership and every connection."""
+        """Give up ownership and every connection; those that are being read from close when they have been."""
+        self._is_closed = True
         if self._writer is not None:
             self._writer.close()
             self._writer = None

@@ -1,0 +1,36 @@
+"""What every test of the service keeps to: no SQLite connection is left to the garbage collector."""
+
+from __future__ import annotations
+
+import functools
+import sqlite3
+from collections.abc import Iterator
+from sqlite3 import dbapi2
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def sqlite_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[sqlite3.Connection]]:
+    """The open connections; a test that leaves one open fails. Python itself warns since 3.13 only, and late."""
+    still_open: list[sqlite3.Connection] = []
+
+    class Counted(sqlite3.Connection):
+        def __init__(self, *arguments: Any, **named: Any) -> None:
+            super().__init__(*arguments, **named)
+            still_open.append(self)
+
+        def close(self) -> None:
+            super().close()
+            if self in still_open:
+                still_open.remove(self)
+
+    connect = functools.partial(sqlite3.connect, factory=Counted)
+    for module in (sqlite3, dbapi2):  # the second is SQLAlchemy's
+        monkeypatch.setattr(module, "connect", connect)
+    yield still_open
+    left = [connection.execute("PRAGMA database_list").fetchone()[2] for connection in still_open]
+    for connection in still_open.copy():
+        connection.close()
+    assert left == [], "SQLite connections were left open"
