@@ -13,7 +13,7 @@ from betimes.service.engines.pool import LivePool
 from betimes.service.forecasts import Forecast
 from betimes.service.job import Job
 from betimes.service.node import BOOTING, UP
-from betimes.service.reasons import named, reason
+from betimes.service.reasons import compiling, named, reason
 from betimes.service.rooms import Amounts, most
 from betimes.service.views import Status
 from betimes.service.wanted import demand_of
@@ -43,6 +43,8 @@ class Waiting:
         binding = job.binding or {}
         if job.set_id is not None:
             return self._within_its_set(job, job.set_id)
+        if self.books.stands_by:
+            return compiling(self.books.ledger.policy)
         if "owed" in binding:
             victims = [other.job_id for other in self._jobs if other.makes_room_for == job.job_id]
             make = "makes" if len(victims) == 1 else "make"
