@@ -113,6 +113,8 @@ class Controller(Hands):
             if node.watched and node.is_there:
                 self.leases.beat(name, self.clock.now_s())
         try:
+            if self.scheduler.agenda.entering:  # the service was stopped before its policy was compiled
+                await self._turn_once()
             while not self.stopping or self.inbox:
                 self._see_to_kernels()
                 await self._wait()
@@ -190,6 +192,8 @@ class Controller(Hands):
             with self.clock.hold():
                 await self.compile(policy)
                 self.tell(lambda scheduler: scheduler.take_over())
+        except Unavailable:
+            return  # the service is stopping
         except Exception as error:
             self.fault = error
         self.taking_over = False

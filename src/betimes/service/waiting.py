@@ -32,6 +32,10 @@ class Waiting:
     def __init__(self, books: Books, forecast: Forecast | None) -> None:
         self.books, self.forecast = books, forecast
 
+    def is_for_the_policy(self, job: Job) -> bool:
+        """Whether a job would be queued if the policy in force were compiled."""
+        return self.books.stands_by and job.job_id in self.books.agenda.entering
+
     def why(self, job: Job) -> dict[str, Any]:
         """The reason of a job, with its evidence."""
         if not self.free and self._booting:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Callable
 
 from betimes.core.kernel import INTERPRETED
 from betimes.errors import Unavailable
@@ -19,10 +20,18 @@ log = logging.getLogger(__name__)
 
 
 class Kernels:
-    """The compiled kernels of one process, by policy. Policies that differ in numbers alone share them."""
+    """The compiled kernels of one process, by policy. Policies that differ in numbers alone share them.
 
-    def __init__(self, compile: Compile = compile_beside) -> None:  # noqa: A002
-        self._compile = compile
+    is_cached: whether compiling a policy takes a moment only; interpreted: nothing needs to be compiled.
+    """
+
+    def __init__(
+        self,
+        compile: Compile = compile_beside,  # noqa: A002
+        is_cached: Callable[[str], bool] = is_cached,
+        interpreted: bool = INTERPRETED,
+    ) -> None:
+        self._compile, self._is_cached, self._interpreted = compile, is_cached, interpreted
         self._compiled: set[str] = set()
         self._tasks: dict[str, asyncio.Task[None]] = {}  # that are going on, or wait for their turn
         self._one_at_a_time = asyncio.Lock()
@@ -31,11 +40,11 @@ class Kernels:
 
     def are_compiled(self, policy: str) -> bool:
         """Whether an engine under this policy can be made and called at once. Raises PolicyError, ClusterError."""
-        return INTERPRETED or _name(policy) in self._compiled
+        return self._interpreted or _name(policy) in self._compiled
 
     def are_cached(self, policy: str) -> bool:
         """Whether `compile` takes a moment only. Raises PolicyError, ClusterError."""
-        return self.are_compiled(policy) or is_cached(policy)
+        return self.are_compiled(policy) or self._is_cached(policy)
 
     async def compile(self, policy: str) -> None:
         """Return when a policy is compiled; the log says how long it takes. It goes on if the caller gives up.
