@@ -14,13 +14,13 @@ from betimes.service.building import kernels_of
 from betimes.service.compiling import cache
 from betimes.service.compiling.process import compile_beside
 
-BROKEN = '''
+BROKEN = """
 from betimes.policies import priority
 
 @priority(summary="It does not compile.")
 def broken(view, now, chosen, key):
     key[0] = view.nothing_of_this_name
-'''
+"""
 
 
 @pytest.fixture
@@ -92,4 +92,6 @@ def test_a_cache_that_cannot_be_written_is_said_once_and_done_without(
     with caplog.at_level(logging.INFO):
         asyncio.run(compile_beside("fifo"))
     (said,) = caplog.messages
-    assert said.startswith(f"the cache of compiled kernels cannot be written ({file / 'cache'}: Not a directory)")
+    assert said.startswith(
+        f"the cache of compiled kernels cannot be written ({file / 'cache'}: Not a directory)"
+    )
