@@ -9,6 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from betimes.core.kernel import INTERPRETED
 from betimes.errors import PolicyError
 from betimes.service.building import kernels_of
 from betimes.service.compiling import cache
@@ -43,12 +44,19 @@ def test_policies_share_kernels_where_they_differ_in_numbers_alone() -> None:
     assert kernels_of("pool:fifo") == kernels_of("fifo")
 
 
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 def test_what_has_been_compiled_is_known_to_be_cached(marks: Path) -> None:
     assert not cache.is_cached("fifo")
     asyncio.run(compile_beside("fifo"))
     assert cache.is_cached("pool:fifo")
     assert not cache.is_cached("srsf")
     assert [mark.parent for mark in marks.iterdir()] == [marks]
+
+
+def test_nothing_is_marked_where_nothing_is_compiled(marks: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "INTERPRETED", True)
+    cache.compile_into_cache("fifo")
+    assert not marks.exists()
 
 
 def test_a_users_policy_is_never_known_to_be_cached(marks: Path, tmp_path: Path) -> None:
@@ -59,6 +67,7 @@ def test_a_users_policy_is_never_known_to_be_cached(marks: Path, tmp_path: Path)
     assert not marks.exists()
 
 
+@pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 def test_a_policy_that_does_not_compile_is_refused_in_one_line(tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(BROKEN, encoding="utf-8")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from betimes.core.kernel import CACHE_DIR
+from betimes.core.kernel import CACHE_DIR, INTERPRETED
 from betimes.service.building import compile_policy, kernels_of
 
 FOLDER = "compiled"
@@ -25,7 +25,7 @@ def compile_into_cache(policy: str) -> None:
     """Compile or load a policy, and mark it as compiled. Raises PolicyError, ClusterError."""
     compile_policy(policy)
     mark = _mark_of(policy)
-    if mark is not None and why_not_writable() is None:
+    if mark is not None and not INTERPRETED and why_not_writable() is None:
         mark.parent.mkdir(exist_ok=True)
         mark.touch()
 
