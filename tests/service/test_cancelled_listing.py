@@ -12,6 +12,7 @@ from betimes.service.forecasts import Forecast
 from betimes.service.machines.machine import Machine
 from betimes.service.spec import JobSpec
 from betimes.service.views import JobFilter
+from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import until
 
 MACHINE = Machine("n-0", "virtual", "n", 4.0, 8.0, 0.0)
@@ -21,7 +22,7 @@ def test_a_forecast_that_is_ready_at_that_moment_loses_no_cancellation(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def main() -> None:
-        async with running(Options(tmp_path, machines=[MACHINE])) as service:
+        async with running(Options(tmp_path, machines=[MACHINE], kernels=before_listening())) as service:
             desk = service.desk
             await desk.submit([JobSpec(command=["x"], env={"VIRTUAL_WORK_S": "1000"})], "ada")
             found = await desk.promises.forecast()

@@ -12,6 +12,7 @@ from betimes.errors import Conflict, Unknown
 from betimes.service.assembly import Options, running
 from betimes.service.machines.machine import Machine
 from betimes.service.views import JobStory
+from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import PATIENCE_S
 
 LEASE_S = 0.5
@@ -19,7 +20,7 @@ LEASE_S = 0.5
 
 def options(state: Path) -> Options:
     machines = [Machine(f"n-{number}", "virtual", "n", 1.0, 8.0, 0.0) for number in range(2)]
-    return Options(state, machines=machines, lease_s=LEASE_S)
+    return Options(state, machines=machines, lease_s=LEASE_S, kernels=before_listening())
 
 
 async def statuses(client: AsyncClient) -> dict[str, str]:

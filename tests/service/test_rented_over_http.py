@@ -13,6 +13,7 @@ from betimes.service.assembly import Options, running
 from betimes.service.machines.cloud_file import read_cloud
 from betimes.service.machines.machine import Machine
 from betimes.service.views import NodeSpec
+from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import PATIENCE_S
 
 CLOUD = '[[types]]\ntype = "big"\ncpu = 4\nmemory_gib = 16\nusd_per_h = 2\ncapacity = 2\nboot_s = 0.2\n'
@@ -26,7 +27,7 @@ def test_rented_nodes_of_a_real_service(tmp_path: Path) -> None:
     file = tmp_path / "cloud.toml"
     file.write_text(CLOUD)
     own = Machine("own-0", "virtual", "own", 1.0, 8.0, 0.0)
-    options = Options(tmp_path / "state", machines=[own], cloud=read_cloud(file))
+    options = Options(tmp_path / "state", machines=[own], cloud=read_cloud(file), kernels=before_listening())
 
     async def first() -> None:
         async with running(options) as service, AsyncClient(service.url, service.token) as client:

@@ -17,6 +17,7 @@ from betimes.service.ledger import Ledger
 from betimes.service.machines.machine import Machine
 from betimes.service.store.event_file import archives, read_archive
 from betimes.service.upkeep import Keeping
+from tests.service.compiling.by_hand import before_listening
 from tests.service.reliability.cluster import seen
 from tests.service.serving import PATIENCE_S
 
@@ -25,7 +26,8 @@ SOON_S = 0.3
 
 
 def options(state: Path, keeping: Keeping) -> Options:
-    return Options(state, machines=[Machine("n-0", "virtual", "n", 4.0, 8.0, 0.0)], keeping=keeping)
+    machines = [Machine("n-0", "virtual", "n", 4.0, 8.0, 0.0)]
+    return Options(state, machines=machines, keeping=keeping, kernels=before_listening())
 
 
 async def until(condition: Callable[[], bool]) -> None:

@@ -189,12 +189,12 @@ def _last(submitted: Sequence[Submitted]) -> Quote | None:
 def _show(specs: Sequence[JobSpec], submitted: Sequence[Submitted]) -> None:
     from betimes.cli.clock import both, length, now
     from betimes.cli.listing import Column, say, show, show_pairs
-    from betimes.cli.words import NO_QUOTE, quote_pairs, starts, title, usd
+    from betimes.cli.words import no_promise, promise_pairs, starts, title, usd
 
     at_now = now()
     if len(submitted) == 1:
         say(title(submitted[0].job_ids, specs[0].title))
-        show_pairs(quote_pairs(submitted[0].quote, _widest(specs[0]), at_now))
+        show_pairs(promise_pairs(submitted[0], _widest(specs[0]), at_now))
         return
     columns = (
         Column("Jobs"),
@@ -209,7 +209,7 @@ def _show(specs: Sequence[JobSpec], submitted: Sequence[Submitted]) -> None:
     for spec, one in zip(specs, submitted, strict=True):
         number = title(one.job_ids, "").split(" ", 1)[1].rstrip(", ")
         if one.quote is None:
-            rows.append([number, spec.title, "-", "-", "", "", NO_QUOTE])
+            rows.append([number, spec.title, "-", "-", "", "", no_promise(one)])
             continue
         promise = one.quote
         why = promise.reason.text if promise.reason is not None else ""

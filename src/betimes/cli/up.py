@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from betimes.cli import options
-from betimes.cli.warming import NOTICED_S
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
@@ -202,15 +200,15 @@ def up(
 ) -> None:
     """Start the service on this machine and run jobs until Ctrl-C; jobs that run then go on.
 
-    With --json one object is printed once it is ready: where it listens, and where its token is.
+    A policy that is not compiled yet on this machine is compiled beside: jobs are taken meanwhile, and are promised an
+    end and started after that. With --json one object is printed once it listens: where, where its token is, and
+    whether it compiles.
     """
     import asyncio
     import logging
 
-    from betimes.cli.display import Display
-    from betimes.cli.warming import compile_live
     from betimes.service.address import default_state
-    from betimes.service.assembly import DEFAULT_POLICY, Options, speed_of
+    from betimes.service.assembly import Options, speed_of
     from betimes.service.building import Settings
     from betimes.service.machines.cloud_file import read_cloud
     from betimes.service.machines.files import read_machines
@@ -218,6 +216,7 @@ def up(
     from betimes.service.upkeep import Keeping
 
     logging.basicConfig(level=logging.WARNING, format="betimes: %(message)s")
+    logging.getLogger("betimes.service.compiling").setLevel(logging.INFO)
     chosen = Options(
         state=(state or default_state()).expanduser().absolute(),
         database=database,
@@ -245,9 +244,6 @@ def up(
     )
     if replay is not None:
         _replayed(chosen, replay, units, jobs, nodes)
-    display = Display()
-    with display.shown():
-        compile_live(policy or DEFAULT_POLICY, display, _say_slow)
     asyncio.run(_serve(chosen, as_json))
 
 
@@ -267,14 +263,6 @@ def _some_seconds(option: str, text: str) -> float:
     if seconds <= 0.0:
         raise InputError(f"{option} {text}: give a time above 0, such as 30s")
     return seconds
-
-
-def _say_slow(part: str, took_s: float) -> None:
-    if took_s > NOTICED_S:
-        print(
-            f"betimes: note: compiled {part} in {took_s:.0f} s; the next start takes it from the cache",
-            file=sys.stderr,
-        )
 
 
 def _replayed(chosen: Options, trace: str, units: int | None, jobs: int | None, nodes: Path | None) -> None:
@@ -299,15 +287,23 @@ async def _serve(chosen: Options, as_json: bool) -> None:
     """Until a signal; the second one ends it at once."""
     import asyncio
     import signal
+    from contextlib import AsyncExitStack
 
     from betimes.service.assembly import running
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    async with running(chosen) as service:
+    waiting = asyncio.ensure_future(stop.wait())
+    async with AsyncExitStack() as stack:
+        starting = asyncio.ensure_future(stack.enter_async_context(running(chosen)))
+        await asyncio.wait((waiting, starting), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():  # a replay may be compiling
+            starting.cancel()
+            await asyncio.wait((starting,))
+            return
+        service = starting.result()
         _say(service, chosen, as_json)
-        waiting = asyncio.ensure_future(stop.wait())
         await asyncio.wait((waiting, service.failed), return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -331,6 +327,7 @@ def _say(service: Service, chosen: Options, as_json: bool) -> None:
             "replayed_jobs": len(chosen.arrivals or ()),
             "recovery_s": controller.recovery_s,
             "replayed_events": controller.replayed,
+            "compiling": controller.scheduler.stands_by,
         }
         print(json.dumps(ready), flush=True)
         return
@@ -339,6 +336,10 @@ def _say(service: Service, chosen: Options, as_json: bool) -> None:
         jobs = "1 job goes on" if len(ledger.jobs) == 1 else f"{len(ledger.jobs)} jobs go on"
         again = f", {controller.replayed} events replayed in {controller.recovery_s:.2f} s, {jobs}"
     print(f"Betimes listens at {service.url} (policy {ledger.policy}{again}).")
+    if controller.scheduler.stands_by:
+        print(
+            "It takes jobs; they are promised and started once the policy is compiled, which it is being now."
+        )
     print(
         f"Its state is in {chosen.state}; `betimes submit -- COMMAND` finds it by itself. Ctrl-C stops it.",
         flush=True,

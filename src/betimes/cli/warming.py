@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -59,15 +59,11 @@ def compile_all(display: Display, told: Told) -> None:
     rules = [parse_nodes_policy(f"fifo:placement={rule}") for rule in RULES]
     compile_kernels([*pool, *nodes, *rules], True, display, told)
     compile_closed_loop(display, told)
-    for policy in ("pool:fifo", "nodes:fifo"):
-        compile_live(policy, display, told)
-
-
-def compile_live(policy: str, display: Display, told: Told | None = None) -> None:
-    """Compile or load what the service needs under a policy."""
-    from betimes.service.building import compile_policy
-
-    _compiled({f"the service under {policy}": lambda: compile_policy(policy)}, display, told)
+    parts: Parts = {
+        "the service on a pool": _of_service(f"pool:{policy}" for policy in pool),
+        "the service on nodes": _of_service(f"nodes:{policy}" for policy in (*nodes, *rules)),
+    }
+    _compiled(parts, display, told)
 
 
 def _of_pool(predict: bool) -> Parts:
@@ -85,6 +81,12 @@ def _of_nodes(predict: bool) -> Parts:
 
     parts: Parts = {"the event loop on nodes": run_rows.load}
     return parts | ({"the predictions on nodes": run_rows_predicting.load} if predict else {})
+
+
+def _of_service(policies: Iterable[str]) -> Callable[[], Any]:
+    from betimes.service.building import compile_policy
+
+    return lambda: [compile_policy(policy) for policy in policies]
 
 
 def _hooks(policy: AnyChosen) -> Callable[[], Any]:

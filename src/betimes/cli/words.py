@@ -8,7 +8,7 @@ from betimes.cli.clock import both, clock, length
 
 if TYPE_CHECKING:
     from betimes.service.spec import JobSpec
-    from betimes.service.views import JobView, Quote
+    from betimes.service.views import JobView, Quote, Submitted
 
 BASES = {
     "estimate": "as you estimated",
@@ -47,10 +47,20 @@ def usd(amount: float | None) -> str:
     return f"${amount:,.2f}" if amount == 0 or amount >= 0.995 else f"${amount:,.2g}"
 
 
-def quote_pairs(quote: Quote | None, widest: int, at_now: float) -> list[tuple[str, str]]:
+def promise_pairs(submitted: Submitted, widest: int, at_now: float) -> list[tuple[str, str]]:
+    """What a job is promised at its submission, line by line, or why nothing yet."""
+    if submitted.quote is None:
+        return [("starts", no_promise(submitted))]
+    return quote_pairs(submitted.quote, widest, at_now)
+
+
+def no_promise(submitted: Submitted) -> str:
+    """Why a job that has been taken is promised nothing yet."""
+    return NO_QUOTE if submitted.reason is None else f"no promise yet: it {submitted.reason.text}"
+
+
+def quote_pairs(quote: Quote, widest: int, at_now: float) -> list[tuple[str, str]]:
     """A promise, line by line: start, why not at once, end, what the run time is taken from, cost."""
-    if quote is None:
-        return [("starts", NO_QUOTE)]
     pairs = [("starts", starts(quote, at_now))]
     if quote.reason is not None:
         pairs.append(("why", quote.reason.text))

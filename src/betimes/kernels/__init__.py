@@ -13,7 +13,16 @@ Environment: ``NUMBA_DISABLE_JIT=1`` runs the same sources interpreted; ``BETIME
 index checks; ``BETIMES_CACHE_DIR`` moves the cache.
 """
 
-from betimes.kernels.compiling import Entry, Hook, checking_indices, entry, full_kernel, hook, kernel
+from betimes.kernels.compiling import (
+    Entry,
+    Hook,
+    checking_indices,
+    entry,
+    full_kernel,
+    hook,
+    is_hook_ready,
+    kernel,
+)
 from betimes.kernels.records import (
     Each,
     Floats,
@@ -47,6 +56,7 @@ __all__ = [
     "entry",
     "full_kernel",
     "hook",
+    "is_hook_ready",
     "kernel",
     "record_type",
     "view_by",

@@ -64,7 +64,7 @@ class KernelCache:
     def save_overload(self, signature: Any, compiled: Any) -> None:
         """Keep what has just been compiled."""
         folder = usable_folder()
-        if folder is None or not os.access(folder, os.W_OK):
+        if folder is None or not keeps_code():
             return
         payload, file = dumps(compiled._reduce()), self._file(signature, compiled.target_context)
         try:
@@ -132,6 +132,12 @@ def usable_folder() -> Path | None:
     if not os.access(folder, os.W_OK) and not any(folder.glob(f"*{SUFFIX}")):
         _warn(f"{folder} cannot be written; compiled code is not kept")
     return folder
+
+
+def keeps_code() -> bool:
+    """Whether what is compiled is kept; where it is not, a warning has said why."""
+    folder = usable_folder()
+    return folder is not None and os.access(folder, os.W_OK)
 
 
 def _warn(message: str) -> None:

@@ -118,3 +118,13 @@ def hook(function: Callable[..., Any], of: type[Struct], field: str) -> Any:
 
     declared = layout_of(of).fields[field]
     return compiled_hook(cast("Any", function), declared.parameters, declared.returns)
+
+
+def is_hook_ready(function: Callable[..., Any], of: type[Struct], field: str) -> bool:
+    """Whether `hook` takes a moment only: it needs no compiling, or stands in the cache."""
+    if INTERPRETED:
+        return True
+    from betimes.kernels.dispatching import is_cached
+
+    declared = layout_of(of).fields[field]
+    return is_cached(cast("Any", function), declared.parameters, declared.returns, for_python=False)

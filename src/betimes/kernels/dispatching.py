@@ -65,10 +65,10 @@ def _dispatcher(kernel: Kernel, signature: Any, for_python: bool) -> CPUDispatch
     return found
 
 
-def is_cached(kernel: Kernel, parameters: tuple[Any, ...], returns: Any) -> bool:
-    """Whether an entry with these annotations has been compiled before, and is in the cache."""
+def is_cached(kernel: Kernel, parameters: tuple[Any, ...], returns: Any, for_python: bool = True) -> bool:
+    """Whether an entry, or a hook, with these annotations has been compiled before, and is in the cache."""
     signature = signature_of(parameters, returns)
-    dispatcher = _dispatcher(kernel, signature, True)
+    dispatcher = _dispatcher(kernel, signature, for_python)
     return bool(dispatcher.overloads) or dispatcher._cache.has(signature, dispatcher.targetctx)
 
 

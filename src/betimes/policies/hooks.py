@@ -29,7 +29,7 @@ import numpy as np
 from betimes.core.columns import Again, Grant, View
 from betimes.core.rules import PoolRules
 from betimes.errors import PolicyError
-from betimes.kernels import Floats, Ints, Records, Struct, full_kernel, hook, kernel
+from betimes.kernels import Floats, Ints, Records, Struct, full_kernel, hook, is_hook_ready, kernel
 from betimes.policies.declaring import check_declaration, check_reads_only, located
 
 # What a play-out may rely on, so that it need not ask the policy at every finish (`foresight.shortcuts`).
@@ -131,17 +131,23 @@ class Policy:
         """
         check_reads_only(self.name, self.rank)
         check_reads_only(self.name, self.classify)
-        wanted = {
-            "rank": self.rank or by_submission,
-            "classify": self.classify or one_group,
-            "allocate": self.allocate or greedy,
-        }
         return PoolRules(
             ranked=self.rank is not None,
             reads_progress=self.reads_progress,
             learns=learns,
-            **{name: compiled(self.name, function, PoolRules, name) for name, function in wanted.items()},
+            **{name: compiled(self.name, each, PoolRules, name) for name, each in self._hooks().items()},
         )
+
+    def is_ready(self) -> bool:
+        """Whether its hooks are in the cache of compiled kernels."""
+        return all(is_hook_ready(each, PoolRules, name) for name, each in self._hooks().items())
+
+    def _hooks(self) -> dict[str, Any]:
+        return {
+            "rank": self.rank or by_submission,
+            "classify": self.classify or one_group,
+            "allocate": self.allocate or greedy,
+        }
 
 
 def priority(**declared: Unpack[Declaration]) -> Callable[[Any], Policy]:

@@ -20,6 +20,7 @@ from betimes.service.api.app import create_app
 from betimes.service.auth import RunTokens, Tokens, operator_token
 from betimes.service.building import Settings
 from betimes.service.clock import Clock, VirtualClock
+from betimes.service.compiling.kernels import Kernels
 from betimes.service.controller import LEASE_S, Controller
 from betimes.service.desk import Desk
 from betimes.service.executors.local import LocalExecutor
@@ -64,6 +65,7 @@ class Options:
     lease_s: float = LEASE_S  # in which a node that sends signs of life must send another one
     keeping: Keeping = field(default_factory=Keeping)
     settings: Settings = field(default_factory=Settings)
+    kernels: Kernels = field(default_factory=Kernels)
     arrivals: Arrivals | None = None  # of a replayed trace
     speed: float = 3600.0  # of a replay; infinity: as fast as it goes
     retune: Retune | None = None  # when to search for a front unasked
@@ -96,6 +98,7 @@ async def running(options: Options) -> AsyncIterator[Service]:
         async with _opened(store, options) as service:
             yield service
     finally:
+        await options.kernels.close()
         await asyncio.to_thread(store.close)
 
 
@@ -110,8 +113,9 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
     token = operator_token(tokens, options.state, getpass.getuser())
     launches = Launches(options.state, run_tokens.issue)
     replays = options.arrivals is not None
+    kernels = options.kernels
     controller = Controller(
-        store, Clock(0.0), launches, options.settings, options.default_run_s, options.lease_s
+        store, Clock(0.0), launches, options.settings, options.default_run_s, options.lease_s, kernels
     )
     controller.rentals = Rentals(options.cloud) if options.cloud is not None else None
     known = await asyncio.to_thread(controller.recover)
@@ -123,6 +127,11 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
     rented = [name for name, node in ledger.nodes.items() if node.rented_at is not None]
     if rented and options.cloud is None:
         raise Conflict(f"node {rented[0]} is rented; say from what cloud (--cloud FILE.toml), as last time")
+    policy = options.policy or ledger.policy or DEFAULT_POLICY
+    if replays or kernels.are_cached(
+        policy
+    ):  # a virtual clock would go on meanwhile; else it takes a moment only
+        await kernels.compile(policy)
     controller.clock = VirtualClock(0.0, options.speed) if replays else Clock(ledger.last_at)
     controller.scheduler.begin(controller.clock.now_s())
     machines = options.machines if options.machines is not None else [await asyncio.to_thread(discover)]
@@ -160,14 +169,18 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
             yield Service(launches.url, token, controller, desk, store, failed)
         finally:
             stop.set()
+            await kernels.close()  # or requests that wait for it would not be answered before it is done
             await asyncio.wait((serving,))
             await controller.stop()
             await asyncio.wait((deciding,))
             failed.cancel()
             for executor in controller.executors.values():
                 await executor.close()
-            if deciding.exception() is not None:
-                raise ServiceError(f"the service ended: {deciding.exception()}") from deciding.exception()
+            error = deciding.exception()
+            if isinstance(error, InputError):  # the policy does not compile
+                raise error
+            if error is not None:
+                raise ServiceError(f"the service ended: {error}") from error
     finally:
         stop.set()
         await asyncio.wait((serving,))

@@ -25,6 +25,7 @@ from betimes.service.job import Job, Places
 from betimes.service.ledger import Ledger
 from betimes.service.pace import Pace
 from betimes.service.rooms import Rooms
+from betimes.service.standby import Standby
 from betimes.service.wanted import wanted_of
 
 NOTHING_NEW = {"quoted", "idle", "tuning", "tuned", "not-tuned", "trouble"}
@@ -33,12 +34,21 @@ NOTHING_NEW = {"quoted", "idle", "tuning", "tuned", "not-tuned", "trouble"}
 FindStatus = Callable[[int], str | None]
 """How a job that is over ended; null: there was none of that number."""
 
+IsCompiled = Callable[[str], bool]
+"""Whether the kernels of a policy can be called at once."""
+
 
 class Books:
     """What every part of the scheduler writes to, and looks things up in."""
 
-    def __init__(self, ledger: Ledger, find_status: FindStatus, settings: Settings | None = None) -> None:
-        self.ledger, self.find_status = ledger, find_status
+    def __init__(
+        self,
+        ledger: Ledger,
+        find_status: FindStatus,
+        settings: Settings | None = None,
+        is_compiled: IsCompiled = lambda _: True,
+    ) -> None:
+        self.ledger, self.find_status, self.is_compiled = ledger, find_status, is_compiled
         self.settings = settings or Settings()
         self.events: list[Event] = []
         self.effects: list[Effect] = []
@@ -66,6 +76,11 @@ class Books:
         if self.built is None:
             raise Conflict("no policy is set yet")
         return self.built.engine
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether the policy in force is not compiled yet, so that nothing is decided."""
+        return self.built is not None and isinstance(self.built.engine, Standby)
 
     @property
     def now_s(self) -> float:
@@ -147,8 +162,11 @@ class Books:
             self.now_s,
             replace(self.settings, restart_s=self.restart_s),
             epoch_at=self.ledger.epoch_at,
+            is_compiled=self.is_compiled(policy),
         )
         engine = self.built.engine
+        if isinstance(engine, Standby):
+            return
         if isinstance(engine, LivePool):
             engine.left_of = self._left_at
         for job in self.ledger.jobs.values():

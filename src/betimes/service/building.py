@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from betimes.errors import ClusterError
-from betimes.foresight.engines import NODES, POOL, engines_of
-from betimes.policies import parse_nodes_policy, parse_policy
-from betimes.service.engines import nodes_steps
+from betimes.foresight.engines import NODES, POOL, AnyChosen, Engine, engines_of
+from betimes.kernels import Entry
+from betimes.policies import Policy, parse_nodes_policy, parse_policy
+from betimes.service.engines import nodes as nodes_engine
+from betimes.service.engines import pool
 from betimes.service.engines.moves import Carried, Held
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.engines.speedups import speed
 from betimes.service.job import Account, Job
 from betimes.service.node import UP, Node
+from betimes.service.standby import Standby
 from betimes.service.wanted import at_width, demand_of, wanted_of
-from betimes.twin import steps
 
 SIZES_WITHOUT_JOBS = (3600.0,)  # what a policy that looks at the workload sees of none
 
@@ -37,15 +40,15 @@ class Settings:
 
 @dataclass
 class Built:
-    """An engine, its nodes by number, and the policy's specification without the engine's name."""
+    """An engine, or what stands in for it, and its nodes by number."""
 
-    engine: LivePool | LiveNodes
+    engine: LivePool | LiveNodes | Standby
     kind: str  # pool or nodes
     nodes: list[str]
     accounts: dict[int, Account]  # of the jobs that it has taken over, in its own units of work
 
 
-def kind_of(policy: str) -> tuple[str, str]:
+def kind_of(policy: str) -> tuple[Engine, str]:
     """The engine of a policy and its plain specification: `nodes:fifo` names one that both engines have."""
     for kind in (POOL, NODES):
         if policy.startswith(f"{kind}:"):
@@ -60,14 +63,48 @@ def kind_of(policy: str) -> tuple[str, str]:
 
 def compile_policy(policy: str) -> None:
     """Compile, or load, what an engine under this policy needs: up to a minute the first time on a machine."""
-    kind, text = kind_of(policy)
-    if kind == POOL:
-        parse_policy(text).policy.rules()
-        steps.step.load()
+    chosen = _chosen(policy)
+    if isinstance(chosen.policy, Policy):
+        chosen.policy.rules()
     else:
-        chosen = parse_nodes_policy(text)
         chosen.policy.rules(chosen.values)
-        nodes_steps.step.load()
+    for each in _entries_for(chosen):
+        each.load()
+
+
+def is_compiled(policy: str) -> bool:
+    """Whether `compile_policy` takes a moment only: what it needs stands in the cache. Raises as it does."""
+    chosen = _chosen(policy)
+    if not all(each.is_ready() for each in _entries_for(chosen)):
+        return False
+    return (
+        chosen.policy.is_ready()
+        if isinstance(chosen.policy, Policy)
+        else chosen.policy.is_ready(chosen.values)
+    )
+
+
+def kernels_of(policy: str) -> str | None:
+    """A name for what `compile_policy` compiles, which policies may share that differ in numbers alone.
+
+    Null: it is a user's, whose file may change. Raises PolicyError, ClusterError.
+    """
+    chosen = _chosen(policy)
+    if chosen.is_users:
+        return None
+    if isinstance(chosen.policy, Policy):
+        return f"{POOL}-{chosen.policy.name}"
+    order, placement = (chosen.values.get(name) for name in ("order", "placement"))
+    return f"{NODES}-{chosen.policy.name}-{order}-{placement}"
+
+
+def _entries_for(chosen: AnyChosen) -> Sequence[Entry[..., Any]]:
+    return pool.ENTRIES if isinstance(chosen.policy, Policy) else nodes_engine.ENTRIES
+
+
+def _chosen(policy: str) -> AnyChosen:
+    kind, text = kind_of(policy)
+    return parse_policy(text) if kind == POOL else parse_nodes_policy(text)
 
 
 def build(
@@ -79,16 +116,21 @@ def build(
     settings: Settings,
     sizes: tuple[float, ...] = (),
     epoch_at: float = 0.0,
+    is_compiled: bool = True,
 ) -> Built:
     """The engine of `policy` with all jobs that the engine of policy `before` had (null: none is different).
 
-    Engines count seconds from `epoch_at`.
+    Engines count seconds from `epoch_at`. Where the policy is not compiled yet, something stands in for its engine.
+    Raises PolicyError, ClusterError.
     """
     kind, text = kind_of(policy)
     numbers = {name: at for at, name in enumerate(nodes)}
     live = sorted((job for job in jobs.values() if job.account is not None), key=_seq)
     capacity = np.array([node.capacity for node in nodes.values()], dtype=np.int64).reshape(-1, 3)
-    if kind == POOL:
+    engine: LivePool | LiveNodes | Standby
+    if not is_compiled:
+        engine = Standby(kind)
+    elif kind == POOL:
         known = tuple(_work_of(job, before or policy) for job in live) + sizes
         engine = LivePool(
             parse_policy(text),

@@ -22,8 +22,10 @@ from betimes.errors import (
     StoreInUse,
     Unavailable,
 )
+from betimes.service.books import IsCompiled
 from betimes.service.building import Settings
 from betimes.service.clock import Clock, VirtualClock
+from betimes.service.compiling.kernels import Kernels
 from betimes.service.effects import Effect
 from betimes.service.events import Event
 from betimes.service.hands import RETRY_S, Hands
@@ -69,9 +71,10 @@ class Controller(Hands):
         settings: Settings,
         default_run_s: float,
         lease_s: float = LEASE_S,
+        kernels: Kernels | None = None,  # null: policies are compiled where they are first called
     ) -> None:
-        super().__init__(Scheduler(Ledger(default_run_s), self._status_of, settings), clock, launches)
-        self.store, self.settings, self.default_run_s = store, settings, default_run_s
+        self.store, self.settings, self.default_run_s, self.kernels = store, settings, default_run_s, kernels
+        super().__init__(self._scheduler(Ledger(default_run_s)), clock, launches)
         self.leases = Heartbeats(lease_s)
         self.source: Source | None = None
         self.taken: list[Input] = []  # out of the inbox by the present turn
@@ -81,6 +84,8 @@ class Controller(Hands):
         self.failures = 0  # of turns, in a row, for a reason that is not known
         self.recovery_s, self.replayed = 0.0, 0
         self.snapshot_at = 0
+        self.taking_over = False  # once the policy in force is compiled
+        self.fault: Exception | None = None  # why it cannot be
 
     # --- starting and stopping ----------------------------------------------------------------------------------
 
@@ -93,7 +98,7 @@ class Controller(Hands):
             if row["progress_frac"] is not None and row["job_id"] in ledger.jobs:
                 ledger.jobs[row["job_id"]].progress_frac = row["progress_frac"]
         self.replayed, self.snapshot_at = ledger.next_event - 1 - after, after
-        scheduler = Scheduler(ledger, self._status_of, self.settings)
+        scheduler = self._scheduler(ledger)
         # What was foreseen of a turn that has not happened is out of date.
         scheduler.version = self.scheduler.version + 1
         self.scheduler = scheduler
@@ -108,7 +113,10 @@ class Controller(Hands):
             if node.watched and node.is_there:
                 self.leases.beat(name, self.clock.now_s())
         try:
+            if self.scheduler.agenda.entering:  # the service was stopped before its policy was compiled
+                await self._turn_once()
             while not self.stopping or self.inbox:
+                self._see_to_kernels()
                 await self._wait()
                 await self._turn_once()
         finally:
@@ -124,6 +132,11 @@ class Controller(Hands):
         """Take no more inputs, store what there is, and let executors go; runs go on."""
         self.stopping = True
         self.woken.set()
+
+    async def compile(self, policy: str) -> None:
+        """Return when a policy can be put in force; all goes on meanwhile. Raises what `Kernels.compile` does."""
+        if self.kernels is not None:
+            await self.kernels.compile(policy)
 
     async def beat(self, name: str) -> Lease:
         """A node says that it lives: it must say so again within its lease. One that was lost is up again.
@@ -162,6 +175,29 @@ class Controller(Hands):
         self.inbox.append(Input(act, done, keep, meanwhile))
         self.woken.set()
         return await done
+
+    # --- compiling ------------------------------------------------------------------------------------------------
+
+    def _see_to_kernels(self) -> None:
+        """While the policy in force is not compiled nothing is decided: compile it. Raises what that has raised."""
+        if self.fault is not None:
+            raise self.fault
+        if self.scheduler.stands_by and not self.taking_over:
+            self.taking_over = True
+            self.go(self._take_over(self.scheduler.ledger.policy))
+
+    async def _take_over(self, policy: str) -> None:
+        """Let the policy in force decide as soon as it is compiled."""
+        try:
+            with self.clock.hold():
+                await self.compile(policy)
+                self.tell(lambda scheduler: scheduler.take_over())
+        except Unavailable:
+            return  # the service is stopping
+        except Exception as error:
+            self.fault = error
+        self.taking_over = False
+        self.woken.set()
 
     # --- a turn -------------------------------------------------------------------------------------------------
 
@@ -317,6 +353,10 @@ class Controller(Hands):
             raise error
 
     # --- small things -------------------------------------------------------------------------------------------
+
+    def _scheduler(self, ledger: Ledger) -> Scheduler:
+        is_compiled: IsCompiled = self.kernels.are_compiled if self.kernels is not None else lambda _: True
+        return Scheduler(ledger, self._status_of, self.settings, is_compiled)
 
     def _heed_jumps(self) -> None:
         """Nobody's lease ends for time that was skipped, and in which nobody could have been heard."""

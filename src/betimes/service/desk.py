@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from betimes import __version__
 from betimes.cluster.cluster import NodeGroup
 from betimes.errors import (
     BetimesError,
@@ -24,10 +23,13 @@ from betimes.service.building import kind_of
 from betimes.service.commands import can_be_known, check_commands
 from betimes.service.controller import Controller
 from betimes.service.events import Event
+from betimes.service.forecasts import Forecast
+from betimes.service.health import health_of
 from betimes.service.machines.machine import machines_of
 from betimes.service.node import DRAINED, DRAINING, UP
 from betimes.service.preemptions import displaced_by, preemptions_of
 from betimes.service.promises import Promises
+from betimes.service.reasons import compiling
 from betimes.service.scheduler import Scheduler
 from betimes.service.shown import event_view, job_view, node_view, quote_view, run_views
 from betimes.service.spec import JobSpec
@@ -112,6 +114,8 @@ class Desk:
 
     async def _promised(self, taken: list[list[int]]) -> list[Submitted]:
         """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""
+        if self.scheduler.stands_by:
+            return [self._unpromised(_submitted(ids, [])) for ids in taken]
         try:
             made = await self.promises.make([n for ids in taken for n in ids])
         except BetimesError as error:
@@ -129,8 +133,15 @@ class Desk:
             rows = [
                 row for n in ids for row in (await asyncio.to_thread(self.controller.store.quotes, n))[:1]
             ]
-            answers.append(_submitted(ids, [quote_view(row) for row in rows]))
+            answers.append(self._unpromised(_submitted(ids, [quote_view(row) for row in rows])))
         return answers
+
+    def _unpromised(self, submitted: Submitted) -> Submitted:
+        """With the reason, if nothing can be promised yet."""
+        if submitted.quote is not None or not self.scheduler.stands_by:
+            return submitted
+        reason = Reason(**compiling(self.scheduler.ledger.policy))
+        return submitted.model_copy(update={"reason": reason})
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised now."""
@@ -327,19 +338,7 @@ class Desk:
 
     async def health(self) -> Health:
         """Whether work can be taken."""
-        controller = self.controller
-        problems = [controller.problem] if controller.problem is not None else []
-        return Health(
-            ready=not problems and not controller.stopping,
-            version=__version__,
-            uptime_s=time.monotonic() - self.started,
-            recovery_s=controller.recovery_s,
-            replayed_events=controller.replayed,
-            jobs_active=len(self.scheduler.ledger.jobs),
-            last_event_id=controller.store.last_event_id(),
-            archived_upto=controller.store.archived_upto,
-            problems=problems,
-        )
+        return health_of(self.controller, time.monotonic() - self.started)
 
     async def _each(
         self, ids: Sequence[int], what: Literal["cancel", "hold", "release"], user: str
@@ -364,7 +363,9 @@ class Desk:
         if can_be_known(self.scheduler.ledger.nodes.values()):
             await asyncio.to_thread(check_commands, specs, self.controller.launches.kept)
 
-    async def _forecast(self) -> Any:
+    async def _forecast(self) -> Forecast | None:
+        if self.scheduler.stands_by:
+            return None
         try:
             async with asyncio.timeout(PATIENCE_S):  # `wait_for` of Python 3.11 may lose a cancellation
                 return await asyncio.shield(self.promises.forecast())

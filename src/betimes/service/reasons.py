@@ -9,6 +9,7 @@ from typing import Any
 from betimes.service.trial_set import TrialSet
 
 CODES = {
+    "compiling": "the policy in force is being compiled, and decides after that",
     "held": "a user keeps it from starting",
     "dependency": "it waits for another job to end",
     "dependency-failed": "the job that it was to follow did not succeed",
@@ -45,6 +46,12 @@ CODES = {
 def reason(code: str, text: str, **evidence: Any) -> dict[str, Any]:
     """A reason; the code is one of CODES."""
     return {"code": code, "text": text, "evidence": evidence}
+
+
+def compiling(policy: str) -> dict[str, Any]:
+    """There is no decision yet."""
+    text = f"waits until policy {policy} is compiled, and is promised an end then"
+    return reason("compiling", text, policy=policy)
 
 
 def by_user(user: str) -> dict[str, Any]:

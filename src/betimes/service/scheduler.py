@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any, Literal
 
-from betimes.errors import Conflict, Unknown
+from betimes.errors import Conflict, Unavailable, Unknown
 from betimes.foresight.engines import NODES
 from betimes.service import reasons
 from betimes.service.building import kind_of
@@ -58,6 +58,13 @@ class Scheduler(Fleet):
             if job.trials is not None:
                 self.changed.add(job.job_id)
         self.pending.look = True
+
+    def take_over(self) -> None:
+        """The policy in force is compiled: it decides from now on, first about what has come meanwhile."""
+        if self.stands_by:
+            self._settle_up()
+            self._rebuild(self.ledger.policy)
+            self.pending.look = True
 
     def check(self, spec: JobSpec) -> None:
         """Raise Refused or Unknown for a job that cannot be taken."""
@@ -274,6 +281,8 @@ class Scheduler(Fleet):
         if self._holds_in_vain():
             self._nodes_changed()
         what, self.pending = self.pending, Happened()
+        if self.stands_by:  # what has come waits for the policy
+            self.pending.wanted, what.wanted = what.wanted, []
         rounds: list[Round] = self.engine.happen(self.now_s, what)
         for wanted in what.wanted:
             self.agenda.entering.discard(wanted.job)
@@ -304,11 +313,20 @@ class Scheduler(Fleet):
         return taken
 
     def foresee(self, now_at: float, spec: JobSpec | None = None, user: str = "") -> tuple[Play, str]:
-        """The state to be played forward in any thread; with one more job, number 0, and what its run time rests on."""
+        """The state to be played forward in any thread; with one more job, number 0, and what its run time rests on.
+
+        Raises Refused or Unknown for the job, Unavailable while the policy is being compiled.
+        """
         now_s = max(now_at, self.now_at) - self.ledger.epoch_at
+        if spec is not None:
+            self.check(spec)
+        if self.stands_by:
+            raise Unavailable(
+                f"compiling policy {self.ledger.policy}: nothing can be foreseen until that is done; "
+                "ask again in a moment"
+            )
         if spec is None:
             return self.engine.foresee(now_s), ""
-        self.check(spec)
         believed = self.ledger.run_times.believed(user, spec.title, spec.told_s)
         run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
         wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s)

@@ -23,7 +23,7 @@ def job_view(row: Mapping[str, Any], waiting: Waiting) -> JobView:
     live, found = waiting.books.ledger.jobs.get(row["job_id"]), waiting.forecast
     fields = {name: value for name, value in row.items() if name in _VIEWED}
     reason, estimate = row["reason"], None
-    if live is not None and live.status is Status.QUEUED:
+    if live is not None and (live.status is Status.QUEUED or waiting.is_for_the_policy(live)):
         reason = waiting.why(live)
     if live is not None and found is not None and live.account is not None:
         estimate = found.estimate(live.job_id, live.basis)

@@ -81,7 +81,8 @@ class Submitted(View):
     job_ids: list[int]
     quote: (
         Quote | None
-    )  # of the last element to finish, of those that may queue; null: it waits for another job
+    )  # of the last element to finish, of those that may queue; null: it waits for another job, or as `reason` says
+    reason: Reason | None = None  # why nothing can be promised yet
 
 
 class PlaceView(View):
@@ -321,4 +322,5 @@ class Health(View):
     jobs_active: int
     last_event_id: int = 0  # the newest in the log
     archived_upto: int = 0  # the newest that is kept in a file only
+    compiling: str | None = None  # the policy that is being compiled, in force or to be
     problems: list[str] = []  # "the disk is full: ..."

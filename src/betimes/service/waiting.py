@@ -13,7 +13,7 @@ from betimes.service.engines.pool import LivePool
 from betimes.service.forecasts import Forecast
 from betimes.service.job import Job
 from betimes.service.node import BOOTING, UP
-from betimes.service.reasons import named, reason
+from betimes.service.reasons import compiling, named, reason
 from betimes.service.rooms import Amounts, most
 from betimes.service.views import Status
 from betimes.service.wanted import demand_of
@@ -32,6 +32,10 @@ class Waiting:
     def __init__(self, books: Books, forecast: Forecast | None) -> None:
         self.books, self.forecast = books, forecast
 
+    def is_for_the_policy(self, job: Job) -> bool:
+        """Whether a job would be queued if the policy in force were compiled."""
+        return self.books.stands_by and job.job_id in self.books.agenda.entering
+
     def why(self, job: Job) -> dict[str, Any]:
         """The reason of a job, with its evidence."""
         if not self.free and self._booting:
@@ -43,6 +47,8 @@ class Waiting:
         binding = job.binding or {}
         if job.set_id is not None:
             return self._within_its_set(job, job.set_id)
+        if self.books.stands_by:
+            return compiling(self.books.ledger.policy)
         if "owed" in binding:
             victims = [other.job_id for other in self._jobs if other.makes_room_for == job.job_id]
             make = "makes" if len(victims) == 1 else "make"

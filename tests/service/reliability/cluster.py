@@ -15,6 +15,7 @@ from betimes.errors import InputError
 from betimes.service.building import Settings
 from betimes.service.effects import DropRun, GiveBack, ResizeRun, StartRun, StopRun
 from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.pool import LivePool
 from betimes.service.events import Event
 from betimes.service.executors.protocol import Ended, Report, RunId, Started
 from betimes.service.executors.virtual import EXIT_CODE, WORK, VirtualWorld
@@ -54,6 +55,7 @@ class Cluster:
         self.snapshots: list[bytes] = []
         self.world = VirtualWorld(self.settings.restart_s, False, EPOCH_AT)
         self.now_at = EPOCH_AT
+        self.is_compiled = True  # whatever policy is in force
         self.scheduler = self._scheduler(Ledger())
         self.scheduler.begin(self.now_at)
         for number in range(nodes):
@@ -66,7 +68,7 @@ class Cluster:
         def status_of(number: int) -> str | None:
             return self.rows[number]["status"] if number in self.rows else None
 
-        return Scheduler(ledger, status_of, self.settings)
+        return Scheduler(ledger, status_of, self.settings, lambda _: self.is_compiled)
 
     @property
     def ledger(self) -> Ledger:
@@ -175,9 +177,12 @@ class Cluster:
         for report in sorted(reports, key=lambda each: (not isinstance(each, Started), each.run)):
             self.report(report)
 
-    def crash(self, lose_world: bool = False) -> None:
-        """The service is killed between two turns and started again; what ran is adopted, or is lost."""
-        before = self.scheduler
+    def crash(self, lose_world: bool = False, is_compiled: bool = True) -> None:
+        """The service is killed between two turns and started again; what ran is adopted, or is lost.
+
+        is_compiled: whether there is a policy at once; else `take_over` has it compiled.
+        """
+        before, self.is_compiled = self.scheduler, is_compiled
         self.now_at += 0.001  # a start takes time
         ledger = Ledger.recovered(self.snapshots[-1] if self.snapshots else None, self._since_snapshot())
         for number, job in ledger.jobs.items():
@@ -200,6 +205,12 @@ class Cluster:
                     left_s = max(0.0, (job.run.stop_by_at or 0.0) - self.now_at)
                     self.world.stop(run, left_s, self.now_at)
         self.arrive(self.now_at)  # some have ended while the service was away
+        self.turn()
+
+    def take_over(self) -> None:
+        """The policy in force is compiled."""
+        self.is_compiled = True
+        self.scheduler.take_over()
         self.turn()
 
     def _since_snapshot(self) -> list[Event]:
@@ -230,7 +241,7 @@ def check(cluster: Cluster) -> None:
     engine = scheduler.engine
     if isinstance(engine, LiveNodes):
         of_nodes.check(engine.state)
-    else:
+    elif isinstance(engine, LivePool):
         of_pool.check(engine.state)
     same_grants(scheduler)
     for name in scheduler.ledger.nodes:
@@ -280,8 +291,9 @@ def check_set(scheduler: Scheduler, number: int) -> None:
     if job.account is not None:
         able = [each for each in trials if each.status in (Status.QUEUED, *RUNS)]
         assert job.trials.width == max(1, min(job.trials.most, len(able))), (job.trials, len(able))
-        slot = scheduler.engine.slot_of[number]
-        assert int(scheduler.engine.state.jobs[slot].max_units) == job.trials.width
+        if not scheduler.stands_by:
+            slot = scheduler.engine.slot_of[number]
+            assert int(scheduler.engine.state.jobs[slot].max_units) == job.trials.width
 
 
 def equal(one: Any, other: Any, where: str = "") -> None:
@@ -301,8 +313,10 @@ def same_grants(scheduler: Scheduler) -> None:
         job = ledger.jobs[number]
         if isinstance(engine, LiveNodes):
             held = int(engine.state.jobs[slot].max_units) if engine.state.needs[slot].holder >= 0 else 0
-        else:
+        elif isinstance(engine, LivePool):
             held = int(engine.state.jobs[slot].units)
+        else:
+            held = slot.units
         assert held == job.units, (number, job.status, f"the engine has {held}, the ledger {job.units}")
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from betimes.errors import BetimesError
 from betimes.service.assembly import Options, Service, running
 from betimes.service.machines.machine import Machine
+from tests.service.compiling.by_hand import ByHand
 
 
 def say(**what: Any) -> None:
@@ -41,6 +42,8 @@ def child(asked: dict[str, Any]) -> None:
     os.setsid()
     cpus = asked.pop("cpus", 8.0)
     virtual = asked.pop("virtual", False)
+    if asked.pop("compiles", False):  # for as long as it lives
+        asked["kernels"] = ByHand().kernels()
     kind = "virtual" if virtual else "local"
     machine = Machine(kind, kind, kind, cpus, 64.0, 0.0)
     asked["state"] = Path(asked["state"])

@@ -16,7 +16,14 @@ POOL = ("fifo", "srsf", "max-min", "las", "wfq:thresholds=20+100,weights=3/5+3/1
 NODES = ("nodes:fifo", "fitgpp", "easy", "conservative")
 
 
-def play(cluster: Cluster, seed: int, steps: int, policies: tuple[str, ...], sets: bool = False) -> None:
+def play(
+    cluster: Cluster,
+    seed: int,
+    steps: int,
+    policies: tuple[str, ...],
+    sets: bool = False,
+    stands_by: bool = False,
+) -> None:
     draw = random.Random(seed)
     extra = 0
     for _ in range(steps):
@@ -77,11 +84,15 @@ def play(cluster: Cluster, seed: int, steps: int, policies: tuple[str, ...], set
         cluster.turn()
         what = draw.randrange(10)
         if what == 0:
-            cluster.crash(lose_world=draw.random() < 0.3)
+            lose_world = draw.random() < 0.3
+            cluster.crash(lose_world, is_compiled=not stands_by or draw.random() < 0.2)
         elif what == 1:
             cluster.snapshot()
         elif what < 7:
             cluster.go_on(draw.choice((0.0, 0.5, 3.0, 20.0)))
+        elif what == 7 and cluster.scheduler.stands_by:
+            cluster.take_over()
+    cluster.take_over()
     for number in [n for n, job in cluster.ledger.jobs.items() if job.status is Status.HELD]:
         cluster.ask("release", number, "ann")
     for name in list(cluster.ledger.nodes):
@@ -141,3 +152,20 @@ def test_the_books_of_sets_are_right_whatever_happens(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 115))
 def test_the_books_of_sets_are_right_for_longer(seed: int) -> None:
     play(Cluster(POOL[seed % len(POOL)]), seed, 20, POOL + NODES, sets=True)
+
+
+@pytest.mark.parametrize("policies", [POOL, NODES, POOL + NODES], ids=["pool", "nodes", "both"])
+@pytest.mark.parametrize("seed", range(2))
+def test_the_books_are_right_while_a_policy_is_being_compiled(seed: int, policies: tuple[str, ...]) -> None:
+    play(Cluster(policies[seed % len(policies)]), seed + 50, 20, policies, stands_by=True)
+    if policies is not NODES:
+        play(Cluster(policies[seed % len(POOL)]), seed + 50, 12, policies, sets=True, stands_by=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policies", [POOL, NODES, POOL + NODES], ids=["pool", "nodes", "both"])
+@pytest.mark.parametrize("seed", range(200, 220))
+def test_the_books_are_right_for_longer_while_a_policy_is_being_compiled(
+    seed: int, policies: tuple[str, ...]
+) -> None:
+    play(Cluster(policies[seed % len(policies)]), seed, 40, policies, sets=policies is POOL, stands_by=True)

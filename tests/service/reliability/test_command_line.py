@@ -12,15 +12,26 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
+import pytest
 
 from tests.service.reliability.starting import PATIENCE_S, SOURCES, until
 
 ENV = {**os.environ, "PYTHONPATH": str(SOURCES / "src"), "NUMBA_DISABLE_JIT": "1"}
 
 
-def up(state: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "betimes.cli.main", "up", "--state", str(state), "--json"]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=ENV)
+def up(state: Path, *options: str, **env: str) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "betimes.cli.main", "up", "--state", str(state), "--json", *options]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**ENV, **env})
+
+
+BROKEN = """
+from betimes.policies import priority
+
+@priority(summary="It does not compile.")
+def broken(view, now, chosen, key):
+    key[0] = view.nothing_of_this_name
+"""
 
 
 def ready(process: subprocess.Popen[bytes]) -> dict[str, Any]:
@@ -63,3 +74,30 @@ def test_what_ran_when_the_service_was_killed_is_adopted(tmp_path: Path) -> None
     assert story["job"]["reason"]["text"] == "exited with 5"
     end(second, signal.SIGTERM)
     assert second.returncode == 0
+
+
+@pytest.mark.slow
+def test_a_policy_that_does_not_compile_ends_the_service_with_one_line(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(BROKEN, encoding="utf-8")
+    service = up(tmp_path / "state", "--policy", f"{file}:broken", NUMBA_DISABLE_JIT="0")
+    assert ready(service)["compiling"]
+    _, trouble = service.communicate(timeout=PATIENCE_S)
+    assert service.returncode == 2
+    (line,) = [each for each in trouble.decode().splitlines() if "compiling policy" not in each]
+    assert line.startswith("betimes: policy broken")
+    assert "does not compile" in line
+
+
+@pytest.mark.slow
+def test_a_service_that_compiles_is_stopped_at_once_and_leaves_no_process(tmp_path: Path) -> None:
+    env = {"NUMBA_DISABLE_JIT": "0", "BETIMES_CACHE_DIR": str(tmp_path / "cache")}
+    service = up(tmp_path / "state", **env)
+    assert ready(service)["compiling"]
+    children = psutil.Process(service.pid).children
+    until(children)
+    compiling = children(recursive=True)
+    service.send_signal(signal.SIGINT)
+    _, trouble = service.communicate(timeout=PATIENCE_S)
+    assert (service.returncode, trouble) == (0, b"")
+    assert not any(each.is_running() for each in compiling)

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,10 +18,11 @@ from types import FrameType
 from typing import Any
 
 from betimes.cli.following import Left
-from betimes.errors import BetimesError, InputError
+from betimes.errors import BetimesError, InputError, NotReachable
 
 LOG = "service.log"
 STOP_S = 30.0  # for the service to end in good order
+_LOOK_S = 0.1  # between two looks at whether the policy is compiled
 _SLOW_S = 4.0  # a start that takes longer compiles, or meets a busy machine
 
 
@@ -81,8 +83,7 @@ def _environment() -> dict[str, str]:
 def _ready(process: subprocess.Popen[str], state: Path) -> dict[str, Any]:
     """What the service says when it is ready; meanwhile, if it takes long, why it does."""
     said: list[str] = []
-    reader = threading.Thread(target=lambda: said.append(process.stdout.readline() if process.stdout else ""))
-    reader.daemon = True
+    reader = threading.Thread(target=lambda: said.append(_heard(process, state)), daemon=True)
     reader.start()
     reader.join(_SLOW_S)
     if reader.is_alive():
@@ -92,6 +93,24 @@ def _ready(process: subprocess.Popen[str], state: Path) -> dict[str, Any]:
     code = process.wait()
     fault = Child(state, {}, process).fault()
     raise InputError(fault) if code == InputError.exit_code else BetimesError(fault)
+
+
+def _heard(process: subprocess.Popen[str], state: Path) -> str:
+    """The service's line, once its policy is compiled, so that it promises at once; empty: it has ended."""
+    line = process.stdout.readline() if process.stdout else ""
+    if not line or not json.loads(line)["compiling"]:
+        return line
+    from betimes.client import Client
+
+    with Client(state=state) as service:
+        while True:
+            try:
+                if service.health().ready:
+                    return line
+            except NotReachable:  # it is about to end, or has
+                process.wait()
+                return ""
+            time.sleep(_LOOK_S)
 
 
 def _wait_slowly(reader: threading.Thread) -> None:

@@ -11,7 +11,7 @@ from betimes.cli.demonstration.child import Child
 from betimes.cli.demonstration.jobs import jobs
 from betimes.cli.demonstration.news import News
 from betimes.cli.listing import Column, say, show, show_pairs
-from betimes.cli.words import command_line, off_by, quote_pairs
+from betimes.cli.words import command_line, off_by, promise_pairs
 from betimes.client import Client
 from betimes.errors import BetimesError, NotReachable
 
@@ -74,7 +74,7 @@ class Demonstration:
             news.know(taken, spec.title)
             if not self.as_json:
                 say("", f"Job {taken.job_id}, {spec.title}:  {command_line(spec)}")
-                show_pairs(quote_pairs(taken.quote, spec.max_units, now()))
+                show_pairs(promise_pairs(taken, spec.max_units, now()))
         return numbers
 
     def _follow(self, service: Client, news: News, numbers: Sequence[int]) -> list[JobView]:

@@ -31,7 +31,7 @@ import numpy as np
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
 from betimes.errors import PolicyError
-from betimes.kernels import Floats, Ints, full_kernel, kernel
+from betimes.kernels import Floats, Ints, full_kernel, is_hook_ready, kernel
 from betimes.policies.declaring import check_declaration, check_reads_only, is_users
 from betimes.policies.hooks import SAID, Parameter, Value, compiled
 from betimes.policies.nodes.orders import ORDERS, first_come
@@ -111,11 +111,7 @@ class NodesPolicy:
             )
         order = ORDERS.get(str(values.get("order", "fifo")))
         rule = RULES.get(str(values.get("placement", "best")))
-        hooks = {
-            "rank": self.rank or ORDERS[str(values.get("order", "fifo"))].rank,
-            "place": self.place or RULES[str(values.get("placement", "best"))].place,
-            "evict": self.evict or nobody,
-        }
+        hooks = self._hooks(values)
         for function in hooks.values():
             check_reads_only(self.name, function)
         return NodesRules(
@@ -131,6 +127,17 @@ class NodesPolicy:
             later_first=self.later_first,
             **{name: compiled(self.name, function, NodesRules, name) for name, function in hooks.items()},
         )
+
+    def is_ready(self, values: dict[str, Value | None]) -> bool:
+        """Whether its hooks with these parameters are in the cache of compiled kernels."""
+        return all(is_hook_ready(each, NodesRules, name) for name, each in self._hooks(values).items())
+
+    def _hooks(self, values: dict[str, Value | None]) -> dict[str, Any]:
+        return {
+            "rank": self.rank or ORDERS[str(values.get("order", "fifo"))].rank,
+            "place": self.place or RULES[str(values.get("placement", "best"))].place,
+            "evict": self.evict or nobody,
+        }
 
     def params(self, values: dict[str, Value | None]) -> Floats:
         """The parameters in the order declared, `View.params`; of a choice, its place among the choices."""

@@ -59,6 +59,8 @@ PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked 
 
 
 _believed_left = entry(believed_left, NodesState, int, float)
+ENTRIES = (steps.step, _believed_left)
+"""What has to be compiled for live nodes, besides their policy."""
 
 
 class LiveNodes:

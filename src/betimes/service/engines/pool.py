@@ -58,6 +58,8 @@ LeftOf = Callable[[int, float], float | None]
 
 _believed_left = entry(believed_left, State, int, float)
 _asked_for = entry(asked_for)
+ENTRIES = (steps.step, steps.place_units, _believed_left, _asked_for)
+"""What has to be compiled for a live pool, besides its policy."""
 
 
 class LivePool:

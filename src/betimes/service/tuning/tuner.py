@@ -15,7 +15,7 @@ from betimes.cluster import Cluster, NodeGroup
 from betimes.errors import BetimesError, Conflict, InputError, PolicyError, Refused
 from betimes.foresight.engines import POOL
 from betimes.foresight.tuning import BASELINES, Front, parse_objectives, parts
-from betimes.service.building import compile_policy, kind_of, pool_units
+from betimes.service.building import kind_of, pool_units
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.node import UP
@@ -262,7 +262,7 @@ class LiveTuner:
         front = None
         if text.startswith(PREFIX):
             text, front = self.chosen(text)
-        await asyncio.to_thread(compile_policy, text)  # not while everybody waits
+        await self.controller.compile(text)
         await self.controller.ask(lambda scheduler: scheduler.set_policy(text, user, front, cause))
 
     def _in_force(self) -> str:

@@ -1,0 +1,1 @@
+"""Compiling policies while the service goes on."""

@@ -1,0 +1,31 @@
+"""Whether the service is well."""
+
+from __future__ import annotations
+
+from betimes import __version__
+from betimes.service.controller import Controller
+from betimes.service.views import Health
+
+
+def health_of(controller: Controller, uptime_s: float) -> Health:
+    """Whether jobs can be taken and decided about, and why not."""
+    kernels, scheduler = controller.kernels, controller.scheduler
+    problems = [controller.problem] if controller.problem is not None else []
+    if scheduler.stands_by:
+        doing = kernels.so_far() if kernels is not None else None
+        problems.append(
+            f"{doing or f'compiling policy {scheduler.ledger.policy}'}; jobs are taken, and are promised an end and "
+            "started after that"
+        )
+    return Health(
+        ready=not problems and not controller.stopping,
+        version=__version__,
+        uptime_s=uptime_s,
+        recovery_s=controller.recovery_s,
+        replayed_events=controller.replayed,
+        jobs_active=len(scheduler.ledger.jobs),
+        last_event_id=controller.store.last_event_id(),
+        archived_upto=controller.store.archived_upto,
+        compiling=kernels.compiling if kernels is not None else None,
+        problems=problems,
+    )
