@@ -1,7 +1,7 @@
 """From an empty cache the first simulation takes seconds, and an edit recompiles what it can affect and no more.
 
-Every figure is a process of its own on one core, with a cache in a fresh folder: CPU seconds, imports included. Edits are made
-in a copy of the package. With --against DIR the same is done with another checkout's sources, for comparison.
+Every figure is a process of its own on one core, with a cache in a fresh folder: CPU seconds, imports included. Edits
+are made in a copy of the package. With --against DIR the same is done with another checkout's sources.
 """
 
 from __future__ import annotations
@@ -181,18 +181,16 @@ def main() -> None:
             ("first nodes simulation", NODES),
             ("all kernels", ALL),
         ):
-            row: list[object] = [label]
+            cold, again = list[float](), list[float]()
             for trial in trials.values():
-                row.append(statistics.median(trial.cold(*words) for _ in range(repeats)))
-                row.append(statistics.median(trial.betimes(*words) for _ in range(repeats)))
-            rows.append([*row, row[3] / row[1] if len(trials) > 1 else ""])
+                cold.append(statistics.median(trial.cold(*words) for _ in range(repeats)))
+                again.append(statistics.median(trial.betimes(*words) for _ in range(repeats)))
+            pairs = [seconds for pair in zip(cold, again, strict=True) for seconds in pair]
+            rows.append([label, *pairs, cold[-1] / cold[0]])
         rows.append(["cache of all kernels, MB", trials["here"].megabytes(), ""])
         if len(trials) > 1:
-            rows[-1] += [
-                trials["there"].megabytes(),
-                "",
-                trials["there"].megabytes() / trials["here"].megabytes(),
-            ]
+            there = trials["there"].megabytes()
+            rows[-1] += [there, "", there / trials["here"].megabytes()]
         headings = [f"{when}{name}" for name in trials for when in ("cold, ", "from the cache, ")]
         show(
             "CPU seconds on one core",
@@ -223,7 +221,7 @@ def main() -> None:
         _, done = trial.run("-c", PROFILE, *NODES)
         (count, total), *ranked = (line.split() for line in done.stderr.splitlines()[-MOST_EXPENSIVE - 1 :])
         show(
-            f"The {MOST_EXPENSIVE} most expensive of {count} functions of a first nodes simulation, {float(total):.1f} s in all",
+            f"The {MOST_EXPENSIVE} most expensive of {count} functions on nodes, {float(total):.1f} s in all",
             ["function", "seconds of its own"],
             [[name, f"{float(seconds):.2f}"] for name, seconds in ranked],
         )

@@ -46,6 +46,7 @@ def a_launch(at: Path, number: int) -> Launch:
         5.0,
         folder,
         str(at / "checkpoints"),
+        control=str(at / "control"),
     )
 
 

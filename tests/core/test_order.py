@@ -10,7 +10,8 @@ from betimes.core import order
 from betimes.core.columns import State, new_state
 from betimes.kernels import entry
 
-enter, leave, reach, reorder = map(entry, (order.enter, order.leave, order.reach, order.reorder))
+enter, leave = entry(order.enter), entry(order.leave)
+reach, reorder = entry(order.reach), entry(order.reorder)
 
 SLOTS = 8
 GROUPS = 2

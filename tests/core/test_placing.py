@@ -20,17 +20,10 @@ from betimes.workload import Workload
 from tests.core import stepping
 from tests.core.stepping import POLICIES, UNITS, after_every_event, simulation
 
-lose, copy_into, submit = map(entry, (interventions.lose, snapshot.copy_into, transitions.submit))
-begin_instant, give_back, most_on_empty_nodes, place, set_demand = map(
-    entry,
-    (
-        placing.begin_instant,
-        placing.give_back,
-        placing.most_on_empty_nodes,
-        placing.place,
-        placing.set_demand,
-    ),
-)
+lose, copy_into, submit = entry(interventions.lose), entry(snapshot.copy_into), entry(transitions.submit)
+begin_instant, set_demand = entry(placing.begin_instant), entry(placing.set_demand)
+give_back, place = entry(placing.give_back), entry(placing.place)
+most_on_empty_nodes = entry(placing.most_on_empty_nodes)
 
 CLUSTER = Cluster("three", (NodeGroup("a", 2, 3, 8, 32), NodeGroup("b", 1, 2, 16, 64)))
 GATE = {"resize_interval_s": 5.0, "resize_gain": True, "restart_s": 1.5}

@@ -70,7 +70,7 @@ class KernelCache:
         try:
             with tempfile.NamedTemporaryFile(dir=folder, suffix=".part", delete=False) as part:
                 part.write(hashlib.sha256(payload).digest() + payload)
-            os.replace(part.name, file)
+            Path(part.name).replace(file)
             self._forget_old(folder)
         except OSError as error:
             _warn(f"{folder}: {error.strerror}; compiled code is not kept")

