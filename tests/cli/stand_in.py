@@ -160,7 +160,9 @@ class Service:
 
     def add_nodes(self, spec: NodeSpec) -> list[NodeView]:
         self._ask("add_nodes", spec)
-        return [node(f"{spec.type}-{n}", kind=spec.kind, jobs=[]) for n in range(1, spec.count + 1)]
+        return [
+            node(f"{spec.type}-{n}", kind=spec.kind or "virtual", jobs=[]) for n in range(1, spec.count + 1)
+        ]
 
     def drain(self, name: str) -> NodeView:
         self._ask("drain", name)

@@ -149,6 +149,17 @@ def test_nodes_are_added(betimes: Call, service: Service) -> None:
     assert service.asked == [("add_nodes", wanted)]
 
 
+def test_what_was_added_is_said(betimes: Call, service: Service) -> None:
+    words = ("nodes", "add", "big", "--cpu", "4", "--memory", "4GiB")
+    first = "virtual: a job there only takes time, and its command is not executed."
+    assert betimes(*words).out.splitlines()[0] == f"Node big-1 is {first}"
+    assert betimes(*words, "--count", "3").out.splitlines()[0] == (
+        "Nodes big-1 to big-3 are virtual: a job there only takes time, and its command is not executed."
+    )
+    rented = betimes("nodes", "add", "big", "--kind", "fake-cloud").out.splitlines()[0]
+    assert rented.startswith("Node big-1 is rented from a made-up cloud: a job there only takes time")
+
+
 def test_nodes_are_rented(betimes: Call, service: Service) -> None:
     assert betimes("nodes", "add", "a100", "--kind", "fake-cloud", "--count", "2").code == 0
     assert service.asked == [("add_nodes", NodeSpec(kind="fake-cloud", type="a100", count=2))]

@@ -85,13 +85,15 @@ def add(
         typer.Option("--usd-per-h", metavar="USD", help="The price of each, an hour.", show_default=False),
     ] = None,
     kind: Annotated[
-        Literal["virtual", "fake-cloud"],
+        Literal["virtual", "fake-cloud"] | None,
         typer.Option(
             "--kind",
-            help="Nodes on which jobs only take time; or rented ones, of a type of `betimes up --cloud`, which knows "
-            "what they have and cost.",
+            help="virtual: jobs there only take time; by default these, which a service that runs commands on this "
+            "machine adds only if they are named. fake-cloud: rented ones, of a type of `betimes up --cloud`, which "
+            "knows what they have and cost.",
+            show_default=False,
         ),
-    ] = "virtual",
+    ] = None,
     state: State = None,
     as_json: options.Json = False,
 ) -> None:
@@ -119,7 +121,10 @@ def add(
 
         raise wrong_option(error) from None
     with connect(state) as service:
-        _print(service.add_nodes(spec), as_json)
+        added = service.add_nodes(spec)
+    if not as_json and added:
+        _say_what_they_are(added)
+    _print(added, as_json)
 
 
 @verbs.command()
@@ -141,6 +146,16 @@ def _each(
 
     with connect(state) as service:
         _print([ask(service, name) for name in names], as_json)
+
+
+def _say_what_they_are(added: Sequence[NodeView]) -> None:
+    """Which nodes were added, and that none of them executes a command."""
+    from betimes.cli.listing import say
+
+    several = len(added) > 1
+    which = f"Nodes {added[0].name} to {added[-1].name} are" if several else f"Node {added[0].name} is"
+    what = "rented from a made-up cloud" if added[0].kind == "fake-cloud" else "virtual"
+    say(f"{which} {what}: a job there only takes time, and its command is not executed.")
 
 
 def _print(found: Sequence[NodeView], as_json: bool) -> None:

@@ -25,6 +25,7 @@ from betimes.service.commands import can_be_known, check_commands
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.machines.machine import machines_of
+from betimes.service.mixing import kind_to_add
 from betimes.service.node import DRAINED, DRAINING, UP
 from betimes.service.preemptions import displaced_by, preemptions_of
 from betimes.service.promises import Promises
@@ -235,7 +236,8 @@ class Desk:
             raise Refused(str(error)) from None
 
         def act(scheduler: Scheduler) -> list[str]:
-            machines = machines_of(group, spec.kind, scheduler.ledger.nodes)
+            nodes = scheduler.ledger.nodes
+            machines = machines_of(group, kind_to_add(spec.kind, nodes.values()), nodes)
             for machine in machines:
                 scheduler.add_node(machine, f"user:{user}")
             return [machine.name for machine in machines]

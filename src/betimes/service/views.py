@@ -213,7 +213,10 @@ class NodeSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["virtual", "fake-cloud"] = "virtual"
+    kind: Literal["virtual", "fake-cloud"] | None = Field(
+        default=None,
+        description="null: virtual; a service that runs commands has virtual nodes only if they are named",
+    )
     type: Label
     count: int = Field(default=1, ge=1, le=10_000)
     cpu: Amount | None = None
@@ -230,7 +233,7 @@ class NodeSpec(BaseModel):
             "usd_per_h": self.usd_per_h,
         }
         given = [name for name, amount in amounts.items() if amount is not None]
-        if self.kind == "virtual" and not {"cpu", "memory_gib"} <= set(given):
+        if self.kind != "fake-cloud" and not {"cpu", "memory_gib"} <= set(given):
             raise ValueError("virtual nodes need cpu and memory_gib, of each")
         if self.kind == "fake-cloud" and given:
             raise ValueError(
