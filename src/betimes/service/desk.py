@@ -17,6 +17,7 @@ from betimes.errors import (
     Conflict,
     PolicyError,
     Refused,
+    StoreError,
     Unknown,
 )
 from betimes.service.auth import RunTokens
@@ -29,8 +30,9 @@ from betimes.service.mixing import kind_to_add
 from betimes.service.node import DRAINED, DRAINING, UP
 from betimes.service.preemptions import displaced_by, preemptions_of
 from betimes.service.promises import Promises
+from betimes.service.readiness import Readiness
 from betimes.service.scheduler import Scheduler
-from betimes.service.shown import event_view, job_view, node_view, quote_view, run_view
+from betimes.service.shown import event_view, job_view, node_view, quote_view, run_view, submitted_view
 from betimes.service.spec import JobSpec
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.tuning.view import TuningView
@@ -67,6 +69,8 @@ class Desk:
         self, controller: Controller, promises: Promises, run_tokens: RunTokens, tuner: LiveTuner
     ) -> None:
         self.controller, self.promises, self.run_tokens, self.tuner = controller, promises, run_tokens, tuner
+        self.readiness = Readiness(controller.store)
+        self.archived_upto = 0  # when the store could last be read
         self.started = time.monotonic()
         self.stored = asyncio.Event()  # replaced whenever events have been stored
         self.keys: dict[
@@ -119,7 +123,7 @@ class Desk:
             log.warning("no promise for the jobs just taken: %s", error)
             made = []
         quotes = {quote.job_id: quote for quote in made}
-        return [_submitted(ids, [quotes[n] for n in ids if n in quotes]) for ids in taken]
+        return [submitted_view(ids, [quotes[n] for n in ids if n in quotes]) for ids in taken]
 
     async def _again(self, before: Any, specs: Sequence[JobSpec], key: str) -> list[Submitted]:
         """The same answer as to the first request with this key."""
@@ -130,7 +134,7 @@ class Desk:
             rows = [
                 row for n in ids for row in (await asyncio.to_thread(self.controller.store.quotes, n))[:1]
             ]
-            answers.append(_submitted(ids, [quote_view(row) for row in rows]))
+            answers.append(submitted_view(ids, [quote_view(row) for row in rows]))
         return answers
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
@@ -330,17 +334,22 @@ class Desk:
     async def health(self) -> Health:
         """Whether work can be taken."""
         controller = self.controller
-        problems = [controller.problem] if controller.problem is not None else []
+        problem = controller.problem or await self.readiness.problem()
+        try:
+            if problem is None:
+                self.archived_upto = await asyncio.to_thread(lambda: controller.store.archived_upto)
+        except StoreError as error:
+            problem = str(error)
         return Health(
-            ready=not problems and not controller.stopping,
+            ready=problem is None and not controller.stopping,
             version=__version__,
             uptime_s=time.monotonic() - self.started,
             recovery_s=controller.recovery_s,
             replayed_events=controller.replayed,
             jobs_active=len(self.scheduler.ledger.jobs),
             last_event_id=controller.store.last_event_id(),
-            archived_upto=controller.store.archived_upto,
-            problems=problems,
+            archived_upto=self.archived_upto,
+            problems=[problem] if problem is not None else [],
         )
 
     async def _each(
@@ -380,15 +389,6 @@ class Desk:
     def _heed(self, _: list[Event]) -> None:
         self.stored.set()
         self.stored = asyncio.Event()
-
-
-def _submitted(ids: list[int], quotes: list[Quote]) -> Submitted:
-    """The promise of an array is that of its last element to finish, of those that may queue now."""
-    known = [quote for quote in quotes if quote.finish_at is not None]
-    last = max(known, key=lambda quote: quote.finish_at or 0.0, default=quotes[0] if quotes else None)
-    if last is not None and len(known) < len(ids):
-        last = last.model_copy(update={"elements": len(known)})
-    return Submitted(job_id=ids[0], job_ids=ids, quote=last)
 
 
 def _is_set(row: Mapping[str, Any]) -> bool:
