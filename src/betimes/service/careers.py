@@ -65,6 +65,8 @@ class Careers(Books):
         run_s = max(0.0, account.size_s - self._believed_left(job)) / full
         self._leave_engine(job)
         self._log("finished", "executor", job.job_id, run_s=run_s)
+        user, name = job.user, job.spec.title
+        self.siblings.finished(user, name, self.ledger.run_times.believed(user, name))
         self._after(job)
 
     def _over(self, job: Job, kind: str, reason: dict[str, Any] | None) -> None:

@@ -19,6 +19,7 @@ from betimes.service.node import Node
 from betimes.service.preemption import Preemption
 from betimes.service.restarts import Restarts
 from betimes.service.run_times import USUAL_S, RunTimes
+from betimes.service.siblings import apply_learnt
 from betimes.service.spec import JobSpec
 from betimes.service.trial_set import TrialSet
 from betimes.service.views import Status
@@ -321,6 +322,10 @@ def _believed(_: Ledger, event: Event, job: Job) -> None:
         job.progress_frac = event.data["progress_frac"]
 
 
+def _learnt(ledger: Ledger, event: Event, _: Job | None) -> None:
+    apply_learnt(ledger.jobs, event.data)
+
+
 def _quoted(_: Ledger, event: Event, job: Job) -> None:
     if job.promised_finish_at is None:
         job.promised_finish_at = event.data["finish_at"]
@@ -380,6 +385,7 @@ _CHANGES: dict[str, Change] = {
     "failed": _over(Step.FAIL),
     "cancelled": _over(Step.CANCEL),
     "believed": _believed,
+    "learnt": _learnt,
     "quoted": _quoted,
     "node-added": _node_added,
     "node-is": _node_is,

@@ -265,6 +265,8 @@ class Scheduler(Fleet):
         self._look_at_sets()
         if self._holds_in_vain():
             self._nodes_changed()
+        reported = [number for number, _ in self.pending.believed]
+        learnt = self._learn()
         what, self.pending = self.pending, Happened()
         rounds: list[Round] = self.engine.happen(self.now_s, what)
         for wanted in what.wanted:
@@ -274,7 +276,9 @@ class Scheduler(Fleet):
             self._log(
                 "queued", "policy", wanted.job, account=account, believed_s=job.believed_s, basis=job.basis
             )
-        for number, _ in what.believed:
+        for news in learnt:
+            self._log_news(news)
+        for number in reported:
             if number in self.ledger.jobs:
                 self._log("believed", "progress", number, account=self._account(number), basis="progress")
         for number in what.gone:
