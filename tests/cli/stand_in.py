@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
-from betimes.errors import Unknown
+from betimes.errors import Conflict, Unknown
 from betimes.service.spec import JobSpec, parse_after
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views import (
@@ -92,6 +92,7 @@ class Service:
         self.looks: list[TuningView | BaseException] = []  # what `tuning` finds, in turn; at last the front
         self.printed: list[bytes | str | BaseException] = [b"one\n", b"two\n"]
         self.fails: list[BaseException | None] = []  # the next calls', in turn
+        self.over: set[int] = set()  # jobs to which nothing can be done any more
         self.is_open = False
 
     def __enter__(self) -> Self:
@@ -132,14 +133,14 @@ class Service:
             raise Unknown(f"there is no job {job_id}; `betimes jobs --all` lists them")
         return self.stories[job_id]
 
-    def cancel(self, ids: Sequence[int]) -> list[JobView]:
-        return self._changed("cancel", ids, Status.CANCELLED)
+    def cancel(self, ids: Sequence[int], *, where_possible: bool = False) -> list[JobView]:
+        return self._changed("cancel", ids, Status.CANCELLED, where_possible)
 
-    def hold(self, ids: Sequence[int]) -> list[JobView]:
-        return self._changed("hold", ids, Status.HELD)
+    def hold(self, ids: Sequence[int], *, where_possible: bool = False) -> list[JobView]:
+        return self._changed("hold", ids, Status.HELD, where_possible)
 
-    def release(self, ids: Sequence[int]) -> list[JobView]:
-        return self._changed("release", ids, Status.QUEUED)
+    def release(self, ids: Sequence[int], *, where_possible: bool = False) -> list[JobView]:
+        return self._changed("release", ids, Status.QUEUED, where_possible)
 
     def wait(self, job_id: int, timeout: float | None = None) -> JobView:
         self._ask("wait", (job_id, timeout))
@@ -208,9 +209,12 @@ class Service:
         given = {"ready": True, "version": "1", "uptime_s": 9.0, "recovery_s": 0.1, "replayed_events": 0}
         return Health(**given, jobs_active=1, last_event_id=newest)
 
-    def _changed(self, verb: str, ids: Sequence[int], status: Status) -> list[JobView]:
+    def _changed(self, verb: str, ids: Sequence[int], status: Status, where_possible: bool) -> list[JobView]:
         self._ask(verb, list(ids))
-        return [job(number, status=status) for number in ids]
+        for number in ids:
+            if number in self.over and not where_possible:
+                raise Conflict(f"job {number} is finished and cannot be cancelled any more")
+        return [job(number, status=status) for number in ids if number not in self.over]
 
     def _ask(self, method: str, what: Any) -> None:
         assert self.is_open, "a client is used in a `with`, or its connections stay open"

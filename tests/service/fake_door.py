@@ -111,17 +111,19 @@ class FakeDoor:
         self._may_fail()
         return self._quote(None)
 
-    async def cancel(self, ids: Sequence[int], user: str) -> list[JobView]:
-        return self._move(ids, Status.CANCELLED)
+    async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        return self._move(ids, Status.CANCELLED, where_possible)
 
-    async def hold(self, ids: Sequence[int], user: str) -> list[JobView]:
-        return self._move(ids, Status.HELD)
+    async def hold(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        return self._move(ids, Status.HELD, where_possible)
 
-    async def release(self, ids: Sequence[int], user: str) -> list[JobView]:
-        return self._move(ids, Status.QUEUED)
+    async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        return self._move(ids, Status.QUEUED, where_possible)
 
-    def _move(self, ids: Sequence[int], to: Status) -> list[JobView]:
+    def _move(self, ids: Sequence[int], to: Status, where_possible: bool) -> list[JobView]:
         self._may_fail()
+        if where_possible:
+            ids = [number for number in ids if not self._job(number).status.is_over]
         for number in ids:
             if self._job(number).status.is_over:
                 raise Conflict(

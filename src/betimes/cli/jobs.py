@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -106,7 +107,7 @@ def jobs(
     from betimes.cli.listing import say, show
     from betimes.cli.times import parse_option
 
-    wanted = _filter(status, user, name, label, array, everything)
+    wanted = job_filter(status, user, name, label, array, everything)
     if watch:
         if as_json:
             raise InputError("--watch: with --json there is one answer; leave one of them out")
@@ -121,8 +122,6 @@ def jobs(
     else:
         say(_none(status, everything))
     if not is_all:
-        import sys
-
         print(f"betimes: note: the newest {limit} are listed; --limit N lists more", file=sys.stderr)
 
 
@@ -139,7 +138,12 @@ def fetch(service: Client, wanted: Conditions, limit: int) -> tuple[list[JobView
             return found, after is None
 
 
-def _filter(
+def every_job(service: Client, wanted: Conditions) -> list[JobView]:
+    """All jobs that meet the conditions, newest first."""
+    return fetch(service, wanted, sys.maxsize)[0]
+
+
+def job_filter(
     status: list[str] | None,
     user: str | None,
     name: str | None,
@@ -147,6 +151,10 @@ def _filter(
     array: int | None,
     everything: bool,
 ) -> Conditions:
+    """The conditions that options give: without a status, jobs that are not over, unless all are wanted.
+
+    Raises InputError naming the option.
+    """
     from betimes.cli.job_options import pairs
     from betimes.service.views import Status
 

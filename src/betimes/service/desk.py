@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from betimes import __version__
 from betimes.cluster.cluster import NodeGroup
@@ -34,6 +34,7 @@ from betimes.service.readiness import Readiness
 from betimes.service.scheduler import Scheduler
 from betimes.service.shown import event_view, job_view, node_view, quote_view, run_view, submitted_view
 from betimes.service.spec import JobSpec
+from betimes.service.steering import steer
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.tuning.view import TuningView
 from betimes.service.views import (
@@ -142,17 +143,17 @@ class Desk:
         await self._check_commands([spec])
         return await self.promises.ask(spec, user)
 
-    async def cancel(self, ids: Sequence[int], user: str) -> list[JobView]:
+    async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """End jobs."""
-        return await self._each(ids, "cancel", user)
+        return await steer(self.controller, "cancel", ids, user, where_possible)
 
-    async def hold(self, ids: Sequence[int], user: str) -> list[JobView]:
+    async def hold(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """Keep jobs from starting."""
-        return await self._each(ids, "hold", user)
+        return await steer(self.controller, "hold", ids, user, where_possible)
 
-    async def release(self, ids: Sequence[int], user: str) -> list[JobView]:
+    async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """Let held jobs start."""
-        return await self._each(ids, "release", user)
+        return await steer(self.controller, "release", ids, user, where_possible)
 
     async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
         """How far a run has come."""
@@ -351,24 +352,6 @@ class Desk:
             archived_upto=self.archived_upto,
             problems=[problem] if problem is not None else [],
         )
-
-    async def _each(
-        self, ids: Sequence[int], what: Literal["cancel", "hold", "release"], user: str
-    ) -> list[JobView]:
-        """Do the same with every job, or with none if one of them cannot be."""
-        ids = list(dict.fromkeys(ids))
-
-        def all_of_them(scheduler: Scheduler) -> None:
-            for number in ids:
-                scheduler.may(what, number)
-            for number in ids:
-                if number in scheduler.ledger.jobs and not scheduler.ledger.jobs[number].status.is_over:
-                    getattr(scheduler, what)(number, user)  # one that waited for another has ended with it
-
-        await self.controller.ask(all_of_them)
-        store, waiting = self.controller.store, Waiting(self.scheduler, None)
-        rows = await asyncio.to_thread(lambda: [store.job(number) or {} for number in ids])
-        return [job_view(row, waiting) for row in rows]
 
     async def _check_commands(self, specs: Sequence[JobSpec]) -> None:
         """Raise Refused for a command that no node has; in a thread, since the disk is asked."""

@@ -72,6 +72,8 @@ def test_jobs_are_steered(running: Background, call: Both) -> None:
     assert call("hold", 1).status == "held"
     assert call("release", 1).status == "queued"
     assert [job.status for job in call("cancel", [2, 3])] == ["cancelled"] * 2
+    assert call("cancel", [2, 3], where_possible=True) == []
+    assert [job.job_id for job in call("hold", [1, 2, 3], where_possible=True)] == [1]
 
 
 def test_the_cluster_is_run(running: Background, call: Both) -> None:

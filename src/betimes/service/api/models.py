@@ -38,6 +38,11 @@ class JobNumbers(Asked):
     """Jobs that something is to be done to: to all, or to none."""
 
     jobs: list[JobNumber] = Field(min_length=1, max_length=10_000)
+    where_possible: bool = Field(
+        default=False,
+        description="leave out those to which it cannot be done as they are now, instead of refusing all; "
+        "the answer has the others",
+    )
 
 
 class ProgressReport(Asked):
