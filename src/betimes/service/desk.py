@@ -22,7 +22,7 @@ from betimes.errors import (
 )
 from betimes.service.auth import RunTokens
 from betimes.service.building import kind_of
-from betimes.service.commands import can_be_known, check_commands
+from betimes.service.commands import can_be_known, check_launchable
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.machines.machine import machines_of
@@ -101,7 +101,7 @@ class Desk:
 
     async def _take(self, specs: Sequence[JobSpec], user: str, key: str | None) -> list[list[int]]:
         """Take all of the jobs, or none; their numbers."""
-        await self._check_commands(specs)
+        await self._check_launchable(specs)
         asked = (
             [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
             if key is not None
@@ -140,7 +140,7 @@ class Desk:
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised now."""
-        await self._check_commands([spec])
+        await self._check_launchable([spec])
         return await self.promises.ask(spec, user)
 
     async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
@@ -353,10 +353,10 @@ class Desk:
             problems=[problem] if problem is not None else [],
         )
 
-    async def _check_commands(self, specs: Sequence[JobSpec]) -> None:
-        """Raise Refused for a command that no node has; in a thread, since the disk is asked."""
+    async def _check_launchable(self, specs: Sequence[JobSpec]) -> None:
+        """Raise Refused for a command or a folder that no node has; in a thread, since the disk is asked."""
         if can_be_known(self.scheduler.ledger.nodes.values()):
-            await asyncio.to_thread(check_commands, specs, self.controller.launches.kept)
+            await asyncio.to_thread(check_launchable, specs, self.controller.launches.kept)
 
     async def _forecast(self) -> Any:
         try:
