@@ -66,6 +66,19 @@ def test_events_for_people(betimes: Call, service: Service) -> None:
     assert betimes("events", "--json").json() == []
 
 
+def test_a_belief_that_was_outrun_is_one_line(betimes: Call, service: Service) -> None:
+    outran = event(7, kind="believed", data={"account": {"left_s": 4.0}, "basis": "doubled", "outran": True})
+    promise = {"basis": "doubled", "reason": None}
+    again = event(8, kind="quoted", data={"quote": promise, "finish_at": NOW})
+    first = event(9, kind="quoted", data={"quote": {**promise, "basis": "default"}, "finish_at": NOW})
+    service.log = [outran, again, first]
+    shown = [line.split()[0] for line in betimes("events").out.splitlines()[2:]]
+    assert shown == ["7", "9"]
+    assert [line.split()[0] for line in betimes("events", "-f").out.splitlines()] == ["7", "9"]
+    assert len(betimes("events", "--kind", "quoted").out.splitlines()) == 5
+    assert len(betimes("events", "--json").json()) == 3
+
+
 def test_following_events_an_object_a_line_and_ends_quietly(betimes: Call, service: Service) -> None:
     service.log = [event(number) for number in range(1, 31)]
     said = betimes("events", "-f", "--json")

@@ -61,7 +61,7 @@ def job(ident: Id, state: State = None, as_json: options.Json = False) -> None:
 
 def _show(story: JobStory) -> None:
     from betimes.cli.clock import now
-    from betimes.cli.events import EVENT_COLUMNS, event_row
+    from betimes.cli.events import EVENT_COLUMNS, event_row, worth_a_line
     from betimes.cli.listing import say, show, show_pairs
     from betimes.cli.preemptions import show_preemptions
     from betimes.cli.words import job_name
@@ -83,9 +83,10 @@ def _show(story: JobStory) -> None:
         show(_RUN_COLUMNS, [_run_row(run, at_now) for run in story.runs])
     show_preemptions("Preempted (an empty cell: not known yet)", story.preempted, at_now)
     show_preemptions("Others who made room for it", story.displaced, at_now)
-    if story.events:
+    events = [event for event in story.events if worth_a_line(event)]
+    if events:
         say("", "Events")
-        show(EVENT_COLUMNS, [event_row(event, at_now, with_job=False) for event in story.events])
+        show(EVENT_COLUMNS, [event_row(event, at_now, with_job=False) for event in events])
 
 
 def _where_it_stands(one: JobView, at_now: float) -> str:

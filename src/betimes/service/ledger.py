@@ -322,8 +322,8 @@ def _believed(_: Ledger, event: Event, job: Job) -> None:
         job.progress_frac = event.data["progress_frac"]
 
 
-def _learnt(ledger: Ledger, event: Event, _: Job | None) -> None:
-    apply_learnt(ledger.jobs, event.data)
+def _cancel_asked(_: Ledger, event: Event, job: Job) -> None:
+    job.cancelled_by = event.cause
 
 
 def _quoted(_: Ledger, event: Event, job: Job) -> None:
@@ -381,11 +381,12 @@ _CHANGES: dict[str, Change] = {
     "ended": _ended,
     "waits": _waits,
     "retries": _retries,
+    "cancel-asked": _cancel_asked,
     "finished": _over(Step.FINISH),
     "failed": _over(Step.FAIL),
     "cancelled": _over(Step.CANCEL),
     "believed": _believed,
-    "learnt": _learnt,
+    "learnt": lambda ledger, event, _: apply_learnt(ledger.jobs, event.data),
     "quoted": _quoted,
     "node-added": _node_added,
     "node-is": _node_is,
@@ -394,4 +395,4 @@ _CHANGES: dict[str, Change] = {
     "policy-set": _policy_set,
     "idle": _idle,
 }
-"""What each kind of event changes; the others (asked to cancel, displaces, ...) change nothing by themselves."""
+"""What each kind of event changes; the others (displaces, goes-on, ...) change nothing by themselves."""

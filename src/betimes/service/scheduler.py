@@ -183,7 +183,7 @@ class Scheduler(Fleet):
         self.rooms.leave(report.run)
         self.resizing.pop(report.run, None)
         if asked == "cancelled":
-            self._over(job, "cancelled", reasons.cancelled(None))
+            self._cancelled(job)
         elif report.why == "lost" and asked is None and job.losses < MOST_LOSSES:
             self._lose(job, reasons.lost(report.message))
         elif report.why == "lost" and asked is None:
