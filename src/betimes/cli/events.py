@@ -72,6 +72,7 @@ def events(
             show_default=False,
         ),
     ] = None,
+    output: options.Output = None,
     state: State = None,
     as_json: options.Json = False,
 ) -> None:
@@ -95,7 +96,7 @@ def events(
     if not kind:
         listed = [event for event in listed if worth_a_line(event)]
     if listed:
-        show(EVENT_COLUMNS, [event_row(event, now()) for event in listed])
+        show(EVENT_COLUMNS, [event_row(event, now()) for event in listed], wide=output is not None)
     else:
         say("There is no such event.")
 

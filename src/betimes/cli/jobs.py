@@ -98,6 +98,7 @@ def jobs(
     limit: Limit = 100,
     watch: Watch = False,
     every: Every = f"{EVERY_S:g}s",
+    output: options.Output = None,
     state: State = None,
     as_json: options.Json = False,
 ) -> None:
@@ -111,6 +112,8 @@ def jobs(
     if watch:
         if as_json:
             raise InputError("--watch: with --json there is one answer; leave one of them out")
+        if output is not None:
+            raise InputError("--output: what is shown again and again fits the terminal; leave out --watch")
         _watch(wanted, limit, parse_option("--every", every, 0.1, 86_400), state)
         return
     with connect(state) as service:
@@ -118,7 +121,7 @@ def jobs(
     if as_json:
         print_json(found)
     elif found:
-        show(COLUMNS, rows(found))
+        show(COLUMNS, rows(found), wide=output is not None)
     else:
         say(_none(status, everything))
     if not is_all:

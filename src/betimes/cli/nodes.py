@@ -45,22 +45,27 @@ _COLUMNS = (
 
 
 @verbs.callback(invoke_without_command=True)
-def nodes(context: typer.Context, state: State = None, as_json: options.Json = False) -> None:
+def nodes(
+    context: typer.Context,
+    output: options.Output = None,
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
     """List the machines, add some, or take one out of use."""
     if context.invoked_subcommand is None:
-        list_nodes(state, as_json)
-    elif state is not None or as_json:
+        list_nodes(output, state, as_json)
+    elif output is not None or state is not None or as_json:
         verb = f"betimes nodes {context.invoked_subcommand}"
-        raise InputError(f"nodes: give --state and --json behind the verb: {verb} ...")
+        raise InputError(f"nodes: give --output, --state and --json behind the verb: {verb} ...")
 
 
 @verbs.command("list")
-def list_nodes(state: State = None, as_json: options.Json = False) -> None:
+def list_nodes(output: options.Output = None, state: State = None, as_json: options.Json = False) -> None:
     """List the machines: what each has, what of it is free, and which jobs it runs."""
     from betimes.cli.connection import connect
 
     with connect(state) as service:
-        _print(service.nodes(), as_json)
+        _print(service.nodes(), as_json, wide=output is not None)
 
 
 @verbs.command()
@@ -158,7 +163,7 @@ def _say_what_they_are(added: Sequence[NodeView]) -> None:
     say(f"{which} {what}: a job there only takes time, and its command is not executed.")
 
 
-def _print(found: Sequence[NodeView], as_json: bool) -> None:
+def _print(found: Sequence[NodeView], as_json: bool, *, wide: bool = False) -> None:
     from betimes.cli.as_json import print_json
     from betimes.cli.clock import now, relative
     from betimes.cli.listing import say, show
@@ -184,4 +189,4 @@ def _print(found: Sequence[NodeView], as_json: bool) -> None:
             )
         ]
         rows.append([node.name, node.kind, node.status, *free, price, seen, ", ".join(map(str, node.jobs))])
-    show(_COLUMNS, rows)
+    show(_COLUMNS, rows, wide=wide)
