@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from betimes.errors import Conflict, Unknown
-from betimes.service.spec import JobSpec, parse_after
+from betimes.service.spec import JobSpec, split_after
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views import (
     EventView,
@@ -109,8 +109,8 @@ class Service:
         self._ask("submit", (specs, key))
         for one in specs:
             for after in one.after:
-                if parse_after(after)[0] > 41:
-                    raise Unknown(f"after: there is no job {parse_after(after)[0]}; the newest is 41")
+                if isinstance(number := split_after(after)[0], int) and number > 41:
+                    raise Unknown(f"after: there is no job {number}; the newest is 41")
         numbers = range(42, 42 + len(specs))
         made = [Submitted(job_id=number, job_ids=[number], quote=self.promise) for number in numbers]
         return made[0] if isinstance(spec, JobSpec) else made

@@ -28,6 +28,7 @@ from betimes.service.events import Event
 from betimes.service.machines.machine import machines_of
 from betimes.service.mixing import kind_to_add
 from betimes.service.node import DRAINED, DRAINING, UP
+from betimes.service.pipelines import by_number, check_names, resolved
 from betimes.service.preemptions import displaced_by, preemptions_of
 from betimes.service.promises import Promises
 from betimes.service.readiness import Readiness
@@ -109,9 +110,15 @@ class Desk:
         )
 
         def act(scheduler: Scheduler) -> list[list[int]]:
+            check_names(specs)
             for spec in specs:
-                scheduler.check(spec)
-            return [scheduler.submit(spec, user) for spec in specs]
+                scheduler.check(by_number(spec))
+            taken: list[list[int]] = []
+            named: dict[str, list[int]] = {}
+            for spec in specs:
+                taken.append(scheduler.submit(resolved(spec, named), user))
+                named.setdefault(spec.title, []).extend(taken[-1])
+            return taken
 
         keep = None if key is None else (user, key, lambda ids: {"asked": asked, "job_ids": ids})
         return await self.controller.ask(act, keep, self.promises.begin)
@@ -140,6 +147,7 @@ class Desk:
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised now."""
+        check_names([spec])
         await self._check_launchable([spec])
         return await self.promises.ask(spec, user)
 

@@ -17,6 +17,7 @@ MOST_ARGUMENTS = 4096
 MOST_CHARACTERS = 65_536  # of any text
 MOST_ELEMENTS = 100_000  # of an array
 MOST_UNITS = 1_000_000
+MOST_AFTER = 1000  # jobs that one waits for
 MOST_SECONDS = 1e9
 MOST_STEPS = 10**12
 MOST_AMOUNT = 1e6  # cores, GPUs, GiB
@@ -34,7 +35,8 @@ Amount = Annotated[float, Field(ge=0, le=MOST_AMOUNT, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
 
 _ARRAY = re.compile(r"(?P<indices>[0-9,:-]+)(?:%(?P<most>[0-9]+))?")
-_AFTER = re.compile(r"(?P<job>[1-9][0-9]{0,17})(?::(?P<on>ok|any))?")
+_AFTER = re.compile(r"(?P<job>[^\0]{1,200}?)(?::(?P<on>ok|any))?", re.DOTALL)
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 
 
 class Curve(BaseModel):
@@ -84,7 +86,7 @@ class JobSpec(BaseModel):
     checkpoint_dir: Text | None = None  # a folder of the job's own by default
     array: str | None = None  # 1-100%10
     as_one: bool = False  # the array is one elastic job, each element of which is a trial on one unit
-    after: list[str] = Field(default_factory=list, max_length=1000)  # "41", "41:ok", "41:any"
+    after: list[str] = Field(default_factory=list, max_length=MOST_AFTER)  # "41", "41:any", "prep:any"
     hold: bool = False  # keep it from starting until somebody releases it
     retries: int = Field(default=0, ge=0, le=1000)
     backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry
@@ -135,7 +137,7 @@ class JobSpec(BaseModel):
     @classmethod
     def _after(cls, after: list[str]) -> list[str]:
         for one in after:
-            parse_after(one)
+            split_after(one)
         return after
 
     @model_validator(mode="after")
@@ -206,9 +208,21 @@ def _indices(text: str, part: str) -> Iterator[int]:
     return iter(range(first, last + 1, step))
 
 
-def parse_after(text: str) -> tuple[int, str]:
-    """`41`, `41:ok`, `41:any`: the job to wait for, and whether it must succeed (`ok`) or only end (`any`)."""
+def split_after(text: str) -> tuple[int | str, str]:
+    """`41`, `41:ok`, `prep:any`: the job to wait for, and whether it must succeed (`ok`) or only end (`any`).
+
+    A name is that of a job before it in the same request. Raises ValueError for what is neither.
+    """
     found = _AFTER.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r}: write the job's number, as in 41, 41:ok or 41:any")
-    return int(found["job"]), found["on"] or "ok"
+        raise ValueError(f"{text[:60]!r}: write a job's number or name, as in 41, 41:any or prep:any")
+    job = found["job"]
+    return int(job) if _NUMBER.fullmatch(job) else job, found["on"] or "ok"
+
+
+def parse_after(text: str) -> tuple[int, str]:
+    """The same where names have become numbers already. Raises ValueError for a name."""
+    job, on = split_after(text)
+    if isinstance(job, str):
+        raise ValueError(f"{job[:60]!r} is the name of a job, and not a number")
+    return job, on
