@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from betimes.errors import Conflict, PolicyError, Refused, Unknown
+from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
+from betimes.foresight.tuning.objectives import parse_objectives
 from betimes.service.auth import RunTokens
 from betimes.service.spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
@@ -196,8 +197,10 @@ class FakeDoor:
 
     async def tune(self, spec: TuneSpec, user: str) -> TuningView:
         self._may_fail()
-        if not all(":" in each for each in spec.objectives):
-            raise Refused("write METRIC:MEASURE", "objectives")
+        try:
+            parse_objectives(spec.objectives)
+        except InputError as error:
+            raise Refused(str(error), "objectives") from None
         asked = Reason(code="asked", text=f"asked for by {user}")
         search = SearchView(
             spec=spec, reason=asked, begun_at=self.now, doing="searching", done=3, of=spec.evaluations

@@ -98,7 +98,7 @@ def test_a_front_is_searched_for(running: Background, call: Both) -> None:
     assert call("set_policy", "front:1").policy == found.front.named("PCS-balanced").policy
     with pytest.raises(Conflict, match="no search is going on"):
         call("stop_tuning")
-    with pytest.raises(Refused, match="objectives: write METRIC:MEASURE"):
+    with pytest.raises(Refused, match=r"objectives: .*write METRIC:MEASURE"):
         call("tune", objectives=["jct"])
     with pytest.raises(Refused, match="jobs: "):
         call("tune", jobs=1)

@@ -38,6 +38,11 @@ _Key = Annotated[
         alias="Idempotency-Key",
         description="Sent again with the same body, it is answered as the first time and nothing is submitted twice; "
         f"1 to {MOST_KEY_CHARACTERS} printable characters.",
+        json_schema_extra={
+            "minLength": 1,
+            "maxLength": MOST_KEY_CHARACTERS,
+            "pattern": r"^[\x21-\x7e]+$",
+        },
     ),
 ]
 Act = Callable[[Sequence[int], str, bool], Awaitable[list[JobView]]]
