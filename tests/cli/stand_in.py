@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
-from betimes.errors import Unknown
-from betimes.service.spec import JobSpec, parse_after
+from betimes.errors import Conflict, Unknown
+from betimes.service.spec import JobSpec, split_after
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views import (
     EventView,
@@ -98,6 +98,7 @@ class Service:
         self.looks: list[TuningView | BaseException] = []  # what `tuning` finds, in turn; at last the front
         self.printed: list[bytes | str | BaseException] = [b"one\n", b"two\n"]
         self.fails: list[BaseException | None] = []  # the next calls', in turn
+        self.over: set[int] = set()  # jobs to which nothing can be done any more
         self.is_open = False
 
     def __enter__(self) -> Self:
@@ -114,8 +115,8 @@ class Service:
         self._ask("submit", (specs, key))
         for one in specs:
             for after in one.after:
-                if parse_after(after)[0] > 41:
-                    raise Unknown(f"after: there is no job {parse_after(after)[0]}; the newest is 41")
+                if isinstance(number := split_after(after)[0], int) and number > 41:
+                    raise Unknown(f"after: there is no job {number}; the newest is 41")
         numbers = range(42, 42 + len(specs))
         made = [Submitted(job_id=number, job_ids=[number], quote=self.promise) for number in numbers]
         return made[0] if isinstance(spec, JobSpec) else made
@@ -138,14 +139,14 @@ class Service:
             raise Unknown(f"there is no job {job_id}; `betimes jobs --all` lists them")
         return self.stories[job_id]
 
-    def cancel(self, ids: Sequence[int]) -> list[JobView]:
-        return self._changed("cancel", ids, Status.CANCELLED)
+    def cancel(self, ids: Sequence[int], *, where_possible: bool = False) -> list[JobView]:
+        return self._changed("cancel", ids, Status.CANCELLED, where_possible)
 
-    def hold(self, ids: Sequence[int]) -> list[JobView]:
-        return self._changed("hold", ids, Status.HELD)
+    def hold(self, ids: Sequence[int], *, where_possible: bool = False) -> list[JobView]:
+        return self._changed("hold", ids, Status.HELD, where_possible)
 
-    def release(self, ids: Sequence[int]) -> list[JobView]:
-        return self._changed("release", ids, Status.QUEUED)
+    def release(self, ids: Sequence[int], *, where_possible: bool = False) -> list[JobView]:
+        return self._changed("release", ids, Status.QUEUED, where_possible)
 
     def wait(self, job_id: int, timeout: float | None = None) -> JobView:
         self._ask("wait", (job_id, timeout))
@@ -166,7 +167,9 @@ class Service:
 
     def add_nodes(self, spec: NodeSpec) -> list[NodeView]:
         self._ask("add_nodes", spec)
-        return [node(f"{spec.type}-{n}", kind=spec.kind, jobs=[]) for n in range(1, spec.count + 1)]
+        return [
+            node(f"{spec.type}-{n}", kind=spec.kind or "virtual", jobs=[]) for n in range(1, spec.count + 1)
+        ]
 
     def drain(self, name: str) -> NodeView:
         self._ask("drain", name)
@@ -212,9 +215,12 @@ class Service:
         given = {"ready": True, "version": "1", "uptime_s": 9.0, "recovery_s": 0.1, "replayed_events": 0}
         return Health(**given, jobs_active=1, last_event_id=newest)
 
-    def _changed(self, verb: str, ids: Sequence[int], status: Status) -> list[JobView]:
+    def _changed(self, verb: str, ids: Sequence[int], status: Status, where_possible: bool) -> list[JobView]:
         self._ask(verb, list(ids))
-        return [job(number, status=status) for number in ids]
+        for number in ids:
+            if number in self.over and not where_possible:
+                raise Conflict(f"job {number} is finished and cannot be cancelled any more")
+        return [job(number, status=status) for number in ids if number not in self.over]
 
     def _ask(self, method: str, what: Any) -> None:
         assert self.is_open, "a client is used in a `with`, or its connections stay open"

@@ -102,6 +102,25 @@ def test_nothing_wraps(
         assert "…" in lines[4]
 
 
+def test_a_reason_that_is_cut_can_be_had_whole(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "waits for 2 more cores; " + ", ".join(f"job {number}" for number in range(60))
+    service.known = [job(41, reason=Reason(code="no-room", text=text))]
+    service.stories[41] = story(job=service.known[0])
+    service.log = [event(kind="blocked", data={"reason": {"text": text}})]
+    monkeypatch.setenv("COLUMNS", "80")
+    assert text not in betimes("jobs").out
+    assert text in betimes("jobs", "-o", "wide").out
+    assert text in betimes("jobs", "--output", "wide").out
+    assert text not in betimes("events").out
+    assert text in betimes("events", "-o", "wide").out
+    assert betimes("nodes", "-o", "wide").out == betimes("nodes", "list", "-o", "wide").out
+    assert betimes("job", "41", "-o", "wide").code == 0
+    assert betimes("jobs", "-o", "narrow").code == 2
+    assert betimes("jobs", "-o", "wide", "--watch").code == 2
+
+
 @pytest.mark.parametrize(
     "words", [("jobs", "--all"), ("job", "42"), ("wait", "42"), ("events", "-f")], ids=" ".join
 )

@@ -78,6 +78,19 @@ def test_events_for_people(betimes: Call, service: Service) -> None:
     assert betimes("events", "--json").json() == []
 
 
+def test_a_belief_that_was_outrun_is_one_line(betimes: Call, service: Service) -> None:
+    outran = event(7, kind="believed", data={"account": {"left_s": 4.0}, "basis": "doubled", "outran": True})
+    promise = {"basis": "doubled", "reason": None}
+    again = event(8, kind="quoted", data={"quote": promise, "finish_at": NOW})
+    first = event(9, kind="quoted", data={"quote": {**promise, "basis": "default"}, "finish_at": NOW})
+    service.log = [outran, again, first]
+    shown = [line.split()[0] for line in betimes("events").out.splitlines()[2:]]
+    assert shown == ["7", "9"]
+    assert [line.split()[0] for line in betimes("events", "-f").out.splitlines()] == ["7", "9"]
+    assert len(betimes("events", "--kind", "quoted").out.splitlines()) == 5
+    assert len(betimes("events", "--json").json()) == 3
+
+
 def test_following_events_an_object_a_line_and_ends_quietly(betimes: Call, service: Service) -> None:
     service.log = [event(number) for number in range(1, 31)]
     said = betimes("events", "-f", "--json")
@@ -159,6 +172,17 @@ def test_nodes_are_added(betimes: Call, service: Service) -> None:
     assert [each["name"] for each in said.json()] == ["a100-1", "a100-2"]
     wanted = NodeSpec(type="a100", count=2, cpu=96, memory_gib=1024, gpu=8, usd_per_h=3.5)
     assert service.asked == [("add_nodes", wanted)]
+
+
+def test_what_was_added_is_said(betimes: Call, service: Service) -> None:
+    words = ("nodes", "add", "big", "--cpu", "4", "--memory", "4GiB")
+    first = "virtual: a job there only takes time, and its command is not executed."
+    assert betimes(*words).out.splitlines()[0] == f"Node big-1 is {first}"
+    assert betimes(*words, "--count", "3").out.splitlines()[0] == (
+        "Nodes big-1 to big-3 are virtual: a job there only takes time, and its command is not executed."
+    )
+    rented = betimes("nodes", "add", "big", "--kind", "fake-cloud").out.splitlines()[0]
+    assert rented.startswith("Node big-1 is rented from a made-up cloud: a job there only takes time")
 
 
 def test_nodes_are_rented(betimes: Call, service: Service) -> None:

@@ -65,6 +65,30 @@ def test_the_service_searches_and_the_front_is_shown(betimes: Call, service: Ser
     ]
 
 
+@pytest.mark.parametrize("width", [50, 60, 80])
+def test_the_front_fits_the_terminal(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = betimes("tune", "--live").out.splitlines()
+    table = lines[: next(n for n, line in enumerate(lines) if "no room in this width" in line)]
+    assert max(map(len, table)) <= width
+    assert any("PCS-balanced" in line for line in table)
+    assert any("fifo" in line for line in table)
+    wide = betimes("tune", "--live", "-o", "wide").out
+    assert "no room" not in wide
+    assert "zeta_min" in wide
+    assert betimes("policy", "front", "-o", "wide").out == wide
+
+
+def test_a_search_on_few_jobs_says_so(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = searching(note="only 3 jobs are there")
+    monkeypatch.setattr(service, "tune", lambda **_: begun)
+    assert betimes("tune", "--live").err == "betimes: note: only 3 jobs are there\n"
+
+
 def test_the_front_as_json(betimes: Call, service: Service) -> None:
     found = betimes("tune", "--live", "--json").json()
     assert found["in_force"]["policy"] == "fifo"

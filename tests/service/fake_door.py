@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from betimes.errors import Conflict, PolicyError, Refused, Unknown
+from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
+from betimes.foresight.tuning.objectives import parse_objectives
 from betimes.service.auth import RunTokens
 from betimes.service.spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
@@ -111,17 +112,19 @@ class FakeDoor:
         self._may_fail()
         return self._quote(None)
 
-    async def cancel(self, ids: Sequence[int], user: str) -> list[JobView]:
-        return self._move(ids, Status.CANCELLED)
+    async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        return self._move(ids, Status.CANCELLED, where_possible)
 
-    async def hold(self, ids: Sequence[int], user: str) -> list[JobView]:
-        return self._move(ids, Status.HELD)
+    async def hold(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        return self._move(ids, Status.HELD, where_possible)
 
-    async def release(self, ids: Sequence[int], user: str) -> list[JobView]:
-        return self._move(ids, Status.QUEUED)
+    async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        return self._move(ids, Status.QUEUED, where_possible)
 
-    def _move(self, ids: Sequence[int], to: Status) -> list[JobView]:
+    def _move(self, ids: Sequence[int], to: Status, where_possible: bool) -> list[JobView]:
         self._may_fail()
+        if where_possible:
+            ids = [number for number in ids if not self._job(number).status.is_over]
         for number in ids:
             if self._job(number).status.is_over:
                 raise Conflict(
@@ -194,8 +197,10 @@ class FakeDoor:
 
     async def tune(self, spec: TuneSpec, user: str) -> TuningView:
         self._may_fail()
-        if not all(":" in each for each in spec.objectives):
-            raise Refused("write METRIC:MEASURE", "objectives")
+        try:
+            parse_objectives(spec.objectives)
+        except InputError as error:
+            raise Refused(str(error), "objectives") from None
         asked = Reason(code="asked", text=f"asked for by {user}")
         search = SearchView(
             spec=spec, reason=asked, begun_at=self.now, doing="searching", done=3, of=spec.evaluations

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from betimes.client import Client
 from betimes.errors import InputError, NotReachable
 from betimes.service.address import (
     Address,
@@ -25,6 +26,18 @@ def state(tmp_path: Path) -> Path:
     write_address(tmp_path / "state", "http://127.0.0.1:8123")
     write_private(tmp_path / "state" / "token", "secret\n")
     return tmp_path / "state"
+
+
+@pytest.mark.parametrize("text", ["/some/state", "state", "127.0.0.1:8123"])
+def test_what_is_no_url_is_refused(text: str) -> None:
+    with pytest.raises(
+        InputError, match=r"url .* is no URL: give http://HOST:PORT, or a state directory as state="
+    ):
+        find_service(text)
+    with pytest.raises(InputError, match=r"BETIMES_URL .* is no URL"):
+        find_service(environ={"BETIMES_URL": text})
+    with pytest.raises(InputError, match="is no URL"):
+        Client(text)
 
 
 def test_an_address_is_written_read_and_removed(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from betimes.client import AsyncClient
 from betimes.errors import Refused, Unknown
-from betimes.service.assembly import Options, Service, running
-from betimes.service.events import Event
+from betimes.service.assembly import Options, running
 from betimes.service.ledger import Ledger
 from betimes.service.machines.machine import Machine
 from betimes.service.store.event_file import archives, read_archive
@@ -46,10 +45,6 @@ async def some_jobs(client: AsyncClient) -> tuple[list[int], int]:
     return quick, slow
 
 
-def kept(service: Service) -> list[Event]:
-    return list(service.store.each_event(service.store.archived_upto))
-
-
 def test_old_events_go_to_files_and_the_state_stays(tmp_path: Path) -> None:
     async def first() -> None:
         async with (
@@ -81,7 +76,9 @@ def test_old_events_go_to_files_and_the_state_stays(tmp_path: Path) -> None:
         async with running(options(tmp_path, Keeping())) as service:
             ledger = service.controller.scheduler.ledger
             await until(lambda: service.store.last_event_id() == ledger.next_event - 1)
-            whole = Ledger.recovered(None, [*events, *kept(service)])
+            # An archive that the stop has cut short may have its file already, and its events in the database still.
+            later = service.store.each_event(events[-1].event_id)
+            whole = Ledger.recovered(None, [*events, *later])
             assert seen(ledger) == seen(whole)
             assert list(ledger.jobs) == [JOBS + 1, JOBS + 2]
 

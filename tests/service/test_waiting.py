@@ -24,8 +24,8 @@ def why(cluster: Cluster, number: int, with_forecast: bool = True) -> dict[str, 
     return Waiting(cluster.scheduler, found).why(cluster.job(number))
 
 
-def at(instant: float) -> str:
-    return time.strftime("%H:%M", time.localtime(instant))
+def at(instant: float, form: str = "%H:%M:%S") -> str:
+    return time.strftime(form, time.localtime(instant))
 
 
 def test_the_one_that_runs_frees_it_for_the_first_in_the_queue() -> None:
@@ -46,7 +46,7 @@ def test_who_is_ahead_is_said_and_gets_what_is_freed_first() -> None:
     cluster.submit(*[spec(2 * run_s, min_units=2, max_units=2) for run_s in (100.0, 1000.0, 10.0)])
     found = why(cluster, 3)
     assert found["text"] == (
-        f"waits for 2 more cores; behind job 2 it has them about {at(began + 1100)}, when job 2 ends"
+        f"waits for 2 more cores; behind job 2 it has them about {at(began + 1110, '%H:%M')}, when job 2 ends"
     )
     assert found["evidence"]["jobs_ahead"] == [2]
 
@@ -82,6 +82,18 @@ def test_what_never_starts_is_said_so() -> None:
     cluster.submit(spec(200.0, min_units=2, max_units=2), spec(10.0))
     found = Waiting(cluster.scheduler, Forecast(cluster.now_at, {2: (None, None)})).why(cluster.job(2))
     assert found["text"] == "waits for 1 more core; as things stand it never starts"
+
+
+def test_an_instant_is_told_to_the_second_where_it_is_near_and_else_to_the_nearest_minute() -> None:
+    cluster = Cluster("fifo", nodes=1)
+    began = cluster.now_at
+    cluster.submit(spec(90.0, min_units=2, max_units=2), spec(10.0))
+    assert why(cluster, 2)["text"].endswith(f"about {at(began + 45)}, when job 1 ends")
+    cluster = Cluster("fifo", nodes=1)
+    minute = 60.0 * round(cluster.now_at / 60.0 + 30)
+    for seconds, shown in ((29.0, minute), (31.0, minute + 60.0)):
+        waits = Waiting(cluster.scheduler, None)
+        assert waits._clock(minute + seconds) == at(shown, "%H:%M")
 
 
 def test_another_day_is_named() -> None:

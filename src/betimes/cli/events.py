@@ -72,6 +72,7 @@ def events(
             show_default=False,
         ),
     ] = None,
+    output: options.Output = None,
     state: State = None,
     as_json: options.Json = False,
 ) -> None:
@@ -91,8 +92,11 @@ def events(
         listed = _listed(service, after, job, tuple(kind or ()), limit or NEWEST)
     if as_json:
         print_json(listed)
-    elif listed:
-        show(EVENT_COLUMNS, [event_row(event, now()) for event in listed])
+        return
+    if not kind:
+        listed = [event for event in listed if worth_a_line(event)]
+    if listed:
+        show(EVENT_COLUMNS, [event_row(event, now()) for event in listed], wide=output is not None)
     else:
         say("There is no such event.")
 
@@ -133,9 +137,14 @@ def _follow(
         for event in islice(service.events(after, follow=True, job=job, kinds=kinds), limit):
             if as_json:
                 print_json(event, on_one_line=True)
-            else:
+            elif kinds or worth_a_line(event):
                 say(event_line(event, now()))
                 sys.stdout.flush()
+
+
+def worth_a_line(event: EventView) -> bool:
+    """Whether people are shown an event: the line of an outrun belief says as much as the new promise."""
+    return event.kind != "quoted" or event.data.get("quote", {}).get("basis") != "doubled"
 
 
 def event_row(event: EventView, at_now: float, *, with_job: bool = True) -> list[str]:

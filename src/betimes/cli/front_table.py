@@ -13,47 +13,49 @@ if TYPE_CHECKING:
 MOST_ROWS = 20
 
 
-def show(front: Front) -> None:
-    """Print the front: all points, or some along it where there are many; and how to put one in force."""
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
+def show(front: Front, *, wide: bool = False) -> None:
+    """Print the front: all points, or some along it where there are many; and how to put one in force.
 
+    Where the terminal is narrow the first objective stays. wide: nothing is left out.
+    """
+    from betimes.cli.listing import Column, say
+    from betimes.cli.listing import show as show_table
     from betimes.foresight.tuning.shown import shown
     from betimes.outcome.units import short_names
 
     axes = shown(front).axes
-    tested = front.test is not None
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    table.add_column("Point", no_wrap=True)
-    for axis in axes:
-        heading = f"{axis.title}\n(where searched)" if tested else axis.title
-        table.add_column(heading, justify="right", no_wrap=True)
+    searched = "\n(where searched)" if front.test is not None else ""
     variables = [name for name in ("T", "W", "zeta_min", "delta") if name in front[0].variables]
-    for name in ("Classes", *variables):
-        table.add_column(name, justify="right", no_wrap=True)
-    rows = _chosen(front)
-    for point in rows:
-        table.add_row(
+    columns = [
+        Column("Point"),
+        *(Column(f"{axis.title}{searched}", rank=number, right=True) for number, axis in enumerate(axes)),
+        *(
+            Column(name, rank=len(axes) + number, right=True)
+            for number, name in enumerate(("Classes", *variables))
+        ),
+    ]
+    points = _chosen(front)
+    rows = [
+        [
             f"{point.number} {', '.join(point.names)}".rstrip(),
             *_cells(front, axes, point.train, point.test),
             str(point.policy.partition("weights=")[2].partition(",")[0].count("+") + 1),
             *(f"{point.variables[name]:.3g}" for name in variables),
-        )
-    if front.baselines:
-        table.add_section()
+        ]
+        for point in points
+    ]
     names = short_names([each.policy for each in front.baselines])
     for name, each in zip(names, front.baselines, strict=True):
-        table.add_row(name, *_cells(front, axes, each.train, each.test))
-    console = Console(highlight=False, markup=False, width=500)  # nothing is cut
-    with console.capture() as capture:
-        console.print(table)
-    print("\n".join(line.rstrip() for line in capture.get().splitlines()))
-    if len(rows) < len(front):
-        print(f"{len(front) - len(rows)} further points are in front.json (--out DIR) and --json")
+        rows.append([name, *_cells(front, axes, each.train, each.test), *[""] * (1 + len(variables))])
+    missing = show_table(columns, rows, wide=wide, sections={len(points) - 1} if front.baselines else ())
+    if missing:
+        several = "columns find" if missing > 1 else "column finds"
+        say(f"{missing} more {several} no room in this width; -o wide shows all.")
+    if len(points) < len(front):
+        say(f"{len(front) - len(points)} further points are in front.json (--out DIR) and --json")
     for point in front.points:
         for name in point.names:
-            print(f"{name} = {point.policy}")
+            say(f"{name} = {point.policy}")
 
 
 def _chosen(front: Front) -> Sequence[Point]:

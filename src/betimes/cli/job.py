@@ -44,7 +44,7 @@ Id = Annotated[
 ]
 
 
-def job(ident: Id, state: State = None, as_json: options.Json = False) -> None:
+def job(ident: Id, output: options.Output = None, state: State = None, as_json: options.Json = False) -> None:
     """Tell the story of a job: what it asked for, what was promised, how it ran, and why it waited."""
     from betimes.cli.as_json import print_json
     from betimes.cli.connection import connect
@@ -56,12 +56,12 @@ def job(ident: Id, state: State = None, as_json: options.Json = False) -> None:
     if as_json:
         print_json(story)
     else:
-        _show(story)
+        _show(story, wide=output is not None)
 
 
-def _show(story: JobStory) -> None:
+def _show(story: JobStory, *, wide: bool) -> None:
     from betimes.cli.clock import now
-    from betimes.cli.events import EVENT_COLUMNS, event_row
+    from betimes.cli.events import EVENT_COLUMNS, event_row, worth_a_line
     from betimes.cli.listing import say, show, show_pairs
     from betimes.cli.preemptions import show_preemptions
     from betimes.cli.words import job_name
@@ -72,20 +72,21 @@ def _show(story: JobStory) -> None:
     show_pairs([*_state(one, story, at_now), *_asked(story)])
     if story.quotes:
         say("", "Promises")
-        show(_QUOTE_COLUMNS, [_quote_row(quote, one, at_now) for quote in story.quotes])
+        show(_QUOTE_COLUMNS, [_quote_row(quote, one, at_now) for quote in story.quotes], wide=wide)
     if story.trials:
         from betimes.cli.trials import TRIAL_COLUMNS, trial_row
 
         say("", "Trials")
-        show(TRIAL_COLUMNS, [trial_row(one, at_now) for one in story.trials])
+        show(TRIAL_COLUMNS, [trial_row(one, at_now) for one in story.trials], wide=wide)
     if story.runs:
         say("", "Runs")
-        show(_RUN_COLUMNS, [_run_row(run, at_now) for run in story.runs])
-    show_preemptions("Preempted (an empty cell: not known yet)", story.preempted, at_now)
-    show_preemptions("Others who made room for it", story.displaced, at_now)
-    if story.events:
+        show(_RUN_COLUMNS, [_run_row(run, at_now) for run in story.runs], wide=wide)
+    show_preemptions("Preempted (an empty cell: not known yet)", story.preempted, at_now, wide=wide)
+    show_preemptions("Others who made room for it", story.displaced, at_now, wide=wide)
+    events = [event for event in story.events if worth_a_line(event)]
+    if events:
         say("", "Events")
-        show(EVENT_COLUMNS, [event_row(event, at_now, with_job=False) for event in story.events])
+        show(EVENT_COLUMNS, [event_row(event, at_now, with_job=False) for event in events], wide=wide)
 
 
 def _where_it_stands(one: JobView, at_now: float) -> str:

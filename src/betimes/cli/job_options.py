@@ -68,7 +68,7 @@ OPTIONS: dict[str, Any] = {
     ),
     "after": _option(
         list[str], "--after", "JOB[:any]", "Start once that job has finished, or with :any, however it has ended. "
-        "Repeatable.",
+        "In a file also the name of a job before it. Repeatable.",
     ),
     "hold": _option(bool, "--hold", None, "Keep it from starting until `betimes release` lets it."),
     "retries": _option(int, "--retries", "N", "Runs after the first, if that fails. By default none."),

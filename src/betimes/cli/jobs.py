@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
@@ -97,6 +98,7 @@ def jobs(
     limit: Limit = 100,
     watch: Watch = False,
     every: Every = f"{EVERY_S:g}s",
+    output: options.Output = None,
     state: State = None,
     as_json: options.Json = False,
 ) -> None:
@@ -106,10 +108,12 @@ def jobs(
     from betimes.cli.listing import say, show
     from betimes.cli.times import parse_option
 
-    wanted = _filter(status, user, name, label, array, everything)
+    wanted = job_filter(status, user, name, label, array, everything)
     if watch:
         if as_json:
             raise InputError("--watch: with --json there is one answer; leave one of them out")
+        if output is not None:
+            raise InputError("--output: what is shown again and again fits the terminal; leave out --watch")
         _watch(wanted, limit, parse_option("--every", every, 0.1, 86_400), state)
         return
     with connect(state) as service:
@@ -117,12 +121,10 @@ def jobs(
     if as_json:
         print_json(found)
     elif found:
-        show(COLUMNS, rows(found))
+        show(COLUMNS, rows(found), wide=output is not None)
     else:
         say(_none(status, everything))
     if not is_all:
-        import sys
-
         print(f"betimes: note: the newest {limit} are listed; --limit N lists more", file=sys.stderr)
 
 
@@ -139,7 +141,12 @@ def fetch(service: Client, wanted: Conditions, limit: int) -> tuple[list[JobView
             return found, after is None
 
 
-def _filter(
+def every_job(service: Client, wanted: Conditions) -> list[JobView]:
+    """All jobs that meet the conditions, newest first."""
+    return fetch(service, wanted, sys.maxsize)[0]
+
+
+def job_filter(
     status: list[str] | None,
     user: str | None,
     name: str | None,
@@ -147,6 +154,10 @@ def _filter(
     array: int | None,
     everything: bool,
 ) -> Conditions:
+    """The conditions that options give: without a status, jobs that are not over, unless all are wanted.
+
+    Raises InputError naming the option.
+    """
     from betimes.cli.job_options import pairs
     from betimes.service.views import Status
 

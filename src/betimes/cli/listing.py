@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 _NARROWEST = 16  # that a flexible column may become before others leave
+_UNCUT = 10_000  # characters
 _FRAME, _GAP = 1, 2  # blanks that a table has at its edge, and with each column
 
 
@@ -20,7 +21,8 @@ _FRAME, _GAP = 1, 2  # blanks that a table has at its edge, and with each column
 class Column:
     """A column; the one with the highest `rank` leaves first where the terminal is narrow, those with 0 never.
 
-    `flexible`: its texts are cut with an ellipsis to what room there is. `style`: of a text, in Rich's words.
+    `heading` may have several lines. `flexible`: its texts are cut with an ellipsis to what room there is. `style`: of
+    a text, in Rich's words.
     """
 
     heading: str
@@ -30,29 +32,34 @@ class Column:
     style: Callable[[str], str] = lambda _: ""
 
 
-def table(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int | None) -> Table:
+def table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    width: int | None,
+    sections: Collection[int] = (),
+) -> Table:
     """A table at most `width` characters wide where that can be; None: nothing is cut.
 
-    Columns without any text are left out.
+    Columns without any text are left out. `sections`: rows behind which a line is drawn.
     """
     rows = [[printable(cell) for cell in row] for row in rows]
     kept = [n for n, column in enumerate(columns) if not rows or column.rank == 0 or any(r[n] for r in rows)]
-    wide = {n: max([len(columns[n].heading), *(_cells(row[n]) for row in rows)]) for n in kept}
+    wide = {n: max([_heading(columns[n]), *(_cells(row[n]) for row in rows)]) for n in kept}
     room: dict[int, int] = {}
     while width is not None:
         flexible = [n for n in kept if columns[n].flexible]
-        room = _shared(
-            width - _FRAME - sum(wide[n] for n in kept if n not in flexible) - _GAP * len(kept),
-            flexible,
-            wide,
-        )
-        fits = all(room[n] >= min(wide[n], _NARROWEST) for n in flexible)
+        free = width - _FRAME - sum(wide[n] for n in kept if n not in flexible) - _GAP * len(kept)
+        room = _shared(free, flexible, wide)
+        fits = free >= 0 and all(room[n] >= min(wide[n], _NARROWEST) for n in flexible)
         optional = [n for n in kept if columns[n].rank]
         if fits or not optional:
             break
         kept.remove(max(optional, key=lambda n: columns[n].rank))
     return _table(
-        [columns[n] for n in kept], [[row[n] for n in kept] for row in rows], [room.get(n) for n in kept]
+        [columns[n] for n in kept],
+        [[row[n] for n in kept] for row in rows],
+        [room.get(n) for n in kept],
+        sections,
     )
 
 
@@ -64,17 +71,31 @@ def _shared(free: int, columns: Sequence[int], wide: dict[int, int]) -> dict[int
     return room
 
 
-def show(columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table on standard output."""
+def show(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    *,
+    wide: bool = False,
+    sections: Collection[int] = (),
+) -> int:
+    """Print a table on standard output; returns how many columns with a text in them found no room.
+
+    wide: nothing is cut, however narrow the terminal is.
+    """
     screen = console()
+    width = None if wide or _is_uncut() else screen.width
+    if wide:
+        screen.width = _UNCUT
+    made = table(columns, rows, width, sections)
     with screen.capture() as capture:
-        screen.print(table(columns, rows, None if _is_uncut() else screen.width))
+        screen.print(made)
     lines = [line.rstrip() for line in capture.get().splitlines()]
     while lines and not lines[-1]:
         lines.pop()
     while lines and not lines[0]:
         lines.pop(0)
     _write(lines)
+    return len(table(columns, rows, None).columns) - len(made.columns)
 
 
 def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
@@ -103,7 +124,7 @@ def console() -> Console:
 
     found = Console(highlight=False, markup=False)
     if _is_uncut():
-        found.width = 10_000
+        found.width = _UNCUT
     return found
 
 
@@ -120,7 +141,12 @@ def _write(lines: Sequence[str]) -> None:
         print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
-def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: Sequence[int | None]) -> Table:
+def _table(
+    columns: Sequence[Column],
+    rows: Sequence[Sequence[str]],
+    room: Sequence[int | None],
+    sections: Collection[int],
+) -> Table:
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -134,9 +160,15 @@ def _table(columns: Sequence[Column], rows: Sequence[Sequence[str]], room: Seque
             overflow="ellipsis",
             max_width=max(1, most) if most is not None else None,
         )
-    for row in rows:
-        shown.add_row(*(Text(cell, column.style(cell)) for cell, column in zip(row, columns, strict=True)))
+    for number, row in enumerate(rows):
+        cells = (Text(cell, column.style(cell)) for cell, column in zip(row, columns, strict=True))
+        shown.add_row(*cells, end_section=number in sections)
     return shown
+
+
+def _heading(column: Column) -> int:
+    """Characters of the longest of its lines."""
+    return max(map(len, column.heading.split("\n")))
 
 
 def _cells(text: str) -> int:

@@ -45,22 +45,27 @@ _COLUMNS = (
 
 
 @verbs.callback(invoke_without_command=True)
-def nodes(context: typer.Context, state: State = None, as_json: options.Json = False) -> None:
+def nodes(
+    context: typer.Context,
+    output: options.Output = None,
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
     """List the machines, add some, or take one out of use."""
     if context.invoked_subcommand is None:
-        list_nodes(state, as_json)
-    elif state is not None or as_json:
+        list_nodes(output, state, as_json)
+    elif output is not None or state is not None or as_json:
         verb = f"betimes nodes {context.invoked_subcommand}"
-        raise InputError(f"nodes: give --state and --json behind the verb: {verb} ...")
+        raise InputError(f"nodes: give --output, --state and --json behind the verb: {verb} ...")
 
 
 @verbs.command("list")
-def list_nodes(state: State = None, as_json: options.Json = False) -> None:
+def list_nodes(output: options.Output = None, state: State = None, as_json: options.Json = False) -> None:
     """List the machines: what each has, what of it is free, and which jobs it runs."""
     from betimes.cli.connection import connect
 
     with connect(state) as service:
-        _print(service.nodes(), as_json)
+        _print(service.nodes(), as_json, wide=output is not None)
 
 
 @verbs.command()
@@ -85,13 +90,15 @@ def add(
         typer.Option("--usd-per-h", metavar="USD", help="The price of each, an hour.", show_default=False),
     ] = None,
     kind: Annotated[
-        Literal["virtual", "fake-cloud"],
+        Literal["virtual", "fake-cloud"] | None,
         typer.Option(
             "--kind",
-            help="Nodes on which jobs only take time; or rented ones, of a type of `betimes up --cloud`, which knows "
-            "what they have and cost.",
+            help="virtual: jobs there only take time; by default these, which a service that runs commands on this "
+            "machine adds only if they are named. fake-cloud: rented ones, of a type of `betimes up --cloud`, which "
+            "knows what they have and cost.",
+            show_default=False,
         ),
-    ] = "virtual",
+    ] = None,
     state: State = None,
     as_json: options.Json = False,
 ) -> None:
@@ -119,7 +126,10 @@ def add(
 
         raise wrong_option(error) from None
     with connect(state) as service:
-        _print(service.add_nodes(spec), as_json)
+        added = service.add_nodes(spec)
+    if not as_json and added:
+        _say_what_they_are(added)
+    _print(added, as_json)
 
 
 @verbs.command()
@@ -143,7 +153,17 @@ def _each(
         _print([ask(service, name) for name in names], as_json)
 
 
-def _print(found: Sequence[NodeView], as_json: bool) -> None:
+def _say_what_they_are(added: Sequence[NodeView]) -> None:
+    """Which nodes were added, and that none of them executes a command."""
+    from betimes.cli.listing import say
+
+    several = len(added) > 1
+    which = f"Nodes {added[0].name} to {added[-1].name} are" if several else f"Node {added[0].name} is"
+    what = "rented from a made-up cloud" if added[0].kind == "fake-cloud" else "virtual"
+    say(f"{which} {what}: a job there only takes time, and its command is not executed.")
+
+
+def _print(found: Sequence[NodeView], as_json: bool, *, wide: bool = False) -> None:
     from betimes.cli.as_json import print_json
     from betimes.cli.clock import now, relative
     from betimes.cli.listing import say, show
@@ -169,4 +189,4 @@ def _print(found: Sequence[NodeView], as_json: bool) -> None:
             )
         ]
         rows.append([node.name, node.kind, node.status, *free, price, seen, ", ".join(map(str, node.jobs))])
-    show(_COLUMNS, rows)
+    show(_COLUMNS, rows, wide=wide)

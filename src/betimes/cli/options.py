@@ -255,6 +255,16 @@ Plots = Annotated[
         show_default=False,
     ),
 ]
+Output = Annotated[
+    Literal["wide"] | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="wide",
+        help="wide: tables with all columns, and no text cut, however narrow the terminal is.",
+        show_default=False,
+    ),
+]
 Processes = Annotated[
     int | None,
     typer.Option(

@@ -64,7 +64,7 @@ def put(
 
 
 @verbs.command()
-def front(state: State = None, as_json: options.Json = False) -> None:
+def front(state: State = None, output: options.Output = None, as_json: options.Json = False) -> None:
     """Show the latest front of `betimes tune --live`, or of the service's own accord."""
     from betimes.cli.as_json import print_json
     from betimes.cli.connection import connect
@@ -75,7 +75,7 @@ def front(state: State = None, as_json: options.Json = False) -> None:
     if as_json:
         print_json(found)
     else:
-        show_front(found)
+        show_front(found, wide=output is not None)
 
 
 @contextmanager

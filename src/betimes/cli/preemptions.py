@@ -25,13 +25,13 @@ _COLUMNS = (
 )
 
 
-def show_preemptions(title: str, preemptions: Sequence[PreemptionView], at_now: float) -> None:
+def show_preemptions(title: str, preemptions: Sequence[PreemptionView], at_now: float, *, wide: bool) -> None:
     """A table under a title, in node-seconds; nothing where there is no preemption."""
     from betimes.cli.listing import say, show
 
     if preemptions:
         say("", title)
-        show(_COLUMNS, [_row(one, at_now) for one in preemptions])
+        show(_COLUMNS, [_row(one, at_now) for one in preemptions], wide=wide)
 
 
 def _row(one: PreemptionView, at_now: float) -> list[str]:

@@ -151,17 +151,22 @@ def _specs(context: typer.Context, file: str | None, job: dict[str, Any]) -> lis
         )
         both = f"{file} and a command are given; one of them is enough" if file else "no job is given"
         raise InputError(f"{context.info_name}: {both}: {usage}")
+    from betimes.service.pipelines import unknown_names
+
     fields = given_fields(job)
     if file is None:
         if not command:
             raise InputError(f"{context.info_name}: no command stands behind the dashes; name a program")
-        return [spec_from({**fields, "command": command})]
+        spec = spec_from({**fields, "command": command})
+        for _, why in unknown_names([spec]):
+            raise InputError(f"--after: {why}")
+        return [spec]
     from pydantic import ValidationError
 
-    from betimes.service.spec_file import read_drafts
+    from betimes.service.spec_file import read_drafts, specs_of
 
     try:
-        return [draft.spec(**fields) for draft in read_drafts(Path(file))]
+        return specs_of(read_drafts(Path(file)), **fields)
     except ValidationError as error:
         raise wrong_option(error) from None
 

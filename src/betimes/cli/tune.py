@@ -129,6 +129,7 @@ def tune(
     out: Out = None,
     form: options.Format = "auto",
     on_bad_rows: options.OnBadRows = "fail",
+    output: options.Output = None,
     as_json: options.Json = False,
 ) -> None:
     """Search for the configurations of wfq that no other beats in every objective, and show what each brings.
@@ -140,7 +141,19 @@ def tune(
 
     check_source(context, file, live)
     if file is None:
-        tune_live(objective, evaluations, budget, jobs, seed, solver, sizes, out, state, as_json)
+        tune_live(
+            objective,
+            evaluations,
+            budget,
+            jobs,
+            seed,
+            solver,
+            sizes,
+            out,
+            state,
+            as_json,
+            wide=output is not None,
+        )
         return
     from betimes.cli import folders
     from betimes.cli.display import Display
@@ -206,7 +219,7 @@ def tune(
     if as_json:
         print(to_json(front.model_dump(mode="json")))
     else:
-        show(front)
+        show(front, wide=output is not None)
 
 
 def _searched(study: Study, objectives: list[str], search: Search, display: Display) -> Front:

@@ -28,6 +28,7 @@ _BOTH = {
     "solver",
     "sizes",
     "out",
+    "output",
     "as_json",
 }
 """Options of the verb that have a meaning for the running service."""
@@ -65,6 +66,7 @@ def tune_live(
     out: str | None,
     state: str | None,
     as_json: bool,
+    wide: bool = False,
 ) -> None:
     """Begin a search, follow it, and print the front; Ctrl-C ends it with the front so far."""
     from betimes.cli import folders
@@ -86,6 +88,8 @@ def tune_live(
     display = Display()
     with connect(state) as service:
         begun = service.tune(evaluations=evaluations, seed=seed, solver=solver, **asked)
+        if begun.search is not None and begun.search.note is not None:
+            display.note(begun.search.note)
         with display.shown():
             found = _followed(service, begun, display)
     if out is not None and found.front is not None:
@@ -95,10 +99,10 @@ def tune_live(
     if as_json:
         print_json(found)
     else:
-        show_front(found)
+        show_front(found, wide=wide)
 
 
-def show_front(found: TuningView) -> None:
+def show_front(found: TuningView, *, wide: bool = False) -> None:
     """The front as a table, and what is in force."""
     from betimes.cli.clock import both, now
     from betimes.cli.front_table import show
@@ -106,7 +110,7 @@ def show_front(found: TuningView) -> None:
 
     if found.front is None:
         raise InputError("there is no front yet; `betimes tune --live` searches for one")
-    show(found.front)
+    show(found.front, wide=wide)
     say(f"Of {both(found.at, now())}; on {found.front.workload}.")
     if found.in_force is not None:
         say(f"In force: {found.in_force.policy}")

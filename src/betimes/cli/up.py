@@ -289,6 +289,7 @@ async def _serve(chosen: Options, as_json: bool) -> None:
     import signal
     from contextlib import AsyncExitStack
 
+    from betimes.cli.replayed import told_as_it_goes
     from betimes.service.assembly import running
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
@@ -304,6 +305,8 @@ async def _serve(chosen: Options, as_json: bool) -> None:
             return
         service = starting.result()
         _say(service, chosen, as_json)
+        if chosen.arrivals is not None and not as_json:
+            stack.enter_context(told_as_it_goes(service.controller, len(chosen.arrivals)))
         await asyncio.wait((waiting, service.failed), return_when=asyncio.FIRST_COMPLETED)
         waiting.cancel()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -315,6 +318,8 @@ async def _serve(chosen: Options, as_json: bool) -> None:
 def _say(service: Service, chosen: Options, as_json: bool) -> None:
     """That it is ready, and how to go on."""
     import json
+
+    from betimes.cli.words import standing
 
     controller = service.controller
     ledger = controller.scheduler.ledger
@@ -333,7 +338,7 @@ def _say(service: Service, chosen: Options, as_json: bool) -> None:
         return
     again = ""
     if controller.replayed:
-        jobs = "1 job goes on" if len(ledger.jobs) == 1 else f"{len(ledger.jobs)} jobs go on"
+        jobs = standing(job.status.value for job in ledger.jobs.values())
         again = f", {controller.replayed} events replayed in {controller.recovery_s:.2f} s, {jobs}"
     print(f"Betimes listens at {service.url} (policy {ledger.policy}{again}).")
     if controller.scheduler.stands_by:

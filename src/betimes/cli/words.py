@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from betimes.cli.clock import both, clock, length
@@ -16,6 +18,13 @@ BASES = {
     "last-two": "the mean of your last two jobs of this name",
     "default": "the default, as nothing is known of it; --estimate 2h tells more",
     "doubled": "twice its estimate, which it has outrun",
+}
+_STANDING = {
+    "running": "running",
+    "stopping": "running",
+    "queued": "waiting",
+    "blocked": "waiting",
+    "held": "held",
 }
 NO_QUOTE = "no promise yet: it is held, or waits for another job"
 
@@ -101,6 +110,13 @@ def title(job_ids: list[int], name: str) -> str:
 def job_name(job: JobView) -> str:
     """A job's name, with its place in an array."""
     return job.name if job.array_index is None else f"{job.name}[{job.array_index}]"
+
+
+def standing(statuses: Iterable[str]) -> str:
+    """Where jobs that are not over stand: `jobs: 3 running, 12 waiting, 93 held`."""
+    kinds = Counter(_STANDING[status] for status in statuses)
+    told = [f"{kinds[kind]:,} {kind}" for kind in ("running", "waiting", "held") if kinds[kind]]
+    return f"jobs: {', '.join(told) or 'none'}"
 
 
 def command_line(spec: JobSpec) -> str:

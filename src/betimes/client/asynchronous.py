@@ -101,36 +101,44 @@ class AsyncClient:
     async def cancel(self, jobs: int, /) -> JobView: ...
 
     @overload
-    async def cancel(self, jobs: Sequence[int], /) -> list[JobView]: ...
+    async def cancel(self, jobs: Sequence[int], /, *, where_possible: bool = False) -> list[JobView]: ...
 
-    async def cancel(self, jobs: int | Sequence[int], /) -> JobView | list[JobView]:
-        """End a job; or all of several, or none."""
-        return await self._steer("cancel", jobs)
+    async def cancel(
+        self, jobs: int | Sequence[int], /, *, where_possible: bool = False
+    ) -> JobView | list[JobView]:
+        """End a job; or all of several, or none; or `where_possible` those of several that are not over."""
+        return await self._steer("cancel", jobs, where_possible)
 
     @overload
     async def hold(self, jobs: int, /) -> JobView: ...
 
     @overload
-    async def hold(self, jobs: Sequence[int], /) -> list[JobView]: ...
+    async def hold(self, jobs: Sequence[int], /, *, where_possible: bool = False) -> list[JobView]: ...
 
-    async def hold(self, jobs: int | Sequence[int], /) -> JobView | list[JobView]:
-        """Keep a job from starting; or all of several, or none."""
-        return await self._steer("hold", jobs)
+    async def hold(
+        self, jobs: int | Sequence[int], /, *, where_possible: bool = False
+    ) -> JobView | list[JobView]:
+        """Keep a job from starting; or all of several, or none; or `where_possible` those of several that wait."""
+        return await self._steer("hold", jobs, where_possible)
 
     @overload
     async def release(self, jobs: int, /) -> JobView: ...
 
     @overload
-    async def release(self, jobs: Sequence[int], /) -> list[JobView]: ...
+    async def release(self, jobs: Sequence[int], /, *, where_possible: bool = False) -> list[JobView]: ...
 
-    async def release(self, jobs: int | Sequence[int], /) -> JobView | list[JobView]:
-        """Let a held job start when its turn comes; or all of several, or none."""
-        return await self._steer("release", jobs)
+    async def release(
+        self, jobs: int | Sequence[int], /, *, where_possible: bool = False
+    ) -> JobView | list[JobView]:
+        """Let a held job start when its turn comes; or all of several, or none; or `where_possible` those held."""
+        return await self._steer("release", jobs, where_possible)
 
-    async def _steer(self, verb: str, jobs: int | Sequence[int]) -> JobView | list[JobView]:
+    async def _steer(
+        self, verb: str, jobs: int | Sequence[int], where_possible: bool
+    ) -> JobView | list[JobView]:
         if isinstance(jobs, int):
             return await self._ask(calls.steer(verb, jobs))
-        return await self._ask(calls.steer_all(verb, jobs))
+        return await self._ask(calls.steer_all(verb, jobs, where_possible))
 
     async def wait(self, job: int, timeout: float | None = None) -> JobView:
         """The job once it is over. Raises TimeoutError after `timeout` seconds."""

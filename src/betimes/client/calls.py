@@ -166,9 +166,10 @@ def steer(verb: str, number: int) -> Call[JobView]:
     return Call("POST", f"{API}/jobs/{int(number)}/{verb}", _job, repeatable=False)
 
 
-def steer_all(verb: str, numbers: Iterable[int]) -> Call[list[JobView]]:
-    """Cancel, hold or release all of several jobs, or none."""
-    body = b'{"jobs":[%s]}' % b",".join(b"%d" % number for number in numbers)
+def steer_all(verb: str, numbers: Iterable[int], where_possible: bool) -> Call[list[JobView]]:
+    """Cancel, hold or release all of several jobs, or none; or, where_possible, those to which it can be done."""
+    more = b',"where_possible":true' if where_possible else b""
+    body = b'{"jobs":[%s]%s}' % (b",".join(b"%d" % number for number in numbers), more)
     return Call("POST", f"{API}/jobs/{verb}", lambda it: _jobs(it).jobs, body=body, repeatable=False)
 
 

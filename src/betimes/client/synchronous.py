@@ -106,36 +106,40 @@ class Client:
     def cancel(self, jobs: int, /) -> JobView: ...
 
     @overload
-    def cancel(self, jobs: Sequence[int], /) -> list[JobView]: ...
+    def cancel(self, jobs: Sequence[int], /, *, where_possible: bool = False) -> list[JobView]: ...
 
-    def cancel(self, jobs: int | Sequence[int], /) -> JobView | list[JobView]:
-        """End a job; or all of several, or none."""
-        return self._steer("cancel", jobs)
+    def cancel(
+        self, jobs: int | Sequence[int], /, *, where_possible: bool = False
+    ) -> JobView | list[JobView]:
+        """End a job; or all of several, or none; or `where_possible` those of several that are not over."""
+        return self._steer("cancel", jobs, where_possible)
 
     @overload
     def hold(self, jobs: int, /) -> JobView: ...
 
     @overload
-    def hold(self, jobs: Sequence[int], /) -> list[JobView]: ...
+    def hold(self, jobs: Sequence[int], /, *, where_possible: bool = False) -> list[JobView]: ...
 
-    def hold(self, jobs: int | Sequence[int], /) -> JobView | list[JobView]:
-        """Keep a job from starting; or all of several, or none."""
-        return self._steer("hold", jobs)
+    def hold(self, jobs: int | Sequence[int], /, *, where_possible: bool = False) -> JobView | list[JobView]:
+        """Keep a job from starting; or all of several, or none; or `where_possible` those of several that wait."""
+        return self._steer("hold", jobs, where_possible)
 
     @overload
     def release(self, jobs: int, /) -> JobView: ...
 
     @overload
-    def release(self, jobs: Sequence[int], /) -> list[JobView]: ...
+    def release(self, jobs: Sequence[int], /, *, where_possible: bool = False) -> list[JobView]: ...
 
-    def release(self, jobs: int | Sequence[int], /) -> JobView | list[JobView]:
-        """Let a held job start when its turn comes; or all of several, or none."""
-        return self._steer("release", jobs)
+    def release(
+        self, jobs: int | Sequence[int], /, *, where_possible: bool = False
+    ) -> JobView | list[JobView]:
+        """Let a held job start when its turn comes; or all of several, or none; or `where_possible` those held."""
+        return self._steer("release", jobs, where_possible)
 
-    def _steer(self, verb: str, jobs: int | Sequence[int]) -> JobView | list[JobView]:
+    def _steer(self, verb: str, jobs: int | Sequence[int], where_possible: bool) -> JobView | list[JobView]:
         if isinstance(jobs, int):
             return self._ask(calls.steer(verb, jobs))
-        return self._ask(calls.steer_all(verb, jobs))
+        return self._ask(calls.steer_all(verb, jobs, where_possible))
 
     def wait(self, job: int, timeout: float | None = None) -> JobView:
         """The job once it is over. Raises TimeoutError after `timeout` seconds."""

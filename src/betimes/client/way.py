@@ -15,7 +15,7 @@ import httpx
 
 from betimes.client.calls import Call
 from betimes.errors import NotReachable
-from betimes.service.address import Found, find_service
+from betimes.service.address import Found, check_url, find_service
 from betimes.service.hosts import is_loopback
 
 CONNECT_S = 10.0
@@ -85,7 +85,7 @@ def way_to(url: str | None, token: str | None, state: str | Path | None, patienc
 
 def client_options(url: str | None) -> ClientOptions:
     """How both kinds of client are set up: without the environment's proxies for a service on this machine."""
-    given = url or os.environ.get("BETIMES_URL")
+    given = check_url(url, "url") or os.environ.get("BETIMES_URL")
     elsewhere = given is not None and not is_loopback(httpx.URL(given).host)
     return ClientOptions(trust_env=elsewhere, follow_redirects=False)
 

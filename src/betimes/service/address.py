@@ -94,11 +94,15 @@ def find_service(
     environ: Mapping[str, str] = os.environ,
 ) -> Found:
     """How to reach the service that is meant: `url`, else that of `state`, else BETIMES_URL, else BETIMES_STATE or the
-    default directory. The token is `token`, else BETIMES_TOKEN, else the state directory's, which is shown to no
-    other address than its own. Raises NotReachable if no service has been started there.
+    default directory.
+
+    The token is `token`, else BETIMES_TOKEN, else the state directory's, which is shown to no other address than its
+    own. Raises InputError for a URL that is none, NotReachable if no service has been started there.
     """
     folder = Path(state).expanduser().absolute() if state is not None else default_state(environ)
-    given = url or (environ.get("BETIMES_URL") if state is None else None)
+    given = check_url(url, "url") or (
+        check_url(environ.get("BETIMES_URL"), "BETIMES_URL") if state is None else None
+    )
     address = read_address(folder)
     secret = token or (environ.get("BETIMES_TOKEN") if state is None else None)
     if not given and address is None:
@@ -107,6 +111,15 @@ def find_service(
     if not secret and address is not None and where == address.url.rstrip("/"):
         secret = _token_of(folder)
     return Found(where, secret or "", None if given else folder)
+
+
+def check_url(url: str | None, what: str) -> str | None:
+    """The URL of a service, as it was given; raises InputError for what is none, such as a state directory."""
+    if url and not url.startswith(("http://", "https://")):
+        raise InputError(
+            f"{what} {url[:200]!r} is no URL: give http://HOST:PORT, or a state directory as state=... (BETIMES_STATE)"
+        )
+    return url
 
 
 def _token_of(state: Path) -> str:

@@ -29,6 +29,7 @@ from betimes.service.launches import Launches
 from betimes.service.machines.local import discover
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
+from betimes.service.mixing import check_start
 from betimes.service.promises import Promises
 from betimes.service.rentals import Rentals
 from betimes.service.scheduler import Scheduler
@@ -195,6 +196,7 @@ def _begin(
             scheduler.add_node(machine, "operator")
         scheduler.open(options.policy or DEFAULT_POLICY, now_at)
         return
+    check_start(machines, scheduler.ledger.nodes.values())
     scheduler.recover()
     for machine in machines:
         node = scheduler.ledger.nodes.get(machine.name)

@@ -25,6 +25,7 @@ from betimes.service.job import Job, Places
 from betimes.service.ledger import Ledger
 from betimes.service.pace import Pace
 from betimes.service.rooms import Rooms
+from betimes.service.siblings import Siblings
 from betimes.service.standby import Standby
 from betimes.service.wanted import wanted_of
 
@@ -57,11 +58,10 @@ class Books:
         self.now_at = ledger.last_at
         self.pending = Happened()
         self.rooms = Rooms(ledger)
-        self.agenda = Agenda()
-        self.sets = Sets()
+        self.agenda, self.sets, self.siblings = Agenda(), Sets(), Siblings()
         for job in ledger.jobs.values():
-            self.agenda.note(job)
-            self.sets.note(job)
+            for index in (self.agenda, self.sets, self.siblings):
+                index.note(job)
         self.resizing: dict[RunId, int] = {}  # runs that are being told another width
         self.paces: dict[int, Pace] = {}
         self.version = (
@@ -95,6 +95,8 @@ class Books:
 
     def next_timer_at(self) -> float:
         """When `turn` wants to be called if nothing happens before; infinity: never."""
+        if self.siblings.are_untold:
+            return self.now_at
         timer_s = self.engine.next_timer_s() if self.built else math.inf
         timer_at = timer_s + self.ledger.epoch_at
         while timer_at - self.ledger.epoch_at < timer_s:  # rounded: it would be too early then
@@ -111,8 +113,8 @@ class Books:
             self.version += 1
         if changed is not None:
             self.touched[changed.job_id] = changed
-            self.agenda.note(changed)
-            self.sets.note(changed)
+            for index in (self.agenda, self.sets, self.siblings):
+                index.note(changed)
             if changed.set_id in self.ledger.jobs:
                 self.touched[changed.set_id] = self.ledger.jobs[changed.set_id]
         return changed

@@ -31,7 +31,7 @@ class Careers(Books):
                 self._blocked(job, reasons.after(number))
                 return
             if on == "ok" and ended != Status.FINISHED.value:
-                self._over(job, "cancelled", reasons.in_vain(number, ended))
+                self._over(job, "cancelled", reasons.in_vain(number, ended), "policy")
                 return
         if job.not_before_at > self.now_at:
             return
@@ -65,12 +65,21 @@ class Careers(Books):
         run_s = max(0.0, account.size_s - self._believed_left(job)) / full
         self._leave_engine(job)
         self._log("finished", "executor", job.job_id, run_s=run_s)
+        user, name = job.user, job.spec.title
+        self.siblings.finished(user, name, self.ledger.run_times.believed(user, name))
         self._after(job)
 
-    def _over(self, job: Job, kind: str, reason: dict[str, Any] | None) -> None:
+    def _over(self, job: Job, kind: str, reason: dict[str, Any] | None, cause: str = "executor") -> None:
         self._leave_engine(job)
-        self._log(kind, "executor" if kind != "cancelled" else "operator", job.job_id, reason=reason)
+        self._log(kind, cause, job.job_id, reason=reason)
         self._after(job)
+
+    def _cancelled(self, job: Job) -> None:
+        """A job that a user wanted ended is over: the last of its run has left."""
+        whole = self.ledger.jobs.get(job.set_id) if job.set_id is not None else None
+        cause = job.cancelled_by or (whole.cancelled_by if whole is not None else None) or "executor"
+        user = cause.removeprefix("user:") if cause.startswith("user:") else None
+        self._over(job, "cancelled", reasons.cancelled(user), cause)
 
     def _after(self, job: Job) -> None:
         """Whoever waited for this job may go on."""

@@ -312,6 +312,8 @@ class Controller(Hands):
             if self.stopping:
                 return
             try:
+                # A turn on its own may be so small that it finds room where no request does.
+                await asyncio.to_thread(self.store.probe)
                 await asyncio.to_thread(self.recover)
                 self.scheduler.begin(self.clock.now_s())
                 self.scheduler.recover()

@@ -19,12 +19,12 @@ from betimes.service.engines.moves import (
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.executors.protocol import RunId
 from betimes.service.job import Job, Places
+from betimes.service.learning import Learning
 from betimes.service.node import UP
-from betimes.service.sets import TrialSets
 from betimes.service.waiting import Waiting
 
 
-class Decisions(TrialSets):
+class Decisions(Learning):
     """From moves to events and effects."""
 
     def _note(self, rounds: Iterable[Round]) -> None:

@@ -7,7 +7,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from betimes.cluster.cluster import NodeGroup
 from betimes.errors import (
@@ -20,19 +20,23 @@ from betimes.errors import (
 )
 from betimes.service.auth import RunTokens
 from betimes.service.building import kind_of
-from betimes.service.commands import can_be_known, check_commands
+from betimes.service.commands import can_be_known, check_launchable
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.forecasts import Forecast
 from betimes.service.health import health_of
 from betimes.service.machines.machine import machines_of
+from betimes.service.mixing import kind_to_add
 from betimes.service.node import DRAINED, DRAINING, UP
+from betimes.service.pipelines import by_number, check_names, resolved
 from betimes.service.preemptions import displaced_by, preemptions_of
 from betimes.service.promises import Promises
+from betimes.service.readiness import Readiness
 from betimes.service.reasons import compiling
 from betimes.service.scheduler import Scheduler
-from betimes.service.shown import event_view, job_view, node_view, quote_view, run_views
+from betimes.service.shown import event_view, job_view, node_view, quote_view, run_views, submitted_view
 from betimes.service.spec import JobSpec
+from betimes.service.steering import steer
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.tuning.view import TuningView
 from betimes.service.views import (
@@ -68,6 +72,7 @@ class Desk:
         self, controller: Controller, promises: Promises, run_tokens: RunTokens, tuner: LiveTuner
     ) -> None:
         self.controller, self.promises, self.run_tokens, self.tuner = controller, promises, run_tokens, tuner
+        self.readiness = Readiness(controller.store)
         self.started = time.monotonic()
         self.stored = asyncio.Event()  # replaced whenever events have been stored
         self.keys: dict[
@@ -97,7 +102,7 @@ class Desk:
 
     async def _take(self, specs: Sequence[JobSpec], user: str, key: str | None) -> list[list[int]]:
         """Take all of the jobs, or none; their numbers."""
-        await self._check_commands(specs)
+        await self._check_launchable(specs)
         asked = (
             [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
             if key is not None
@@ -105,9 +110,15 @@ class Desk:
         )
 
         def act(scheduler: Scheduler) -> list[list[int]]:
+            check_names(specs)
             for spec in specs:
-                scheduler.check(spec)
-            return [scheduler.submit(spec, user) for spec in specs]
+                scheduler.check(by_number(spec))
+            taken: list[list[int]] = []
+            named: dict[str, list[int]] = {}
+            for spec in specs:
+                taken.append(scheduler.submit(resolved(spec, named), user))
+                named.setdefault(spec.title, []).extend(taken[-1])
+            return taken
 
         keep = None if key is None else (user, key, lambda ids: {"asked": asked, "job_ids": ids})
         return await self.controller.ask(act, keep, self.promises.begin)
@@ -115,14 +126,14 @@ class Desk:
     async def _promised(self, taken: list[list[int]]) -> list[Submitted]:
         """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""
         if self.scheduler.stands_by:
-            return [self._unpromised(_submitted(ids, [])) for ids in taken]
+            return [self._unpromised(submitted_view(ids, [])) for ids in taken]
         try:
             made = await self.promises.make([n for ids in taken for n in ids])
         except BetimesError as error:
             log.warning("no promise for the jobs just taken: %s", error)
             made = []
         quotes = {quote.job_id: quote for quote in made}
-        return [_submitted(ids, [quotes[n] for n in ids if n in quotes]) for ids in taken]
+        return [submitted_view(ids, [quotes[n] for n in ids if n in quotes]) for ids in taken]
 
     async def _again(self, before: Any, specs: Sequence[JobSpec], key: str) -> list[Submitted]:
         """The same answer as to the first request with this key."""
@@ -133,7 +144,7 @@ class Desk:
             rows = [
                 row for n in ids for row in (await asyncio.to_thread(self.controller.store.quotes, n))[:1]
             ]
-            answers.append(self._unpromised(_submitted(ids, [quote_view(row) for row in rows])))
+            answers.append(self._unpromised(submitted_view(ids, [quote_view(row) for row in rows])))
         return answers
 
     def _unpromised(self, submitted: Submitted) -> Submitted:
@@ -145,20 +156,21 @@ class Desk:
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised now."""
-        await self._check_commands([spec])
+        check_names([spec])
+        await self._check_launchable([spec])
         return await self.promises.ask(spec, user)
 
-    async def cancel(self, ids: Sequence[int], user: str) -> list[JobView]:
+    async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """End jobs."""
-        return await self._each(ids, "cancel", user)
+        return await steer(self.controller, "cancel", ids, user, where_possible)
 
-    async def hold(self, ids: Sequence[int], user: str) -> list[JobView]:
+    async def hold(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """Keep jobs from starting."""
-        return await self._each(ids, "hold", user)
+        return await steer(self.controller, "hold", ids, user, where_possible)
 
-    async def release(self, ids: Sequence[int], user: str) -> list[JobView]:
+    async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """Let held jobs start."""
-        return await self._each(ids, "release", user)
+        return await steer(self.controller, "release", ids, user, where_possible)
 
     async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
         """How far a run has come."""
@@ -246,7 +258,8 @@ class Desk:
             raise Refused(str(error)) from None
 
         def act(scheduler: Scheduler) -> list[str]:
-            machines = machines_of(group, spec.kind, scheduler.ledger.nodes)
+            nodes = scheduler.ledger.nodes
+            machines = machines_of(group, kind_to_add(spec.kind, nodes.values()), nodes)
             for machine in machines:
                 scheduler.add_node(machine, f"user:{user}")
             return [machine.name for machine in machines]
@@ -338,30 +351,12 @@ class Desk:
 
     async def health(self) -> Health:
         """Whether work can be taken."""
-        return health_of(self.controller, time.monotonic() - self.started)
+        return await health_of(self.controller, self.readiness, time.monotonic() - self.started)
 
-    async def _each(
-        self, ids: Sequence[int], what: Literal["cancel", "hold", "release"], user: str
-    ) -> list[JobView]:
-        """Do the same with every job, or with none if one of them cannot be."""
-        ids = list(dict.fromkeys(ids))
-
-        def all_of_them(scheduler: Scheduler) -> None:
-            for number in ids:
-                scheduler.may(what, number)
-            for number in ids:
-                if number in scheduler.ledger.jobs and not scheduler.ledger.jobs[number].status.is_over:
-                    getattr(scheduler, what)(number, user)  # one that waited for another has ended with it
-
-        await self.controller.ask(all_of_them)
-        store, waiting = self.controller.store, Waiting(self.scheduler, None)
-        rows = await asyncio.to_thread(lambda: [store.job(number) or {} for number in ids])
-        return [job_view(row, waiting) for row in rows]
-
-    async def _check_commands(self, specs: Sequence[JobSpec]) -> None:
-        """Raise Refused for a command that no node has; in a thread, since the disk is asked."""
+    async def _check_launchable(self, specs: Sequence[JobSpec]) -> None:
+        """Raise Refused for a command or a folder that no node has; in a thread, since the disk is asked."""
         if can_be_known(self.scheduler.ledger.nodes.values()):
-            await asyncio.to_thread(check_commands, specs, self.controller.launches.kept)
+            await asyncio.to_thread(check_launchable, specs, self.controller.launches.kept)
 
     async def _forecast(self) -> Forecast | None:
         if self.scheduler.stands_by:
@@ -379,15 +374,6 @@ class Desk:
     def _heed(self, _: list[Event]) -> None:
         self.stored.set()
         self.stored = asyncio.Event()
-
-
-def _submitted(ids: list[int], quotes: list[Quote]) -> Submitted:
-    """The promise of an array is that of its last element to finish, of those that may queue now."""
-    known = [quote for quote in quotes if quote.finish_at is not None]
-    last = max(known, key=lambda quote: quote.finish_at or 0.0, default=quotes[0] if quotes else None)
-    if last is not None and len(known) < len(ids):
-        last = last.model_copy(update={"elements": len(known)})
-    return Submitted(job_id=ids[0], job_ids=ids, quote=last)
 
 
 def _is_set(row: Mapping[str, Any]) -> bool:

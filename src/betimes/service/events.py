@@ -45,6 +45,7 @@ KINDS = {
     "width": "a set of trials can use so many units from now on: no more than it has trials left",
     "launched": "a run was handed to the executor",
     "started": "the executor says that a run's command runs",
+    "learnt": "jobs that wait or run are believed to take what the last ones of their user and name took",
     "believed": "the work that a job is believed to have left is another: by its progress, or because it outran it",
     "restarted": "a job that was stopped to go on at another width gets on: what that took",
     "resized": "a running job has taken another number of units without a restart",

@@ -132,7 +132,7 @@ class Fleet(Decisions):
             self.resizing.pop(run, None)
             self.effects.append(DropRun(run))
             if asked == "cancelled":
-                self._over(job, "cancelled", reasons.cancelled(None))
+                self._cancelled(job)
             else:
                 self._interrupted(job, reason)
 

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from betimes import __version__
+from betimes.errors import StoreError
 from betimes.service.controller import Controller
+from betimes.service.readiness import Readiness
 from betimes.service.views import Health
 
 
-def health_of(controller: Controller, uptime_s: float) -> Health:
+async def health_of(controller: Controller, readiness: Readiness, uptime_s: float) -> Health:
     """Whether jobs can be taken and decided about, and why not."""
     kernels, scheduler = controller.kernels, controller.scheduler
-    problems = [controller.problem] if controller.problem is not None else []
+    problem = controller.problem or await readiness.problem()
+    try:
+        if problem is None:
+            readiness.archived_upto = await asyncio.to_thread(lambda: controller.store.archived_upto)
+    except StoreError as error:
+        problem = str(error)
+    problems = [problem] if problem is not None else []
     if scheduler.stands_by:
         doing = kernels.so_far() if kernels is not None else None
         problems.append(
@@ -25,7 +35,7 @@ def health_of(controller: Controller, uptime_s: float) -> Health:
         replayed_events=controller.replayed,
         jobs_active=len(scheduler.ledger.jobs),
         last_event_id=controller.store.last_event_id(),
-        archived_upto=controller.store.archived_upto,
+        archived_upto=readiness.archived_upto,
         compiling=kernels.compiling if kernels is not None else None,
         problems=problems,
     )

@@ -78,6 +78,7 @@ class Job:
     account: Account | None = None  # while an engine has it
     run: Run | None = None
     makes_room_for: int | None = None
+    cancelled_by: str | None = None  # the cause of the event that asked for its end
     preemption: Preemption | None = None  # the last one
     binding: dict[str, Any] | None = (
         None  # nodes that it will have: when its victims have left, or from start_s on

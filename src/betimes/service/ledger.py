@@ -19,6 +19,7 @@ from betimes.service.node import Node
 from betimes.service.preemption import Preemption
 from betimes.service.restarts import Restarts
 from betimes.service.run_times import USUAL_S, RunTimes
+from betimes.service.siblings import apply_learnt
 from betimes.service.spec import JobSpec
 from betimes.service.trial_set import TrialSet
 from betimes.service.views import Status
@@ -321,6 +322,10 @@ def _believed(_: Ledger, event: Event, job: Job) -> None:
         job.progress_frac = event.data["progress_frac"]
 
 
+def _cancel_asked(_: Ledger, event: Event, job: Job) -> None:
+    job.cancelled_by = event.cause
+
+
 def _quoted(_: Ledger, event: Event, job: Job) -> None:
     if job.promised_finish_at is None:
         job.promised_finish_at = event.data["finish_at"]
@@ -376,10 +381,12 @@ _CHANGES: dict[str, Change] = {
     "ended": _ended,
     "waits": _waits,
     "retries": _retries,
+    "cancel-asked": _cancel_asked,
     "finished": _over(Step.FINISH),
     "failed": _over(Step.FAIL),
     "cancelled": _over(Step.CANCEL),
     "believed": _believed,
+    "learnt": lambda ledger, event, _: apply_learnt(ledger.jobs, event.data),
     "quoted": _quoted,
     "node-added": _node_added,
     "node-is": _node_is,
@@ -388,4 +395,4 @@ _CHANGES: dict[str, Change] = {
     "policy-set": _policy_set,
     "idle": _idle,
 }
-"""What each kind of event changes; the others (asked to cancel, displaces, ...) change nothing by themselves."""
+"""What each kind of event changes; the others (displaces, goes-on, ...) change nothing by themselves."""

@@ -190,7 +190,7 @@ class Scheduler(Fleet):
         self.rooms.leave(report.run)
         self.resizing.pop(report.run, None)
         if asked == "cancelled":
-            self._over(job, "cancelled", reasons.cancelled(None))
+            self._cancelled(job)
         elif report.why == "node-lost" and asked is None and job.losses < MOST_LOSSES:
             self._interrupted(job, reasons.lost(report.message))
         elif report.why == "node-lost" and asked is None:
@@ -280,6 +280,8 @@ class Scheduler(Fleet):
         self._look_at_sets()
         if self._holds_in_vain():
             self._nodes_changed()
+        reported = [number for number, _ in self.pending.believed]
+        learnt = self._learn()
         what, self.pending = self.pending, Happened()
         if self.stands_by:  # what has come waits for the policy
             self.pending.wanted, what.wanted = what.wanted, []
@@ -291,7 +293,9 @@ class Scheduler(Fleet):
             self._log(
                 "queued", "policy", wanted.job, account=account, believed_s=job.believed_s, basis=job.basis
             )
-        for number, _ in what.believed:
+        for news in learnt:
+            self._log_news(news)
+        for number in reported:
             if number in self.ledger.jobs:
                 self._log("believed", "progress", number, account=self._account(number), basis="progress")
         for number in what.gone:

@@ -66,7 +66,7 @@ class TrialSets(Careers):
         running = [each for each in trials if each.run is not None and each.run.launched]
         for each in trials:
             if each not in running:
-                self._over(each, "cancelled", reasons.cancelled(user))
+                self._over(each, "cancelled", reasons.cancelled(user), f"user:{user}")
         if not running:
             self.changed.add(job.job_id)
             return
@@ -114,11 +114,11 @@ class TrialSets(Careers):
         if job.trials is not None:
             self.to_share.setdefault(job.job_id, ())
 
-    def _over(self, job: Job, kind: str, reason: dict[str, Any] | None) -> None:
+    def _over(self, job: Job, kind: str, reason: dict[str, Any] | None, cause: str = "executor") -> None:
         if job.trials is not None:
             for number in sorted(self.sets.of[job.job_id].live):  # what it was to follow did not succeed
-                super()._over(self.ledger.jobs[number], kind, reason)
-        super()._over(job, kind, reason)
+                super()._over(self.ledger.jobs[number], kind, reason, cause)
+        super()._over(job, kind, reason, cause)
 
     def _lose(self, job: Job, reason: dict[str, Any]) -> None:
         if job.set_id is None:
@@ -153,7 +153,7 @@ class TrialSets(Careers):
 
     def _set_over(self, job: Job, trials: TrialSet) -> None:
         if trials.end != "finished":
-            self._over(job, trials.end, reasons.trials(trials))
+            self._over(job, trials.end, reasons.trials(trials), job.cancelled_by or "executor")
             return
         self._leave_engine(job)
         self._log("finished", "executor", job.job_id, run_s=trials.taken_s)

@@ -12,7 +12,17 @@ from betimes.service.executors.supervision.files import LOG
 from betimes.service.executors.supervision.output import lost_bytes
 from betimes.service.node import Node
 from betimes.service.scheduler import Scheduler
-from betimes.service.views import EventView, JobView, NodeView, PlaceView, Quote, Reason, RunView, Status
+from betimes.service.views import (
+    EventView,
+    JobView,
+    NodeView,
+    PlaceView,
+    Quote,
+    Reason,
+    RunView,
+    Status,
+    Submitted,
+)
 from betimes.service.waiting import Waiting
 
 _VIEWED = set(JobView.model_fields) - {"reason", "estimate"}
@@ -46,6 +56,15 @@ def _run_view(row: Mapping[str, Any], folder: Path) -> RunView:
 def quote_view(row: Mapping[str, Any]) -> Quote:
     """A quote of the store."""
     return Quote(**{**row, "reason": Reason(**row["reason"]) if row["reason"] else None})
+
+
+def submitted_view(ids: list[int], quotes: list[Quote]) -> Submitted:
+    """Jobs that were taken: the promise of an array is that of its last element to finish, of those that may queue."""
+    known = [quote for quote in quotes if quote.finish_at is not None]
+    last = max(known, key=lambda quote: quote.finish_at or 0.0, default=quotes[0] if quotes else None)
+    if last is not None and len(known) < len(ids):
+        last = last.model_copy(update={"elements": len(known)})
+    return Submitted(job_id=ids[0], job_ids=ids, quote=last)
 
 
 def event_view(event: Event) -> EventView:

@@ -6,9 +6,17 @@ import math
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from betimes.errors import CurveError
 from betimes.workload.speedup import LINEAR, formula_row
@@ -17,6 +25,8 @@ MOST_ARGUMENTS = 4096
 MOST_CHARACTERS = 65_536  # of any text
 MOST_ELEMENTS = 100_000  # of an array
 MOST_UNITS = 1_000_000
+MOST_POINTS = 10_000  # of a speed-up table
+MOST_AFTER = 1000  # jobs that one waits for
 MOST_SECONDS = 1e9
 MOST_STEPS = 10**12
 MOST_AMOUNT = 1e6  # cores, GPUs, GiB
@@ -28,13 +38,39 @@ def _without_nul(text: str) -> str:
     return text
 
 
-Text = Annotated[str, Field(max_length=MOST_CHARACTERS), AfterValidator(_without_nul)]
+def _whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def in_schema(**keywords: Any) -> Any:
+    """What a schema says of a field whose check has a better message than the schema's."""
+    return Field(json_schema_extra=keywords)
+
+
+WHOLE = BeforeValidator(_whole)  # 40.0 is a whole number in JSON
+Text = Annotated[
+    str, Field(max_length=MOST_CHARACTERS), in_schema(pattern=r"^[^\x00]*$"), AfterValidator(_without_nul)
+]
 Label = Annotated[Text, Field(min_length=1, max_length=200)]
+Folder = Annotated[Text, in_schema(pattern=r"^/[^\x00]*$")]
+Variable = Annotated[Label, in_schema(pattern=r"^(?!BETIMES_)[^=\x00]+$")]
 Amount = Annotated[float, Field(ge=0, le=MOST_AMOUNT, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
 
-_ARRAY = re.compile(r"(?P<indices>[0-9,:-]+)(?:%(?P<most>[0-9]+))?")
-_AFTER = re.compile(r"(?P<job>[1-9][0-9]{0,17})(?::(?P<on>ok|any))?")
+_RANGE = "[0-9]{1,9}(-[0-9]{1,9}(:[0-9]{1,9})?)?"
+_ARRAY = re.compile(r"(?P<indices>[0-9,:-]+)(?:%(?P<most>[0-9]{1,9}))?")
+_AFTER = re.compile(r"(?P<job>[^\0]{1,200}?)(?::(?P<on>ok|any))?", re.DOTALL)
+Array = Annotated[
+    str,
+    Field(max_length=MOST_CHARACTERS),
+    in_schema(pattern=rf"^{_RANGE}(,{_RANGE})*(%0{{0,3}}[1-9][0-9]{{0,5}})?$"),
+]
+After = Annotated[str, in_schema(minLength=1, maxLength=204, pattern=r"^[^\x00]{1,200}(:ok|:any)?$")]
+Formula = Annotated[
+    str,
+    in_schema(maxLength=200, pattern=r"^(linear|(amdahl|power):(0|1|0?\.[0-9]{1,18}|[01]\.0{1,18}))$"),
+]
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 
 
 class Curve(BaseModel):
@@ -42,7 +78,14 @@ class Curve(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    speedup: dict[int, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(min_length=1)
+    speedup: dict[int, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        min_length=1,
+        max_length=MOST_POINTS,
+        json_schema_extra={
+            "propertyNames": {"pattern": "^[1-9][0-9]{0,5}$"},
+            "properties": {"1": {"const": 1}},
+        },
+    )
 
     @field_validator("speedup")
     @classmethod
@@ -63,30 +106,34 @@ class JobSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    command: list[Text] = Field(min_length=1, max_length=MOST_ARGUMENTS)
+    command: list[Text] = Field(
+        min_length=1,
+        max_length=MOST_ARGUMENTS,
+        json_schema_extra={"prefixItems": [{"type": "string", "minLength": 1, "pattern": r"^[^\x00]*$"}]},
+    )
     name: Label | None = None  # the program's name by default
-    workdir: Text | None = None  # absolute; the submitter's by default
-    env: dict[Label, Text] = Field(default_factory=dict)
+    workdir: Folder | None = None  # absolute; the submitter's by default
+    env: dict[Variable, Text] = Field(default_factory=dict)
     cpu: Amount = 1.0  # cores
     memory_gib: Amount = 0.0  # 0: no limit, none set aside
     gpu: Amount = 0.0
-    min_units: int = Field(default=1, ge=1, le=MOST_UNITS)
-    max_units: int = Field(default=1, ge=1, le=MOST_UNITS)
-    curve: str | Curve = LINEAR  # linear, amdahl:F, power:A, or a table
+    min_units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] = 1
+    max_units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] = 1
+    curve: Formula | Curve = LINEAR  # linear, amdahl:F, power:A, or a table
     qos: Literal["trial", "best-effort"] = "best-effort"
-    priority: int = Field(default=0, ge=-1_000_000, le=1_000_000)
+    priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000), WHOLE] = 0
     grace_s: float = Field(default=30.0, ge=0, le=86_400, allow_inf_nan=False)
     estimate_s: Seconds | None = None  # of the run on max_units
-    steps: int | None = Field(default=None, ge=1, le=MOST_STEPS)
+    steps: Annotated[int, Field(ge=1, le=MOST_STEPS), WHOLE] | None = None
     step_s: Seconds | None = None
     time_limit_s: Seconds | None = None
     warn_s: float = Field(default=60.0, ge=0, le=86_400, allow_inf_nan=False)  # before the limit, by SIGUSR1
-    checkpoint_dir: Text | None = None  # a folder of the job's own by default
-    array: str | None = None  # 1-100%10
+    checkpoint_dir: Folder | None = None  # a folder of the job's own by default
+    array: Array | None = None  # 1-100%10
     as_one: bool = False  # the array is one elastic job, each element of which is a trial on one unit
-    after: list[str] = Field(default_factory=list, max_length=1000)  # "41", "41:ok", "41:any"
+    after: list[After] = Field(default_factory=list, max_length=MOST_AFTER)  # "41", "41:any", "prep:any"
     hold: bool = False  # keep it from starting until somebody releases it
-    retries: int = Field(default=0, ge=0, le=1000)
+    retries: Annotated[int, Field(ge=0, le=1000), WHOLE] = 0
     backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry
     requeue: bool = True  # False: a run that was preempted, resized or lost with its node fails the job
     labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
@@ -136,7 +183,7 @@ class JobSpec(BaseModel):
     @classmethod
     def _after(cls, after: list[str]) -> list[str]:
         for one in after:
-            parse_after(one)
+            split_after(one)
         return after
 
     @model_validator(mode="after")
@@ -192,11 +239,15 @@ def parse_array(text: str) -> tuple[list[int], int]:
         raise ValueError(
             f"{text!r} is no array; write indices as in 1-100, 0,3,8-20:4 or 1-100%10 (at most 10 at once)"
         )
-    indices = sorted({index for part in found["indices"].split(",") for index in _indices(text, part)})
+    indices: set[int] = set()
+    for part in found["indices"].split(","):
+        indices.update(_indices(text, part))
+        if len(indices) > MOST_ELEMENTS:
+            raise _too_many(text)
     most = int(found["most"]) if found["most"] is not None else 0
     if found["most"] is not None and most < 1:
         raise ValueError(f"{text!r}: at least one element must be allowed to run")
-    return indices, most
+    return sorted(indices), most
 
 
 def _indices(text: str, part: str) -> Iterator[int]:
@@ -208,13 +259,29 @@ def _indices(text: str, part: str) -> Iterator[int]:
     if last < first or step < 1:
         raise ValueError(f"{text!r}: {part!r} is an empty range")
     if (last - first) // step >= MOST_ELEMENTS:
-        raise ValueError(f"{text!r}: an array has at most {MOST_ELEMENTS} elements")
+        raise _too_many(text)
     return iter(range(first, last + 1, step))
 
 
-def parse_after(text: str) -> tuple[int, str]:
-    """`41`, `41:ok`, `41:any`: the job to wait for, and whether it must succeed (`ok`) or only end (`any`)."""
+def _too_many(text: str) -> ValueError:
+    return ValueError(f"{text[:60]!r}: an array has at most {MOST_ELEMENTS} elements")
+
+
+def split_after(text: str) -> tuple[int | str, str]:
+    """`41`, `41:ok`, `prep:any`: the job to wait for, and whether it must succeed (`ok`) or only end (`any`).
+
+    A name is that of a job before it in the same request. Raises ValueError for what is neither.
+    """
     found = _AFTER.fullmatch(text)
     if found is None:
-        raise ValueError(f"{text!r}: write the job's number, as in 41, 41:ok or 41:any")
-    return int(found["job"]), found["on"] or "ok"
+        raise ValueError(f"{text[:60]!r}: write a job's number or name, as in 41, 41:any or prep:any")
+    job = found["job"]
+    return int(job) if _NUMBER.fullmatch(job) else job, found["on"] or "ok"
+
+
+def parse_after(text: str) -> tuple[int, str]:
+    """The same where names have become numbers already. Raises ValueError for a name."""
+    job, on = split_after(text)
+    if isinstance(job, str):
+        raise ValueError(f"{job[:60]!r} is the name of a job, and not a number")
+    return job, on

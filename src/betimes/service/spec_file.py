@@ -13,6 +13,7 @@
     [[jobs]]
     name = "train"
     command = "python train.py --epochs 10"
+    after = ["prepare"]         # by its name, or a number
     gpu = 1
     memory = "16GiB"
     units = "1-8"
@@ -25,7 +26,7 @@ import contextlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +39,7 @@ from betimes.service.amounts import parse_gib
 from betimes.service.document import Document, Malformed, Where
 from betimes.service.durations import parse_duration
 from betimes.service.faults import faults, unknown_field
+from betimes.service.pipelines import unknown_names
 from betimes.service.spec import JobSpec
 from betimes.service.widths import parse_units
 
@@ -102,6 +104,10 @@ class Draft:
             more = f" (and {len(others)} more)" if others else ""
             raise self._error(inner, spelt, first.text + more) from None
 
+    def wrong_after(self, why: str) -> JobFileError:
+        """That what it waits for is not there."""
+        return self._error(self.origins.get("after", self.where), "after", why)
+
     def _error(self, where: Where, field: str | None, text: str) -> JobFileError:
         return _error(self.path, self.document, where, self.place, field, text)
 
@@ -111,7 +117,18 @@ def read_jobs(path: str | os.PathLike[str]) -> list[JobSpec]:
 
     Folders in a file are relative to it; without `workdir` a job runs in the current folder of the caller.
     """
-    return [draft.spec() for draft in read_drafts(path)]
+    return specs_of(read_drafts(path))
+
+
+def specs_of(drafts: Sequence[Draft], **over: Any) -> list[JobSpec]:
+    """The jobs of a file, with fields replaced by those of `over`.
+
+    Raises JobFileError, also for a name in `after` that no job before it has; ValidationError for `over`'s fields.
+    """
+    specs = [draft.spec(**over) for draft in drafts]
+    for at, why in unknown_names(specs) if "after" not in over else ():
+        raise drafts[at].wrong_after(why)
+    return specs
 
 
 def read_drafts(path: str | os.PathLike[str]) -> list[Draft]:

@@ -6,11 +6,11 @@ Instants are seconds since 1970 (`_at`), durations seconds (`_s`), both floats; 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Generic, Literal, Self, TypeVar
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from betimes.service.spec import Amount, JobSpec, Label, Seconds
+from betimes.service.spec import WHOLE, Amount, JobSpec, Label, Seconds, in_schema
 
 T = TypeVar("T")
 
@@ -219,9 +219,12 @@ class NodeSpec(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    kind: Literal["virtual", "fake-cloud"] = "virtual"
+    kind: Literal["virtual", "fake-cloud"] | None = Field(
+        default=None,
+        description="null: virtual; a service that runs commands has virtual nodes only if they are named",
+    )
     type: Label
-    count: int = Field(default=1, ge=1, le=10_000)
+    count: Annotated[int, Field(ge=1, le=10_000), WHOLE] = 1
     cpu: Amount | None = None
     memory_gib: Amount | None = None
     gpu: Amount | None = None
@@ -236,7 +239,7 @@ class NodeSpec(BaseModel):
             "usd_per_h": self.usd_per_h,
         }
         given = [name for name, amount in amounts.items() if amount is not None]
-        if self.kind == "virtual" and not {"cpu", "memory_gib"} <= set(given):
+        if self.kind != "fake-cloud" and not {"cpu", "memory_gib"} <= set(given):
             raise ValueError("virtual nodes need cpu and memory_gib, of each")
         if self.kind == "fake-cloud" and given:
             raise ValueError(
@@ -245,20 +248,30 @@ class NodeSpec(BaseModel):
         return self
 
 
+OBJECTIVE = "^(jct|pred_err|unfairness|slowdown|wait|makespan|utilisation):(avg|p50|p90|p95|p99|max)$"
+"""As `foresight.tuning` has them, which must not be loaded for it."""
+
+
 class TuneSpec(BaseModel):
     """A search for the Pareto front of weighted fair queueing on the service's own recent workload."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    objectives: list[Label] = Field(
-        default=["jct:avg", "pred_err:avg"], min_length=1, max_length=20, description="METRIC:MEASURE"
+    objectives: list[Annotated[Label, in_schema(pattern=OBJECTIVE)]] = Field(
+        default=["jct:avg", "pred_err:avg"],
+        min_length=1,
+        max_length=20,
+        description="METRIC:MEASURE, each once",
+        json_schema_extra={"uniqueItems": True},
     )
-    evaluations: int = Field(default=1000, ge=1, le=1_000_000, description="configurations to try at most")
+    evaluations: Annotated[int, WHOLE] = Field(
+        default=1000, ge=1, le=1_000_000, description="configurations to try at most"
+    )
     budget_s: Seconds | None = Field(default=None, description="for so long at most")
-    jobs: int = Field(
+    jobs: Annotated[int, WHOLE] = Field(
         default=1000, ge=2, le=100_000, description="to search on, and as many after them to report on"
     )
-    seed: int = Field(default=0, ge=0, le=2**32 - 1)
+    seed: Annotated[int, WHOLE] = Field(default=0, ge=0, le=2**32 - 1)
     solver: Literal["spea2", "nsga2", "random"] = "spea2"
     sizes: Literal["estimate", "true"] = Field(
         default="estimate",

@@ -21,6 +21,7 @@ from betimes.service.wanted import demand_of
 NAMES = ("GPU", "core", "GiB of memory")
 MOST_NAMED = 20  # jobs in a reason's evidence
 DAY_S = 86_400.0
+SECONDS_MATTER_S = 600.0
 
 
 class Waiting:
@@ -165,9 +166,12 @@ class Waiting:
         return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
 
     def _clock(self, at: float) -> str:
-        """The time of day, and the day where it is another than the next 24 hours."""
-        far = not 0.0 <= at - self.books.now_at < DAY_S
-        return time.strftime("%Y-%m-%d %H:%M" if far else "%H:%M", time.localtime(at))
+        """The time of day: to the second where it is near, and with the day where it is not of the next 24 hours."""
+        away_s = at - self.books.now_at
+        if abs(away_s) < SECONDS_MATTER_S:
+            return time.strftime("%H:%M:%S", time.localtime(round(at)))
+        form = "%H:%M" if 0.0 <= away_s < DAY_S else "%Y-%m-%d %H:%M"
+        return time.strftime(form, time.localtime(round(at / 60.0) * 60.0))
 
     def _boots(self, code: str, text: str, **evidence: Any) -> dict[str, Any]:
         return reason(code, f"{text}; node {self._booting[0]} is booting", **evidence, nodes=self._booting)

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from betimes.foresight.tuning.objectives import MEASURES, METRICS
 from betimes.service.spec import JobSpec
+from betimes.service.views import OBJECTIVE
 from tests.service.serving import Fake, fake
 
 pytest.importorskip("schemathesis")
 import schemathesis
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+
+RELATIONS = (
+    "the largest node has",  # what the cluster can do
+    "there is no policy",
+    "at most 1000",  # nodes of the fake service at once
+    "is more than max_units",  # between fields
+    "go together: so many steps",
+    "is either estimate_s, or steps and step_s",
+    "steps times step_s is",
+    "as_one ",
+    "a unit needs something of",
+    "virtual nodes need cpu and memory_gib",
+    "the cloud knows what its",
+    "is an empty range",  # between numbers in a text
+    "an array has at most",
+    "a table never falls",
+)
+"""What a schema cannot say; all else that is refused, it says beforehand."""
 
 ENDLESS = "/api/v1/events/stream"
 EXAMPLES = 12  # of each of two dozen routes
@@ -43,7 +64,7 @@ def test_every_route_is_described() -> None:
         assert len(success) == 1
         if success != ["204"]:
             for kind in responses[success[0]]["content"].values():
-                assert "schema" in kind, (method, path)
+                assert {"schema", "itemSchema"} & set(kind), (method, path)
                 assert "example" in kind, (method, path)
         if path.startswith("/api/"):
             assert operation["security"] in ([{"operator": []}], [{"run": []}])
@@ -88,6 +109,30 @@ def test_the_document_is_served() -> None:
     assert asyncio.run(get()) == document()
 
 
+def test_objectives_are_those_that_there_are() -> None:
+    known = {f"{metric}:{measure}" for metric in METRICS for measure in MEASURES}
+    assert f"^({'|'.join(METRICS)}):({'|'.join(MEASURES)})$" == OBJECTIVE
+    assert all(re.match(OBJECTIVE, each) for each in known)
+
+
+def _is_of_relations(response: Any) -> bool:
+    return response.status_code == 422 and any(
+        text in response.json()["error"]["message"] for text in RELATIONS
+    )
+
+
+def test_the_stream_of_events_is_described() -> None:
+    paths = document()["paths"]
+    for path in ("/api/v1/events", ENDLESS):
+        stream = paths[path]["get"]["responses"]["200"]["content"]["text/event-stream"]
+        data = stream["itemSchema"]["properties"]["data"]
+        assert data["contentMediaType"] == "application/json"
+        assert data["contentSchema"] == {"$ref": "#/components/schemas/EventView"}
+        assert stream["itemSchema"]["required"] == ["data"]
+        assert stream["itemSchema"]["properties"]["id"]["type"] == "string"
+        assert stream["example"].startswith("id: ")
+
+
 def service() -> Fake:
     it = fake()
     it.door.happens("started")
@@ -114,7 +159,9 @@ def test_the_api_does_what_the_document_says(case: Any) -> None:
     if case.path.endswith("/wait") and isinstance(case.query, dict):
         case.query["timeout_s"] = 0
     response = case.call(headers=headers)
-    excluded = [positive_data_acceptance]
+    excluded: list[Any] = []
+    if response.status_code in (404, 409, 413) or _is_of_relations(response):
+        excluded.append(positive_data_acceptance)
     if response.status_code == 413:  # too large to be looked at, so that nothing else is said of it
         excluded.append(negative_data_rejection)
     case.validate_response(response, excluded_checks=excluded)

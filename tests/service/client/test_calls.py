@@ -72,6 +72,8 @@ def test_jobs_are_steered(running: Background, call: Both) -> None:
     assert call("hold", 1).status == "held"
     assert call("release", 1).status == "queued"
     assert [job.status for job in call("cancel", [2, 3])] == ["cancelled"] * 2
+    assert call("cancel", [2, 3], where_possible=True) == []
+    assert [job.job_id for job in call("hold", [1, 2, 3], where_possible=True)] == [1]
 
 
 def test_the_cluster_is_run(running: Background, call: Both) -> None:
@@ -96,7 +98,7 @@ def test_a_front_is_searched_for(running: Background, call: Both) -> None:
     assert call("set_policy", "front:1").policy == found.front.named("PCS-balanced").policy
     with pytest.raises(Conflict, match="no search is going on"):
         call("stop_tuning")
-    with pytest.raises(Refused, match="objectives: write METRIC:MEASURE"):
+    with pytest.raises(Refused, match=r"objectives: .*write METRIC:MEASURE"):
         call("tune", objectives=["jct"])
     with pytest.raises(Refused, match="jobs: "):
         call("tune", jobs=1)

@@ -43,7 +43,7 @@ def play(
                     grace_s=draw.choice((0.0, 1.0, 5.0)),
                     retries=draw.choice((0, 1, 2)),
                     backoff_s=draw.choice((0.0, 2.0)),
-                    estimate_s=draw.choice((1.0, 10.0, 30.0)),
+                    estimate_s=draw.choice((None, None, 1.0, 10.0, 30.0)),
                     time_limit_s=draw.choice((None, None, 8.0)),
                     after=[f"{some}:{draw.choice(('ok', 'any'))}"] if some and draw.random() < 0.2 else [],
                     array=draw.choice((None, None, None, "1-3%1", "0-4%2")),

@@ -53,7 +53,9 @@ def test_the_service_goes_on_by_itself_once_it_can_write(tmp_path: Path, trouble
         running = service.ask("POST", "/jobs", {"command": wait, "workdir": "/"})["job_id"]
         # Not only launched: with no room for its files it could not start.
         until(lambda: "started" in {event["kind"] for event in service.everything("/events", after=0)})
+        assert is_ready(service)
         with trouble(state, service.pid):
+            until(lambda: not is_ready(service))  # before anything has been refused
             with pytest.raises(httpx.HTTPStatusError) as refused:
                 service.ask("POST", "/jobs", {"command": ["true"], "workdir": "/"}, key="one")
             assert refused.value.response.status_code == 503

@@ -46,6 +46,12 @@ class Relay:
         """Cut the next connection that commits; let no other in, if `refuse_after`, until `let_in`."""
         self._cut = (pass_it_on, refuse_after)
 
+    def shut_out(self) -> None:
+        """Cut every connection, and let no other in until `let_in`."""
+        self._is_open = False
+        for one in list(self._sockets):
+            _end(one)
+
     def let_in(self) -> None:
         self._is_open = True
 

@@ -53,6 +53,19 @@ def test_a_search_is_followed_to_its_front(tmp_path: Path) -> None:
     assert order.baselines.count("fifo") == 1
 
 
+@pytest.mark.parametrize(("jobs", "noted"), [(3, True), (99, True), (100, False)])
+def test_few_jobs_are_a_note(tmp_path: Path, jobs: int, noted: bool) -> None:
+    async def test(house: House) -> None:
+        with house.clock.hold():
+            await house.submit(*(10.0 + at for at in range(jobs)), hold=True)
+            begun = (await house.desk.tune(TuneSpec(evaluations=30, jobs=1000), "ann")).search
+            assert begun is not None
+            assert (begun.note or "").startswith(f"only {jobs} jobs") is noted
+        await house.found()
+
+    play(House(tmp_path), test)
+
+
 def test_points_are_put_in_force_by_number_and_by_name_and_the_log_says_so(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         await house.submit(10.0, 20.0)

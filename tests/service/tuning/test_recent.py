@@ -69,6 +69,26 @@ def test_only_the_last_ones_count_and_work_that_is_believed_now(tmp_path: Path) 
     assert jobs.submit_s[0] == 0.0
 
 
+def test_jobs_that_were_cancelled_since_and_trials_take_no_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("betimes.service.tuning.recent.A_PAGE", 7)
+    house = House(tmp_path)
+
+    async def live() -> Recent:
+        async with house.open([(float(at), spec(10.0 + at)) for at in range(10)]):
+            await house.all_over()
+            with house.clock.hold():
+                gone = await house.submit(*(50.0 for _ in range(30)), hold=True)
+                await house.desk.cancel(gone, "ann")
+                asked = spec(5.0, hold=True, array="1-20", as_one=True)
+                ((whole,),) = [[one.job_id] for one in await house.desk.submit([asked], "ann")]
+                assert whole == 41
+                return await asyncio.to_thread(recent, house.store, 5, {})
+
+    assert asyncio.run(live()).workload.job_id.tolist() == [7, 8, 9, 10, 41]
+
+
 @pytest.mark.parametrize("jobs", [0, 1])
 def test_fewer_than_two_jobs_are_refused(tmp_path: Path, jobs: int) -> None:
     house = House(tmp_path)

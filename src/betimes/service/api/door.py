@@ -36,15 +36,15 @@ class Door(Protocol):
         """What a job would be promised now. Raises Refused."""
         ...
 
-    async def cancel(self, ids: Sequence[int], user: str) -> list[JobView]:
+    async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """End jobs. Raises Unknown, Conflict."""
         ...
 
-    async def hold(self, ids: Sequence[int], user: str) -> list[JobView]:
+    async def hold(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """Keep jobs from starting. Raises Unknown, Conflict."""
         ...
 
-    async def release(self, ids: Sequence[int], user: str) -> list[JobView]:
+    async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """Let held jobs start. Raises Unknown, Conflict."""
         ...
 

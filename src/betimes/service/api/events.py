@@ -20,11 +20,30 @@ router = APIRouter(prefix=PREFIX, tags=["events"])
 
 _WIRE = f"id: 107\ndata: {examples.EVENT.model_dump_json()}\n\n"
 _STREAM = {
-    "text/event-stream": {"schema": {"type": "string", "description": "data: EventView"}, "example": _WIRE}
+    "text/event-stream": {
+        "itemSchema": {  # as FastAPI describes streams of its own
+            "type": "object",
+            "properties": {
+                "data": {
+                    "type": "string",
+                    "contentMediaType": "application/json",
+                    "contentSchema": {"$ref": "#/components/schemas/EventView"},
+                },
+                "id": {"type": "string", "description": "the event's number, for Last-Event-ID"},
+                "retry": {"type": "integer", "minimum": 0},
+            },
+            "required": ["data"],
+        },
+        "example": _WIRE,
+    }
 }
 _LastId = Annotated[
-    str | None,
-    Header(alias="Last-Event-ID", description="The last event that the reader has; it goes before `after`."),
+    str,
+    Header(
+        alias="Last-Event-ID",
+        description="The last event that the reader has; it goes before `after`.",
+        json_schema_extra={"pattern": "^[0-9]{0,18}$"},
+    ),
 ]
 
 
@@ -42,12 +61,13 @@ _LastId = Annotated[
     },
 )
 async def list_events(
-    request: Request, here: Here, _: User, asked: Annotated[EventQuery, Query()], last: _LastId = None
+    request: Request, here: Here, _: User, asked: Annotated[EventQuery, Query()], last: _LastId = ""
 ) -> Response:
     """A page of the event log; with `Accept: text/event-stream`, the stream of `/events/stream`."""
+    after = _after(asked, last)
     if _wants_stream(request.headers.get("accept", "")):
-        return await _stream(here, asked, last)
-    page = await here.door.events(asked.after, asked.limit, asked.job, tuple(asked.kind))
+        return await _stream(here, asked, after)
+    page = await here.door.events(after, asked.limit, asked.job, tuple(asked.kind))
     return json(page.model_dump_json())
 
 
@@ -62,14 +82,13 @@ async def list_events(
     },
 )
 async def stream_events(
-    here: Here, _: User, asked: Annotated[EventQuery, Query()], last: _LastId = None
+    here: Here, _: User, asked: Annotated[EventQuery, Query()], last: _LastId = ""
 ) -> Response:
     """Every event past `after`, or past `Last-Event-ID`: first what is logged, then as it happens; none is left out."""
-    return await _stream(here, asked, last)
+    return await _stream(here, asked, _after(asked, last))
 
 
-async def _stream(here: Context, asked: EventQuery, last: str | None) -> EventStream:
-    after = asked.after if not last else _event_number(last)
+async def _stream(here: Context, asked: EventQuery, after: int) -> EventStream:
     kinds = frozenset(asked.kind)
     # What cannot be read (events that were archived) is said now: a stream that has begun can only end.
     await here.door.events(after, 1, None, ())
@@ -80,8 +99,13 @@ async def _stream(here: Context, asked: EventQuery, last: str | None) -> EventSt
     return EventStream(sse(here.door.watch(after), after, wanted, here.closing, here.limits.keep_alive_s))
 
 
+def _after(asked: EventQuery, last: str) -> int:
+    """The event that the reader has. Raises Rejected for a Last-Event-ID that is none."""
+    return asked.after if not last else _event_number(last)
+
+
 def _event_number(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20 and int(text) <= MOST_EVENT_NUMBER):
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) <= MOST_EVENT_NUMBER):
         message = "Last-Event-ID: the id of an event, a whole number"
         raise Rejected(422, "refused", message, "Last-Event-ID")
     return int(text)

@@ -38,9 +38,14 @@ _Key = Annotated[
         alias="Idempotency-Key",
         description="Sent again with the same body, it is answered as the first time and nothing is submitted twice; "
         f"1 to {MOST_KEY_CHARACTERS} printable characters.",
+        json_schema_extra={
+            "minLength": 1,
+            "maxLength": MOST_KEY_CHARACTERS,
+            "pattern": r"^[\x21-\x7e]+$",
+        },
     ),
 ]
-Act = Callable[[Sequence[int], str], Awaitable[list[JobView]]]
+Act = Callable[[Sequence[int], str, bool], Awaitable[list[JobView]]]
 
 
 def json(content: bytes | str, status: int = 200) -> Response:
@@ -141,8 +146,10 @@ async def wait_for_job(job_id: JobId, here: Here, _: User, asked: Annotated[Wait
 
 
 async def _act(act: Act, request: Request, here: Here, user: User) -> Response:
-    numbers = (await read_model(request, JobNumbers, here.limits)).jobs
-    return json(dump_list("jobs", await act(list(dict.fromkeys(numbers)), user.user)))
+    asked = await read_model(request, JobNumbers, here.limits)
+    return json(
+        dump_list("jobs", await act(list(dict.fromkeys(asked.jobs)), user.user, asked.where_possible))
+    )
 
 
 def _steering(verb: str, summary: str, description: str) -> None:
@@ -150,7 +157,7 @@ def _steering(verb: str, summary: str, description: str) -> None:
 
     async def one(job_id: JobId, here: Here, user: User) -> Response:
         act: Act = getattr(here.door, verb)
-        return json((await act([job_id], user.user))[0].model_dump_json())
+        return json((await act([job_id], user.user, False))[0].model_dump_json())
 
     async def several(request: Request, here: Here, user: User) -> Response:
         return await _act(getattr(here.door, verb), request, here, user)
@@ -169,7 +176,7 @@ def _steering(verb: str, summary: str, description: str) -> None:
     router.post(
         f"/jobs/{verb}",
         summary=f"{summary} several jobs",
-        description=f"{description} All of them, or none.",
+        description=f"{description} All of them, or none; or, where_possible, those to which it can be done.",
         operation_id=f"{verb}_jobs",
         response_model=JobList,
         responses={

@@ -14,10 +14,10 @@ from betimes.service.api.limits import (
     MOST_TAIL,
     MOST_WAIT_S,
 )
-from betimes.service.spec import JobSpec
+from betimes.service.spec import WHOLE, JobSpec, in_schema
 from betimes.service.views import JobFilter, JobView, NodeView, Status, Submitted, View
 
-JobNumber = Annotated[int, Field(ge=1, le=MOST_JOB_NUMBER)]
+JobNumber = Annotated[int, Field(ge=1, le=MOST_JOB_NUMBER), WHOLE]
 EventNumber = Annotated[int, Field(ge=0, le=MOST_EVENT_NUMBER)]
 Word = Annotated[str, Field(min_length=1, max_length=200)]
 
@@ -38,6 +38,11 @@ class JobNumbers(Asked):
     """Jobs that something is to be done to: to all, or to none."""
 
     jobs: list[JobNumber] = Field(min_length=1, max_length=10_000)
+    where_possible: bool = Field(
+        default=False,
+        description="leave out those to which it cannot be done as they are now, instead of refusing all; "
+        "the answer has the others",
+    )
 
 
 class ProgressReport(Asked):
@@ -45,7 +50,7 @@ class ProgressReport(Asked):
 
     done: float = Field(ge=0, allow_inf_nan=False)
     total: float = Field(gt=0, allow_inf_nan=False)
-    attempt: Annotated[int, Field(ge=1, le=2**31 - 1)] | None = (
+    attempt: Annotated[int, Field(ge=1, le=2**31 - 1), WHOLE] | None = (
         None  # BETIMES_ATTEMPT; the token's by default
     )
 
@@ -63,7 +68,7 @@ class JobQuery(Asked):
     user: Word | None = None
     name: Word | None = None
     array_id: JobNumber | None = None
-    label: list[Annotated[str, Field(min_length=2, max_length=65_536)]] = Field(
+    label: list[Annotated[str, Field(min_length=2, max_length=65_536), in_schema(pattern="^[^=]+=")]] = Field(
         default=[], max_length=100, description="NAME=VALUE"
     )
     after: JobNumber | None = Field(default=None, description="jobs before this one: a page's `following`")

@@ -52,6 +52,19 @@ class Database(ABC):
     def _begin(self, cursor: Any) -> None:
         """Begin to write."""
 
+    def _began(self) -> tuple[Any, Any]:
+        """The writer's connection of the driver, in a transaction that has begun, and a cursor of it."""
+        driver = self.writer().connection.driver_connection
+        assert driver is not None
+        cursor = driver.cursor()
+        try:
+            self._begin(cursor)
+        except BaseException:
+            self._undo(driver)
+            cursor.close()
+            raise
+        return driver, cursor
+
     @abstractmethod
     def _undo(self, driver: Any) -> None:
         """Leave a transaction that failed."""
@@ -73,11 +86,8 @@ class Database(ABC):
     def writing(self) -> Iterator[Any]:
         """A cursor in a transaction, which is durable once the block has been left, and undone if it raises."""
         with self.faults.told():
-            driver = self.writer().connection.driver_connection
-            assert driver is not None
-            cursor = driver.cursor()
+            driver, cursor = self._began()
             try:
-                self._begin(cursor)
                 yield cursor
                 self._commit(cursor)
             except BaseException:

@@ -65,6 +65,15 @@ class Faults:
             f"{self.name}: no room is left ({detail}), so nothing was written; free some (df -h {self.folder})"
         )
 
+    def check_room(self) -> None:
+        """Raise StoreFull where the disk of the state directory has next to no room."""
+        try:
+            free = shutil.disk_usage(self.folder).free
+        except OSError as error:
+            raise self.meaning(error) from error
+        if free < _LITTLE_ROOM:
+            raise self.full(f"{free:,} bytes")
+
     def _of_system(self, error: OSError) -> StoreError:
         reason = error.strerror or str(error)
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):

@@ -144,6 +144,17 @@ class Postgres(Database):
         cursor.nextset()
         self._transaction = cursor.fetchone()[0]
 
+    def _began(self) -> tuple[Any, Any]:
+        """A transaction that has begun. A connection that was lost meanwhile is made again: nothing was on its way."""
+        from psycopg import Error
+
+        try:
+            return super()._began()
+        except Error:
+            if not self._is_lost():
+                raise
+        return super()._began()
+
     def _commit(self, cursor: Any) -> None:
         from psycopg import Error
 

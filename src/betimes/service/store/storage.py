@@ -30,6 +30,10 @@ class Storage(Protocol):
         """Write all of `batch` or nothing; durable when it returns."""
         ...
 
+    def probe(self) -> None:
+        """Write as much as a large submission takes, and keep nothing of it; raises as `commit` does."""
+        ...
+
     def events(
         self, after: int = 0, limit: int = 1000, job: int | None = None, kinds: Collection[str] = ()
     ) -> list[Event]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from betimes.service.views import JobFilter
 
 BUSY_S = 5.0  # how long to wait for somebody else's lock
+
+PROBE_BYTES = 64 * 1024
 
 
 def default_url(folder: Path) -> str:
@@ -120,6 +123,16 @@ class Store:
         row = TOKENS.encode({"hash": hashed, "user": user, "role": role})
         with self._writing:
             self._run(self._statements.upserting(TOKENS, [row]))
+
+    def probe(self) -> None:
+        """Write as much as a large submission takes, durably, and remove it again; raises as `commit` does.
+
+        Raises StoreFull also where the disk of the state directory has less than a mebibyte left.
+        """
+        self._database.faults.check_room()
+        # Always other text: SQLite writes no page whose content is the same, and PostgreSQL compresses.
+        self._commit_meta("store.probe", secrets.token_hex(PROBE_BYTES // 2))
+        self._commit_meta("store.probe", "")
 
     def archive(self, upto_event: int) -> Path:
         """Move the events up to `upto_event` to a file of their own in `archive/`; returns the file.

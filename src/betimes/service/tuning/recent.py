@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from betimes.workload.speedup import SpeedupTable, bind
 
 Floats = NDArray[np.float64]
 
-A_PAGE = 1000  # events
+A_PAGE = 1000  # events, or jobs
 TRIAL = 1
 
 
@@ -114,9 +115,7 @@ def recent(store: Storage, most: int, working: Mapping[int, float]) -> Recent:
 
 def _seen(store: Storage, most: int) -> list[_Seen]:
     """The last jobs, oldest first."""
-    rows = [
-        row for row in store.jobs(JobFilter(limit=most)) if row["started_at"] is not None or not _is_over(row)
-    ]
+    rows = list(islice(_that_count(store), most))
     if not rows:
         return []
     first_at = min(row["submitted_at"] for row in rows)
@@ -137,6 +136,31 @@ def _seen(store: Storage, most: int) -> list[_Seen]:
         _Seen(row, JobSpec(**row["spec"]), believed_s[row["job_id"]], took_s.get(row["job_id"]))
         for row in known
     ]
+
+
+def _that_count(store: Storage) -> Iterator[Mapping[str, Any]]:
+    """Jobs, newest first: but for those that were cancelled before they ran, and for trials, parts of other jobs."""
+    after: int | None = None
+    sets: dict[int, bool] = {}  # by array, whether it is one job
+    while True:
+        page = store.jobs(JobFilter(limit=A_PAGE, after=after))
+        for row in page:
+            ran = row["started_at"] is not None or not _is_over(row)
+            if ran and not _is_trial(row, store, sets):
+                yield row
+        if len(page) < A_PAGE:
+            return
+        after = page[-1]["job_id"]
+
+
+def _is_trial(row: Mapping[str, Any], store: Storage, sets: dict[int, bool]) -> bool:
+    array = row["array_id"]
+    if array is None or array == row["job_id"]:
+        return False
+    if array not in sets:
+        whole = store.job(array)
+        sets[array] = whole is not None and whole["array_index"] is None
+    return sets[array]
 
 
 def _is_over(row: Mapping[str, Any]) -> bool:

@@ -29,6 +29,8 @@ from betimes.service.tuning.retune import Retune, Watch
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views import Proposal, Reason, TuneSpec
 
+FEW_JOBS = 100  # below which a front fits the jobs that were, and not those that come
+
 log = logging.getLogger(__name__)
 
 
@@ -133,7 +135,9 @@ class LiveTuner:
                 )
             )  # fmt: skip
             begun_at = self.controller.scheduler.now_at
-            view = SearchView(spec=spec, reason=reason, begun_at=begun_at, of=spec.evaluations)
+            view = SearchView(
+                spec=spec, reason=reason, begun_at=begun_at, of=spec.evaluations, note=_note(order)
+            )
             self.going = going = _Search(order, of, policy, number, retuned, view)
             self.problem = None
             if self.watch is not None:
@@ -313,6 +317,17 @@ class LiveTuner:
     def _look_at_as_many(self) -> None:
         if self.watch is not None and self.tuned is not None:
             self.watch.looks_at = self.tuned.range.looks_at
+
+
+def _note(order: Order) -> str | None:
+    """What a front on few jobs is worth."""
+    jobs = len(order.recent.workload)
+    if jobs >= FEW_JOBS:
+        return None
+    return (
+        f"only {jobs} job{'' if jobs == 1 else 's'} that ran, or may run yet, {'is' if jobs == 1 else 'are'} there to "
+        f"search on; a front on fewer than {FEW_JOBS} says little of the next ones"
+    )
 
 
 def _check_sizes(found: Recent, spec: TuneSpec) -> None:

@@ -21,6 +21,7 @@ class SearchView(View):
     of: int = 0
     front: int = Field(default=0, description="points on the front so far")
     hypervolume: float | None = None
+    note: str | None = Field(default=None, description="what is to be known of its front beforehand")
     stopping: bool = Field(default=False, description="it has been asked to end with the front so far")
 
 
