@@ -185,7 +185,7 @@ def _hook_template(field: Field) -> type[AbstractTemplate]:
         def generic(self, args: Any, kws: Any) -> Any:
             if len(args) != len(hook.args) or kws:
                 return None
-            return Signature(hook.return_type, hook.args, recvr=vars(self)["this"])
+            return Signature(hook.return_type, hook.args, recvr=self.this)  # pyright: ignore[reportAttributeAccessIssue]
 
     @lower_builtin(Template.key, StructType, types.VarArg(types.Any))
     def _(context: Any, builder: Any, signature: Any, given: Any) -> Any:
