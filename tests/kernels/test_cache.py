@@ -175,3 +175,29 @@ def test_a_folder_that_may_only_be_read_serves(program: Program) -> None:
         assert program.run() == ("9.0 True", "")
     finally:
         folder.chmod(0o700)
+
+
+@pytest.mark.slow
+def test_a_release_can_ship_what_warm_has_compiled(tmp_path: Path) -> None:
+    """Compiled into one folder, moved to another, and used from there by somebody with another home."""
+
+    def betimes(*words: str, cache: Path, home: Path) -> str:
+        told = os.environ | {"BETIMES_CACHE_DIR": str(cache), "HOME": str(home)}
+        command = [sys.executable, "-m", "betimes", *words]
+        return subprocess.run(command, env=told, capture_output=True, text=True, check=True).stdout
+
+    made, shipped, home = tmp_path / "made", tmp_path / "opt" / "shipped", tmp_path / "home"
+    home.mkdir()
+    betimes("warm", "--out", str(made), cache=tmp_path / "unused", home=home)
+    assert not (tmp_path / "unused").exists()
+    shipped.parent.mkdir()
+    shutil.move(made, shipped)
+    before = {file: file.stat().st_mtime_ns for file in shipped.rglob("*")}
+    for words in (
+        ("demo:jobs=20", "--policy", "wfq", "--units", "8"),
+        ("sample:rigid", "--policy", "fitgpp"),
+    ):
+        betimes("simulate", *words, "--predict", "--json", cache=shipped, home=home)
+    assert {file: file.stat().st_mtime_ns for file in shipped.rglob("*")} == before
+    assert len(before) > 30
+    assert not any(home.iterdir())

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from betimes.kernels import INTERPRETED, entry
-from tests.kernels.shapes import first_and_second, put, rule_of, scaled, shelf, weigh
+import pytest
+from numba import types
+
+from betimes.kernels import INTERPRETED, Records, entry, struct_types
+from tests.kernels.shapes import Item, first_and_second, put, rule_of, scaled, shelf, weigh
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 
@@ -25,8 +28,12 @@ def test_an_entry_of_a_kernel_can_be_called() -> None:
 
 
 def test_a_number_in_the_source_is_no_type_of_its_own() -> None:
-    first_and_second(shelf())
-    assert len(weigh.signatures) == 1  # pyright: ignore[reportFunctionMemberAccess]
+    kernel: Any = weigh
+    items = struct_types.type_of(Records[Item])
+    for number in (0, 1):
+        kernel.get_call_template((items, types.literal(number)), {})
+    assert len(kernel.signatures) == 1
+    assert first_and_second(shelf()) == 0.0
 
 
 def test_wrong_arguments_are_errors_and_no_crash() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import random
@@ -289,8 +290,9 @@ def test_a_folder_removed_under_a_run_does_not_stop_the_executor(at: Path) -> No
             await heard.started()
             pgid = shim_of(launch)["pgid"]
             shutil.rmtree(launch.folder)
-            await executor.stop(RUN, 1.0)  # there is nothing to ask it with
-            os.killpg(pgid, signal.SIGKILL)
+            await executor.stop(RUN, 1.0)
+            with contextlib.suppress(ProcessLookupError):  # it may have stopped already
+                os.killpg(pgid, signal.SIGKILL)
             ended = await heard.ended()
             assert ended.why == "lost"
             assert ended.message == f"its folder {launch.folder} was removed while it ran"
