@@ -137,7 +137,7 @@ class Cluster:
 
         Raises ClusterError for a cluster without nodes.
         """
-        self._need_nodes()
+        self.need_nodes()
         gpus, cores = (float(self.total[at]) / PER_UNIT[at] for at in (0, 1))
         return max(1, int(gpus or cores or len(self)))
 
@@ -170,7 +170,7 @@ class Cluster:
 
         Raises ClusterError for a cluster without nodes.
         """
-        self._need_nodes()
+        self.need_nodes()
         return _frozen(self.group_capacity.max(axis=0))
 
     @cached_property
@@ -187,7 +187,8 @@ class Cluster:
             if group.usd_per_h is not None
         )
 
-    def _need_nodes(self) -> None:
+    def need_nodes(self) -> None:
+        """Raises ClusterError for a cluster without nodes."""
         if not self.groups:
             raise ClusterError(
                 f"cluster {self.name}: it offers machines to rent and has no nodes of its own, and this runs on nodes "

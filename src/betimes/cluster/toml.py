@@ -80,9 +80,9 @@ def document(text: str, path: Path) -> dict[str, Any]:
 
 def cluster_of(found: dict[str, Any], path: Path) -> Cluster:
     """The cluster that a file of this path describes; raises ClusterError as `parse` does."""
-    _known(found, _TOP, f"{path}, field ")
-    groups = [_group(table, where) for table, where in _tables(found, "nodes", path)]
-    offers = [offer_of(table, where) for table, where in _tables(found, "offers", path)]
+    check_known(found, _TOP, f"{path}, field ")
+    groups = [_group(table, where) for table, where in tables(found, "nodes", _NODES, path)]
+    offers = [offer_of(table, where) for table, where in tables(found, "offers", _OFFERS_NEEDED, path)]
     try:
         if "catalogue" in found:
             offers = [*_of_catalogue(found["catalogue"]), *offers]
@@ -105,7 +105,7 @@ def cluster_of(found: dict[str, Any], path: Path) -> Cluster:
 
 def offer_of(table: Any, where: str) -> Offer:
     """The offer of a table; raises ClusterError, which begins with `where`."""
-    _table(table, where, "offer", _OFFERS, _OFFERS_NEEDED)
+    check_table(table, where, "offer", _OFFERS, _OFFERS_NEEDED)
     given = dict(table)
     if given.get("family") == "":
         raise ClusterError(f"{where}, field family: expected a printable name, found ''; leave it out for the type")
@@ -118,8 +118,39 @@ def offer_of(table: Any, where: str) -> Offer:
     return replace(offer, **{name: float(given[name]) for name in numbers})
 
 
+def tables(
+    found: dict[str, Any], name: str, fields: tuple[str, ...], path: Path
+) -> Iterable[tuple[Any, str]]:
+    """The tables `[[name]]` of a file, each with where it stands; raises ClusterError for what is no list of any."""
+    listed = found.get(name, [])
+    if not isinstance(listed, list):
+        raise ClusterError(
+            f"{path}, field {name}: expected at least one table [[{name}]] with {', '.join(fields)}"
+        )
+    return ((table, f"{path}, [[{name}]] table {number}") for number, table in enumerate(listed, 1))
+
+
+def check_table(table: Any, where: str, what: str, known: tuple[str, ...], needed: tuple[str, ...]) -> None:
+    """A table that has no unknown field and lacks none that is needed, or ClusterError, which begins with `where`."""
+    if not isinstance(table, dict):
+        raise ClusterError(f"{where}: expected a table with {', '.join(known)}")
+    check_known(table, known, f"{where}, field ")
+    for field in needed:
+        if field not in table:
+            raise ClusterError(f"{where}, field {field}: missing; every {what} needs it")
+
+
+def check_known(table: dict[str, Any], names: tuple[str, ...], field: str) -> None:
+    """No key but these names, or ClusterError, which begins with `field`."""
+    for key in table:
+        if key not in names:
+            near = difflib.get_close_matches(key.lower(), names, n=1)
+            hint = f"did you mean {near[0]}? " if near else ""
+            raise ClusterError(f"{field}{key[:40]!r}: unknown; {hint}known are {', '.join(names)}")
+
+
 def _group(table: Any, where: str) -> NodeGroup:
-    _table(table, where, "group of nodes", _NODES, _NEEDED)
+    check_table(table, where, "group of nodes", _NODES, _NEEDED)
     group = _sized(table, where, lambda: NodeGroup(**({"count": 1, "gpu": 0} | table)))
     price = None if group.usd_per_h is None else float(group.usd_per_h)
     amounts = dict(zip(RESOURCES, (float(amount) for amount in group.amounts), strict=True))
@@ -140,7 +171,7 @@ def _spot(value: Any, where: str) -> Spot | None:
             f"{where}, field spot.revocation: expected {', '.join(REVOCATIONS)}, found {shown(name)}"
         )
     kind = REVOCATIONS[name]
-    _known(value, (*_SPOT, *parameters(kind)), f"{where}, field spot.")
+    check_known(value, (*_SPOT, *parameters(kind)), f"{where}, field spot.")
     given = {key: number for key, number in value.items() if key in parameters(kind)}
     if name == "exponential" and "mean_h" not in given:
         raise ClusterError(f"{where}, field spot.mean_h: missing; an exponential revocation needs it")
@@ -160,25 +191,6 @@ def _of_catalogue(name: Any) -> tuple[Offer, ...]:
     return parse(path.read_text(encoding="utf-8"), path).offers
 
 
-def _tables(found: dict[str, Any], name: str, path: Path) -> Iterable[tuple[Any, str]]:
-    tables = found.get(name, [])
-    if not isinstance(tables, list):
-        needed = _NODES if name == "nodes" else _OFFERS_NEEDED
-        raise ClusterError(
-            f"{path}, field {name}: expected at least one table [[{name}]] with {', '.join(needed)}"
-        )
-    return ((table, f"{path}, [[{name}]] table {number}") for number, table in enumerate(tables, 1))
-
-
-def _table(table: Any, where: str, what: str, known: tuple[str, ...], needed: tuple[str, ...]) -> None:
-    if not isinstance(table, dict):
-        raise ClusterError(f"{where}: expected a table with {', '.join(known)}")
-    _known(table, known, f"{where}, field ")
-    for field in needed:
-        if field not in table:
-            raise ClusterError(f"{where}, field {field}: missing; every {what} needs it")
-
-
 def _sized(table: dict[str, Any], where: str, make: Callable[[], _Checked]) -> _Checked:
     """What the table describes, checked; some of each resource that it must name, and no trace of one."""
     try:
@@ -193,14 +205,6 @@ def _sized(table: dict[str, Any], where: str, make: Callable[[], _Checked]) -> _
             least = "a MiB" if field == "memory_gib" else "a thousandth"
             raise ClusterError(f"{where}, field {field}: expected at least {least}, found {amount:g}")
     return made
-
-
-def _known(table: dict[str, Any], names: tuple[str, ...], field: str) -> None:
-    for key in table:
-        if key not in names:
-            near = difflib.get_close_matches(key.lower(), names, n=1)
-            hint = f"did you mean {near[0]}? " if near else ""
-            raise ClusterError(f"{field}{key[:40]!r}: unknown; {hint}known are {', '.join(names)}")
 
 
 def _stem(path: Path) -> str:

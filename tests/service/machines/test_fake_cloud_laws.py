@@ -11,6 +11,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from betimes.cluster.offer import Offer
 from betimes.errors import CloudError
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.provider import (
@@ -23,7 +24,6 @@ from betimes.service.machines.provider import (
     RequestId,
 )
 from betimes.service.machines.scenario import (
-    InstanceType,
     Outage,
     Reclaim,
     SetCapacity,
@@ -31,6 +31,7 @@ from betimes.service.machines.scenario import (
     Slow,
     Step,
 )
+from tests.service.machines.kinds import kind
 
 END_S = 300.0
 TYPES = ("a", "b")
@@ -50,13 +51,13 @@ class Call:
 
 
 @st.composite
-def instance_types(draw: st.DrawFn, name: str) -> InstanceType:
-    return InstanceType(
+def instance_types(draw: st.DrawFn, name: str) -> Offer:
+    return kind(
         name,
         4,
         16,
         usd_per_h=draw(PRICES),
-        capacity=draw(st.one_of(st.none(), st.integers(0, 5))),
+        capacity=draw(st.one_of(st.none(), st.integers(1, 5))),
         boot_s=draw(st.sampled_from([0.0, 1.0, 7.5])),
         boot_sigma=draw(st.sampled_from([0.0, 0.8])),
         boot_failure_frac=draw(st.sampled_from([0.0, 0.3])),
@@ -124,7 +125,7 @@ def within_instants(events: Sequence[CloudEvent]) -> list[tuple[float, list[str]
 
 @given(OFFERED, st.lists(STEPS, max_size=6), CALLS, st.lists(TIMES, max_size=10), st.integers())
 def test_how_often_one_looks_does_not_matter(
-    types: tuple[InstanceType, ...], script: list[Step], calls: list[Call], looks: list[float], seed: int
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call], looks: list[float], seed: int
 ) -> None:
     once = play(FakeCloud(types, seed, quota=6, script=script), calls)
     often = play(
@@ -138,7 +139,7 @@ def test_how_often_one_looks_does_not_matter(
 
 @given(OFFERED, st.lists(STEPS, max_size=6), CALLS, st.integers())
 def test_calls_for_different_types_at_one_instant_may_change_places(
-    types: tuple[InstanceType, ...], script: list[Step], calls: list[Call], seed: int
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call], seed: int
 ) -> None:
     forth = play(
         FakeCloud(types, seed, script=script), sorted(calls, key=lambda call: (call.at_s, call.type))
@@ -151,7 +152,7 @@ def test_calls_for_different_types_at_one_instant_may_change_places(
 
 @given(OFFERED, st.lists(STEPS, max_size=6), CALLS, st.integers())
 def test_next_at_tells_of_every_event(
-    types: tuple[InstanceType, ...], script: list[Step], calls: list[Call], seed: int
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call], seed: int
 ) -> None:
     cloud = FakeCloud(types, seed, script=script)
     told = play(FakeCloud(types, seed, script=script), calls).events
@@ -201,7 +202,7 @@ QUIET = st.lists(STEPS, max_size=6).map(
 
 @given(OFFERED, QUIET, CALLS, st.integers())
 def test_cost_is_the_sum_over_every_second(
-    types: tuple[InstanceType, ...], script: list[Step], calls: list[Call], seed: int
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call], seed: int
 ) -> None:
     story = play(FakeCloud(types, seed, script=script), calls)
     prices = {each.type: [(-math.inf, each.usd_per_h)] for each in types}
@@ -219,7 +220,7 @@ def test_cost_is_the_sum_over_every_second(
 
 @given(OFFERED, QUIET, CALLS, st.integers(), st.integers(0, 8))
 def test_never_more_than_capacity_and_quota(
-    types: tuple[InstanceType, ...], script: list[Step], calls: list[Call], seed: int, quota: int
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call], seed: int, quota: int
 ) -> None:
     story = play(FakeCloud(types, seed, quota, script), calls)
     ends = released(calls, story.answers, TYPES)
@@ -254,7 +255,7 @@ ANY_STEPS = st.lists(
 
 @given(OFFERED, ANY_STEPS, CALLS)
 def test_cost_never_falls_and_nothing_goes_missing(
-    types: tuple[InstanceType, ...], script: list[Step], calls: list[Call]
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call]
 ) -> None:
     cloud = FakeCloud(types, script=script)
     given: dict[str, list[RequestId]] = {name: [] for name in TYPES}
