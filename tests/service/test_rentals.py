@@ -67,8 +67,8 @@ class House:
         world = VirtualWorld(epoch_at=1000.0)
         controller.worlds.append(world)
         executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
-        for kind in ("virtual", "fake-cloud"):
-            controller.admit(kind, executor)
+        for served in ("virtual", "fake-cloud"):
+            controller.admit(served, executor)
         self.desk = Desk(
             controller, Promises(controller), RunTokens(b"secret"), LiveTuner(controller, self.folder)
         )

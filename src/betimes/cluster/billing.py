@@ -1,4 +1,4 @@
-"""What machines cost, exactly: rented ones by how they are charged for and the prices of the time, owned ones by the hour.
+"""What machines cost, exactly: rented ones by their billing and the prices of the time, owned ones by the hour.
 
 Times and prices are floats, each of which is a fraction; sums are `fractions.Fraction` and are rounded once, by `cents`
 or by `float`. So neither the order of a sum nor the number of its terms changes a bill.

@@ -27,6 +27,8 @@ def catalogue_path(name: object) -> Path:
     known = catalogues()
     if isinstance(name, str) and name in known:
         return _FOLDER / f"{name}.toml"
-    near = difflib.get_close_matches(str(name).lower() if isinstance(name, str) else "", known, n=3, cutoff=0.4)
+    near = difflib.get_close_matches(
+        str(name).lower() if isinstance(name, str) else "", known, n=3, cutoff=0.4
+    )
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     raise ClusterError(f"there is no catalogue {shown(name)}; {hint}catalogues are {', '.join(known)}")

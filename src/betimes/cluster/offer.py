@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from betimes.cluster.billing import Billing, BillFrom
+from betimes.cluster.billing import BillFrom, Billing
 from betimes.cluster.checks import MOST_SECONDS, MOST_USD_PER_H, check_amount, check_name, check_whole, shown
 from betimes.cluster.resources import MOST, RESOURCES, whole_capacity
 from betimes.cluster.revocation import Bathtub, Revocation

@@ -14,7 +14,7 @@
     cpu = 128                   # cores
     memory_gib = 1024
     usd_per_h = 32.77           # the price of one; none by default
-    reserved_discount_frac = 0.6  # what a reservation saves of it; 0 by default
+    reserved_discount_frac = 0.6 # what a reservation saves of it; 0 by default
 
     [[offers]]                  # one table an instance type that can be rented
     type = "p3.8xlarge"
@@ -108,7 +108,9 @@ def offer_of(table: Any, where: str) -> Offer:
     check_table(table, where, "offer", _OFFERS, _OFFERS_NEEDED)
     given = dict(table)
     if given.get("family") == "":
-        raise ClusterError(f"{where}, field family: expected a printable name, found ''; leave it out for the type")
+        raise ClusterError(
+            f"{where}, field family: expected a printable name, found ''; leave it out for the type"
+        )
     if "spot" in given:
         given["spot"] = _spot(given["spot"], where)
     offer = _sized(table, where, lambda: Offer(**given))
@@ -178,7 +180,10 @@ def _spot(value: Any, where: str) -> Spot | None:
     try:
         revocation = kind(**given)
         floats = {key: float(number) for key, number in given.items()}
-        return Spot(float(Spot(value.get("price_factor", Spot.price_factor)).price_factor), replace(revocation, **floats))
+        return Spot(
+            float(Spot(value.get("price_factor", Spot.price_factor)).price_factor),
+            replace(revocation, **floats),
+        )
     except ClusterError as error:
         raise ClusterError(f"{where}, {str(error).replace('field ', 'field spot.', 1)}") from None
 

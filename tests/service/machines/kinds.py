@@ -20,5 +20,5 @@ def kind(
 ) -> Offer:
     """An offer; with `reclaims_per_h` its machines are taken away so often, at the full price."""
     spot = Spot(1.0, Exponential(1.0 / reclaims_per_h)) if reclaims_per_h else None
-    sizes = {"cpu": cpu, "memory_gib": memory_gib, "gpu": gpu}
-    return Offer(type=type, usd_per_h=usd_per_h, spot=spot, **({"bill_step_s": 1.0} | sizes | more))
+    more = {"bill_step_s": 1.0} | more
+    return Offer(type=type, cpu=cpu, memory_gib=memory_gib, gpu=gpu, usd_per_h=usd_per_h, spot=spot, **more)

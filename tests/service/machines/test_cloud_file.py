@@ -89,7 +89,10 @@ def test_the_form_before(tmp_path: Path) -> None:
         ("qouta = 3\n" + TYPE, "field 'qouta': unknown; did you mean quota?"),
         ("quota = -3\n" + TYPE, "field quota: expected a whole number of machines from 0"),
         (TYPE + TYPE, "[[types]] table 2, field type: a100 is a type of [[types]] table 1 already"),
-        (TYPE + "capacity = -1", "[[types]] table 1, field capacity: expected a whole number of machines from 1"),
+        (
+            TYPE + "capacity = -1",
+            "[[types]] table 1, field capacity: expected a whole number of machines from 1",
+        ),
         (TYPE + "reclaims_per_h = nan", "[[types]] table 1, field reclaims_per_h: expected a number from 0"),
         (TYPE + "reclaims_per_h = 'x'", "[[types]] table 1, field reclaims_per_h: expected a number from 0"),
         (TYPE.replace("types", "offers"), "[[offers]] table 1, field usd_per_h: missing"),

@@ -241,7 +241,9 @@ def test_wrong_calls() -> None:
 
 
 def test_whole_hours_from_the_request() -> None:
-    hours = kind("vm", 1, 4, usd_per_h=2.0, boot_s=120.0, min_bill_s=3600.0, bill_step_s=3600.0, bill_from="request")
+    hours = kind(
+        "vm", 1, 4, usd_per_h=2.0, boot_s=120.0, min_bill_s=3600.0, bill_step_s=3600.0, bill_from="request"
+    )
     cloud = FakeCloud([hours])
     request = asked(cloud, 100.0, "vm", 2)
     assert cloud.cost_usd(100.0) == 4.0

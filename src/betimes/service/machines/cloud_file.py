@@ -42,7 +42,17 @@ from betimes.service.machines.provider import OpenCloud
 MOST_RECLAIMS_PER_H = 1e6
 _TOP = ("seed", "quota", "types")
 _TYPES = (
-    *("type", "cpu", "memory_gib", "gpu", "usd_per_h", "capacity", "boot_s", "boot_sigma", "boot_failure_frac"),
+    *(
+        "type",
+        "cpu",
+        "memory_gib",
+        "gpu",
+        "usd_per_h",
+        "capacity",
+        "boot_s",
+        "boot_sigma",
+        "boot_failure_frac",
+    ),
     *("reclaims_per_h", "notice_s"),
 )
 _NEEDED = ("type", "cpu", "memory_gib")
