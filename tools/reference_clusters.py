@@ -137,8 +137,8 @@ def clusters_page(table: Table) -> str:
             "notice at an age, counted from when they are up, that is drawn by seed, type and the machine's number:",
             table(("field", "values", "meaning"), spot),
             "## Catalogues",
-            'The offers of some clouds come with Betimes, and are called by name: `--cluster m5`, or `catalogue = "m5"` '
-            "in a file beside your own nodes. A name of a catalogue never means a file; write `./m5` for the file `m5`. "
+            'The offers of some clouds come with Betimes, and have names: `--cluster m5`, or `catalogue = "m5"` in a '
+            "file beside your own nodes. The name of a catalogue never means a file; write `./m5` for the file `m5`. "
             "`betimes.cluster.catalogues()` lists the names.",
             table(("name", "types", "what it is"), (_catalogue(name) for name in catalogues())),
             "## openb node lists (CSV)",

@@ -191,8 +191,8 @@ class Cluster:
         """Raises ClusterError for a cluster without nodes."""
         if not self.groups:
             raise ClusterError(
-                f"cluster {self.name}: it offers machines to rent and has no nodes of its own, and this runs on nodes "
-                "that are there; describe some in a cluster file ([[nodes]])"
+                f"cluster {self.name}: it has offers to rent and no nodes of its own, which this needs; describe some "
+                "in a cluster file ([[nodes]])"
             )
 
 
