@@ -11,7 +11,9 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from betimes.cluster.billing import lease_usd, summed
 from betimes.cluster.offer import Offer
+from betimes.cluster.prices import Prices
 from betimes.errors import CloudError
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.provider import (
@@ -216,6 +218,53 @@ def test_cost_is_the_sum_over_every_second(
             total += Fraction([usd for at_s, usd in prices[request.type] if at_s <= second][-1]) / 3600
             second += 1
     assert story.cost_usd == float(total)
+
+
+@st.composite
+def charged_types(draw: st.DrawFn, name: str) -> Offer:
+    return kind(
+        name,
+        4,
+        16,
+        usd_per_h=draw(PRICES),
+        boot_s=draw(st.sampled_from([0.0, 1.0, 7.5])),
+        setup_s=draw(st.sampled_from([0.0, 3.25])),
+        release_s=draw(st.sampled_from([0.0, 1.0])),
+        min_bill_s=draw(st.sampled_from([0.0, 10.0])),
+        bill_step_s=draw(st.sampled_from([0.0, 1.0, 7.0])),
+        bill_from=draw(st.sampled_from(["request", "boot"])),
+        reclaims_per_h=draw(st.sampled_from([0.0, 100.0])),
+        notice_s=draw(st.sampled_from([0.0, 15.5])),
+    )
+
+
+@given(st.tuples(*(charged_types(name) for name in TYPES)), QUIET, CALLS, st.integers())
+def test_every_lease_is_billed_as_its_offer_says(
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call], seed: int
+) -> None:
+    story = play(FakeCloud(types, seed, script=script), calls)
+    offers = {each.type: each for each in types}
+    prices = {each.type: Prices(each.usd_per_h) for each in types}
+    for event in story.events:
+        if isinstance(event, PriceChanged):
+            prices[event.type] = prices[event.type].changed(event.at_s, event.usd_per_h)
+    reclaimed = {event.node: event.at_s for event in story.events if isinstance(event, Reclaimed)}
+    ends = released(calls, story.answers, TYPES)
+    bills: dict[str, Fraction] = {}
+    for call in calls:
+        answer = story.answers[call]
+        if not isinstance(answer, RequestId):
+            continue
+        offer, released_s = offers[call.type], ends.get(answer, math.inf)
+        booted_s = call.at_s + offer.boot_s
+        since_s = offer.billing.since_s(call.at_s, booted_s if booted_s <= released_s else math.inf)
+        for _ in range(call.count):
+            node = f"{call.type}-{sum(name.startswith(call.type) for name in bills)}"
+            taken_s = reclaimed.get(node, math.inf)
+            gone_s = released_s + offer.release_s if released_s <= taken_s else taken_s
+            bills[node] = lease_usd(offer.billing, prices[call.type], since_s, min(gone_s, END_S))
+    assert story.bills == {node: float(bill) for node, bill in bills.items()}
+    assert story.cost_usd == float(summed(bills.values()))
 
 
 @given(OFFERED, QUIET, CALLS, st.integers(), st.integers(0, 8))
