@@ -16,9 +16,6 @@ from typer.main import get_command
 
 from betimes.cli.app import app
 from betimes.cli.job_options import OPTIONS
-from betimes.cluster import toml
-from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, MOST_GRACE_S, MOST_NODES, MOST_USD_PER_H
-from betimes.cluster.resources import MOST
 from betimes.core.moves import diagram
 from betimes.policies.hooks import Parameter as PolicyParameter
 from betimes.policies.hooks import Policy, Value
@@ -33,11 +30,10 @@ from betimes.service.spec_file import MOST_BYTES, MOST_JOBS, SPELLINGS
 from betimes.workload.generators.registry import GENERATORS
 from betimes.workload.readers.registry import FAMILIES, FORMATS
 from betimes.workload.speedup import FORMULAS
-from tools import reference_live
+from tools import reference_clusters, reference_live
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
-EXAMPLE = textwrap.dedent((toml.__doc__ or "").partition("::")[2]).strip()
 JOBS_EXAMPLE = textwrap.dedent((spec_file.__doc__ or "").partition("::")[2]).strip()
 JOBS_EXAMPLE_YAML = """\
 defaults:
@@ -75,7 +71,8 @@ def main() -> None:
 def pages() -> dict[str, str]:
     """The text of every page by file name."""
     texts = {name: page() for name, page in PAGES.items()}
-    texts |= {name: page(_table) for name, page in reference_live.PAGES.items()}
+    for name, page in (reference_clusters.PAGES | reference_live.PAGES).items():
+        texts[name] = page(_table)
     return {name: f"{NOTICE}\n\n{text.strip()}\n" for name, text in texts.items()}
 
 
@@ -129,57 +126,6 @@ def _sections(policies: Iterable[Policy | NodesPolicy]) -> list[str]:
         else:
             parts.append("It has no parameters.")
     return parts
-
-
-def clusters_page() -> str:
-    """The files from which a cluster is read."""
-    fields = (
-        ("`name`", "text", "the file's name", "what the cluster is called"),
-        (
-            "`grace_limit_s`",
-            f"from 0 to {MOST_GRACE_S:g}",
-            f"{DEFAULT_GRACE_LIMIT_S:g}",
-            "the longest grace period that a job may ask for; those with a longer one are refused",
-        ),
-        ("`[[nodes]]`", "one table or more", "must be given", "a group of equal nodes"),
-        ("`type`", "text", "must be given", "what these nodes are called"),
-        ("`count`", f"a whole number from 1 to {MOST_NODES:,}", "1", "how many there are"),
-        ("`gpu`", f"from 0 to {MOST:g}", "0", "GPUs of each"),
-        ("`cpu`", f"above 0, to {MOST:g}", "must be given", "cores of each"),
-        ("`memory_gib`", f"above 0, to {MOST:g}", "must be given", "memory of each, GiB"),
-        (
-            "`usd_per_h`",
-            f"from 0 to {MOST_USD_PER_H:g}",
-            "no price",
-            "price of each, USD an hour; the live service's",
-        ),
-    )
-    return "\n\n".join(
-        (
-            "# Cluster files",
-            "`--cluster FILE` and `betimes.read_cluster` read either of these, plain or gzipped, told by content. "
-            "Nodes are numbered from 0 in the order of the file. A wrong value is refused with file, table or line, "
-            "and field.",
-            "## Betimes's own (TOML)",
-            f"```toml\n{EXAMPLE}\n```",
-            _table(("field", "values", "default", "meaning"), fields),
-            "Fractions are allowed where a node can have them (`cpu = 7.5`). Inside, resources are whole numbers of "
-            "thousandths of a GPU, thousandths of a core and MiB: capacities are rounded down, demands up.",
-            "## openb node lists (CSV)",
-            "The node lists of Alibaba's openb traces, as published (cluster-trace-gpu-v2023). Nodes of equal capacity "
-            "and model make a group.",
-            _table(
-                ("column", "meaning"),
-                (
-                    ("`sn`", "the node's name, unique"),
-                    ("`cpu_milli`", "thousandths of a core"),
-                    ("`memory_mib`", "MiB"),
-                    ("`gpu`", "GPUs, a whole number"),
-                    ("`model`", "the GPUs' model, which becomes the type; empty without GPUs"),
-                ),
-            ),
-        )
-    )
 
 
 def job_files_page() -> str:
@@ -361,7 +307,6 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "policies.md": policies_page,
     "nodes-policies.md": nodes_policies_page,
-    "cluster-files.md": clusters_page,
     "job-file.md": job_files_page,
     "formats.md": formats_page,
     "generators.md": generators_page,

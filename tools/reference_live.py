@@ -110,12 +110,16 @@ def cloud_files_page(table: Table) -> str:
         (
             "# Cloud files",
             "`betimes up --cloud FILE.toml` gives the service a cloud that is made up, to try out what renting does: "
-            "its machines boot, cost money, run out, and are taken away, and jobs on them only take time. A wrong "
-            "value is refused with file, table and field.",
+            "its machines boot, cost money, run out, and are taken away, and jobs on them only take time. The file is "
+            "a [cluster file](cluster-files.md), or a catalogue by its name, and its `[[offers]]` can be rented; "
+            "`--cloud` leaves its `[[nodes]]` alone, and `--cluster FILE.toml` makes virtual nodes of those too. A "
+            "wrong value is refused with file, table and field.",
             f"```toml\n{example}\n```",
-            "`type`, `cpu` and `memory_gib` must be given. What is drawn by lot - boot times, failures, when a machine "
-            "is taken away - follows from the seed, the type and the machine's number, so that a second run sees the "
-            "same.",
+            "What is drawn by lot - boot times, failures, when a machine is taken away - follows from the seed, the "
+            "type and the machine's number, so that a second run sees the same.",
+            "Files with `[[types]]` in place of `[[offers]]`, as they were called before, are read too: `usd_per_h` is "
+            "0 by default, every second begun is charged for, and `reclaims_per_h` says how often a machine is taken "
+            "away.",
             table(
                 ("what happens", "what the service does"),
                 (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 
 from betimes.cluster import Cluster, NodeGroup, read_cluster
 from betimes.errors import ClusterError
+from tests.cluster.anything import NASTY, OFFERS, read_anything
 
 Put = Callable[[bytes | str], Path]
 
@@ -117,6 +117,7 @@ BAD = [
     ("name = 7\n" + NODES, "racks.toml, field name: expected a printable name"),
     ("grace_limit_s = -5\n" + NODES, "racks.toml, field grace_limit_s: expected a number from 0 .* found -5"),
     (2 * (NODES + "count = 600000\n"), "at most 1000000 nodes, found 1200000"),
+    (NODES + "reserved_discount_frac = 1.5", "field reserved_discount_frac: expected a number from 0 to 1, found 1.5"),
     (OPENB.replace(",model", ",kind"), "line 1, field model: the column is missing; expected sn, cpu_milli"),
     (OPENB.splitlines()[0], "there is a header but no node below it"),
     (OPENB + "a,1,2,3", "line 6: expected 5 fields, found 4"),
@@ -159,33 +160,6 @@ def test_an_archive_cannot_fill_the_memory(put: Put) -> None:
         read_cluster(put(gzip.compress(b" " * (65 << 20), compresslevel=1)))
 
 
-NASTY = [
-    *b"0|-0|1|1.5|1e308|1e999|nan|inf|-inf|1_000|0x10|+7|9223372036854775808|true|[]|{}|''|\"\"".split(b"|"),
-    *b"\xd9\xa1|\xff\xfe|\0|'|#|;|\r|\n|\t|,|=|[[nodes]]|[nodes]|type|a.b|1979-05-27|\x1c5|\xe2\x80\xa8".split(
-        b"|"
-    ),
-    b"9" * 5000,
-    b"x" * 300,
-]
-
-
-def read_anything(content: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "fuzz"
-        path.write_bytes(content)
-        try:
-            cluster = read_cluster(path)
-        except ClusterError as error:
-            message = str(error)
-        else:
-            assert cluster.capacity.shape == (len(cluster), 3)
-            assert (cluster.capacity >= 0).all()
-            assert (cluster.capacity.max(axis=1) > 0).all()
-            assert (cluster.total >= cluster.largest).all()
-            return
-    assert "\n" not in message
-
-
 @given(content=st.binary(max_size=200))
 def test_arbitrary_bytes(content: bytes) -> None:
     read_anything(content)
@@ -193,7 +167,7 @@ def test_arbitrary_bytes(content: bytes) -> None:
     read_anything(TOML.encode() + content)
 
 
-@given(data=st.data(), text=st.sampled_from([TOML, OPENB]))
+@given(data=st.data(), text=st.sampled_from([TOML, OPENB, OFFERS]))
 def test_mutated_files(data: st.DataObject, text: str) -> None:
     content = text.encode()
     separator = b"," if text is OPENB else b" "

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
-from betimes.cluster import read_cluster
+from betimes.cluster import Spot, read_cluster
 from betimes.policies import NODES_POLICIES, Policy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.registry import POLICIES
 from betimes.service.spec import JobSpec
 from betimes.service.spec_file import KNOWN, read_jobs
 from betimes.workload.readers.registry import FORMATS
-from tools import reference, reference_live
+from tools import reference, reference_clusters, reference_live
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
 
 
-@pytest.mark.parametrize("name", [*reference.PAGES, *reference_live.PAGES])
+@pytest.mark.parametrize("name", [*reference.PAGES, *reference_clusters.PAGES, *reference_live.PAGES])
 def test_page_is_up_to_date(name: str) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == reference.pages()[name], "run `make docs`"
 
@@ -44,13 +46,16 @@ def test_parameters_are_listed_with_default_and_range(engine: str) -> None:
 
 
 def test_the_example_of_a_cluster_file_is_one(tmp_path: Path) -> None:
-    page = reference.clusters_page()
+    page = reference.pages()["cluster-files.md"]
     example = page.partition("```toml\n")[2].partition("```")[0]
     (tmp_path / "example.toml").write_text(example, encoding="utf-8")
     cluster = read_cluster(tmp_path / "example.toml")
     assert (cluster.name, len(cluster), cluster.grace_limit_s) == ("two racks", 4, 1200)
-    for field in ("name", "grace_limit_s", "type", "count", "gpu", "cpu", "memory_gib", "usd_per_h"):
-        assert f"| `{field}` |" in page
+    (offer,) = cluster.offers
+    assert offer.spot == Spot()
+    for described in (cluster, cluster.groups[0], offer):
+        for field in fields(described):
+            assert field.name == "groups" or re.search(rf"^\| `(\[\[)?{field.name}", page, re.MULTILINE)
 
 
 @pytest.mark.parametrize("suffix", ["toml", "yaml"])

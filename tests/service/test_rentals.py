@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from betimes.cluster.offer import Offer
 from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.auth import RunTokens
 from betimes.service.building import Settings
@@ -21,21 +22,22 @@ from betimes.service.launches import Launches
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
-from betimes.service.machines.scenario import InstanceType, Outage, Reclaim, SetPrice, Slow, Step
+from betimes.service.machines.scenario import Outage, Reclaim, SetPrice, Slow, Step
 from betimes.service.promises import Promises
 from betimes.service.rentals import Rentals
 from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.views import JobFilter, NodeSpec, NodeView, Status
+from tests.service.machines.kinds import kind
 from tests.service.reliability.cluster import spec
 
-BIG = InstanceType("big", 4, 16, usd_per_h=2.0, capacity=3, boot_s=60.0, notice_s=20.0)
+BIG = kind("big", 4, 16, usd_per_h=2.0, capacity=3, boot_s=60.0, notice_s=20.0)
 POLICIES = ["fifo", "nodes:fifo"]
 
 
-def clouds(*steps: Step, kind: InstanceType = BIG) -> OpenCloud:
+def clouds(*steps: Step, offered: Offer = BIG) -> OpenCloud:
     def open_cloud(held: Any, made: Any) -> FakeCloud:
-        cloud = FakeCloud([kind], script=steps)
+        cloud = FakeCloud([offered], script=steps)
         cloud.resume(held, made)
         return cloud
 
@@ -65,8 +67,8 @@ class House:
         world = VirtualWorld(epoch_at=1000.0)
         controller.worlds.append(world)
         executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
-        for kind in ("virtual", "fake-cloud"):
-            controller.admit(kind, executor)
+        for served in ("virtual", "fake-cloud"):
+            controller.admit(served, executor)
         self.desk = Desk(
             controller, Promises(controller), RunTokens(b"secret"), LiveTuner(controller, self.folder)
         )
@@ -217,7 +219,7 @@ def test_jobs_of_a_node_that_is_taken_back_go_on_elsewhere(tmp_path: Path, polic
 
 
 def test_a_node_that_does_not_boot_goes(tmp_path: Path, policy: str) -> None:
-    kind = InstanceType("big", 4, 16, boot_s=30.0, boot_failure_frac=1.0)
+    bad = kind("big", 4, 16, boot_s=30.0, boot_failure_frac=1.0)
 
     async def test(house: House) -> None:
         await house.rent()
@@ -225,7 +227,7 @@ def test_a_node_that_does_not_boot_goes(tmp_path: Path, policy: str) -> None:
         await house.at(30.0)
         assert await house.statuses() == {"own-0": "up"}
 
-    house = play(tmp_path, policy, test, clouds(kind=kind))
+    house = play(tmp_path, policy, test, clouds(offered=bad))
     (gone,) = house.store.events(kinds=["node-gone"])
     assert gone.data["why"] == "boot-failed"
 

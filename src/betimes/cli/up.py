@@ -11,7 +11,9 @@ from betimes.cli import options
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
+    from betimes.cluster import Cluster
     from betimes.service.assembly import Options, Service
+    from betimes.service.machines.provider import OpenCloud
 
 
 SEED = 1  # of a generated trace
@@ -59,11 +61,21 @@ def up(
         ),
     ] = None,
     cloud: Annotated[
-        Path | None,
+        str | None,
         typer.Option(
             "--cloud",
             metavar="FILE.toml",
-            help="A made-up cloud to rent nodes from, whose jobs only take time.",
+            help="A made-up cloud to rent nodes from, whose jobs only take time: the offers of a cluster file or of a "
+            "catalogue.",
+            show_default=False,
+        ),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster",
+            metavar="FILE.toml",
+            help="Both in one file: its nodes as --nodes, its offers as --cloud.",
             show_default=False,
         ),
     ] = None,
@@ -210,13 +222,13 @@ def up(
     from betimes.service.address import default_state
     from betimes.service.assembly import Options, speed_of
     from betimes.service.building import Settings
-    from betimes.service.machines.cloud_file import read_cloud
-    from betimes.service.machines.files import read_machines
+    from betimes.service.machines.files import machines_of_cluster
     from betimes.service.tuning.retune import parse_retune
     from betimes.service.upkeep import Keeping
 
     logging.basicConfig(level=logging.WARNING, format="betimes: %(message)s")
     logging.getLogger("betimes.service.compiling").setLevel(logging.INFO)
+    owned, offered = _described(cluster, nodes, cloud)
     chosen = Options(
         state=(state or default_state()).expanduser().absolute(),
         database=database,
@@ -224,8 +236,8 @@ def up(
         port=port,
         listen=listen is not None,
         policy=policy,
-        machines=read_machines(nodes) if nodes is not None else None,
-        cloud=read_cloud(cloud) if cloud is not None else None,
+        machines=machines_of_cluster(owned) if owned is not None else None,
+        cloud=offered,
         default_run_s=_some_seconds("--usual", usual),
         lease_s=_some_seconds("--lease", lease),
         keeping=Keeping(
@@ -243,7 +255,7 @@ def up(
         retune=parse_retune(retune or (), retune_objective or (), retune_jobs, retune_apply or ()),
     )
     if replay is not None:
-        _replayed(chosen, replay, units, jobs, nodes)
+        _replayed(chosen, replay, units, jobs, owned)
     asyncio.run(_serve(chosen, as_json))
 
 
@@ -265,14 +277,33 @@ def _some_seconds(option: str, text: str) -> float:
     return seconds
 
 
-def _replayed(chosen: Options, trace: str, units: int | None, jobs: int | None, nodes: Path | None) -> None:
+def _described(
+    cluster: str | None, nodes: Path | None, cloud: str | None
+) -> tuple[Cluster | None, OpenCloud | None]:
+    """The nodes that are there, and the cloud to rent from, of the files that are named. Raises InputError."""
+    from betimes.cluster import read_cluster
+    from betimes.service.machines.cloud_file import cloud_of, read_cloud
+
+    if cluster is None:
+        return (
+            read_cluster(nodes) if nodes is not None else None,
+            read_cloud(cloud) if cloud is not None else None,
+        )
+    if nodes is not None or cloud is not None:
+        option = "--nodes" if nodes is not None else "--cloud"
+        raise InputError(f"--cluster {cluster}: {option} is given too; leave one of them out")
+    found = read_cluster(cluster)
+    return found if found.groups else None, cloud_of(found) if found.offers else None
+
+
+def _replayed(
+    chosen: Options, trace: str, units: int | None, jobs: int | None, cluster: Cluster | None
+) -> None:
     """Add a trace and its machine: the one that is named, or else its own."""
     from betimes.cli.sources import GENERATED_UNITS, is_generated, read
-    from betimes.cluster import read_cluster
     from betimes.service.assembly import DEFAULT_POLICY
     from betimes.service.replay import Arrivals, cluster_for, machines_for
 
-    cluster = read_cluster(nodes) if nodes is not None else None
     if cluster is None and units is None and is_generated(trace):
         units = GENERATED_UNITS
     workload = read(trace, units, SEED, cluster=cluster)

@@ -1,4 +1,4 @@
-"""Where jobs run: `Cluster`, its groups of equal nodes, and the reader of cluster files.
+"""Where jobs run: `Cluster`, its groups of equal nodes and its offers of more, and the reader of cluster files.
 
 The names below are loaded when they are first used, so that importing the package costs nothing.
 """
@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING
 from betimes.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from betimes.cluster.catalogue import catalogues
     from betimes.cluster.cluster import Cluster, NodeGroup
+    from betimes.cluster.offer import Offer, Spot
     from betimes.cluster.reading import read_cluster
 
-__all__ = ["Cluster", "NodeGroup", "read_cluster"]
+__all__ = ["Cluster", "NodeGroup", "Offer", "Spot", "catalogues", "read_cluster"]
 
 _HOME = {
     "Cluster": "betimes.cluster.cluster",
     "NodeGroup": "betimes.cluster.cluster",
+    "Offer": "betimes.cluster.offer",
+    "Spot": "betimes.cluster.offer",
+    "catalogues": "betimes.cluster.catalogue",
     "read_cluster": "betimes.cluster.reading",
 }
 

@@ -1,23 +1,32 @@
-"""The machines that jobs run on: groups of equal nodes, and the same as columns."""
+"""The machines that jobs run on: groups of equal nodes that are owned, and the same as columns; offers to rent more."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
-from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.cluster.billing import owned_usd, summed
+from betimes.cluster.checks import (
+    MOST_SECONDS,
+    MOST_USD_PER_H,
+    check_amount,
+    check_name,
+    check_whole,
+    is_whole,
+    shown,
+)
+from betimes.cluster.offer import MOST_MACHINES, Offer
 from betimes.cluster.resources import MOST, PER_UNIT, RESOURCES, whole_capacity
 from betimes.errors import ClusterError
 
 Integers = NDArray[np.int64]
 
 MOST_NODES = 1_000_000
-MOST_CHARACTERS = 256
-MOST_GRACE_S = 1e9
-MOST_USD_PER_H = 1e9
+MOST_SEED = 2**63 - 1
 DEFAULT_GRACE_LIMIT_S = 3600.0
 POOL = "pool"
 
@@ -26,6 +35,7 @@ POOL = "pool"
 class NodeGroup:
     """`count` equal nodes of one type: GPUs, cores and GiB of memory *each*; `usd_per_h` is one node's price, if any.
 
+    `reserved_discount_frac` is what a reservation saves of it: 0.6 for three years on EC2 (spec A.5 of waiting).
     Raises ClusterError, naming the field, for what no node can be.
     """
 
@@ -35,21 +45,19 @@ class NodeGroup:
     cpu: float
     memory_gib: float
     usd_per_h: float | None = None
+    reserved_discount_frac: float = 0.0
 
     def __post_init__(self) -> None:
-        _printable("type", self.type)
-        if not _whole(self.count) or not 1 <= self.count <= MOST_NODES:
-            raise ClusterError(
-                f"field count: expected a whole number of nodes from 1 to {MOST_NODES}, "
-                f"found {_shown(self.count)}"
-            )
+        check_name("type", self.type)
+        check_whole("count", self.count, 1, MOST_NODES, "nodes")
         for field in RESOURCES:
-            _amount(field, getattr(self, field), MOST)
+            check_amount(field, getattr(self, field), MOST)
         if self.usd_per_h is not None:
-            _amount("usd_per_h", self.usd_per_h, MOST_USD_PER_H)
+            check_amount("usd_per_h", self.usd_per_h, MOST_USD_PER_H)
+        check_amount("reserved_discount_frac", self.reserved_discount_frac, 1.0)
         if not whole_capacity(self.amounts).any():
             raise ClusterError(
-                f"field cpu: expected a node with some GPU, cores or memory, found {_shown(self.cpu)} cores and "
+                f"field cpu: expected a node with some GPU, cores or memory, found {shown(self.cpu)} cores and "
                 "nothing else"
             )
 
@@ -58,32 +66,48 @@ class NodeGroup:
         """GPUs, cores, GiB."""
         return self.gpu, self.cpu, self.memory_gib
 
+    @property
+    def charged_usd_per_h(self) -> float | None:
+        """What one node costs an hour, reservation included; null where no price is known."""
+        if self.usd_per_h is None:
+            return None
+        return float(owned_usd(self.usd_per_h, self.reserved_discount_frac, 1, 3600.0))
+
 
 @dataclass(frozen=True)
 class Cluster:
-    """Nodes, numbered from 0 in the order of their groups.
+    """Nodes that are owned, numbered from 0 in the order of their groups, and offers of machines to rent.
 
-    `grace_limit_s` is the longest grace period that a job may ask for. Raises ClusterError, naming the field.
+    `grace_limit_s` is the longest grace period that a job may ask for; `quota` the most machines that are rented at
+    once, none: any number; `seed` that of what is drawn about rented machines. A machine's name begins with its type,
+    so an offer has a type of its own. Raises ClusterError, naming the field.
     """
 
     name: str
     groups: tuple[NodeGroup, ...]
     grace_limit_s: float = DEFAULT_GRACE_LIMIT_S
+    offers: tuple[Offer, ...] = ()
+    quota: int | None = None
+    seed: int = 0
 
     def __post_init__(self) -> None:
-        _printable("name", self.name)
-        _amount("grace_limit_s", self.grace_limit_s, MOST_GRACE_S)
-        if not self.groups:
-            raise ClusterError(f"cluster {self.name}: expected at least one group of nodes")
+        check_name("name", self.name)
+        check_amount("grace_limit_s", self.grace_limit_s, MOST_SECONDS)
+        if self.quota is not None:
+            check_whole("quota", self.quota, 0, MOST_MACHINES, "machines")
+        check_whole("seed", self.seed, -MOST_SEED, MOST_SEED)
+        if not self.groups and not self.offers:
+            raise ClusterError(f"cluster {self.name}: expected at least one group of nodes, or an offer")
+        _distinct(self.groups, self.offers)
         if len(self) > MOST_NODES:
             raise ClusterError(f"cluster {self.name}: expected at most {MOST_NODES} nodes, found {len(self)}")
 
     @classmethod
     def pool(cls, units: int) -> Cluster:
         """Identical units without walls between them: one node with as many cores as units."""
-        if not _whole(units) or not 1 <= units <= MOST:
+        if not is_whole(units) or not 1 <= units <= MOST:
             raise ClusterError(
-                f"a pool: expected a whole number of units from 1 to {MOST:.0f}, found {_shown(units)}"
+                f"a pool: expected a whole number of units from 1 to {MOST:.0f}, found {shown(units)}"
             )
         return cls(POOL, (NodeGroup(POOL, 1, 0.0, float(units), 0.0),))
 
@@ -101,25 +125,33 @@ class Cluster:
         """`count` equal nodes with so many GPUs, cores and GiB each."""
         return cls(name, (NodeGroup("node", count, gpu, cpu, memory_gib),), grace_limit_s)
 
+    def __bool__(self) -> bool:
+        return True  # a cluster without nodes of its own is one nevertheless
+
     def __len__(self) -> int:
         return sum(group.count for group in self.groups)
 
     @property
     def units(self) -> int:
-        """What one counts a cluster by: its GPUs, else its cores, else its nodes; at least 1."""
+        """What one counts a cluster by: its GPUs, else its cores, else its nodes; at least 1.
+
+        Raises ClusterError for a cluster without nodes.
+        """
+        self.need_nodes()
         gpus, cores = (float(self.total[at]) / PER_UNIT[at] for at in (0, 1))
         return max(1, int(gpus or cores or len(self)))
 
     @property
     def is_pool(self) -> bool:
         """Whether this is what `pool` makes: a unit of any job then needs one core, whatever its demand."""
-        group = self.groups[0]
-        return (len(self.groups), group.type, group.count, group.gpu, group.memory_gib) == (1, POOL, 1, 0, 0)
+        kinds = [(group.type, group.count, group.gpu, group.memory_gib) for group in self.groups]
+        return kinds == [(POOL, 1, 0, 0)] and not self.offers
 
     @cached_property
     def group_capacity(self) -> Integers:
         """What one node of each group has, (groups, 3): thousandths of a GPU, thousandths of a core, MiB."""
-        return _frozen(whole_capacity([group.amounts for group in self.groups]))
+        amounts = [group.amounts for group in self.groups]
+        return _frozen(whole_capacity(np.array(amounts, np.float64).reshape(-1, len(RESOURCES))))
 
     @cached_property
     def capacity(self) -> Integers:
@@ -134,7 +166,11 @@ class Cluster:
 
     @cached_property
     def largest(self) -> Integers:
-        """The most that any node has of each resource, (3,), possibly of different nodes."""
+        """The most that any node has of each resource, (3,), possibly of different nodes.
+
+        Raises ClusterError for a cluster without nodes.
+        """
+        self.need_nodes()
         return _frozen(self.group_capacity.max(axis=0))
 
     @cached_property
@@ -143,35 +179,37 @@ class Cluster:
         counts = np.array([group.count for group in self.groups], np.int64)
         return _frozen(counts @ self.group_capacity)
 
+    def owned_usd(self, horizon_s: float) -> Fraction:
+        """What the nodes cost over a horizon, used or not; those without a price cost nothing."""
+        return summed(
+            owned_usd(group.usd_per_h, group.reserved_discount_frac, group.count, horizon_s)
+            for group in self.groups
+            if group.usd_per_h is not None
+        )
+
+    def need_nodes(self) -> None:
+        """Raises ClusterError for a cluster without nodes."""
+        if not self.groups:
+            raise ClusterError(
+                f"cluster {self.name}: it has offers to rent and no nodes of its own, which this needs; describe some "
+                "in a cluster file ([[nodes]])"
+            )
+
+
+def _distinct(groups: tuple[NodeGroup, ...], offers: tuple[Offer, ...]) -> None:
+    """Raises ClusterError for an offer whose type is used already."""
+    owned = {group.type for group in groups}
+    tables: dict[str, int] = {}
+    for number, offer in enumerate(offers, 1):
+        if offer.type in tables or offer.type in owned:
+            where = "[[nodes]]" if offer.type in owned else f"[[offers]] table {tables[offer.type]}"
+            raise ClusterError(
+                f"[[offers]] table {number}, field type: {offer.type} is a type of {where} already, and machines are "
+                "named after their types; give it another"
+            )
+        tables[offer.type] = number
+
 
 def _frozen(values: Integers) -> Integers:
     values.flags.writeable = False
     return values
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int | np.integer) and not isinstance(value, bool)
-
-
-def _amount(field: str, value: object, most: float) -> None:
-    number = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    # Not converted first: an int of any length compares with a float but need not fit one. NaN is in no range.
-    if not number or not 0 <= cast(float, value) <= most:
-        raise ClusterError(f"field {field}: expected a number from 0 to {most:.0f}, found {_shown(value)}")
-
-
-def _printable(field: str, value: object) -> None:
-    text = isinstance(value, str) and value.isprintable() and value == value.strip()
-    if not text or not 1 <= len(str(value)) <= MOST_CHARACTERS:
-        raise ClusterError(
-            f"field {field}: expected a printable name of 1 to {MOST_CHARACTERS} characters, "
-            f"found {_shown(value)}"
-        )
-
-
-def _shown(value: object) -> str:
-    # Python refuses to write out an int of thousands of digits.
-    if isinstance(value, int) and abs(value) > 10**18:
-        return "a number of 19 digits or more"
-    text = repr(value.item() if isinstance(value, np.generic) else value)
-    return text if len(text) <= 50 else text[:46] + " ..."

@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from betimes.cluster.offer import Offer, Spot
 from betimes.errors import CloudError, Unknown
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.machine import Machine
@@ -13,17 +14,17 @@ from betimes.service.machines.provider import (
     Booted,
     Failed,
     NoCapacity,
-    Offer,
     PriceChanged,
     Provider,
     Reclaimed,
     ReclaimNotice,
     RequestId,
 )
-from betimes.service.machines.scenario import InstanceType, Outage, Reclaim, SetCapacity, SetPrice, Slow
+from betimes.service.machines.scenario import Outage, Reclaim, SetCapacity, SetPrice, Slow
+from tests.service.machines.kinds import kind
 
-A100 = InstanceType("a100", 12, 85, 1, 3.6, boot_s=60)
-BIG = InstanceType("big", 96, 768, usd_per_h=7.2)
+A100 = kind("a100", 12, 85, 1, 3.6, boot_s=60)
+BIG = kind("big", 96, 768, usd_per_h=7.2)
 
 
 def asked(cloud: FakeCloud, now_s: float, type: str = "a100", count: int = 1) -> RequestId:  # noqa: A002
@@ -82,7 +83,7 @@ def test_releasing_twice_is_releasing_once() -> None:
 
 
 def test_no_capacity() -> None:
-    cloud = FakeCloud([InstanceType("few", 4, 8, capacity=3)])
+    cloud = FakeCloud([kind("few", 4, 8, capacity=3)])
     asked(cloud, 0.0, "few", 2)
     refused = cloud.request(1.0, "few", 2)
     assert refused == NoCapacity("few", 2, "capacity", "no capacity: 2 few asked for, 1 of 3 free")
@@ -113,7 +114,7 @@ def test_quota_over_all_types() -> None:
 
 def test_boot_delays_are_spread_as_told_and_each_machine_has_its_own() -> None:
     def delays(seed: int) -> list[float]:
-        cloud = FakeCloud([InstanceType("a", 1, 1, boot_s=100, boot_sigma=0.5)], seed)
+        cloud = FakeCloud([kind("a", 1, 1, boot_s=100, boot_sigma=0.5)], seed)
         asked(cloud, 0.0, "a", 999)
         events = cloud.advance(1e6)
         assert len(events) == 999
@@ -127,7 +128,7 @@ def test_boot_delays_are_spread_as_told_and_each_machine_has_its_own() -> None:
 
 
 def test_machines_that_do_not_boot_cost_nothing() -> None:
-    cloud = FakeCloud([InstanceType("bad", 1, 1, 0, 5.0, boot_s=30, boot_failure_frac=1.0, capacity=1)])
+    cloud = FakeCloud([kind("bad", 1, 1, 0, 5.0, boot_s=30, boot_failure_frac=1.0, capacity=1)])
     request = asked(cloud, 0.0, "bad")
     assert cloud.advance(30.0) == [Failed(30.0, request, "bad-0", "boot", "bad-0 did not boot")]
     assert (cloud.held("bad"), cloud.cost_usd(99.0), cloud.machines()) == (0, 0.0, [])
@@ -135,7 +136,7 @@ def test_machines_that_do_not_boot_cost_nothing() -> None:
 
 
 def test_reclaims_by_script_take_the_longest_running_after_notice() -> None:
-    spot = InstanceType("spot", 4, 8, usd_per_h=36.0, notice_s=30.0)
+    spot = kind("spot", 4, 8, usd_per_h=36.0, notice_s=30.0)
     cloud = FakeCloud([spot], script=[Reclaim(50.0, "spot", 2), Reclaim(60.0, "spot")])
     asked(cloud, 0.0, "spot", 2)
     asked(cloud, 10.0, "spot")
@@ -153,7 +154,7 @@ def test_reclaims_by_script_take_the_longest_running_after_notice() -> None:
 
 
 def test_reclaims_by_rate() -> None:
-    cloud = FakeCloud([InstanceType("spot", 4, 8, reclaims_per_h=60.0, notice_s=0.0)], "seed")
+    cloud = FakeCloud([kind("spot", 4, 8, reclaims_per_h=60.0, notice_s=0.0)], "seed")
     asked(cloud, 1000.0, "spot", 500)
     events = cloud.advance(1e9)
     notices = [event for event in events if isinstance(event, ReclaimNotice)]
@@ -167,7 +168,8 @@ def test_prices_change_for_what_runs_too() -> None:
     cloud = FakeCloud([BIG], script=[SetPrice(100.0, "big", 72.0)])
     asked(cloud, 0.0, "big")
     assert cloud.advance(100.0)[1] == PriceChanged(100.0, "big", 72.0)
-    assert cloud.offers()[0].usd_per_h == 72.0
+    assert cloud.prices() == {"big": 72.0}
+    assert cloud.offers() == [BIG]
     assert cloud.machines()[0].usd_per_h == 72.0
     assert cloud.cost_usd(150.0) == 0.2 + 1.0
 
@@ -184,7 +186,7 @@ def test_api_errors() -> None:
 
 
 def test_slow_answers() -> None:
-    few = InstanceType("few", 4, 8, usd_per_h=36.0, capacity=2, boot_s=5.0)
+    few = kind("few", 4, 8, usd_per_h=36.0, capacity=2, boot_s=5.0)
     cloud = FakeCloud([few], script=[Slow(0.0, 100.0, 30.0)])
     lucky, unlucky = asked(cloud, 0.0, "few", 2), asked(cloud, 1.0, "few")
     assert cloud.held("few") == 0
@@ -238,16 +240,47 @@ def test_wrong_calls() -> None:
             cloud.advance(now_s)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"boot_s": -1.0},
-        {"usd_per_h": math.nan},
-        {"capacity": -1},
-        {"boot_sigma": 11},
-        {"boot_failure_frac": 2},
-    ],
-)
-def test_wrong_types(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="odd: expected"):
-        InstanceType("odd", 1, 1, **wrong)  # pyright: ignore[reportArgumentType]
+def test_whole_hours_from_the_request() -> None:
+    hours = kind(
+        "vm", 1, 4, usd_per_h=2.0, boot_s=120.0, min_bill_s=3600.0, bill_step_s=3600.0, bill_from="request"
+    )
+    cloud = FakeCloud([hours])
+    request = asked(cloud, 100.0, "vm", 2)
+    assert cloud.cost_usd(100.0) == 4.0
+    cloud.release(150.0, "vm-0")
+    assert cloud.advance(220.0) == [Booted(220.0, request, cloud.machines()[0])]
+    assert cloud.cost_usd(3700.0) == 4.0
+    assert cloud.bills_usd(3700.5) == {"vm-0": 2.0, "vm-1": 4.0}
+
+
+def test_a_machine_is_set_up_and_released_at_its_cost() -> None:
+    slow = kind("p3", 4, 61, 1, 3.6, boot_s=22.0, setup_s=151.0, release_s=1.0, bill_step_s=0.0)
+    cloud = FakeCloud([slow])
+    request = asked(cloud, 0.0, "p3")
+    assert cloud.advance(172.5) == []
+    assert [machine.name for machine in cloud.booting()] == ["p3-0"]
+    assert cloud.cost_usd(172.5) == 0.1505
+    assert [type(event) for event in cloud.advance(173.0)] == [Booted]
+    cloud.release(200.25, request)
+    assert cloud.held("p3") == 0
+    assert cloud.bills_usd(200.25) == {"p3-0": 0.17825}
+    assert cloud.bills_usd(1000.0) == {"p3-0": 0.17925}, "until it is gone, a second later"
+
+
+def test_a_failed_boot_costs_nothing_from_the_request_either() -> None:
+    bad = kind("bad", 1, 1, 0, 5.0, boot_s=30, boot_failure_frac=1.0, min_bill_s=60.0, bill_from="request")
+    cloud = FakeCloud([bad])
+    asked(cloud, 0.0, "bad")
+    assert (cloud.cost_usd(20.0), cloud.cost_usd(40.0)) == (0.0, 0.0)
+
+
+def test_spot_machines_cost_less_and_live_at_most_a_day() -> None:
+    spot = Offer(type="spot", cpu=4, memory_gib=16, usd_per_h=2.0, spot=Spot(), notice_s=0.0)
+    cloud = FakeCloud([spot])
+    asked(cloud, 0.0, "spot", 200)
+    gone = [event.at_s for event in cloud.advance(1e6) if isinstance(event, Reclaimed)]
+    assert len(gone) == 200
+    assert max(gone) == 86_400.0
+    assert sum(at_s == 86_400.0 for at_s in gone) == pytest.approx(20, abs=12)
+    assert cloud.cost_usd(1e6) == pytest.approx(0.6 * sum(gone) / 3600)
+    assert cloud.prices() == {"spot": 0.6}

@@ -11,6 +11,9 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
+from betimes.cluster.billing import lease_usd, summed
+from betimes.cluster.offer import Offer
+from betimes.cluster.prices import Prices
 from betimes.errors import CloudError
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.provider import (
@@ -23,7 +26,6 @@ from betimes.service.machines.provider import (
     RequestId,
 )
 from betimes.service.machines.scenario import (
-    InstanceType,
     Outage,
     Reclaim,
     SetCapacity,
@@ -31,6 +33,7 @@ from betimes.service.machines.scenario import (
     Slow,
     Step,
 )
+from tests.service.machines.kinds import kind
 
 END_S = 300.0
 TYPES = ("a", "b")
@@ -50,13 +53,13 @@ class Call:
 
 
 @st.composite
-def instance_types(draw: st.DrawFn, name: str) -> InstanceType:
-    return InstanceType(
+def instance_types(draw: st.DrawFn, name: str) -> Offer:
+    return kind(
         name,
         4,
         16,
         usd_per_h=draw(PRICES),
-        capacity=draw(st.one_of(st.none(), st.integers(0, 5))),
+        capacity=draw(st.one_of(st.none(), st.integers(1, 5))),
         boot_s=draw(st.sampled_from([0.0, 1.0, 7.5])),
         boot_sigma=draw(st.sampled_from([0.0, 0.8])),
         boot_failure_frac=draw(st.sampled_from([0.0, 0.3])),
@@ -124,7 +127,7 @@ def within_instants(events: Sequence[CloudEvent]) -> list[tuple[float, list[str]
 
 @given(OFFERED, st.lists(STEPS, max_size=6), CALLS, st.lists(TIMES, max_size=10), st.integers())
 def test_how_often_one_looks_does_not_matter(
-    types: tuple[InstanceType, ...], script: list[Step], calls: list[Call], looks: list[float], seed: int
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call], looks: list[float], seed: int
 ) -> None:
     once = play(FakeCloud(types, seed, quota=6, script=script), calls)
     often = play(
@@ -138,7 +141,7 @@ def test_how_often_one_looks_does_not_matter(
 
 @given(OFFERED, st.lists(STEPS, max_size=6), CALLS, st.integers())
 def test_calls_for_different_types_at_one_instant_may_change_places(
-    types: tuple[InstanceType, ...], script: list[Step], calls: list[Call], seed: int
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call], seed: int
 ) -> None:
     forth = play(
         FakeCloud(types, seed, script=script), sorted(calls, key=lambda call: (call.at_s, call.type))
@@ -151,7 +154,7 @@ def test_calls_for_different_types_at_one_instant_may_change_places(
 
 @given(OFFERED, st.lists(STEPS, max_size=6), CALLS, st.integers())
 def test_next_at_tells_of_every_event(
-    types: tuple[InstanceType, ...], script: list[Step], calls: list[Call], seed: int
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call], seed: int
 ) -> None:
     cloud = FakeCloud(types, seed, script=script)
     told = play(FakeCloud(types, seed, script=script), calls).events
@@ -201,7 +204,7 @@ QUIET = st.lists(STEPS, max_size=6).map(
 
 @given(OFFERED, QUIET, CALLS, st.integers())
 def test_cost_is_the_sum_over_every_second(
-    types: tuple[InstanceType, ...], script: list[Step], calls: list[Call], seed: int
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call], seed: int
 ) -> None:
     story = play(FakeCloud(types, seed, script=script), calls)
     prices = {each.type: [(-math.inf, each.usd_per_h)] for each in types}
@@ -217,9 +220,56 @@ def test_cost_is_the_sum_over_every_second(
     assert story.cost_usd == float(total)
 
 
+@st.composite
+def charged_types(draw: st.DrawFn, name: str) -> Offer:
+    return kind(
+        name,
+        4,
+        16,
+        usd_per_h=draw(PRICES),
+        boot_s=draw(st.sampled_from([0.0, 1.0, 7.5])),
+        setup_s=draw(st.sampled_from([0.0, 3.25])),
+        release_s=draw(st.sampled_from([0.0, 1.0])),
+        min_bill_s=draw(st.sampled_from([0.0, 10.0])),
+        bill_step_s=draw(st.sampled_from([0.0, 1.0, 7.0])),
+        bill_from=draw(st.sampled_from(["request", "boot"])),
+        reclaims_per_h=draw(st.sampled_from([0.0, 100.0])),
+        notice_s=draw(st.sampled_from([0.0, 15.5])),
+    )
+
+
+@given(st.tuples(*(charged_types(name) for name in TYPES)), QUIET, CALLS, st.integers())
+def test_every_lease_is_billed_as_its_offer_says(
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call], seed: int
+) -> None:
+    story = play(FakeCloud(types, seed, script=script), calls)
+    offers = {each.type: each for each in types}
+    prices = {each.type: Prices(each.usd_per_h) for each in types}
+    for event in story.events:
+        if isinstance(event, PriceChanged):
+            prices[event.type] = prices[event.type].changed(event.at_s, event.usd_per_h)
+    reclaimed = {event.node: event.at_s for event in story.events if isinstance(event, Reclaimed)}
+    ends = released(calls, story.answers, TYPES)
+    bills: dict[str, Fraction] = {}
+    for call in calls:
+        answer = story.answers[call]
+        if not isinstance(answer, RequestId):
+            continue
+        offer, released_s = offers[call.type], ends.get(answer, math.inf)
+        booted_s = call.at_s + offer.boot_s
+        since_s = offer.billing.since_s(call.at_s, booted_s if booted_s <= released_s else math.inf)
+        for _ in range(call.count):
+            node = f"{call.type}-{sum(name.startswith(call.type) for name in bills)}"
+            taken_s = reclaimed.get(node, math.inf)
+            gone_s = released_s + offer.release_s if released_s <= taken_s else taken_s
+            bills[node] = lease_usd(offer.billing, prices[call.type], since_s, min(gone_s, END_S))
+    assert story.bills == {node: float(bill) for node, bill in bills.items()}
+    assert story.cost_usd == float(summed(bills.values()))
+
+
 @given(OFFERED, QUIET, CALLS, st.integers(), st.integers(0, 8))
 def test_never_more_than_capacity_and_quota(
-    types: tuple[InstanceType, ...], script: list[Step], calls: list[Call], seed: int, quota: int
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call], seed: int, quota: int
 ) -> None:
     story = play(FakeCloud(types, seed, quota, script), calls)
     ends = released(calls, story.answers, TYPES)
@@ -254,7 +304,7 @@ ANY_STEPS = st.lists(
 
 @given(OFFERED, ANY_STEPS, CALLS)
 def test_cost_never_falls_and_nothing_goes_missing(
-    types: tuple[InstanceType, ...], script: list[Step], calls: list[Call]
+    types: tuple[Offer, ...], script: list[Step], calls: list[Call]
 ) -> None:
     cloud = FakeCloud(types, script=script)
     given: dict[str, list[RequestId]] = {name: [] for name in TYPES}

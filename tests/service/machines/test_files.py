@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from betimes.cluster import Cluster, NodeGroup
+from betimes.cluster import Cluster, NodeGroup, read_cluster
 from betimes.errors import ClusterError
-from betimes.service.machines.files import machines_of_cluster, read_machines
+from betimes.service.machines.files import machines_of_cluster
 from betimes.service.machines.machine import Machine, machines_of
 
 
@@ -18,13 +18,21 @@ def test_a_file(tmp_path: Path) -> None:
         '[[nodes]]\ntype = "a100"\ncount = 2\ngpu = 8\ncpu = 128\nmemory_gib = 1024\nusd_per_h = 32.77\n'
         '[[nodes]]\ntype = "big"\ncpu = 64\nmemory_gib = 256\n'
     )
-    assert read_machines(path) == [
+    assert machines_of_cluster(read_cluster(path)) == [
         Machine("a100-0", "virtual", "a100", 128.0, 1024.0, 8.0, 32.77),
         Machine("a100-1", "virtual", "a100", 128.0, 1024.0, 8.0, 32.77),
         Machine("big-0", "virtual", "big", 64.0, 256.0, 0.0, None),
     ]
-    with pytest.raises(ClusterError, match="absent"):
-        read_machines(tmp_path / "absent.toml")
+
+
+def test_offers_are_no_nodes() -> None:
+    with pytest.raises(ClusterError, match="cluster m5: it has offers to rent and no nodes of its own"):
+        machines_of_cluster(read_cluster("m5"))
+
+
+def test_a_reservation_lowers_the_price() -> None:
+    group = NodeGroup("m5", 1, 0, 64, 256, 3.072, 0.6)
+    assert machines_of(group, "virtual")[0].usd_per_h == pytest.approx(1.2288)
 
 
 def test_names_differ_whatever_the_types() -> None:

@@ -1,119 +1,108 @@
-"""A fake cloud from a TOML file.
+"""A fake cloud from the offers of a cluster file.
 
 ::
 
     seed = 0                    # of all that is drawn by lot; 0 by default
     quota = 20                  # the most machines held at once; any number by default
 
-    [[types]]                   # one table an instance type
+    [[offers]]                  # one table an instance type
     type = "a100"
     cpu = 12                    # cores
     memory_gib = 85
     gpu = 1                     # 0 by default
-    usd_per_h = 3.67            # 0 by default
+    usd_per_h = 3.67
     capacity = 8                # the most that there are at once; any number by default
     boot_s = 60                 # the median time to boot; 0 by default
     boot_sigma = 0.2            # its spread, of the logarithm; 0 by default
     boot_failure_frac = 0.01    # of machines that never come up; 0 by default
-    reclaims_per_h = 0.1        # how often each is taken away; 0, never, by default
-    notice_s = 120              # from the notice until it is taken away; 120 by default
+    setup_s = 30                # then, until jobs start on it; 0 by default
+    min_bill_s = 60             # the least that is charged for; 0 by default
+    bill_step_s = 1             # every second begun in full; 0, to the moment, by default
+    notice_s = 120              # from the notice until a machine is taken away; 120 by default
+    spot = { price_factor = 0.4, revocation = "exponential", mean_h = 10 }  # false by default
 """
 
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
+from betimes.cluster import Cluster
+from betimes.cluster.checks import check_amount
+from betimes.cluster.offer import Offer
+from betimes.cluster.reading import cluster_path, read_text
+from betimes.cluster.toml import check_known, check_table, cluster_of, document, offer_of, tables
 from betimes.errors import ClusterError
-from betimes.service.faults import told
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
-from betimes.service.machines.scenario import InstanceType
-from betimes.service.spec import MOST_AMOUNT, MOST_SECONDS, Amount, Label
 
-MOST_MACHINES = 1_000_000
-
-Span = Annotated[float, Field(ge=0, le=MOST_SECONDS, allow_inf_nan=False)]
-
-
-class TypeTable(BaseModel):
-    """An instance type; see `InstanceType`."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    type: Label
-    cpu: float = Field(ge=0.001, le=MOST_AMOUNT)  # what is rounded down to nothing holds no job
-    memory_gib: float = Field(ge=0.001, le=MOST_AMOUNT)
-    gpu: Amount = 0.0
-    usd_per_h: Amount = 0.0
-    capacity: int | None = Field(default=None, ge=0, le=MOST_MACHINES)
-    boot_s: Span = 0.0
-    boot_sigma: float = Field(default=0.0, ge=0, le=10)
-    boot_failure_frac: float = Field(default=0.0, ge=0, le=1)
-    reclaims_per_h: float = Field(default=0.0, ge=0, le=1e6)
-    notice_s: Span = 120.0
-
-
-class CloudFile(BaseModel):
-    """All that a file says."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    seed: int = 0
-    quota: int | None = Field(default=None, ge=0, le=MOST_MACHINES)
-    types: list[TypeTable] = Field(min_length=1)
+MOST_RECLAIMS_PER_H = 1e6
+_TOP = ("seed", "quota", "types")
+_TYPES = (
+    *(
+        "type",
+        "cpu",
+        "memory_gib",
+        "gpu",
+        "usd_per_h",
+        "capacity",
+        "boot_s",
+        "boot_sigma",
+        "boot_failure_frac",
+    ),
+    *("reclaims_per_h", "notice_s"),
+)
+_NEEDED = ("type", "cpu", "memory_gib")
 
 
 def read_cloud(path: str | os.PathLike[str]) -> OpenCloud:
-    """The cloud that a file describes; raises ClusterError, on one line, naming file, table and field."""
-    found = _checked(Path(path))
-    types = [InstanceType(**table.model_dump()) for table in found.types]
+    """The cloud of a cluster file's offers, or of a catalogue; raises ClusterError, naming file, table and field.
+
+    A file of the form before that, with `[[types]]`, is one too: every second begun is charged for in full.
+    """
+    path = cluster_path(path)
+    found = document(read_text(path), path)
+    cluster = _of_types(found, path) if "types" in found else cluster_of(found, path)
+    if not cluster.offers:
+        raise ClusterError(
+            f"{path}, field offers: there is nothing to rent; describe an instance type ([[offers]])"
+        )
+    return cloud_of(cluster)
+
+
+def cloud_of(cluster: Cluster) -> OpenCloud:
+    """The cloud of a cluster's offers."""
 
     def open_cloud(held: Iterable[tuple[Machine, float]], made: Mapping[str, int]) -> FakeCloud:
-        cloud = FakeCloud(types, found.seed, found.quota)
+        cloud = FakeCloud(cluster.offers, cluster.seed, cluster.quota)
         cloud.resume(held, made)
         return cloud
 
     return open_cloud
 
 
-def _checked(path: Path) -> CloudFile:
+def _of_types(found: dict[str, Any], path: Path) -> Cluster:
+    check_known(found, _TOP, f"{path}, field ")
+    offers = tuple(_offer(table, where) for table, where in tables(found, "types", _NEEDED, path))
+    if not offers:
+        raise ClusterError(f"{path}, field types: expected at least one table [[types]]")
     try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise ClusterError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise ClusterError(f"{path}: not UTF-8 text; save the file in UTF-8") from None
-    try:
-        found = CloudFile.model_validate(tomllib.loads(text))
-    except ValidationError as error:
-        raise ClusterError(f"{path}, {_first_fault(error)}") from None
-    except (ValueError, RecursionError) as error:
-        reason = " ".join(str(error).split())[:160]
-        raise ClusterError(f"{path}: not TOML: {reason}") from None
-    names = [table.type for table in found.types]
-    for number, name in enumerate(names):
-        if name in names[:number]:
-            raise ClusterError(
-                f"{path}, [[types]] table {number + 1}, field type: {name} is there already, in table "
-                f"{names.index(name) + 1}; a type has one table"
-            )
-    return found
+        return Cluster(path.stem, (), offers=offers, quota=found.get("quota"), seed=found.get("seed", 0))
+    except ClusterError as error:
+        raise ClusterError(f"{path}, {str(error).replace('[[offers]]', '[[types]]')}") from None
 
 
-def _first_fault(error: ValidationError) -> str:
-    first, *others = error.errors(include_url=False)
-    place = first["loc"]
-    inner = len(place) > 1
-    known = TypeTable.model_fields if inner else CloudFile.model_fields
-    what = "instance type" if inner else "cloud"
-    table = f"[[types]] table {int(place[1]) + 1}, " if inner else ""
-    field = f"field {place[-1]}: " if len(place) != 2 else ""  # of two, the table as a whole is at fault
-    more = f" (and {len(others)} more)" if others else ""
-    return f"{table}{field}{told([first], tuple(known), what)[0].text}{more}"
+def _offer(table: Any, where: str) -> Offer:
+    check_table(table, where, "instance type", _TYPES, _NEEDED)
+    given = {"usd_per_h": 0.0, "bill_step_s": 1.0} | table
+    reclaims_per_h = given.pop("reclaims_per_h", 0.0)
+    try:
+        check_amount("reclaims_per_h", reclaims_per_h, MOST_RECLAIMS_PER_H)
+    except ClusterError as error:
+        raise ClusterError(f"{where}, {error}") from None
+    if reclaims_per_h > 1e-9:  # less than that is never
+        given["spot"] = {"price_factor": 1, "revocation": "exponential", "mean_h": 1.0 / reclaims_per_h}
+    return offer_of(given, where)

@@ -1,6 +1,6 @@
 """A cloud for tests, the service's and its users': it can do everything a cloud does to those who rent from it.
 
-Everything follows from the instance types, the script, the seed and the calls with their times. What is drawn is drawn
+Everything follows from the offers, the script, the seed and the calls with their times. What is drawn is drawn
 for each machine by its type and number, so neither how often `advance` is called nor the order of calls at one instant
 changes the outcome, as long as they ask for different types and no quota stands between them. For the same reason
 what is given back can be had again only after that instant, not at it.
@@ -9,13 +9,16 @@ what is given back can be had again only after that instant, not at it.
 from __future__ import annotations
 
 import math
-import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from heapq import heappop, heappush
 
+from betimes.cluster.billing import lease_usd, summed
+from betimes.cluster.draws import draw
+from betimes.cluster.offer import Offer
+from betimes.cluster.prices import Prices
 from betimes.errors import CloudError, Unknown
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import (
@@ -23,14 +26,12 @@ from betimes.service.machines.provider import (
     CloudEvent,
     Failed,
     NoCapacity,
-    Offer,
     PriceChanged,
     Reclaimed,
     ReclaimNotice,
     RequestId,
 )
-from betimes.service.machines.scenario import InstanceType, Outage, Reclaim, SetCapacity, SetPrice, Slow, Step
-from betimes.service.machines.tariff import Tariff
+from betimes.service.machines.scenario import Outage, Reclaim, SetCapacity, SetPrice, Slow, Step
 
 # What comes first at one instant.
 _PRICE, _CAPACITY, _ANSWER, _BOOT, _TAKE, _NOTICE, _RECLAIM, _RELEASE = range(8)
@@ -42,11 +43,14 @@ class _Instance:
     type: str
     number: int
     request: RequestId
+    requested_at_s: float
     fails: bool
-    life_s: float  # from boot to the notice
-    booted_at_s: float = math.inf
+    life_s: float  # from when it is up to the notice
+    charged_since_s: float = math.inf
+    up_at_s: float = math.inf
     noticed: bool = False
     ended_at_s: float = math.inf
+    charged_until_s: float = math.inf
 
 
 @dataclass(order=True)
@@ -66,22 +70,23 @@ class _Timer:
 class FakeCloud:
     """A `Provider` without a cloud. `quota` is the most machines held at once, of all types together.
 
-    Booting machines count towards capacity and quota. A machine is charged for from boot until it is released or taken
-    away, every second begun in full at the price when it began; `cost_usd` is the exact sum, rounded once.
-    A time before that of an earlier call raises ValueError.
+    Booting machines count towards capacity and quota. A machine is charged for as its offer says until it is taken
+    away, or is gone once it was released; `cost_usd` is the exact sum, rounded once. One that fails to boot costs
+    nothing. It is `Booted` once it is set up too. A time before that of an earlier call raises ValueError.
     """
 
     def __init__(
         self,
-        types: Iterable[InstanceType],
+        offers: Iterable[Offer],
         seed: int | str = 0,
         quota: int | None = None,
         script: Iterable[Step] = (),
     ) -> None:
         self._seed, self._quota = seed, quota
         self._now_s = -math.inf
-        self._types: dict[str, InstanceType] = {}
-        self._tariffs: dict[str, Tariff] = {}
+        self._types: dict[str, Offer] = {}
+        self._prices: dict[str, Prices] = {}
+        self._capacity: dict[str, int | None] = {}
         self._instances: dict[str, _Instance] = {}  # by node, those that are gone included
         self._requests: dict[RequestId, list[_Instance] | None] = {}  # null: not answered yet
         self._asked: Counter[str] = Counter()
@@ -92,17 +97,18 @@ class FakeCloud:
         self._steps = 0
         self._timers: list[_Timer] = []
         self._untold: list[tuple[_Timer, CloudEvent]] = []  # a heap: in the order of their timers
-        for offered in types:
+        for offered in offers:
             self.offer(offered)
         for step in script:
             self.add(step)
 
-    def offer(self, offered: InstanceType) -> None:
+    def offer(self, offered: Offer) -> None:
         """A type more; raises ValueError for one that there is."""
         if offered.type in self._types:
             raise ValueError(f"there is an instance type {offered.type} already")
         self._types[offered.type] = offered
-        self._tariffs[offered.type] = Tariff(offered.usd_per_h)
+        self._prices[offered.type] = Prices(offered.charged_usd_per_h)
+        self._capacity[offered.type] = offered.capacity
 
     def resume(self, held: Iterable[tuple[Machine, float]], made: Mapping[str, int]) -> None:
         """Come back to machines that were asked for at these instants, as if this cloud had given them out itself.
@@ -116,7 +122,7 @@ class FakeCloud:
             request = RequestId(machine.type, self._asked[machine.type])
             self._asked[machine.type] += 1
             self._made[machine.type] = int(machine.name.removeprefix(f"{machine.type}-"))
-            self._requests[request] = [self._make(asked_at_s, request, self._types[machine.type])]
+            self._requests[request] = [self._make(asked_at_s, request)]
         self._made = Counter(made)
 
     def add(self, step: Step) -> None:
@@ -132,8 +138,12 @@ class FakeCloud:
         self._set(_Timer(step.at_s, rank, step.type, self._steps, lambda at_s: self._step(at_s, step)))
 
     def offers(self) -> list[Offer]:
-        """The instance types in the order they were given, at their present prices."""
-        return [replace(each, usd_per_h=self._tariffs[each.type].usd_per_h) for each in self._types.values()]
+        """The instance types in the order they were given."""
+        return [*self._types.values()]
+
+    def prices(self) -> dict[str, float]:
+        """What a machine of each type costs now, USD an hour."""
+        return {name: prices.latest for name, prices in self._prices.items()}
 
     def request(self, now_s: float, type: str, count: int) -> RequestId | NoCapacity:  # noqa: A002
         """Ask for machines, all or none. Raises CloudError, Unknown; ValueError for a count below 1."""
@@ -184,11 +194,11 @@ class FakeCloud:
 
     def machines(self) -> list[Machine]:
         """What is booted and held as of the last call, by type and number."""
-        return self._sorted(each for each in self._instances.values() if each.booted_at_s < math.inf)
+        return self._sorted(each for each in self._instances.values() if each.up_at_s < math.inf)
 
     def booting(self) -> list[Machine]:
         """What is held and not booted yet as of the last call, by type and number."""
-        return self._sorted(each for each in self._instances.values() if each.booted_at_s == math.inf)
+        return self._sorted(each for each in self._instances.values() if each.up_at_s == math.inf)
 
     def held(self, type: str) -> int:  # noqa: A002
         """How many of a type are held as of the last call, booting or booted."""
@@ -198,7 +208,7 @@ class FakeCloud:
     def cost_usd(self, now_s: float) -> float:
         """What has been charged for up to now, machines that are gone included."""
         self._play(now_s)
-        return float(sum(self._charge(each) for each in self._instances.values()))
+        return float(summed(self._charge(each) for each in self._instances.values()))
 
     def bills_usd(self, now_s: float) -> dict[str, float]:
         """The same by node; those that never booted cost nothing."""
@@ -224,17 +234,17 @@ class FakeCloud:
 
     def _step(self, at_s: float, step: SetPrice | SetCapacity | Reclaim) -> CloudEvent | None:
         if isinstance(step, SetPrice):
-            self._tariffs[step.type].change(at_s, step.usd_per_h)
+            self._prices[step.type] = self._prices[step.type].changed(at_s, step.usd_per_h)
             return PriceChanged(at_s, step.type, step.usd_per_h)
         if isinstance(step, SetCapacity):
-            self._types[step.type] = replace(self._types[step.type], capacity=step.capacity)
+            self._capacity[step.type] = step.capacity
             return None
         running = [
             each
             for each in self._instances.values()
-            if each.type == step.type and each.booted_at_s <= at_s < each.ended_at_s and not each.noticed
+            if each.type == step.type and each.up_at_s <= at_s < each.ended_at_s and not each.noticed
         ]
-        running.sort(key=lambda each: (each.booted_at_s, each.number))
+        running.sort(key=lambda each: (each.up_at_s, each.number))
         for instance in running[: step.count]:
             self._give_notice(at_s, instance)
         return None
@@ -247,25 +257,24 @@ class FakeCloud:
 
     def _grant(self, at_s: float, request: RequestId, count: int) -> NoCapacity | None:
         """Hold so many machines and boot them, if they can be had."""
-        offered = self._types[request.type]
-        free = math.inf if offered.capacity is None else offered.capacity - self._in_use(at_s, request.type)
+        capacity = self._capacity[request.type]
+        free = math.inf if capacity is None else capacity - self._in_use(at_s, request.type)
         if count > free:
-            text = f"no capacity: {count} {request.type} asked for, {max(0, free)} of {offered.capacity} free"
+            text = f"no capacity: {count} {request.type} asked for, {max(0, free)} of {capacity} free"
             return NoCapacity(request.type, count, "capacity", text)
         used = sum(self._in_use(at_s, each) for each in self._types)
         if self._quota is not None and used + count > self._quota:
             text = f"over the quota: {count} {request.type} asked for, {used} of {self._quota} machines held"
             return NoCapacity(request.type, count, "quota", text)
-        self._requests[request] = [self._make(at_s, request, offered) for _ in range(count)]
+        self._requests[request] = [self._make(at_s, request) for _ in range(count)]
         return None
 
-    def _make(self, at_s: float, request: RequestId, offered: InstanceType) -> _Instance:
-        number = self._made[request.type]
-        draw = random.Random(f"{self._seed}/{request.type}/{number}")
-        boot_s = offered.boot_s * math.exp(draw.gauss(0.0, offered.boot_sigma))
-        fails = draw.random() < offered.boot_failure_frac
-        life_s = draw.expovariate(offered.reclaims_per_h / 3600.0) if offered.reclaims_per_h else math.inf
-        made = _Instance(f"{request.type}-{number}", request.type, number, request, fails, life_s)
+    def _make(self, at_s: float, request: RequestId) -> _Instance:
+        offered, number = self._types[request.type], self._made[request.type]
+        boot_s, fails, life_s = draw(offered, self._seed, number)
+        made = _Instance(f"{request.type}-{number}", request.type, number, request, at_s, fails, life_s)
+        if not fails:
+            made.charged_since_s = offered.billing.since_s(at_s, math.inf)
         self._instances[made.node] = made
         self._made[request.type] += 1
         self._held[request.type] += 1
@@ -277,11 +286,19 @@ class FakeCloud:
     ) -> None:
         self._set(_Timer(at_s, rank, of.type, of.number, lambda at_s: act(at_s, of), of))
 
-    def _boot(self, at_s: float, instance: _Instance) -> CloudEvent:
+    def _boot(self, at_s: float, instance: _Instance) -> CloudEvent | None:
         if instance.fails:
             self._end(at_s, instance)
             return Failed(at_s, instance.request, instance.node, "boot", f"{instance.node} did not boot")
-        instance.booted_at_s = at_s
+        offered = self._types[instance.type]
+        instance.charged_since_s = offered.billing.since_s(instance.requested_at_s, at_s)
+        if offered.setup_s == 0:
+            return self._set_up(at_s, instance)
+        self._later(at_s + offered.setup_s, _BOOT, instance, self._set_up)
+        return None
+
+    def _set_up(self, at_s: float, instance: _Instance) -> CloudEvent:
+        instance.up_at_s = at_s
         if instance.life_s < math.inf:
             self._later(at_s + instance.life_s, _TAKE, instance, self._give_notice)
         return Booted(at_s, instance.request, self._machine(instance))
@@ -303,14 +320,15 @@ class FakeCloud:
     def _release(self, at_s: float, id: RequestId | str) -> None:  # noqa: A002
         if isinstance(id, RequestId):
             for instance in self._requests[id] or ():
-                self._end(at_s, instance)
+                self._end(at_s, instance, self._types[instance.type].release_s)
             self._requests[id] = self._requests[id] or []
         else:
-            self._end(at_s, self._instances[id])
+            instance = self._instances[id]
+            self._end(at_s, instance, self._types[instance.type].release_s)
 
-    def _end(self, at_s: float, instance: _Instance) -> None:
+    def _end(self, at_s: float, instance: _Instance, charged_on_s: float = 0.0) -> None:
         if instance.ended_at_s == math.inf:
-            instance.ended_at_s = at_s
+            instance.ended_at_s, instance.charged_until_s = at_s, at_s + charged_on_s
             self._held[instance.type] -= 1
             last_s, count = self._freed[instance.type]
             self._freed[instance.type] = (at_s, count + 1 if last_s == at_s else 1)
@@ -337,9 +355,10 @@ class FakeCloud:
 
     def _machine(self, instance: _Instance) -> Machine:
         kind = self._types[instance.type]
-        price = self._tariffs[instance.type].usd_per_h
+        price = self._prices[instance.type].latest
         return Machine(instance.node, "fake-cloud", kind.type, kind.cpu, kind.memory_gib, kind.gpu, price)
 
     def _charge(self, instance: _Instance) -> Fraction:
-        until_s = min(instance.ended_at_s, self._now_s)
-        return self._tariffs[instance.type].charge(instance.booted_at_s, until_s)
+        until_s = min(instance.charged_until_s, self._now_s)
+        billing, prices = self._types[instance.type].billing, self._prices[instance.type]
+        return lease_usd(billing, prices, instance.charged_since_s, until_s)

@@ -1,20 +1,17 @@
-"""Virtual nodes from a cluster file."""
+"""Virtual nodes of a cluster."""
 
 from __future__ import annotations
 
-import os
-
-from betimes.cluster import Cluster, read_cluster
+from betimes.cluster import Cluster
 from betimes.service.machines.machine import Machine, machines_of
 
 
-def read_machines(path: str | os.PathLike[str]) -> list[Machine]:
-    """The nodes that a cluster file lists, in its order; raises ClusterError as `read_cluster` does."""
-    return machines_of_cluster(read_cluster(path))
-
-
 def machines_of_cluster(cluster: Cluster) -> list[Machine]:
-    """Virtual nodes `type-0`, `type-1`, ... in the cluster's order; groups of one type are numbered on."""
+    """Virtual nodes `type-0`, `type-1`, ... in the cluster's order; groups of one type are numbered on.
+
+    Raises ClusterError for a cluster without nodes.
+    """
+    cluster.need_nodes()
     machines: list[Machine] = []
     taken: set[str] = set()
     for group in cluster.groups:

@@ -40,7 +40,7 @@ def machines_of(group: NodeGroup, kind: Kind, taken: Collection[str] = ()) -> li
             float(group.cpu),
             float(group.memory_gib),
             float(group.gpu),
-            group.usd_per_h,
+            group.charged_usd_per_h,
         )
         for name in islice(free, group.count)
     ]

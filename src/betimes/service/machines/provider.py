@@ -10,18 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
+from betimes.cluster.offer import Offer
 from betimes.service.machines.machine import Machine
-
-
-@dataclass(frozen=True)
-class Offer:
-    """An instance type: what one machine of it has, and its price now."""
-
-    type: str
-    cpu: float
-    memory_gib: float
-    gpu: float = 0.0
-    usd_per_h: float = 0.0
 
 
 class RequestId(NamedTuple):
@@ -43,7 +33,7 @@ class NoCapacity:
 
 @dataclass(frozen=True)
 class Booted:
-    """A machine is up, and is charged for from now on."""
+    """A machine is up."""
 
     at_s: float
     request: RequestId
@@ -94,7 +84,11 @@ class Provider(Protocol):
     """A cloud. Its machines are named by it, and no name is used twice."""
 
     def offers(self) -> list[Offer]:
-        """The instance types that can be asked for, at their present prices."""
+        """The instance types that can be asked for."""
+        ...
+
+    def prices(self) -> dict[str, float]:
+        """What a machine of each type costs now, USD an hour."""
         ...
 
     def request(self, now_s: float, type: str, count: int) -> RequestId | NoCapacity:  # noqa: A002
