@@ -143,10 +143,10 @@ EDITS = {
     "one policy (fitgpp)": edited("policies/nodes/fitgpp.py", r"math\.inf\b", "(0.0 + math.inf)"),
     "one policy (srsf)": edited("policies/srsf.py", r"key\[k\] = ", "key[k] = 1.0 * "),
     "a transition on nodes": edited(
-        "core/nodes/transitions.py", r"    pool\.events \+= 1\n", "    pool.events += 2 - 1\n"
+        "core/nodes/transitions.py", r"    pool\.events \+= 1\n", "    pool.events += 1 + 0 * pool.active\n"
     ),
     "a transition of the pool": edited(
-        "core/transitions.py", r"    pool\.events \+= 1\n", "    pool.events += 2 - 1\n"
+        "core/transitions.py", r"    pool\.events \+= 1\n", "    pool.events += 1 + 0 * pool.active\n"
     ),
 }
 

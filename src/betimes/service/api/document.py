@@ -138,4 +138,17 @@ def _document(app: FastAPI) -> dict[str, Any]:
     known = found.setdefault("components", {}).setdefault("schemas", {})
     for name, schema in schemas["$defs"].items():
         known.setdefault(name, schema)
+    _refuse_other_names(known)
     return found
+
+
+def _refuse_other_names(schema: Any) -> None:
+    """Where names have a pattern, no other name is taken: a pattern alone says nothing of what does not match it."""
+    if isinstance(schema, dict):
+        if "patternProperties" in schema:
+            schema["additionalProperties"] = False
+        for each in schema.values():
+            _refuse_other_names(each)
+    elif isinstance(schema, list):
+        for each in schema:
+            _refuse_other_names(each)
