@@ -1,4 +1,4 @@
-"""Jobs of one user and name whose run times nobody has told: what one of them took is news about the others."""
+"""Jobs of one user and name without an estimate: the run time of one that finishes is evidence for the others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEAST_NEWS_S = 0.1  # beliefs that are closer are not told apart
 SHARE = (
     50  # of so many siblings, one must have finished since the last time: news costs time for each of them
 )
-MOST_A_TURN = 1000  # jobs that are told in one turn: more would keep whoever asks the service waiting
+MOST_A_TURN = 1000  # jobs whose belief is updated in one turn: more would delay requests
 
 Key = tuple[str, str]  # user and name
 

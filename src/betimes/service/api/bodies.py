@@ -107,7 +107,7 @@ async def _read(request: Request, most: int, pause_s: float) -> bytes:
 
 
 async def _unless_it_pauses(request: Request, pause_s: float) -> AsyncIterator[bytes]:
-    """The pieces of a body; whoever sends half of it and then nothing is not waited for."""
+    """The pieces of a body; a request that stops half way is not waited for."""
     pieces = request.stream()
     while True:
         try:

@@ -219,7 +219,7 @@ class LocalExecutor:
         run.settled.set()
 
     async def _wait_for_room(self, run: _Run, what: str) -> None:
-        """The disk is full: the run is started once there is room, and nobody has to wait for that meanwhile."""
+        """The disk is full: the run is started once there is room; other runs are not held up."""
         if not run.waits_for_room:
             run.waits_for_room = True
             self._tell_trouble(run, f"it cannot be started yet: {what}; it starts once there is room")
