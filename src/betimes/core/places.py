@@ -6,12 +6,9 @@ back a million times never drifts.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from betimes.kernels import kernel
-
-if TYPE_CHECKING:
-    from betimes.core.columns import Records
+from betimes.kernels import Each, kernel
 
 
 class Node:
@@ -120,7 +117,7 @@ def how_many_within(free: Free, need: Amounts, most: int) -> int:
 
 
 @kernel
-def new_placement(placements: Records[Placement], lists: Spare, node: int, tasks: int, follows: int) -> int:
+def new_placement(placements: Each[Placement], lists: Spare, node: int, tasks: int, follows: int) -> int:
     """Take a placement from the list of unused ones; returns its number."""
     number = lists.spare
     placement = placements[number]
@@ -136,7 +133,7 @@ def new_placement(placements: Records[Placement], lists: Spare, node: int, tasks
 
 
 @kernel
-def free_placement(placements: Records[Placement], lists: Spare, number: int) -> int:
+def free_placement(placements: Each[Placement], lists: Spare, number: int) -> int:
     """Put a placement on the list of unused ones; returns the one that followed it."""
     placement = placements[number]
     following = placement.follows

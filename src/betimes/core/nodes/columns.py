@@ -2,7 +2,10 @@
 
 `jobs`, `progress` and `pool` are the records of `core.columns`: a job holds all its units or none. Beside them
 stand what a job needs (`needs`), the nodes, the placements that tie one to the other, the queue of those that
-wait (`core.nodes.queue`) and the heap of what is due (`core.nodes.dues`).
+wait (`core.nodes.queue`) and the heap of what is due (`core.nodes.timers`).
+
+A node is the room that a machine has; that of a machine which is no more is used again by the next one, under another
+generation (`core.nodes.machines`).
 
 Resources are whole numbers - thousandths of a GPU, thousandths of a core, MiB - so that what is taken and given
 back a million times never drifts.
@@ -17,7 +20,10 @@ from numpy.typing import NDArray
 
 from betimes.core.columns import UNLIMITED, Job, Pool, Progress, Segment
 from betimes.core.places import Node, Placement
-from betimes.kernels import Floats, Ints, Records, Struct, as_array, blank, view_by
+from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, as_array, blank, view_by
+
+OWNED = 3
+"""The state of a machine that is there for good: up (`machines.RUNNING`)."""
 
 BLOCK = 64
 """Entries in a block of the queue: a change moves at most half as many."""
@@ -34,11 +40,12 @@ class Need:
     tasks: int  # start together, end together
     seen: int  # length of the log of freed nodes when it last did not fit, -1: not tried yet
     placed: int  # its first placement, -1: none
+    bound: int  # the first placement of where it is to go, -1: none
     holder: int  # its place in `State.holders`, -1: holds nothing
     left_s: float  # when it last vacated; NaN: it has not been preempted, or runs again
     vacate_at: float  # infinity: it has not been told to leave
     preemptor: int  # slot of the job that it makes room for, -1: none
-    owed: int  # placements that are still owed something by victims; > 0: nominated
+    owed: int  # placements of `bound` that others must still make room for, or whose machine is not up; > 0: nominated
     trial: int  # 1: trial and error, 0: best effort
     level: int  # twice the priority, and one more for a trial job
     grace_s: float  # from being told to leave until it has left
@@ -46,6 +53,25 @@ class Need:
     told_s: float  # when it was told to leave
     promised_s: float  # start of its reservation; infinity: it has none
     booked: int  # the first placement of its reservation, -1: none
+    alarm_s: float  # when something happens to it besides what its account says; infinity: nothing will
+    alarm: int  # `timers.LAUNCHED`, `EXPIRED` or `SPECULATED`
+    workload: int  # its row and column of `State.interference`; -1: it neither slows others nor is slowed
+    launch_s: float  # from taking its nodes until it contends with its neighbours there
+    init_s: float  # and from then on until it works
+    stop_s: float  # from being told to move until it has left its nodes
+    contends: int  # 1: its launch is complete
+    leaves: int  # 1: it is about to leave the nodes that it holds
+    follows: int  # 1: it is told to leave once there is room on the nodes that it is bound to
+    claims: int  # 1: whatever is freed on the nodes that it is bound to is its own; 0: only what its victims give up
+
+
+class Residence(Placement):
+    """Tasks of one job on one node, in the list of all that are there."""
+
+    slot: int  # the job
+    unready: int  # 1: it is of a bound job, and the machine is not up
+    before: int  # the placement before it on the same node, -1: it is the first
+    after: int  # the next one on the same node, -1: none
 
 
 class Step:
@@ -58,12 +84,12 @@ class Step:
     follows: int  # the next step of the same node, -1: none
 
 
-class Due:
-    """Something that will happen to a job at a time that is known."""
+class Timer:
+    """Something that will happen at a time that is known."""
 
     at_s: float
-    rank: int  # kind, then order of submission (`dues.kind_of`)
-    holder: int  # its place in `State.holders`
+    rank: int  # kind, then order of submission (`timers.kind_of`)
+    owner: int  # `timers.POLICY`, or a job's or a machine's
 
 
 class End:
@@ -116,6 +142,84 @@ class Absence:
     resumed_s: float
 
 
+class Machine:
+    """What a node runs on: owned, or rented under an offer."""
+
+    state: int  # `machines.UNUSED`, `BOOTING`, `SETTING_UP`, `RUNNING`, `DRAINING` or `GOING`
+    generation: int  # machines that have had this number before
+    offer: int  # -1: owned
+    serial: int  # machines of this offer that were asked for before
+    requested_s: float
+    booted_s: float  # infinity: not yet
+    up_s: float  # infinity: not yet
+    due_s: float  # when `due` happens to it; infinity: nothing is known to
+    due: int  # a kind of `timers`
+    fails: int  # 1: it will not come up
+    age_s: float  # after being up for so long it gets notice; infinity: never
+    residents: int  # the first of the placements on it, of jobs that hold it or are bound to it; -1: none
+    claims: int  # placements on it of jobs that wait for room there, or for it to be up, whoever makes it
+    cause: int  # why it goes: `machines.RELEASED`, `FAILED` or `TAKEN_AWAY`
+
+
+class Terms:
+    """An offer: what a machine of it has, what it costs, and how long it takes."""
+
+    gpu: int  # thousandths
+    cpu: int  # thousandths of a core
+    memory: int  # MiB
+    family: int
+    usd_per_h: float
+    boot_s: float
+    setup_s: float
+    release_s: float
+    min_bill_s: float
+    bill_step_s: float
+    from_request: int  # 1: charged for from the request, 0: from boot
+    capacity: int  # machines at most at once
+    notice_s: float
+    drawn: int  # 1: `State.fates` says how long each takes to boot, and what becomes of it
+    known: int  # machines of which that has been drawn
+    rented: int  # machines now
+    asked: int  # machines ever
+
+
+class Fate:
+    """What is drawn by lot about a machine that will be asked for (`cluster.draws`)."""
+
+    boot_s: float
+    fails: int
+    age_s: float
+
+
+class Lease:
+    """A machine that was rented, and is no more."""
+
+    offer: int
+    serial: int
+    node: int
+    generation: int
+    requested_s: float
+    booted_s: float  # infinity: it never was
+    up_s: float  # infinity: it never was
+    ended_s: float
+    cause: int  # `machines.RELEASED`, `FAILED` or `TAKEN_AWAY`
+
+
+class Instruction:
+    """A decision: what is to be done, or has been done, with a job or a machine (`core.nodes.instructions`)."""
+
+    what: int
+    at_s: float
+    job: int  # its slot; in the log its row; -1: of no job
+    node: int  # -1: none
+    generation: int  # of the node's machine
+    tasks: int  # of the job on the node
+    offer: int  # -1: none
+    value: float  # until when: of RESERVE its start, of PREEMPT when it will have left; else 0
+    other: int  # the job that another is told to leave for; -1: none
+    verdict: int  # `instructions.DONE`, or why it cannot be carried out
+
+
 class Cluster:
     """The scalars that only this engine has; an array of one record."""
 
@@ -128,6 +232,12 @@ class Cluster:
     nominated: int  # jobs bound to nodes that their victims have not left yet
     spare: int  # head of the list of unused placements, -1: none
     unused: int  # their number
+    timers: int  # entries of `State.timers`
+    leases: int  # length of `State.leases`
+    logged: int  # length of `State.log`
+    migrations: int  # jobs that were told to move so far
+    quota: int  # machines that may be rented at once
+    rented: int  # machines that are
     freed: int  # nodes that have had something freed, counted since the beginning
     pending: int  # what the driver has still to do at this instant, 0: nothing
     changed: int  # grows whenever something starts, stops, or is expected to stop at another time
@@ -157,8 +267,10 @@ class NodesView(Struct):
     params: Floats  # the policy's parameters, in the order it declares them
     pool: Records[Pool]  # (1,)
     cluster: Records[Cluster]  # (1,)
-    placements: Records[Placement]
+    placements: Records[Residence]
     nodes: Records[Node]  # (nodes,); a user's hooks are shown copies
+    machines: Records[Machine]  # (nodes,)
+    offers: Records[Terms]
     progress: Records[Progress]  # (slots,)
     needs: Records[Need]  # (slots,)
     jobs: Records[Job]  # (slots,)
@@ -171,21 +283,27 @@ class NodesState(Struct):
     needs: Records[Need]
     progress: Records[Progress]
     nodes: Records[Node]
-    placements: Records[Placement]
+    placements: Records[Residence]
     cluster: Records[Cluster]
     pool: Records[Pool]
     params: Floats
     holders: Ints  # (slots,) those that run or are vacating, in no order
     free: Ints  # (slots,) stack of unused slots
-    dues: Records[Due]  # (slots,) heap of one for each of the holders
-    due_of: Ints  # (slots,) of each of the holders, where in the heap its own stands
+    timers: Records[Timer]  # (slots + nodes + 1,) heap
+    timer_of: Ints  # of each owner, where in the heap its own stands, -1: it has none
     queue: Records[Entry]  # (BLOCK * blocks,)
     blocks: Records[Block]
     directory: Records[Fence]  # (blocks,) those in use in order, then the others
-    log: Ints  # (nodes,) the last nodes that had something freed, a ring
+    vacated: Ints  # (nodes,) the last nodes that had something freed, a ring
     newcomers: Ints  # (slots,)
     segments: Records[Segment]  # of length 0 where none are recorded
     absences: Records[Absence]
+    machines: Records[Machine]  # (nodes,)
+    offers: Records[Terms]
+    fates: Records[Fate]  # a ring for each offer, of as many; of length 0 where nothing is drawn
+    leases: Records[Lease]
+    log: Records[Instruction]  # of length 0 where nobody reads it
+    interference: FloatTable  # (workloads, workloads) speed of the row's next to one of the column's; empty: none
     shown: Records[Node]  # what hooks are shown: the nodes themselves, or `aside`
     # Room to think, of no meaning between two passes:
     sketch: Records[Node]  # (nodes,) the nodes as they would be
@@ -220,78 +338,60 @@ def new_nodes_state(
     segments: int = 0,
     absences: int = 0,
     steps: int = 1,
+    offers: Records[Terms] | None = None,
+    fates: int = 0,
+    leases: int = 0,
+    log: int = 0,
+    quota: int = UNLIMITED,
+    interference: FloatTable | None = None,
+    largest: NDArray[np.int64] | None = None,
 ) -> NodesState:
-    """An empty cluster: capacity (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB; kinds (nodes,).
+    """A cluster with its own nodes only, and no jobs.
 
+    capacity: (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,). largest: (3,) the most that
+    any machine has of each, owned or on offer; by default of those nodes.
     by_priority: jobs of a higher priority may preempt those of a lower, and of one priority a trial job the others;
-    else only the latter. guarded: the hooks are a user's.
+    else only the latter. guarded: the hooks are a user's. quota: machines that may be rented at once.
 
-    There is room for `slots` live jobs, `placements` of them on nodes, recorded segments and absences, and `steps`
-    of a plan of reservations.
+    There is room for `slots` live jobs, `placements` of them on nodes, recorded segments, absences, leases and
+    instructions, `steps` of a plan of reservations, and `fates` drawn ahead for each offer.
     """
-    count, room = len(capacity), _blocks_for(slots)
-    nodes = blank(Node, count)
-    columns = as_array(nodes)
+    count = len(capacity)
+    terms: Records[Terms] = blank(Terms, 0) if offers is None else offers
+    state = _blank_state(max(1, count), slots, placements, steps, params, guarded=guarded).replaced(
+        segments=blank(Segment, segments),
+        absences=blank(Absence, absences),
+        offers=terms,
+        fates=blank(Fate, fates * len(terms)),
+        leases=blank(Lease, leases),
+        log=blank(Instruction, log),
+        interference=np.zeros((0, 0)) if interference is None else interference,
+    )
+    nodes, machines = as_array(state.nodes)[:count], as_array(state.machines)[:count]
     for at, name in enumerate(("gpu", "cpu", "memory")):
-        columns[name] = columns[f"free_{name}"] = capacity[:, at]
-    columns["up"] = 1
-    columns["kind"] = kinds
-    pools, clusters = blank(Pool, 1), blank(Cluster, 1)
-    pool, cluster = pools[0], clusters[0]
+        nodes[name] = nodes[f"free_{name}"] = capacity[:, at]
+    nodes["up"] = 1
+    nodes["kind"] = kinds
+    machines["state"] = OWNED
+    pool, cluster = state.pool[0], state.cluster[0]
     pool.units, pool.restart_s, pool.free, pool.budget = units, restart_s, slots, UNLIMITED
     pool.wakeup = math.inf
     pool.offender = -1
-    largest: list[float] = capacity.max(axis=0, initial=1).tolist()
-    cluster.most_gpu, cluster.most_cpu, cluster.most_memory = largest
+    most: list[float] = (capacity if largest is None else largest[None]).max(axis=0, initial=1).tolist()
+    cluster.most_gpu, cluster.most_cpu, cluster.most_memory = most
     cluster.seed = seed
     cluster.level_mask = -1 if by_priority else 1
     cluster.passed = cluster.reserved = -1
     cluster.unused = placements
-    spare = blank(Placement, placements)
-    as_array(spare)["follows"] = np.append(np.arange(1, placements), -1)
-    progress = blank(Progress, slots)
-    as_array(progress)["mark"] = -1
-    aside = blank(Node, count)
+    cluster.quota = quota
     cluster.guarded = int(guarded)
-    return NodesState(
-        jobs=blank(Job, slots),
-        needs=blank(Need, slots),
-        progress=progress,
-        nodes=nodes,
-        placements=spare,
-        cluster=clusters,
-        pool=pools,
-        params=np.ascontiguousarray(params, dtype=np.float64),
-        holders=_whole(slots),
-        free=np.arange(slots, dtype=np.int64)[::-1].copy(),
-        dues=blank(Due, slots),
-        due_of=_whole(slots),
-        queue=blank(Entry, BLOCK * room),
-        blocks=blank(Block, room),
-        directory=_fences(room),
-        log=_whole(count),
-        newcomers=_whole(slots),
-        segments=blank(Segment, segments),
-        absences=blank(Absence, absences),
-        sketch=blank(Node, count),
-        beside=blank(Node, count),
-        aside=aside,
-        shown=aside if guarded else nodes,
-        plan=blank(Choice, count),
-        fitting=_whole(count),
-        chosen=_whole(slots),
-        asked=_whole(max(slots, count)),
-        score=np.zeros(max(slots, count)),
-        ends=blank(End, 2 * slots),
-        steps=blank(Step, steps),
-        cursor=_whole(count),
-    )
+    return state
 
 
 def with_more_slots(state: NodesState) -> NodesState:
     """The same cluster with room for twice the live jobs; the old state must not be used any more."""
     old = len(state.free)
-    bigger = _resized(state, 2 * old, len(state.placements))
+    bigger = _resized(state, slots=2 * old)
     unused = int(state.pool[0].free)
     bigger.free[:old] = np.arange(old, 2 * old)[::-1]
     bigger.free[old : old + unused] = state.free[:unused]
@@ -302,11 +402,22 @@ def with_more_slots(state: NodesState) -> NodesState:
 def with_more_placements(state: NodesState) -> NodesState:
     """The same cluster with room for twice the placements; the old state must not be used any more."""
     old = len(state.placements)
-    bigger = _resized(state, len(state.free), 2 * old)
+    bigger = _resized(state, placements=2 * old)
     cluster = bigger.cluster[0]
     as_array(bigger.placements)["follows"][2 * old - 1] = cluster.spare
     cluster.spare = old
     cluster.unused += old
+    return bigger
+
+
+def with_more_nodes(state: NodesState) -> NodesState:
+    """The same cluster with room for twice the machines; the old state must not be used any more.
+
+    The ring of nodes that had something freed starts anew, so that all that wait look at every node again.
+    """
+    bigger = _resized(state, nodes=2 * len(state.nodes))
+    as_array(bigger.needs)["seen"] = -1
+    bigger.cluster[0].changed += 1
     return bigger
 
 
@@ -316,38 +427,96 @@ def with_more_steps(state: NodesState) -> NodesState:
 
 
 def room_to_play(state: NodesState) -> NodesState:
-    """A second state of the same shape for `snapshot.copy_into`."""
-    copy = _resized(state, len(state.free), len(state.placements))
-    return copy.replaced(segments=blank(Segment, 0), absences=blank(Absence, 0))
-
-
-def _resized(state: NodesState, slots: int, placements: int) -> NodesState:
-    """A copy with at least as much room; slots and placements that are new are not yet on their lists."""
-    nodes = as_array(state.nodes)
-    fresh = new_nodes_state(
-        np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1),
-        nodes["kind"],
-        units=0.0,
-        restart_s=0.0,
-        seed=0,
-        by_priority=False,
-        params=state.params,
-        guarded=bool(state.cluster[0].guarded),
-        slots=slots,
-        placements=placements,
-        steps=len(state.steps),
+    """A second state of the same shape for `snapshot.copy_into`; nothing is recorded there."""
+    return _resized(state).replaced(
+        segments=blank(Segment, 0),
+        absences=blank(Absence, 0),
+        log=blank(Instruction, 0),
+        offers=_copied(state.offers),
     )
-    follows = np.append(np.arange(1, placements), -1)
+
+
+def _resized(
+    state: NodesState, *, nodes: int | None = None, slots: int | None = None, placements: int | None = None
+) -> NodesState:
+    """A copy with at least as much room; slots and placements that are new are not yet on their lists."""
+    slots = slots or len(state.free)
+    count, old = placements or len(state.placements), len(state.placements)
+    fresh = _blank_state(
+        nodes or len(state.nodes),
+        slots,
+        count,
+        len(state.steps),
+        state.params,
+        guarded=bool(state.cluster[0].guarded),
+    )
+    follows = as_array(fresh.placements)["follows"][old:].copy()
+    recorded = ("segments", "absences", "offers", "fates", "leases", "log", "interference")
     for name, mine in state.values().items():
-        theirs = getattr(fresh, name)
-        if len(mine) == len(theirs):
-            np.asarray(theirs)[...] = np.asarray(mine)
-        elif name not in ("segments", "absences", "directory"):
-            np.asarray(theirs)[: len(mine)] = np.asarray(mine)
-    as_array(fresh.placements)["follows"][len(state.placements) :] = follows[len(state.placements) :]
-    blocks = len(state.directory)
-    as_array(fresh.directory)[:blocks] = as_array(state.directory)
-    return fresh.replaced(segments=state.segments, absences=state.absences)
+        if name not in (*recorded, "params"):
+            np.asarray(getattr(fresh, name))[: len(mine)] = np.asarray(mine)
+    as_array(fresh.placements)["follows"][old:] = follows
+    return fresh.replaced(**{name: getattr(state, name) for name in recorded})
+
+
+def _blank_state(
+    nodes: int, slots: int, placements: int, steps: int, params: Floats, *, guarded: bool
+) -> NodesState:
+    """Columns of this length in which there is nothing, with lists of what is not in use."""
+    room = _blocks_for(slots)
+    spare = blank(Residence, placements)
+    as_array(spare)["follows"] = np.append(np.arange(1, placements), -1)
+    progress = blank(Progress, slots)
+    as_array(progress)["mark"] = -1
+    machines = blank(Machine, nodes)
+    for name, nothing in (("offer", -1), ("residents", -1), ("due_s", math.inf)):
+        as_array(machines)[name] = nothing
+    rooms, aside = blank(Node, nodes), blank(Node, nodes)
+    return NodesState(
+        jobs=blank(Job, slots),
+        needs=blank(Need, slots),
+        progress=progress,
+        nodes=rooms,
+        placements=spare,
+        cluster=blank(Cluster, 1),
+        pool=blank(Pool, 1),
+        params=np.ascontiguousarray(params, dtype=np.float64),
+        holders=_whole(slots),
+        free=np.arange(slots, dtype=np.int64)[::-1].copy(),
+        timers=blank(Timer, slots + nodes + 1),
+        timer_of=np.full(2 * max(slots, nodes) + 1, -1),
+        queue=blank(Entry, BLOCK * room),
+        blocks=blank(Block, room),
+        directory=_fences(room),
+        vacated=_whole(nodes),
+        newcomers=_whole(slots),
+        segments=blank(Segment, 0),
+        absences=blank(Absence, 0),
+        machines=machines,
+        offers=blank(Terms, 0),
+        fates=blank(Fate, 0),
+        leases=blank(Lease, 0),
+        log=blank(Instruction, 0),
+        interference=np.zeros((0, 0)),
+        sketch=blank(Node, nodes),
+        beside=blank(Node, nodes),
+        aside=aside,
+        shown=aside if guarded else rooms,
+        plan=blank(Choice, nodes),
+        fitting=_whole(nodes),
+        chosen=_whole(slots),
+        asked=_whole(max(slots, nodes)),
+        score=np.zeros(max(slots, nodes)),
+        ends=blank(End, 2 * slots),
+        steps=blank(Step, steps),
+        cursor=_whole(nodes),
+    )
+
+
+def _copied(terms: Records[Terms]) -> Records[Terms]:
+    copy = blank(Terms, len(terms))
+    as_array(copy)[...] = as_array(terms)
+    return copy
 
 
 def _blocks_for(slots: int) -> int:

@@ -9,9 +9,12 @@ import math
 
 from betimes.core.account import bring_up_to_date, close_account, set_to_work
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.dues import add_holder, settle_due
+from betimes.core.nodes.holders import add_holder
+from betimes.core.nodes.log import CLOSE, OPEN, note
+from betimes.core.nodes.machines import note_vacated
 from betimes.core.nodes.queue import remove
-from betimes.core.nodes.transitions import drop_placement, put, unbook, vacate
+from betimes.core.nodes.timers import set_job_timer
+from betimes.core.nodes.transitions import drop_placement, pay_claims, put, put_bound, unbook, vacate
 from betimes.core.places import take
 from betimes.kernels import kernel
 
@@ -20,21 +23,21 @@ from betimes.kernels import kernel
 def expect_finish(state: NodesState, slot: int, at_s: float) -> None:
     """A job that holds nodes turns out to finish at `at_s`."""
     state.progress[slot].finish_at = at_s
-    settle_due(state, slot)
+    set_job_timer(state, slot)
 
 
 @kernel
 def expect_leaving(state: NodesState, slot: int, at_s: float) -> None:
     """A job that has been told to leave does so at `at_s`, be it sooner or later than its grace period has it."""
     state.needs[slot].vacate_at = at_s
-    settle_due(state, slot)
+    set_job_timer(state, slot)
 
 
 @kernel
 def withdraw(state: NodesState, slot: int) -> None:
     """A job that waits, or is bound to nodes, is no more."""
     pool = state.pool[0]
-    if state.needs[slot].placed >= 0:
+    if state.needs[slot].bound >= 0:
         unbind(state, slot)
     else:
         remove(state, slot)
@@ -54,23 +57,32 @@ def unbind(state: NodesState, slot: int) -> None:
     It is not in the queue afterwards.
     """
     need = state.needs[slot]
-    at = need.placed
+    at = need.bound
     while at >= 0:
         placement = state.placements[at]
         node = state.nodes[placement.node]
         node.free_gpu += placement.tasks * need.gpu - placement.owed_gpu
         node.free_cpu += placement.tasks * need.cpu - placement.owed_cpu
         node.free_memory += placement.tasks * need.memory - placement.owed_memory
-        _note_freed(state, placement.node)
+        number = placement.node
+        if need.claims == 1 and (
+            placement.unready == 1 or placement.owed_gpu + placement.owed_cpu + placement.owed_memory > 0
+        ):
+            state.machines[number].claims -= 1
+        note_vacated(state, number)
         at = drop_placement(state, at)
-    need.placed = -1
+        pay_claims(state, number)
+    need.bound = -1
     need.owed = 0
+    need.claims = 0
+    need.follows = 0
     need.seen = -1
     for at in range(state.pool[0].holders):
         victim = state.needs[state.holders[at]]
         if victim.preemptor == slot:
             victim.preemptor = -1
-    state.cluster[0].nominated -= 1
+    if need.holder < 0:
+        state.cluster[0].nominated -= 1
     state.cluster[0].changed += 1
 
 
@@ -86,7 +98,7 @@ def hold(state: NodesState, slot: int, count: int) -> None:
     add_holder(state, slot)
     if need.vacate_at == math.inf:
         set_to_work(state, slot, 1.0, state.progress[slot].since)
-    settle_due(state, slot)
+    set_job_timer(state, slot)
     state.cluster[0].changed += 1
 
 
@@ -99,7 +111,7 @@ def bind(state: NodesState, slot: int, count: int) -> None:
     need = state.needs[slot]
     for at in range(count):
         choice, owed = state.plan[at], state.sketch[at]
-        node, placement = state.nodes[choice.node], state.placements[put(state, slot, choice)]
+        node, placement = state.nodes[choice.node], state.placements[put_bound(state, slot, choice)]
         placement.owed_gpu = owed.free_gpu
         placement.owed_cpu = owed.free_cpu
         placement.owed_memory = owed.free_memory
@@ -141,7 +153,7 @@ def believe(state: NodesState, slot: int, left_s: float) -> None:
     progress.believed_left = left_s
     if works:
         set_to_work(state, slot, progress.rate, now)
-        settle_due(state, slot)
+        set_job_timer(state, slot)
     state.cluster[0].changed += 1
 
 
@@ -149,13 +161,7 @@ def believe(state: NodesState, slot: int, left_s: float) -> None:
 def open_node(state: NodesState, number: int, up: int) -> None:
     """A node takes new tasks from now on (1), or none (0); what runs there goes on."""
     state.nodes[number].up = up
-    _note_freed(state, number)
+    note(state, OPEN if up == 1 else CLOSE, -1, number, 0, 0.0, -1)
+    note_vacated(state, number)
     state.cluster[0].changed += 1
 
-
-@kernel
-def _note_freed(state: NodesState, number: int) -> None:
-    """Whoever has not found room before may find some on this node."""
-    cluster = state.cluster[0]
-    state.log[cluster.freed % len(state.log)] = number
-    cluster.freed += 1

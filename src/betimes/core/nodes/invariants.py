@@ -9,12 +9,11 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 
-import numpy as np
-
 from betimes.core.invariants import BrokenInvariant
 from betimes.core.moves import JobState, state_on_nodes
 from betimes.core.nodes.columns import BLOCK, Need, NodesState
-from betimes.core.nodes.dues import FINISH, KIND, OUTRUN, VACATE
+from betimes.core.nodes.machines import UNUSED
+from betimes.core.nodes.timers import FINISH, KIND, OUTRUN, POLICY, VACATE
 from betimes.kernels import as_array
 
 Amount = tuple[int, int, int]
@@ -25,12 +24,14 @@ def check(state: NodesState) -> None:
     live = _check_slots(state)
     waiting = _check_queue(state)
     holding = _check_holders(state)
-    held = {slot: _held(state, slot) for slot in live}
+    held = {slot: _placed(state, slot, state.needs[slot].placed) for slot in live}
+    bound = {slot: _placed(state, slot, state.needs[slot].bound) for slot in live}
     for slot in live:
-        _check_job(state, slot, slot in waiting, slot in holding, held[slot])
-    _check_nodes(state, held)
-    _check_placements(state, held)
-    _check_dues(state, holding)
+        _check_job(state, slot, slot in waiting, slot in holding, held[slot], bound[slot])
+    _check_nodes(state, held, bound)
+    _check_placements(state, held, bound)
+    _check_machines(state, held, bound)
+    _check_timers(state, set(live), holding)
     nominated = [slot for slot in live if state_of(state, slot) is JobState.NOMINATED]
     if state.cluster[0].nominated != len(nominated):
         raise _broken("nominated", f"{len(nominated)} are bound, {state.cluster[0].nominated} are counted")
@@ -42,7 +43,7 @@ def state_of(state: NodesState, slot: int) -> JobState:
     return state_on_nodes(
         has_held=not math.isnan(progress.started_s),
         holds=bool(need.holder >= 0),
-        placed=bool(need.placed >= 0),
+        placed=bool(need.bound >= 0),
         told=bool(need.vacate_at < math.inf),
     )
 
@@ -105,14 +106,16 @@ def _check_holders(state: NodesState) -> set[int]:
     return set(listed)
 
 
-def _held(state: NodesState, slot: int) -> dict[int, tuple[int, Amount]]:
-    """Tasks of the job by node, with what is still owed there."""
+def _placed(state: NodesState, slot: int, first: int) -> dict[int, tuple[int, Amount]]:
+    """Tasks of the job by node, of the list that begins with `first`, with what is still owed there."""
     found: dict[int, tuple[int, Amount]] = {}
-    at = state.needs[slot].placed
+    at = first
     while at >= 0:
         placement = state.placements[at]
         if placement.node in found:
             raise _broken("placements", f"slot {slot} has two on node {placement.node}")
+        if placement.slot != slot:
+            raise _broken("placements", f"one of slot {slot} says it is of slot {placement.slot}")
         owed = (int(placement.owed_gpu), int(placement.owed_cpu), int(placement.owed_memory))
         found[int(placement.node)] = (int(placement.tasks), owed)
         at = placement.follows
@@ -120,7 +123,12 @@ def _held(state: NodesState, slot: int) -> dict[int, tuple[int, Amount]]:
 
 
 def _check_job(
-    state: NodesState, slot: int, waits: bool, holds: bool, held: dict[int, tuple[int, Amount]]
+    state: NodesState,
+    slot: int,
+    waits: bool,
+    holds: bool,
+    held: dict[int, tuple[int, Amount]],
+    bound: dict[int, tuple[int, Amount]],
 ) -> None:
     job, need, progress = state.jobs[slot], state.needs[slot], state.progress[slot]
     name = f"job of row {progress.row} (slot {slot})"
@@ -130,12 +138,23 @@ def _check_job(
         raise _broken("place", f"{name} is {stands.name}, and {'' if waits else 'not '}in the queue")
     if (need.holder >= 0) != holds:
         raise _broken("holders", f"{name} thinks otherwise of whether it holds resources")
-    tasks = sum(count for count, _ in held.values())
-    if not waits and tasks != need.tasks:
-        raise _broken("gang", f"{name} has {tasks} of {need.tasks} tasks placed")
-    owed = sum(any(amount) for _, amount in held.values())
-    if owed != need.owed or (holds and owed):
+    for places, expected in ((held, holds), (bound, len(bound) > 0)):
+        tasks = sum(count for count, _ in places.values())
+        if tasks != (need.tasks if expected else 0):
+            raise _broken("gang", f"{name} has {tasks} of {need.tasks} tasks placed")
+    if any(any(amount) for _, amount in held.values()):
+        raise _broken("owed", f"{name} is owed something where it is already")
+    owed, at = 0, need.bound
+    while at >= 0:
+        placement = state.placements[at]
+        owed += bool(
+            placement.unready or placement.owed_gpu or placement.owed_cpu or placement.owed_memory
+        )
+        at = placement.follows
+    if owed != need.owed:
         raise _broken("owed", f"{name} is owed something on {owed} nodes, and counts {need.owed}")
+    if waits and bound:
+        raise _broken("place", f"{name} is in the queue, and bound to nodes")
     if not waits and not holds and owed == 0:
         raise _broken("owed", f"{name} is bound, is owed nothing and does not run")
     if job.units != (job.max_units if holds else 0.0):
@@ -152,10 +171,13 @@ def _amount(need: Need, tasks: int) -> Amount:
     return int(need.gpu) * tasks, int(need.cpu) * tasks, int(need.memory) * tasks
 
 
-def _check_nodes(state: NodesState, held: dict[int, dict[int, tuple[int, Amount]]]) -> None:
+Places = dict[int, dict[int, tuple[int, Amount]]]
+
+
+def _check_nodes(state: NodesState, held: Places, bound: Places) -> None:
     """Free and taken add up to what each node has, and neither is negative."""
     taken: dict[int, Amount] = defaultdict(lambda: (0, 0, 0))
-    for slot, places in held.items():
+    for slot, places in (*held.items(), *bound.items()):
         for node, (tasks, owed) in places.items():
             amount = _amount(state.needs[slot], tasks)
             taken[node] = tuple(  # type: ignore[assignment]
@@ -170,11 +192,11 @@ def _check_nodes(state: NodesState, held: dict[int, dict[int, tuple[int, Amount]
             raise _broken("capacity", f"node {number} has {capacity}: {free} free and {taken[number]} taken")
 
 
-def _check_placements(state: NodesState, held: dict[int, dict[int, tuple[int, Amount]]]) -> None:
+def _check_placements(state: NodesState, held: Places, bound: Places) -> None:
     cluster, spare, at = state.cluster[0], 0, state.cluster[0].spare
     while at >= 0:
         spare, at = spare + 1, state.placements[at].follows
-    used = sum(len(places) for places in held.values())
+    used = sum(len(places) for places in (*held.values(), *bound.values()))
     for slot in held:
         at = state.needs[slot].booked
         while at >= 0:
@@ -183,23 +205,77 @@ def _check_placements(state: NodesState, held: dict[int, dict[int, tuple[int, Am
         raise _broken("placements", f"{used} are used and {spare} spare, of {len(state.placements)}")
 
 
-def _check_dues(state: NodesState, holding: set[int]) -> None:
-    """Exactly those that hold resources have something due, the right thing, and the heap is one."""
-    dues = state.dues
-    for at in range(len(holding)):
-        due = dues[at]
-        if not 0 <= due.holder < len(holding) or state.due_of[due.holder] != at:
-            raise _broken("dues", f"entry {at} is of none of those that hold resources")
-        slot = state.holders[due.holder]
-        need, progress = state.needs[slot], state.progress[slot]
-        when = {FINISH: progress.finish_at, OUTRUN: progress.outrun_at, VACATE: need.vacate_at}
-        kind, seq = divmod(int(due.rank), KIND)
-        if seq != state.jobs[slot].seq or due.at_s != when[kind]:
-            raise _broken("dues", f"entry {at} is not what its job (slot {slot}) has to expect")
-        if due.at_s > min(when.values()):
-            raise _broken("dues", f"something else happens to slot {slot} before {due.at_s} s")
-        above = dues[(at - 1) // 2]
-        if at > 0 and (above.at_s, above.rank) > (due.at_s, due.rank):
-            raise _broken("dues", f"entry {at} is earlier than the one above it")
-    if holding and not np.isfinite(dues[0].at_s):
-        raise _broken("dues", "something that holds resources never ends")
+def _check_machines(state: NodesState, held: Places, bound: Places) -> None:
+    """Every machine lists exactly the placements on it, counts its claims, and runs nothing before it is up."""
+    now, there = state.pool[0].now, defaultdict[int, int](int)
+    for places in (*held.values(), *bound.values()):
+        for node in places:
+            there[node] += 1
+    rented = 0
+    for number in range(len(state.machines)):
+        machine, listed, claims, before, at = state.machines[number], 0, 0, -1, state.machines[number].residents
+        while at >= 0:
+            placement = state.placements[at]
+            if placement.node != number or placement.before != before:
+                raise _broken("residents", f"placement {at} is listed on node {number}, and does not say so")
+            waits = placement.unready or placement.owed_gpu or placement.owed_cpu or placement.owed_memory
+            claims += bool(waits and state.needs[placement.slot].claims)
+            listed, before, at = listed + 1, at, placement.after
+        if listed != there[number]:
+            raise _broken("residents", f"node {number} lists {listed} of {there[number]} placements")
+        if claims != machine.claims:
+            raise _broken("claims", f"node {number} counts {machine.claims} of {claims}")
+        if machine.state == UNUSED and listed:
+            raise _broken("machine", f"{number} is no more, and has jobs")
+        rented += machine.state != UNUSED and machine.offer >= 0
+        if machine.offer >= 0 and not machine.up_s <= now:
+            for slot, places in held.items():
+                if number in places:
+                    raise _broken("machine", f"{number} is not up, and runs the job in slot {slot}")
+    if rented != state.cluster[0].rented:
+        raise _broken("machine", f"{rented} are rented, {state.cluster[0].rented} are counted")
+
+
+def _check_timers(state: NodesState, live: set[int], holding: set[int]) -> None:
+    """Whatever is due has its timer, the right one, and the heap is one."""
+    timers, found = state.timers, set[int]()
+    for at in range(state.cluster[0].timers):
+        timer = timers[at]
+        owner = int(timer.owner)
+        if state.timer_of[owner] != at:
+            raise _broken("timers", f"entry {at} is of owner {owner}, who knows {state.timer_of[owner]}")
+        found.add(owner)
+        above = timers[(at - 1) // 2]
+        if at > 0 and (above.at_s, above.rank) > (timer.at_s, timer.rank):
+            raise _broken("timers", f"entry {at} is earlier than the one above it")
+        kind, order = divmod(int(timer.rank), KIND)
+        if owner == POLICY:
+            continue
+        slot, number = owner // 2, owner // 2 - 1
+        if owner % 2 == 0:
+            machine = state.machines[number]
+            if (timer.at_s, kind, order) != (machine.due_s, machine.due, number):
+                raise _broken("timers", f"entry {at} is not what machine {number} has to expect")
+            continue
+        when = _dues(state, slot)
+        if slot not in live or order != state.jobs[slot].seq or when.get(kind) != timer.at_s:
+            raise _broken("timers", f"entry {at} is not what its job (slot {slot}) has to expect")
+        if timer.at_s > min(when.values()):
+            raise _broken("timers", f"something else happens to slot {slot} before {timer.at_s} s")
+    for slot in live:
+        if 1 + 2 * slot not in found and min(_dues(state, slot).values()) < math.inf:
+            raise _broken("timers", f"something happens to slot {slot}, and it has no timer")
+        if slot in holding and 1 + 2 * slot not in found:
+            raise _broken("timers", f"slot {slot} holds resources and never ends")
+    for number in range(len(state.machines)):
+        if 2 + 2 * number not in found and state.machines[number].due_s < math.inf:
+            raise _broken("timers", f"something happens to machine {number}, and it has no timer")
+
+
+def _dues(state: NodesState, slot: int) -> dict[int, float]:
+    """What may happen to a live job, by kind."""
+    need, progress = state.needs[slot], state.progress[slot]
+    found = {int(need.alarm): float(need.alarm_s)}
+    if need.holder >= 0:
+        found |= {FINISH: progress.finish_at, OUTRUN: progress.outrun_at, VACATE: need.vacate_at}
+    return found

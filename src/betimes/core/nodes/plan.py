@@ -13,7 +13,7 @@ import numpy as np
 
 from betimes.core.account import believed_left
 from betimes.core.nodes.columns import Need, NodesState
-from betimes.core.nodes.dues import pop_end, push_end
+from betimes.core.nodes.ends import pop_end, push_end
 from betimes.core.nodes.transitions import believed_end, restart_s
 from betimes.core.places import how_many_within, take
 from betimes.kernels import Ints, kernel

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.log import has_room_for_a_pass
 from betimes.core.nodes.plan import (
     claim,
     earliest_s,
@@ -62,7 +63,7 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
             if need.promised_s <= pool.now and _begin(state, slot):
                 booked -= 1
             continue
-        if cluster.unused < len(state.nodes):
+        if cluster.unused < len(state.nodes) or not has_room_for_a_pass(state):
             return NEED_PLACEMENTS
         if booked == 0 and cluster.steps == 0:
             # Only what runs is in the way, and that only ends: whoever fits now fits for as long as it takes.

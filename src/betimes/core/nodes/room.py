@@ -39,7 +39,7 @@ def may_fit(state: NodesState, slot: int) -> bool:
     It stops at the first node that will do, and mostly looks at those just freed: who waits behind a reservation fits
     nowhere as a rule, and need not look at all nodes every time to find that out.
     """
-    need, log, cluster = state.needs[slot], state.log, state.cluster[0]
+    need, log, cluster = state.needs[slot], state.vacated, state.cluster[0]
     seen = need.seen
     if seen == cluster.freed:
         return False
@@ -63,7 +63,7 @@ def find_room(state: NodesState, rules: NodesRules, nodes: Records[Node], slot: 
     need = state.needs[slot]
     single = need.tasks == 1
     count, room = 0, 0
-    log, cluster = state.log, state.cluster[0]
+    log, cluster = state.vacated, state.cluster[0]
     if seen == cluster.freed:
         return NO_ROOM
     if single and seen >= 0 and cluster.freed - seen < len(log):

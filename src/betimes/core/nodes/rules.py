@@ -23,6 +23,7 @@ class NodesRules(Struct):
     most_preemptions: int  # protect a job from further ones
     trims: bool
     later_first: bool  # victims of the same score: the one submitted last first
+    planned: bool  # a planner decides what starts where, and no pass does
     learns: bool  # beliefs come from the user's last two jobs
     rank: Callable[[NodesView, float, Ints, Floats], None]
     place: Callable[[NodesView, Records[Node], int, Ints, Floats], None]

@@ -8,6 +8,7 @@ from betimes.core.nodes import reservations
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState, view_of
 from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least
+from betimes.core.nodes.log import has_room_for_a_pass
 from betimes.core.nodes.preemption import BAD_VICTIM_SCORE, PLANNED, preempt
 from betimes.core.nodes.queue import (
     all_waiting,
@@ -132,7 +133,7 @@ def _try_newcomers(state: NodesState, rules: NodesRules) -> int:
         slot = newcomers[k]
         if state.needs[slot].holder >= 0:
             continue  # it started before room for placements ran out
-        if cluster.unused < len(state.nodes):
+        if cluster.unused < len(state.nodes) or not has_room_for_a_pass(state):
             return NEED_PLACEMENTS
         count = _room_for(state, rules, slot)
         if count < 0:
@@ -168,7 +169,7 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
                     least_gpu, least_cpu, least_memory = block.gpu, block.cpu, block.memory
                     spot = block.tail
             continue
-        if cluster.unused < len(state.nodes):
+        if cluster.unused < len(state.nodes) or not has_room_for_a_pass(state):
             cluster.planning = 1
             return NEED_PLACEMENTS
         slot = state.queue[number * BLOCK + spot].slot

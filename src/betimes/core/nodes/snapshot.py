@@ -8,7 +8,7 @@ from betimes.core.account import attained, believed_left
 from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.directory import block_at
-from betimes.core.nodes.dues import settle_due
+from betimes.core.nodes.timers import set_job_timer
 from betimes.kernels import kernel
 
 
@@ -24,7 +24,11 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
     cluster = state.cluster[0]
     for number in range(len(state.nodes)):
         copy.nodes[number] = state.nodes[number]
-        copy.log[number] = state.log[number]
+        copy.vacated[number] = state.vacated[number]
+        copy.machines[number] = state.machines[number]
+        copy.timer_of[2 + 2 * number] = state.timer_of[2 + 2 * number]
+    for offer in range(len(state.offers)):
+        copy.offers[offer] = state.offers[offer]
     for number in range(len(state.placements)):
         copy.placements[number] = state.placements[number]
     for at in range(len(state.directory)):
@@ -37,9 +41,11 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
             copy.queue[place] = state.queue[place]
     for at in range(state.pool[0].holders):
         copy.holders[at] = state.holders[at]
-        copy.dues[at] = state.dues[at]
-        copy.due_of[at] = state.due_of[at]
+    copy.timer_of[0] = state.timer_of[0]
+    for at in range(cluster.timers):
+        copy.timers[at] = state.timers[at]
     for slot in range(len(state.progress)):
+        copy.timer_of[1 + 2 * slot] = state.timer_of[1 + 2 * slot]
         copy.progress[slot].mark = state.progress[slot].mark
         if state.progress[slot].mark >= 0:
             copy.jobs[slot] = state.jobs[slot]
@@ -76,4 +82,4 @@ def _take_belief_for_truth(state: NodesState, copy: NodesState, slot: int) -> No
         progress.since = now
         if need.vacate_at == math.inf:
             progress.finish_at = now + progress.stall + left / progress.rate
-        settle_due(copy, slot)
+        set_job_timer(copy, slot)

@@ -18,8 +18,12 @@ from betimes.core.account import (
     set_to_work,
 )
 from betimes.core.nodes.columns import Choice, Need, NodesState
-from betimes.core.nodes.dues import add_holder, drop_holder, settle_due
+from betimes.core.nodes.holders import add_holder, drop_holder
+from betimes.core.nodes.log import BIND, PREEMPT, RESERVE, START, note, note_places
+from betimes.core.nodes.machines import DRAINING, go, note_vacated
 from betimes.core.nodes.queue import insert
+from betimes.core.nodes.rates import re_rate, re_rate_around, speed_of
+from betimes.core.nodes.timers import EXPIRED, LAUNCHED, set_job_timer
 from betimes.core.places import Node, free_placement, give, new_placement, take
 from betimes.kernels import Records, kernel
 
@@ -40,7 +44,16 @@ def submit(
     job.max_units = units
     open_account(state, slot, row, work, believed, believed_per_work)
     need.placed = -1
+    need.bound = -1
     need.owed = 0
+    need.alarm_s = math.inf
+    need.alarm = EXPIRED
+    need.workload = -1
+    need.launch_s = need.init_s = need.stop_s = 0.0
+    need.contends = 0
+    need.leaves = 0
+    need.follows = 0
+    need.claims = 0
     need.vacate_at = math.inf
     need.told_s = math.nan
     need.promised_s = math.inf
@@ -69,7 +82,7 @@ def start(state: NodesState, slot: int, count: int) -> None:
         choice = state.plan[at]
         take(state.nodes[choice.node], need, choice.tasks)
         put(state, slot, choice)
-    _begin(state, slot)
+    begin(state, slot)
 
 
 @kernel
@@ -97,9 +110,11 @@ def tell_to_leave(state: NodesState, slot: int, preemptor: int) -> None:
     progress.preemptions += 1
     need.told_s = now
     need.vacate_at = now + need.grace_s
+    need.leaves = 1
     need.preemptor = preemptor
-    settle_due(state, slot)
+    set_job_timer(state, slot)
     state.cluster[0].changed += 1
+    note(state, PREEMPT, slot, -1, need.tasks, need.vacate_at, preemptor)
 
 
 @kernel
@@ -129,7 +144,7 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
     for at in range(count):
         choice = state.plan[at]
         node, sketch = state.nodes[choice.node], state.sketch[choice.node]
-        number = put(state, slot, choice)
+        number = put_bound(state, slot, choice)
         placement = state.placements[number]
         # The sketch has what is free and what the victims give: the difference is theirs.
         placement.owed_gpu = min(choice.tasks * need.gpu, sketch.free_gpu - node.free_gpu)
@@ -142,6 +157,7 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
             need.owed += 1
     state.cluster[0].nominated += 1
     state.cluster[0].changed += 1
+    note_places(state, BIND, slot, need.bound, 0.0)
 
 
 @kernel
@@ -151,6 +167,7 @@ def book(state: NodesState, slot: int, count: int, start_s: float) -> None:
     for at in range(count):
         need.booked = _new_placement(state, state.plan[at], need.booked)
     need.promised_s = start_s
+    note_places(state, RESERVE, slot, need.booked, start_s)
 
 
 @kernel
@@ -159,7 +176,7 @@ def unbook(state: NodesState, slot: int) -> None:
     need = state.needs[slot]
     at = need.booked
     while at >= 0:
-        at = drop_placement(state, at)
+        at = free_placement(state.placements, state.cluster[0], at)
     need.booked = -1
     need.promised_s = math.inf
 
@@ -219,13 +236,47 @@ def put(state: NodesState, slot: int, choice: Choice) -> int:
     """Note that tasks of the job are on a node; returns the placement's number."""
     need = state.needs[slot]
     need.placed = _new_placement(state, choice, need.placed)
+    _enter_node(state, need.placed, slot)
     return need.placed
 
 
 @kernel
+def put_bound(state: NodesState, slot: int, choice: Choice) -> int:
+    """Note that the job is bound to a node with so many tasks; returns the placement's number."""
+    need = state.needs[slot]
+    need.bound = _new_placement(state, choice, need.bound)
+    _enter_node(state, need.bound, slot)
+    return need.bound
+
+
+@kernel
 def drop_placement(state: NodesState, number: int) -> int:
-    """Put a placement on the list of unused ones; returns the one that followed it."""
+    """Take a placement off its node; returns the one that followed it in the job's list."""
+    placement = state.placements[number]
+    machine = state.machines[placement.node]
+    if placement.before >= 0:
+        state.placements[placement.before].after = placement.after
+    else:
+        machine.residents = placement.after
+    if placement.after >= 0:
+        state.placements[placement.after].before = placement.before
+    if machine.state == DRAINING and machine.residents < 0:
+        go(state, placement.node)
     return free_placement(state.placements, state.cluster[0], number)
+
+
+@kernel
+def _enter_node(state: NodesState, number: int, slot: int) -> None:
+    """The placement, which is on no list of a node yet, is of this job, and the first on its node."""
+    placement = state.placements[number]
+    machine = state.machines[placement.node]
+    placement.slot = slot
+    placement.unready = 0
+    placement.before = -1
+    placement.after = machine.residents
+    if machine.residents >= 0:
+        state.placements[machine.residents].before = number
+    machine.residents = number
 
 
 @kernel
@@ -234,21 +285,40 @@ def _new_placement(state: NodesState, choice: Choice, follows: int) -> int:
 
 
 @kernel
-def _begin(state: NodesState, slot: int) -> None:
-    """A job that has its placements starts to work."""
+def begin(state: NodesState, slot: int) -> None:
+    """A job that has its placements, or is bound to some on which there is room now, starts to work."""
     pool, progress, need, job = state.pool[0], state.progress[slot], state.needs[slot], state.jobs[slot]
     now = pool.now
+    if need.bound >= 0:
+        need.placed = need.bound
+        need.bound = -1
+        need.claims = 0
     if math.isnan(progress.started_s):
         progress.started_s = now
-    progress.stall = restart_s(state, slot)
+    progress.stall = restart_s(state, slot) + need.launch_s + need.init_s
     progress.since = now
     job.units = float(job.max_units)
     add_holder(state, slot)
     if not math.isnan(need.left_s):
         _record_absence(state, slot)
-    set_to_work(state, slot, 1.0, now)
-    settle_due(state, slot)
+    need.alarm_s = math.inf
+    if len(state.interference) > 0:
+        need.alarm_s = now + need.launch_s
+        need.alarm = LAUNCHED
+    set_to_work(state, slot, speed_of(state, slot), now)
+    set_job_timer(state, slot)
     state.cluster[0].changed += 1
+    note_places(state, START, slot, need.placed, 0.0)
+
+
+@kernel
+def contend(state: NodesState, slot: int) -> None:
+    """The job's launch is complete: from now on it slows its neighbours."""
+    need = state.needs[slot]
+    need.contends = 1
+    need.alarm_s = math.inf
+    re_rate_around(state, slot)
+    set_job_timer(state, slot)
 
 
 @kernel
@@ -261,16 +331,21 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     # Who began at this instant was planned to hold its nodes beyond it, however short it is (`plan.make_plan`).
     if believed_end(state, slot) > pool.now or state.progress[slot].since == pool.now:
         cluster.upset = 1
+    contended = need.contends == 1
+    need.contends = 0
+    need.leaves = 0
     at = need.placed
     while at >= 0:
         placement = state.placements[at]
-        node = state.nodes[placement.node]
-        give(node, need, placement.tasks)
+        number = placement.node
+        give(state.nodes[number], need, placement.tasks)
         if need.preemptor >= 0:
-            _pay(state, need.preemptor, placement.node, need, placement.tasks)
-        state.log[cluster.freed % len(state.log)] = placement.node
-        cluster.freed += 1
+            _pay(state, need.preemptor, number, need, placement.tasks)
+        note_vacated(state, number)
         at = drop_placement(state, at)
+        pay_claims(state, number)
+        if contended:
+            re_rate(state, number)
     need.placed = -1
     state.jobs[slot].units = 0.0
     drop_holder(state, slot)
@@ -280,7 +355,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     need.vacate_at = math.inf
     if preemptor >= 0 and state.needs[preemptor].owed == 0:
         cluster.nominated -= 1
-        _begin(state, preemptor)
+        begin(state, preemptor)
         for at in range(pool.holders):  # those whose room it does not need after all make room for nobody
             if state.needs[state.holders[at]].preemptor == preemptor:
                 state.needs[state.holders[at]].preemptor = -1
@@ -289,7 +364,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
 @kernel
 def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: int) -> None:
     """Hand what a victim gives up on a node, which is free now, to its preemptor, as far as it is owed."""
-    node, at = state.nodes[number], state.needs[preemptor].placed
+    node, at = state.nodes[number], state.needs[preemptor].bound
     while at >= 0:
         placement = state.placements[at]
         if placement.node == number:
@@ -306,6 +381,66 @@ def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: in
             if was_owed and placement.owed_gpu + placement.owed_cpu + placement.owed_memory == 0:
                 state.needs[preemptor].owed -= 1
         at = placement.follows
+
+
+@kernel
+def pay_claims(state: NodesState, number: int) -> None:
+    """Hand what is free on a node to jobs that are bound to it and claim it, in the order in which they were bound.
+
+    Those that have all their nodes now begin, or are told to leave those that they still hold.
+    """
+    machine, node = state.machines[number], state.nodes[number]
+    if machine.claims == 0:
+        return
+    at = machine.residents
+    while at >= 0 and state.placements[at].after >= 0:
+        at = state.placements[at].after
+    while at >= 0:
+        placement = state.placements[at]
+        before, slot = placement.before, placement.slot
+        need = state.needs[slot]
+        owes = placement.unready == 1 or placement.owed_gpu + placement.owed_cpu + placement.owed_memory > 0
+        if owes and need.claims == 1:
+            gpu = min(placement.owed_gpu, node.free_gpu)
+            cpu = min(placement.owed_cpu, node.free_cpu)
+            memory = min(placement.owed_memory, node.free_memory)
+            placement.owed_gpu -= gpu
+            placement.owed_cpu -= cpu
+            placement.owed_memory -= memory
+            node.free_gpu -= gpu
+            node.free_cpu -= cpu
+            node.free_memory -= memory
+            if machine.up_s <= state.pool[0].now:
+                placement.unready = 0
+            if placement.unready == 0 and placement.owed_gpu + placement.owed_cpu + placement.owed_memory == 0:
+                need.owed -= 1
+                machine.claims -= 1
+                if need.owed == 0:
+                    settle_binding(state, slot)
+        at = before
+
+
+@kernel
+def settle_binding(state: NodesState, slot: int) -> None:
+    """A job has room on all nodes that it is bound to: it begins there, or is told to leave those that it holds."""
+    need = state.needs[slot]
+    if need.holder < 0:
+        state.cluster[0].nominated -= 1
+        begin(state, slot)
+    elif need.follows == 1:
+        need.follows = 0
+        move_out(state, slot)
+
+
+@kernel
+def move_out(state: NodesState, slot: int) -> None:
+    """A job that is bound to other nodes stops working, and has left its own after `stop_s`."""
+    need, grace_s = state.needs[slot], state.needs[slot].grace_s
+    need.grace_s = need.stop_s
+    tell_to_leave(state, slot, -1)
+    need.grace_s = grace_s
+    state.progress[slot].preemptions -= 1  # it moves, and waits for nothing else
+    state.cluster[0].migrations += 1
 
 
 @kernel

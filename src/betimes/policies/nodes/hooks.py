@@ -123,6 +123,7 @@ class NodesPolicy:
             preempts=self.evict is not None,
             most_preemptions=self._whole(values, "P", 0),
             trims=values.get("trim", "true") == "true",
+            planned=False,
             learns=learns,
             later_first=self.later_first,
             **{name: compiled(self.name, function, NodesRules, name) for name, function in hooks.items()},

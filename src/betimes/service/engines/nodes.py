@@ -104,7 +104,7 @@ class LiveNodes:
 
     def next_timer_s(self) -> float:
         """When the next belief is outrun, or somebody should have left."""
-        return float(self.state.dues[0].at_s) if self.state.pool[0].holders > 0 else math.inf
+        return float(self.state.timers[0].at_s) if self.state.cluster[0].timers > 0 else math.inf
 
     def catch_up(self, now_s: float) -> list[Round]:
         """Let the timers before `now_s` go off."""
@@ -145,7 +145,7 @@ class LiveNodes:
         self.state.pool[0].now = now_s
         slot = self.slot_of[job]
         need = self.state.needs[slot]
-        if need.holder < 0 and need.placed < 0:
+        if need.holder < 0 and need.bound < 0:
             return  # it waits already
         self._step(steps.LOSE if need.holder >= 0 else steps.UNBIND, slot)
         self.seen.forget(slot)
@@ -242,9 +242,9 @@ class LiveNodes:
     def binding(self, job: int) -> Nominate | None:
         """What a job is bound to while victims are on their way; None: it is not."""
         need = self.state.needs[self.slot_of[job]]
-        if need.holder >= 0 or need.placed < 0:
+        if need.holder >= 0 or need.bound < 0:
             return None
-        return Nominate(job, self._held(int(need.placed)), self._owed(int(need.placed)))
+        return Nominate(job, self._held(int(need.bound)), self._owed(int(need.bound)))
 
     def first_waiting(self) -> int | None:
         """The first of the queue; None: nobody waits, unless for victims to leave."""
@@ -315,7 +315,7 @@ class LiveNodes:
             if now.holds[slot] and not before.holds[slot]:
                 moves.append(Grant(job, 0, int(need.tasks), self._held(int(need.placed))))
             elif now.placed[slot] and not before.placed[slot]:
-                moves.append(Nominate(job, self._held(int(need.placed)), self._owed(int(need.placed))))
+                moves.append(Nominate(job, self._held(int(need.bound)), self._owed(int(need.bound))))
             elif not now.holds[slot] and now.promised_s[slot] != before.promised_s[slot]:
                 moves.append(Reserve(job, float(need.promised_s), self._held(int(need.booked))))
             if now.leave_by_s[slot] < math.inf and before.leave_by_s[slot] == math.inf:

@@ -56,7 +56,7 @@ def look(state: NodesState) -> Seen:
     live = as_array(state.progress)["mark"] >= 0
     return Seen(
         holds=live & (needs["holder"] >= 0),
-        placed=live & (needs["placed"] >= 0),
+        placed=live & ((needs["placed"] >= 0) | (needs["bound"] >= 0)),
         leave_by_s=np.where(live & (needs["holder"] >= 0), needs["vacate_at"], math.inf),
         promised_s=np.where(live, needs["promised_s"], math.inf),
         size_s=jobs["size_s"].copy(),

@@ -13,7 +13,7 @@ import numpy as np
 
 from betimes.cluster import Cluster
 from betimes.core.nodes.columns import Absence, NodesState
-from betimes.core.nodes.dues import FINISH, first_due, kind_of
+from betimes.core.nodes.timers import FINISH, first_owner, job_of, kind_of, next_s
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.schedule import DONE, schedule
 from betimes.errors import InputError
@@ -86,10 +86,10 @@ def run_loaded(
         status = schedule(state, rules)
         if status != DONE or row[0] == stop:
             return status
-        pool.now = state.dues[0].at_s
-        while pool.holders > 0 and state.dues[0].at_s == pool.now:
-            slot = first_due(state)
-            if kind_of(state.dues[0]) == FINISH:
+        pool.now = next_s(state)
+        while next_s(state) == pool.now:
+            slot = job_of(first_owner(state))
+            if kind_of(state.timers[0]) == FINISH:
                 for resource in range(3):
                     held[resource] -= demand[state.progress[slot].row, resource]
             status = next_due(state, rules, trace)

@@ -10,11 +10,39 @@ import math
 
 from betimes.core.account import outrun
 from betimes.core.nodes.columns import NodesState, view_of
-from betimes.core.nodes.dues import FINISH, OUTRUN, first_due, kind_of, settle_due
+from betimes.core.nodes.interventions import lose, unbind
+from betimes.core.nodes.machines import (
+    FAILED,
+    RELEASED,
+    TAKEN_AWAY,
+    boot,
+    bring_up,
+    end,
+    give_notice,
+)
 from betimes.core.nodes.room import show
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.schedule import BAD_KEY, DONE, REFUSED, schedule
-from betimes.core.nodes.transitions import enqueue, finish, submit, vacate
+from betimes.core.nodes.timers import (
+    BOOTED,
+    FINISH,
+    GONE,
+    LAUNCHED,
+    NOTICED,
+    OUTRUN,
+    RECLAIMED,
+    ROUND,
+    UP,
+    VACATE,
+    first_owner,
+    job_of,
+    kind_of,
+    machine_of,
+    next_s,
+    set_job_timer,
+    set_policy_timer,
+)
+from betimes.core.nodes.transitions import contend, enqueue, finish, pay_claims, settle_binding, submit, vacate
 from betimes.kernels import Ints, Records, Struct, kernel
 from betimes.twin.history import History, knows, last_two_s, remember
 
@@ -23,13 +51,17 @@ REACHED = 0  # everything up to the time asked for has happened
 NEED_SLOTS = 2  # no slot for the next job: grow the columns and go on
 NEED_SEGMENTS = 3  # the room for segments or absences is used up: take them out and go on
 PAUSED = 4  # the budget of instants is used up: go on
+ASKED = 6  # the planner is to decide now: do so and go on
 FORESEEN = 200  # + why a hook's answer cannot be used, while playing forward
 
+
+LINES_AN_EVENT = 4  # of the log, for each job and machine, besides what a pass decides
 
 # What is still to be done at the present instant.
 NOTHING = 0
 EVERYTHING = 1
 IN_PASS = 2
+IN_ROUND = 3  # a planner has been asked; what is due after that is still to come
 
 
 class Arrival:
@@ -92,7 +124,7 @@ def advance(
     pool, cluster = state.pool[0], state.cluster[0]
     while True:
         if cluster.pending == NOTHING:
-            at = state.dues[0].at_s if pool.holders > 0 else math.inf
+            at = next_s(state)
             if row[0] < stop:
                 at = min(at, trace.arrivals[row[0]].submit_s)
             elif row[0] < len(trace.arrivals):
@@ -119,12 +151,15 @@ def instant(
 ) -> int:
     """Everything that happens at pool.now, and the pass that follows."""
     cluster = state.cluster[0]
-    if cluster.pending == EVERYTHING:
+    if cluster.pending != IN_PASS:
         status = _before_the_pass(state, rules, trace, row)
         if status != DONE:
             return status
         # A pass that has to be called again is not interrupted by what it has caused.
         cluster.pending = IN_PASS
+    if rules.planned:
+        cluster.arrived = 0
+        return DONE
     return schedule(state, rules)
 
 
@@ -135,7 +170,7 @@ def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: In
     if _is_short_of_room(state):
         return NEED_SEGMENTS
     status = happen(state, rules, trace)
-    if status != DONE:
+    if status != DONE and status != ASKED:
         return status
     while row[0] < len(trace.arrivals) and trace.arrivals[row[0]].submit_s == now:
         if pool.free == 0:
@@ -144,14 +179,17 @@ def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: In
         if status != DONE:
             return status
         row[0] += 1
+    if status == ASKED:
+        state.cluster[0].pending = IN_ROUND
+        return ASKED
     return DONE
 
 
 @kernel
 def happen(state: NodesState, rules: NodesRules, trace: Trace) -> int:
-    """What is due at pool.now: completions, then beliefs outrun, then victims that have left."""
-    pool, now = state.pool[0], state.pool[0].now
-    while pool.holders > 0 and state.dues[0].at_s == now:
+    """What is due at pool.now, in the order of `core.nodes.timers`; ASKED where a planner comes before the rest."""
+    now = state.pool[0].now
+    while next_s(state) == now:
         status = next_due(state, rules, trace)
         if status != DONE:
             return status
@@ -160,20 +198,79 @@ def happen(state: NodesState, rules: NodesRules, trace: Trace) -> int:
 
 @kernel
 def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
-    """The first of the things that are due happens; DONE, or why the key of a victim cannot be used."""
-    slot, kind = first_due(state), kind_of(state.dues[0])
+    """The first of the things that are due happens; DONE, ASKED, or why the key of a victim cannot be used."""
+    owner, kind = first_owner(state), kind_of(state.timers[0])
+    if kind == ROUND:
+        set_policy_timer(state, math.inf, ROUND)  # the planner says when it wants to be asked again
+        return ASKED
+    slot = job_of(owner)
+    if slot < 0:
+        return _next_of_machine(state, rules, machine_of(owner), kind)
     if kind == FINISH:
         finish(state, slot)
         _note(state, slot, trace, rules.learns)
     elif kind == OUTRUN:
         outrun(state, slot)
-        settle_due(state, slot)
+        set_job_timer(state, slot)
         state.cluster[0].changed += 1
         state.cluster[0].upset = 1
-    else:
+    elif kind == LAUNCHED:
+        contend(state, slot)
+    elif kind == VACATE:
         vacate(state, slot)
-        return wait(state, rules, slot)
+        if state.needs[slot].bound < 0:
+            return wait(state, rules, slot)
+        state.cluster[0].nominated += 1
+        if state.needs[slot].owed == 0:
+            settle_binding(state, slot)
     return DONE
+
+
+@kernel
+def _next_of_machine(state: NodesState, rules: NodesRules, number: int, kind: int) -> int:
+    """What is due happens to a rented machine; DONE, or why the key of a job on it cannot be used."""
+    state.pool[0].events += 1
+    if kind == BOOTED:
+        if not boot(state, number):
+            return _take_away(state, rules, number, FAILED)
+    elif kind == UP:
+        bring_up(state, number)
+        pay_claims(state, number)
+    elif kind == GONE:
+        end(state, number, RELEASED)
+    elif kind == NOTICED:
+        give_notice(state, number)
+    elif kind == RECLAIMED:
+        return _take_away(state, rules, number, TAKEN_AWAY)
+    return DONE
+
+
+@kernel
+def _take_away(state: NodesState, rules: NodesRules, number: int, cause: int) -> int:
+    """The machine is no more: jobs that hold it have lost their nodes, jobs that are bound to it wait again."""
+    while state.machines[number].residents >= 0:
+        slot = state.placements[state.machines[number].residents].slot
+        if state.needs[slot].bound >= 0:
+            unbind(state, slot)
+        if state.needs[slot].holder >= 0:
+            if not _is_on(state, slot, number):
+                continue  # it only was to move there, and stays where it is
+            lose(state, slot)
+        status = wait(state, rules, slot)
+        if status != DONE:
+            return status
+    end(state, number, cause)
+    return DONE
+
+
+@kernel
+def _is_on(state: NodesState, slot: int, number: int) -> bool:
+    at = state.needs[slot].placed
+    while at >= 0:
+        if state.placements[at].node == number:
+            return True
+        at = state.placements[at].follows
+    return False
 
 
 @kernel
@@ -228,6 +325,10 @@ def _is_short_of_room(state: NodesState) -> bool:
     if len(state.segments) > 0 and pool.segments + len(state.placements) - cluster.unused > len(
         state.segments
     ):
+        return True
+    if len(state.leases) > 0 and cluster.leases + cluster.rented > len(state.leases):
+        return True
+    if len(state.log) > 0 and cluster.logged + LINES_AN_EVENT * (pool.active + len(state.nodes)) > len(state.log):
         return True
     return len(state.absences) > 0 and cluster.absences + pool.active > len(state.absences)
 

@@ -243,7 +243,9 @@ class NodesSimulation:
         if status == events.NEED_SLOTS:
             self.state = with_more_slots(self.state)
         elif status == schedule.NEED_PLACEMENTS:
-            self.state = with_more_placements(self.state)
+            self._take_records()  # of which the log may be what was full
+            if self.state.cluster[0].unused < len(self.state.nodes):
+                self.state = with_more_placements(self.state)
         elif status == schedule.NEED_STEPS:
             self.state = with_more_steps(self.state)
         elif status == events.NEED_SEGMENTS:

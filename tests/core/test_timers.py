@@ -9,18 +9,17 @@ import numpy as np
 import pytest
 
 from betimes.core.nodes.columns import End, NodesState
-from betimes.core.nodes.dues import (
+from betimes.core.nodes.ends import pop_end, push_end
+from betimes.core.nodes.holders import add_holder, drop_holder
+from betimes.core.nodes.timers import (
     FINISH,
     KIND,
     OUTRUN,
     VACATE,
-    add_holder,
-    drop_holder,
-    first_due,
+    first_owner,
+    job_of,
     kind_of,
-    pop_end,
-    push_end,
-    settle_due,
+    set_job_timer,
 )
 from betimes.kernels import Records, blank, entry, kernel
 from tests.core.empty_cluster import empty_cluster
@@ -32,13 +31,13 @@ SLOTS = 60
 @kernel
 def hold(state: NodesState, slot: int) -> None:
     add_holder(state, slot)
-    settle_due(state, slot)
+    set_job_timer(state, slot)
 
 
 @entry
 @kernel
 def settle(state: NodesState, slot: int) -> None:
-    settle_due(state, slot)
+    set_job_timer(state, slot)
 
 
 @entry
@@ -62,18 +61,20 @@ def pop(ends: Records[End], length: int) -> int:
 @entry
 @kernel
 def due_first(state: NodesState) -> int:
-    return first_due(state)
+    return job_of(first_owner(state))
 
 
 @entry
 @kernel
 def kind_of_first(state: NodesState) -> int:
-    return kind_of(state.dues[0])
+    return kind_of(state.timers[0])
 
 
 def nobody_holds() -> NodesState:
     state = empty_cluster(SLOTS)
     for slot in range(SLOTS):
+        state.needs[slot].holder = -1
+        state.needs[slot].alarm_s = math.inf
         state.jobs[slot].seq = (37 * slot) % SLOTS  # submitted in another order than that of their slots
     return state
 
@@ -118,10 +119,10 @@ def test_what_is_due_first_is_known_through_all_changes(most: int, instants: int
         assert sorted(state.holders[:holders].tolist()) == sorted(expected)
         for at in range(holders):
             assert state.needs[state.holders[at]].holder == at
-            assert state.dues[state.due_of[at]].holder == at
+            assert state.timers[state.timer_of[1 + 2 * state.holders[at]]].owner == 1 + 2 * state.holders[at]
         if expected:
             slot = min(expected, key=lambda one: expected[one])
-            due = state.dues[0]
+            due = state.timers[0]
             assert int(due_first(state)) == slot
             assert (due.at_s, due.rank) == expected[slot]
             assert kind_of_first(state) == expected[slot][1] // KIND

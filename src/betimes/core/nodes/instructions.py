@@ -1,0 +1,291 @@
+"""Decisions from outside: checked against the state as it is, and carried out.
+
+A planner hands in a batch. Neighbouring lines of START, BIND, MIGRATE or RESERVE about one job are one gang, which is
+carried out whole or not at all. `node` is a machine's number, or -2 - k for the machine that line k of the batch rents.
+A line that cannot be carried out changes nothing and says why (`Instruction.verdict`); the others count nevertheless.
+
+START: a job that waits starts at once. BIND: a job that waits starts once its machines are up and what still runs there
+has made room. MIGRATE: a job that runs does so on other nodes; with value 1 it stays where it is until the others
+are up and have room, else it leaves at once. PREEMPT: it leaves and waits. RENT, RELEASE: a machine, which goes when it
+is empty. OPEN, CLOSE: a node takes new tasks or none.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.nodes.columns import Instruction, NodesState
+from betimes.core.nodes.interventions import open_node
+from betimes.core.nodes.log import (
+    BIND,
+    CLOSE,
+    MIGRATE,
+    OPEN,
+    PREEMPT,
+    RELEASE,
+    RENT,
+    START,
+    has_room_for_a_pass,
+    note_places,
+)
+from betimes.core.nodes.machines import (
+    DRAINING,
+    GOING,
+    NEED_FATES,
+    NEED_NODES,
+    NONE_LEFT,
+    RUNNING,
+    UNUSED,
+    release,
+    rent,
+)
+from betimes.core.nodes.queue import remove
+from betimes.core.nodes.room import tasks_that_fit
+from betimes.core.nodes.transitions import move_out, put_bound, settle_binding, start, tell_to_leave
+from betimes.kernels import Ints, Records, entry, kernel
+
+DONE = 0
+NO_SUCH_JOB = 1
+NO_SUCH_MACHINE = 2
+DOES_NOT_WAIT = 3
+DOES_NOT_RUN = 4
+NO_ROOM = 5
+NOT_THE_GANG = 6
+NOT_UP = 7
+IS_OWNED = 8
+NOTHING_TO_RENT = 9
+NO_SUCH_OFFER = 10
+UNKNOWN = 11
+
+REASONS = {
+    NO_SUCH_JOB: "there is no such job any more",
+    NO_SUCH_MACHINE: "there is no such machine any more",
+    DOES_NOT_WAIT: "the job does not wait",
+    DOES_NOT_RUN: "the job does not run",
+    NO_ROOM: "the machine has no room for the tasks",
+    NOT_THE_GANG: "these are not all tasks of the job, each once",
+    NOT_UP: "the machine is not up",
+    IS_OWNED: "the machine is owned, not rented",
+    NOTHING_TO_RENT: "the offer's capacity or the quota is used up",
+    NO_SUCH_OFFER: "there is no such offer",
+    UNKNOWN: "a planner cannot do that",
+}
+
+NEED_ROOM_FOR_PLACEMENTS = -6
+NEED_ROOM_IN_LOG = -7
+
+
+@entry
+@kernel
+def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
+    """Carry out the batch from line at[0] on; DONE, or what is to be made before the same call goes on."""
+    if at[0] == 0:
+        for k in range(len(batch)):
+            if _leaves(batch[k]) and 0 <= batch[k].job < len(state.needs):
+                state.needs[batch[k].job].leaves = 1
+    while at[0] < len(batch):
+        line = batch[at[0]]
+        if state.cluster[0].unused < len(state.nodes):
+            return NEED_ROOM_FOR_PLACEMENTS
+        if not has_room_for_a_pass(state):
+            return NEED_ROOM_IN_LOG
+        last = at[0] + 1
+        if line.what in (START, BIND, MIGRATE):
+            while last < len(batch) and batch[last].what == line.what and batch[last].job == line.job:
+                last += 1
+            verdict = _place(state, batch, at[0], last)
+            if verdict != DONE and line.what == MIGRATE and _is_live(state, line.job):
+                state.needs[line.job].leaves = 0
+        elif line.what == RENT:
+            number = rent(state, line.offer)
+            if number in (NEED_NODES, NEED_FATES):
+                return number
+            verdict = DONE
+            if number < 0:
+                verdict = NOTHING_TO_RENT if number == NONE_LEFT else NO_SUCH_OFFER
+            line.node = number
+        elif line.what == PREEMPT:
+            verdict = _preempt(state, line)
+        elif line.what in (RELEASE, OPEN, CLOSE):
+            verdict = _change_machine(state, batch, line)
+        else:
+            verdict = UNKNOWN
+        for k in range(at[0], last):
+            batch[k].verdict = verdict
+        at[0] = last
+    return DONE
+
+
+@kernel
+def _leaves(line: Instruction) -> bool:
+    return line.what == MIGRATE or line.what == PREEMPT
+
+
+@kernel
+def _is_live(state: NodesState, slot: int) -> bool:
+    return 0 <= slot < len(state.progress) and state.progress[slot].mark >= 0
+
+
+@kernel
+def _preempt(state: NodesState, line: Instruction) -> int:
+    if not _is_live(state, line.job):
+        return NO_SUCH_JOB
+    need = state.needs[line.job]
+    if need.holder < 0 or need.vacate_at < math.inf or need.bound >= 0:
+        return DOES_NOT_RUN
+    tell_to_leave(state, line.job, -1)
+    return DONE
+
+
+@kernel
+def _change_machine(state: NodesState, batch: Records[Instruction], line: Instruction) -> int:
+    number = _machine(state, batch, line)
+    if number < 0:
+        return NO_SUCH_MACHINE
+    machine = state.machines[number]
+    if line.what == RELEASE:
+        if machine.offer < 0:
+            return IS_OWNED
+        if machine.state in (DRAINING, GOING):
+            return NO_SUCH_MACHINE
+        release(state, number)
+        return DONE
+    if machine.state != RUNNING:
+        return NOT_UP
+    open_node(state, number, 1 if line.what == OPEN else 0)
+    return DONE
+
+
+@kernel
+def _machine(state: NodesState, batch: Records[Instruction], line: Instruction) -> int:
+    """The number of the machine that a line names, -1: it is no more."""
+    number, generation = line.node, line.generation
+    if number <= -2:
+        which = -2 - number
+        if which >= len(batch) or batch[which].what != RENT or batch[which].verdict != DONE:
+            return -1
+        number = batch[which].node
+        if number < 0:
+            return -1
+        generation = state.machines[number].generation
+    if number < 0 or number >= len(state.machines):
+        return -1
+    machine = state.machines[number]
+    return number if machine.state != UNUSED and machine.generation == generation else -1
+
+
+@kernel
+def _place(state: NodesState, batch: Records[Instruction], first: int, last: int) -> int:
+    """Start, bind or move a job with all its tasks on the nodes of these lines."""
+    line, slot = batch[first], batch[first].job
+    if not _is_live(state, slot):
+        return NO_SUCH_JOB
+    need = state.needs[slot]
+    if line.what == MIGRATE:
+        if need.holder < 0 or need.vacate_at < math.inf or need.bound >= 0:
+            return DOES_NOT_RUN
+    elif need.holder >= 0 or need.bound >= 0 or need.booked >= 0:
+        return DOES_NOT_WAIT
+    tasks, count = 0, last - first
+    if count > len(state.nodes):
+        return NOT_THE_GANG
+    for k in range(count):
+        wanted = batch[first + k]
+        number = _machine(state, batch, wanted)
+        if number < 0:
+            return NO_SUCH_MACHINE
+        machine = state.machines[number]
+        for other in range(k):
+            if state.plan[other].node == number:
+                return NOT_THE_GANG
+        if wanted.tasks < 1:
+            return NOT_THE_GANG
+        if machine.state in (DRAINING, GOING) or (line.what == START and state.nodes[number].up == 0):
+            return NOT_UP
+        if line.what == START:
+            if tasks_that_fit(state.nodes[number], need) < wanted.tasks:
+                return NO_ROOM
+        elif not _will_have_room(state, number, slot, wanted.tasks):
+            return NO_ROOM
+        choice = state.plan[k]
+        choice.node = number
+        choice.tasks = wanted.tasks
+        tasks += wanted.tasks
+    if tasks != need.tasks:
+        return NOT_THE_GANG
+    if line.what == START:
+        remove(state, slot)
+        start(state, slot, count)
+        return DONE
+    if line.what == BIND:
+        remove(state, slot)
+    _bind(state, slot, count)
+    note_places(state, line.what, slot, need.bound, line.value)
+    if line.what == BIND:
+        state.cluster[0].nominated += 1
+        if need.owed == 0:
+            settle_binding(state, slot)
+    elif line.value != 1.0:
+        move_out(state, slot)
+    else:
+        need.follows = 1
+        if need.owed == 0:
+            settle_binding(state, slot)
+    return DONE
+
+
+@kernel
+def _will_have_room(state: NodesState, number: int, slot: int, tasks: int) -> bool:
+    """Whether the node will have room for the tasks once those that are to leave it have left."""
+    node, need = state.nodes[number], state.needs[slot]
+    gpu, cpu, memory = node.free_gpu, node.free_cpu, node.free_memory
+    at = state.machines[number].residents
+    while at >= 0:
+        placement = state.placements[at]
+        theirs = state.needs[placement.slot]
+        gpu -= placement.owed_gpu
+        cpu -= placement.owed_cpu
+        memory -= placement.owed_memory
+        # What it is bound to has no `leaves` yet to give: only what it holds is given up.
+        if theirs.leaves == 1 and theirs.holder >= 0 and _is_held(state, placement.slot, at):
+            gpu += placement.tasks * theirs.gpu
+            cpu += placement.tasks * theirs.cpu
+            memory += placement.tasks * theirs.memory
+        at = placement.after
+    return tasks * need.gpu <= gpu and tasks * need.cpu <= cpu and tasks * need.memory <= memory
+
+
+@kernel
+def _is_held(state: NodesState, slot: int, number: int) -> bool:
+    at = state.needs[slot].placed
+    while at >= 0:
+        if at == number:
+            return True
+        at = state.placements[at].follows
+    return False
+
+
+@kernel
+def _bind(state: NodesState, slot: int, count: int) -> None:
+    """Bind a job to the nodes of state.plan[:count]: it takes what is free there, and claims the rest."""
+    need = state.needs[slot]
+    need.claims = 1
+    need.owed = 0
+    for at in range(count):
+        choice = state.plan[at]
+        node, machine = state.nodes[choice.node], state.machines[choice.node]
+        placement = state.placements[put_bound(state, slot, choice)]
+        gpu = min(node.free_gpu, choice.tasks * need.gpu)
+        cpu = min(node.free_cpu, choice.tasks * need.cpu)
+        memory = min(node.free_memory, choice.tasks * need.memory)
+        node.free_gpu -= gpu
+        node.free_cpu -= cpu
+        node.free_memory -= memory
+        placement.owed_gpu = choice.tasks * need.gpu - gpu
+        placement.owed_cpu = choice.tasks * need.cpu - cpu
+        placement.owed_memory = choice.tasks * need.memory - memory
+        placement.unready = int(machine.state != RUNNING)
+        if placement.unready == 1 or placement.owed_gpu + placement.owed_cpu + placement.owed_memory > 0:
+            need.owed += 1
+            machine.claims += 1
+    state.cluster[0].changed += 1

@@ -1,0 +1,52 @@
+"""The log of decisions: what was started, told to leave, bound, promised, rented and released, in order.
+
+Whoever wants it gives the state room (`State.log`) and takes it out; without room nothing is written.
+"""
+
+from __future__ import annotations
+
+from betimes.core.nodes.columns import NodesState
+from betimes.kernels import kernel
+
+START, RESIZE, PREEMPT, MIGRATE, BIND, RESERVE, RENT, RELEASE, OPEN, CLOSE = range(10)
+NAMES = ("start", "resize", "preempt", "migrate", "bind", "reserve", "rent", "release", "open", "close")
+
+
+@kernel
+def note(state: NodesState, what: int, slot: int, node: int, tasks: int, value: float, other: int) -> None:
+    """Write down a decision about a job (-1: of none) and a node (-1: of none)."""
+    cluster = state.cluster[0]
+    if len(state.log) == 0:
+        return
+    line = state.log[cluster.logged]
+    cluster.logged += 1
+    line.what = what
+    line.at_s = state.pool[0].now
+    line.job = slot
+    line.node = node
+    line.generation = state.machines[node].generation if node >= 0 else 0
+    line.tasks = tasks
+    line.offer = state.machines[node].offer if node >= 0 else -1
+    line.value = value
+    line.other = other
+    line.verdict = 0
+
+
+@kernel
+def note_places(state: NodesState, what: int, slot: int, first: int, value: float) -> None:
+    """Write down a decision about a job for each of its placements, from `first` on."""
+    if len(state.log) == 0:
+        return
+    at = first
+    while at >= 0:
+        placement = state.placements[at]
+        note(state, what, slot, placement.node, placement.tasks, value, -1)
+        at = placement.follows
+
+
+@kernel
+def has_room_for_a_pass(state: NodesState) -> bool:
+    """Whether one more job can be started, nominated, or promised nodes, and all that run be told to leave for it."""
+    if len(state.log) == 0:
+        return True
+    return state.cluster[0].logged + 2 * len(state.nodes) + state.pool[0].holders + 2 <= len(state.log)

@@ -1,0 +1,194 @@
+"""The life of a rented machine: requested, booting, set up, up, draining, going, gone; it may fail or be taken away.
+
+A machine is charged for by its lease, which is written down when it is gone (`State.leases`); the bill is worked out from
+the leases, exactly (`cluster.billing`). `paid_until_s` is what a policy decides by.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.nodes.columns import OWNED, NodesState
+from betimes.core.nodes.log import CLOSE, RELEASE, RENT, note
+from betimes.core.nodes.timers import BOOTED, GONE, NOTICED, RECLAIMED, UP, set_machine_timer
+from betimes.kernels import kernel
+
+UNUSED, BOOTING, SETTING_UP, RUNNING, DRAINING, GOING = range(6)
+assert RUNNING == OWNED
+
+RELEASED, FAILED, TAKEN_AWAY = range(3)
+
+NO_SUCH_OFFER = -2
+NONE_LEFT = -3  # the offer's capacity, or the quota, is used up
+NEED_NODES = -4  # no number for another machine: make some and go on
+NEED_FATES = -5  # what becomes of the next machine has not been drawn: do so and go on
+
+
+@kernel
+def rent(state: NodesState, offer: int) -> int:
+    """Ask for a machine; returns its number, or why there is none."""
+    cluster = state.cluster[0]
+    if offer < 0 or offer >= len(state.offers):
+        return NO_SUCH_OFFER
+    terms = state.offers[offer]
+    if terms.rented >= terms.capacity or cluster.rented >= cluster.quota:
+        return NONE_LEFT
+    if terms.drawn == 1 and terms.asked >= terms.known:
+        return NEED_FATES
+    number = 0
+    while number < len(state.machines) and state.machines[number].state != UNUSED:
+        number += 1
+    if number == len(state.machines):
+        return NEED_NODES
+    machine, node, now = state.machines[number], state.nodes[number], state.pool[0].now
+    machine.state = BOOTING
+    machine.offer = offer
+    machine.serial = terms.asked
+    machine.requested_s = now
+    machine.booted_s = math.inf
+    machine.up_s = math.inf
+    machine.fails = 0
+    machine.age_s = math.inf
+    machine.residents = -1
+    boot_s = terms.boot_s
+    if terms.drawn == 1:
+        width = len(state.fates) // len(state.offers)
+        fate = state.fates[offer * width + terms.asked % width]
+        boot_s = fate.boot_s
+        machine.fails = fate.fails
+        machine.age_s = fate.age_s
+    terms.asked += 1
+    terms.rented += 1
+    cluster.rented += 1
+    node.gpu = node.free_gpu = terms.gpu
+    node.cpu = node.free_cpu = terms.cpu
+    node.memory = node.free_memory = terms.memory
+    node.kind = -1 - offer
+    node.up = 0
+    _expect(state, number, now + boot_s, BOOTED)
+    note(state, RENT, -1, number, 0, now + boot_s + terms.setup_s, -1)
+    return number
+
+
+@kernel
+def boot(state: NodesState, number: int) -> bool:
+    """The machine has booted, and is set up from now on; False: it has failed, and `end` is to follow."""
+    machine, now = state.machines[number], state.pool[0].now
+    if machine.fails == 1:
+        return False
+    machine.booted_s = now
+    machine.state = SETTING_UP
+    _expect(state, number, now + state.offers[machine.offer].setup_s, UP)
+    return True
+
+
+@kernel
+def bring_up(state: NodesState, number: int) -> None:
+    """The machine takes tasks from now on. Jobs that are bound to it are to be looked at."""
+    machine, now = state.machines[number], state.pool[0].now
+    machine.up_s = now
+    machine.state = RUNNING
+    state.nodes[number].up = 1
+    _expect(state, number, now + machine.age_s, NOTICED)
+    note_vacated(state, number)
+    state.cluster[0].changed += 1
+
+
+@kernel
+def release(state: NodesState, number: int) -> None:
+    """Give a rented machine back as soon as it is empty; it takes no new tasks from now on."""
+    machine = state.machines[number]
+    note(state, RELEASE, -1, number, 0, 0.0, -1)
+    machine.state = DRAINING
+    machine.cause = RELEASED
+    state.nodes[number].up = 0
+    state.cluster[0].changed += 1
+    if machine.residents < 0:
+        go(state, number)
+
+
+@kernel
+def go(state: NodesState, number: int) -> None:
+    """A machine on which there is nothing goes."""
+    machine = state.machines[number]
+    machine.state = GOING
+    _expect(state, number, state.pool[0].now + state.offers[machine.offer].release_s, GONE)
+
+
+@kernel
+def give_notice(state: NodesState, number: int) -> None:
+    """The machine will be taken away: it takes no new tasks from now on."""
+    machine = state.machines[number]
+    state.nodes[number].up = 0
+    note(state, CLOSE, -1, number, 0, state.pool[0].now, -1)
+    machine.cause = TAKEN_AWAY
+    _expect(state, number, state.pool[0].now + state.offers[machine.offer].notice_s, RECLAIMED)
+
+
+@kernel
+def end(state: NodesState, number: int, cause: int) -> None:
+    """A machine on which there is nothing is no more: its lease is written down, and its number is free."""
+    machine, cluster = state.machines[number], state.cluster[0]
+    if len(state.leases) > 0:
+        lease = state.leases[cluster.leases]
+        cluster.leases += 1
+        lease.offer = machine.offer
+        lease.serial = machine.serial
+        lease.node = number
+        lease.generation = machine.generation
+        lease.requested_s = machine.requested_s
+        lease.booted_s = machine.booted_s
+        lease.up_s = machine.up_s
+        lease.ended_s = state.pool[0].now
+        lease.cause = cause
+    state.offers[machine.offer].rented -= 1
+    cluster.rented -= 1
+    node = state.nodes[number]
+    node.up = 0
+    node.gpu = node.cpu = node.memory = 0
+    node.free_gpu = node.free_cpu = node.free_memory = 0
+    machine.state = UNUSED
+    machine.offer = -1
+    machine.generation += 1
+    _expect(state, number, math.inf, GONE)
+    cluster.changed += 1
+
+
+@kernel
+def since_s(state: NodesState, number: int) -> float:
+    """From when a rented machine is charged for; infinity: it is not yet."""
+    machine = state.machines[number]
+    return machine.requested_s if state.offers[machine.offer].from_request == 1 else machine.booted_s
+
+
+@kernel
+def paid_until_s(state: NodesState, number: int) -> float:
+    """Until when a rented machine can be held at no further cost; as `cluster.billing` has it, to a float's accuracy."""
+    terms, now, begin_s = state.offers[state.machines[number].offer], state.pool[0].now, since_s(state, number)
+    if begin_s == math.inf:
+        return math.inf
+    step_s = terms.bill_step_s
+    committed_s = terms.min_bill_s
+    if step_s > 0.0:
+        committed_s = math.ceil(terms.min_bill_s / step_s) * step_s
+    if now <= begin_s + committed_s:
+        return begin_s + committed_s
+    if step_s == 0.0:
+        return now
+    return begin_s + committed_s + math.ceil((now - begin_s - committed_s) / step_s) * step_s
+
+
+@kernel
+def note_vacated(state: NodesState, number: int) -> None:
+    """Jobs that have not found room before may find some on this node."""
+    cluster = state.cluster[0]
+    state.vacated[cluster.freed % len(state.vacated)] = number
+    cluster.freed += 1
+
+
+@kernel
+def _expect(state: NodesState, number: int, at_s: float, kind: int) -> None:
+    machine = state.machines[number]
+    machine.due_s = at_s
+    machine.due = kind
+    set_machine_timer(state, number)

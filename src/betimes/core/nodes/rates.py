@@ -1,0 +1,78 @@
+"""How fast a job works next to its neighbours: only residents of machines on which something changed are looked at.
+
+The speed of a task is the product of its speeds next to each of the others on its node, and a job works at the speed
+of its slowest task. Source: Eva (EuroSys'25), section 4.3; spec/eva.md 2.4.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.account import bring_up_to_date, set_to_work
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.timers import set_job_timer
+from betimes.kernels import kernel
+
+
+@kernel
+def speed_of(state: NodesState, slot: int) -> float:
+    """The speed of a job on the nodes that it holds; alone on them it is 1."""
+    need, slowest = state.needs[slot], 1.0
+    if len(state.interference) == 0 or need.workload < 0:
+        return slowest
+    at = need.placed
+    while at >= 0:
+        placement = state.placements[at]
+        speed, other = 1.0, state.machines[placement.node].residents
+        while other >= 0:
+            neighbour = state.placements[other]
+            theirs = state.needs[neighbour.slot]
+            if theirs.contends == 1 and theirs.workload >= 0 and theirs.placed >= 0:
+                # Of its own tasks there, each is next to all but itself.
+                count = neighbour.tasks if neighbour.slot != slot else neighbour.tasks - 1
+                if count > 0 and _holds(state, neighbour.slot, other):
+                    speed *= state.interference[need.workload, theirs.workload] ** count
+            other = neighbour.after
+        slowest = min(slowest, speed)
+        at = placement.follows
+    return slowest
+
+
+@kernel
+def _holds(state: NodesState, slot: int, number: int) -> bool:
+    """Whether a placement is one that the job holds, not one that it is bound to."""
+    at = state.needs[slot].placed
+    while at >= 0:
+        if at == number:
+            return True
+        at = state.placements[at].follows
+    return False
+
+
+@kernel
+def re_rate(state: NodesState, node: int) -> None:
+    """Something has begun or ceased to contend on the node: all that work there go on at the speed of now."""
+    if len(state.interference) == 0:
+        return
+    now, at = state.pool[0].now, state.machines[node].residents
+    while at >= 0:
+        slot = state.placements[at].slot
+        need, progress = state.needs[slot], state.progress[slot]
+        if need.holder >= 0 and need.vacate_at == math.inf:
+            speed = speed_of(state, slot)
+            if speed != progress.rate:
+                if now > progress.since:
+                    bring_up_to_date(state, slot, now)
+                    progress.since = now
+                set_to_work(state, slot, speed, now)
+                set_job_timer(state, slot)
+        at = state.placements[at].after
+
+
+@kernel
+def re_rate_around(state: NodesState, slot: int) -> None:
+    """The job has begun or ceased to contend on the nodes that it holds."""
+    at = state.needs[slot].placed
+    while at >= 0:
+        re_rate(state, state.placements[at].node)
+        at = state.placements[at].follows
