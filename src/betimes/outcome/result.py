@@ -160,6 +160,31 @@ class AbsenceColumns(_Columns):
         return {"row": np.int64, "told_s": np.float64, "left_s": np.float64, "resumed_s": np.float64}
 
 
+@dataclass(frozen=True, eq=False)
+class LeaseColumns(_Columns):
+    """One row a machine that was rented, in order of request; seconds, infinity where something never came.
+
+    `cause`: 0 released, 1 failed to boot, 2 taken away, -1 still there. `idle_s` it was up and empty, `task_s` tasks
+    were on it, summed over them.
+    """
+
+    instance_type: Array
+    serial: Array
+    requested_s: Array
+    booted_s: Array
+    up_s: Array
+    ended_s: Array
+    idle_s: Array
+    task_s: Array
+    cause: Array
+    cost_usd: Array
+
+    @classmethod
+    def _kinds(cls) -> dict[str, type[np.generic] | None]:
+        whole = dict.fromkeys(("serial", "cause"), np.int64)
+        return {f.name: {"instance_type": None, **whole}.get(f.name, np.float64) for f in fields(cls)}
+
+
 @dataclass(frozen=True)
 class ResourceUse:
     """One resource of a cluster of nodes: how much there is in all, and amount-seconds held by jobs."""
@@ -186,7 +211,9 @@ class Result:
     `policy` is the full specification, `sizes` what sizes the scheduler saw, `fingerprint` that of the
     workload, `segments` the allocations where they were recorded, `fair_finish_s` the finish times (NaN:
     not finished) of a max-min run of the same workload where one was made. On nodes, `resources` are those
-    that the cluster has, `absences` the preemptions, and `units` counts the first of its resources.
+    that the cluster has, `absences` the preemptions, and `units` counts the first of its resources; `leases` are the
+    machines that were rented, `fixed_usd` what its own cost over the run, where prices are known, and `migrations` the
+    times that a job was moved.
 
     Two results are equal when everything but their timing is. Raises ValueError where lengths disagree.
     """
@@ -204,6 +231,9 @@ class Result:
     fair_finish_s: Array | None = None
     absences: AbsenceColumns | None = None
     resources: tuple[ResourceUse, ...] = ()
+    leases: LeaseColumns | None = None
+    fixed_usd: float | None = None
+    migrations: int = 0
 
     def __post_init__(self) -> None:
         if self.segments is not None and len(self.segments):

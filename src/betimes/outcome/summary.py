@@ -81,7 +81,9 @@ def summarise(result: Result, measure: tuple[float, float] = WHOLE, status: str 
             for percent in (50, 95, 99):
                 out[f"slowdown_p{percent}_{name}"] = percentile(slowdown[of_class], percent)
             out[f"preemptions_{name}"] = int(jobs.preemptions[rows][jobs.qos[rows] == code].sum())
-    if np.any(~np.isnan(jobs.cost_usd)):
+    if result.leases is not None or result.fixed_usd is not None:
+        out |= _money(result)
+    elif np.any(~np.isnan(jobs.cost_usd)):
         out["cost_usd"] = metrics.total(_known(jobs.cost_usd[rows]))
     return _plain(out)
 
@@ -114,6 +116,24 @@ def _on_nodes(result: Result, rows: Array, makespan_s: float) -> dict[str, Any]:
         for name, seconds in intervals.items():
             for percent in (50, 95):
                 out[f"{name}_p{percent}_s"] = percentile(seconds, percent)
+    return out
+
+
+def _money(result: Result) -> dict[str, Any]:
+    """What the machines of the whole run cost, and how well those that were rented were used."""
+    leases, fixed_usd = result.leases, result.fixed_usd or 0.0
+    rented_usd = metrics.total(leases.cost_usd) if leases is not None else 0.0
+    out: dict[str, Any] = {
+        "cost_usd": rented_usd + fixed_usd,
+        "on_demand_usd": rented_usd,
+        "fixed_usd": fixed_usd,
+        "instances": len(leases) if leases is not None else 0,
+        "migrations": result.migrations,
+    }
+    if leases is not None:
+        there_s = metrics.total(np.maximum(0.0, leases.ended_s - leases.booted_s))
+        out["idle_machine_h"] = metrics.total(leases.idle_s) / 3600.0
+        out["tasks_per_instance"] = metrics.total(leases.task_s) / there_s if there_s > 0 else math.nan
     return out
 
 

@@ -38,7 +38,7 @@ class Need:
     cpu: int  # thousandths of a core
     memory: int  # MiB
     tasks: int  # start together, end together
-    seen: int  # length of the log of freed nodes when it last did not fit, -1: not tried yet
+    seen: int  # length of the ring of freed nodes when it last did not fit, -1: not tried yet
     placed: int  # its first placement, -1: none
     bound: int  # the first placement of where it is to go, -1: none
     holder: int  # its place in `State.holders`, -1: holds nothing
@@ -59,6 +59,7 @@ class Need:
     launch_s: float  # from taking its nodes until it contends with its neighbours there
     init_s: float  # and from then on until it works
     stop_s: float  # from being told to move until it has left its nodes
+    began_s: float  # when it took the nodes that it holds
     contends: int  # 1: its launch is complete
     leaves: int  # 1: it is about to leave the nodes that it holds
     follows: int  # 1: it is told to leave once there is room on the nodes that it is bound to
@@ -157,6 +158,9 @@ class Machine:
     fails: int  # 1: it will not come up
     age_s: float  # after being up for so long it gets notice; infinity: never
     residents: int  # the first of the placements on it, of jobs that hold it or are bound to it; -1: none
+    empty_s: float  # since when nothing is on it, if nothing is
+    idle_s: float  # that it was up and empty before
+    task_s: float  # that tasks were on it, summed over them
     claims: int  # placements on it of jobs that wait for room there, or for it to be up, whoever makes it
     cause: int  # why it goes: `machines.RELEASED`, `FAILED` or `TAKEN_AWAY`
 
@@ -202,6 +206,8 @@ class Lease:
     booted_s: float  # infinity: it never was
     up_s: float  # infinity: it never was
     ended_s: float
+    idle_s: float  # that it was up and empty
+    task_s: float  # that tasks were on it, summed over them
     cause: int  # `machines.RELEASED`, `FAILED` or `TAKEN_AWAY`
 
 
@@ -216,7 +222,7 @@ class Instruction:
     tasks: int  # of the job on the node
     offer: int  # -1: none
     value: float  # until when: of RESERVE its start, of PREEMPT when it will have left; else 0
-    other: int  # the job that another is told to leave for; -1: none
+    other: int  # in the log the job that another is told to leave for, -1: none; else the order of submission of `job`
     verdict: int  # `instructions.DONE`, or why it cannot be carried out
 
 

@@ -2,7 +2,7 @@
 
 A planner hands in a batch. Neighbouring lines of START, BIND, MIGRATE or RESERVE about one job are one gang, which is
 carried out whole or not at all. `node` is a machine's number, or -2 - k for the machine that line k of the batch rents.
-A line that cannot be carried out changes nothing and says why (`Instruction.verdict`); the others count nevertheless.
+`other` is the job's order of submission. A line that cannot be carried out changes nothing and says why (`Instruction.verdict`); the others count nevertheless.
 
 START: a job that waits starts at once. BIND: a job that waits starts once its machines are up and what still runs there
 has made room. MIGRATE: a job that runs does so on other nodes; with value 1 it stays where it is until the others
@@ -81,7 +81,7 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
     """Carry out the batch from line at[0] on; DONE, or what is to be made before the same call goes on."""
     if at[0] == 0:
         for k in range(len(batch)):
-            if _leaves(batch[k]) and 0 <= batch[k].job < len(state.needs):
+            if _leaves(batch[k]) and _is_live(state, batch[k]):
                 state.needs[batch[k].job].leaves = 1
     while at[0] < len(batch):
         line = batch[at[0]]
@@ -94,7 +94,7 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
             while last < len(batch) and batch[last].what == line.what and batch[last].job == line.job:
                 last += 1
             verdict = _place(state, batch, at[0], last)
-            if verdict != DONE and line.what == MIGRATE and _is_live(state, line.job):
+            if verdict != DONE and line.what == MIGRATE and _is_live(state, line):
                 state.needs[line.job].leaves = 0
         elif line.what == RENT:
             number = rent(state, line.offer)
@@ -122,13 +122,19 @@ def _leaves(line: Instruction) -> bool:
 
 
 @kernel
-def _is_live(state: NodesState, slot: int) -> bool:
-    return 0 <= slot < len(state.progress) and state.progress[slot].mark >= 0
+def _is_live(state: NodesState, line: Instruction) -> bool:
+    """Whether the job that a line names is still there, and not another in its slot."""
+    slot = line.job
+    return (
+        0 <= slot < len(state.progress)
+        and state.progress[slot].mark >= 0
+        and state.jobs[slot].seq == line.other
+    )
 
 
 @kernel
 def _preempt(state: NodesState, line: Instruction) -> int:
-    if not _is_live(state, line.job):
+    if not _is_live(state, line):
         return NO_SUCH_JOB
     need = state.needs[line.job]
     if need.holder < 0 or need.vacate_at < math.inf or need.bound >= 0:
@@ -178,7 +184,7 @@ def _machine(state: NodesState, batch: Records[Instruction], line: Instruction) 
 def _place(state: NodesState, batch: Records[Instruction], first: int, last: int) -> int:
     """Start, bind or move a job with all its tasks on the nodes of these lines."""
     line, slot = batch[first], batch[first].job
-    if not _is_live(state, slot):
+    if not _is_live(state, line):
         return NO_SUCH_JOB
     need = state.needs[slot]
     if line.what == MIGRATE:

@@ -50,6 +50,8 @@ def rent(state: NodesState, offer: int) -> int:
     machine.fails = 0
     machine.age_s = math.inf
     machine.residents = -1
+    machine.claims = 0
+    machine.idle_s = machine.task_s = 0.0
     boot_s = terms.boot_s
     if terms.drawn == 1:
         width = len(state.fates) // len(state.offers)
@@ -86,7 +88,7 @@ def boot(state: NodesState, number: int) -> bool:
 def bring_up(state: NodesState, number: int) -> None:
     """The machine takes tasks from now on. Jobs that are bound to it are to be looked at."""
     machine, now = state.machines[number], state.pool[0].now
-    machine.up_s = now
+    machine.up_s = machine.empty_s = now
     machine.state = RUNNING
     state.nodes[number].up = 1
     _expect(state, number, now + machine.age_s, NOTICED)
@@ -110,9 +112,11 @@ def release(state: NodesState, number: int) -> None:
 @kernel
 def go(state: NodesState, number: int) -> None:
     """A machine on which there is nothing goes."""
-    machine = state.machines[number]
+    machine, now = state.machines[number], state.pool[0].now
+    if machine.up_s < math.inf:
+        machine.idle_s += now - machine.empty_s
     machine.state = GOING
-    _expect(state, number, state.pool[0].now + state.offers[machine.offer].release_s, GONE)
+    _expect(state, number, now + state.offers[machine.offer].release_s, GONE)
 
 
 @kernel
@@ -140,6 +144,8 @@ def end(state: NodesState, number: int, cause: int) -> None:
         lease.booted_s = machine.booted_s
         lease.up_s = machine.up_s
         lease.ended_s = state.pool[0].now
+        lease.idle_s = machine.idle_s
+        lease.task_s = machine.task_s
         lease.cause = cause
     state.offers[machine.offer].rented -= 1
     cluster.rented -= 1

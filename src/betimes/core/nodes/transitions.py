@@ -258,6 +258,8 @@ def drop_placement(state: NodesState, number: int) -> int:
         state.placements[placement.before].after = placement.after
     else:
         machine.residents = placement.after
+        if placement.after < 0:
+            machine.empty_s = state.pool[0].now
     if placement.after >= 0:
         state.placements[placement.after].before = placement.before
     if machine.state == DRAINING and machine.residents < 0:
@@ -276,6 +278,8 @@ def _enter_node(state: NodesState, number: int, slot: int) -> None:
     placement.after = machine.residents
     if machine.residents >= 0:
         state.placements[machine.residents].before = number
+    elif machine.up_s < math.inf:
+        machine.idle_s += state.pool[0].now - machine.empty_s
     machine.residents = number
 
 
@@ -297,6 +301,7 @@ def begin(state: NodesState, slot: int) -> None:
         progress.started_s = now
     progress.stall = restart_s(state, slot) + need.launch_s + need.init_s
     progress.since = now
+    need.began_s = now
     job.units = float(job.max_units)
     add_holder(state, slot)
     if not math.isnan(need.left_s):
@@ -339,6 +344,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
         placement = state.placements[at]
         number = placement.node
         give(state.nodes[number], need, placement.tasks)
+        state.machines[number].task_s += placement.tasks * (pool.now - need.began_s)
         if need.preemptor >= 0:
             _pay(state, need.preemptor, number, need, placement.tasks)
         note_vacated(state, number)

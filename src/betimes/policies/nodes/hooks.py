@@ -28,8 +28,10 @@ from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 
+from betimes.cluster import Cluster
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
+from betimes.core.planning import Planner
 from betimes.errors import PolicyError
 from betimes.kernels import Floats, Ints, full_kernel, is_hook_ready, kernel
 from betimes.policies.declaring import check_declaration, check_reads_only, is_users
@@ -83,6 +85,7 @@ class NodesPolicy:
     backfill: str = "strict"  # unless there is a parameter of that name
     by_priority: bool = False
     later_first: bool = False  # of victims with the same score the one submitted last goes first
+    planner: Callable[[dict[str, Value | None], Cluster], Planner] | None = None  # decides instead of the passes
     unproven: Path | None = None  # what `loading.mark_proven` leaves behind
 
     @property
@@ -123,11 +126,15 @@ class NodesPolicy:
             preempts=self.evict is not None,
             most_preemptions=self._whole(values, "P", 0),
             trims=values.get("trim", "true") == "true",
-            planned=False,
+            planned=self.planner is not None,
             learns=learns,
             later_first=self.later_first,
             **{name: compiled(self.name, function, NodesRules, name) for name, function in hooks.items()},
         )
+
+    def planner_of(self, values: dict[str, Value | None], cluster: Cluster) -> Planner | None:
+        """A planner with these parameters for a cluster, None: this is no policy that plans in rounds."""
+        return None if self.planner is None else self.planner(values, cluster)
 
     def is_ready(self, values: dict[str, Value | None]) -> bool:
         """Whether its hooks with these parameters are in the cache of compiled kernels."""

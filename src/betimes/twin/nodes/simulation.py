@@ -12,21 +12,28 @@ from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
 from betimes.cluster.resources import PER_UNIT, RESOURCES
-from betimes.core.columns import Segment
-from betimes.core.nodes import schedule
+from betimes.core.columns import UNLIMITED, Segment
+from betimes.core.nodes import instructions, machines, schedule
+from betimes.core.nodes.planning import instructions as batch_of
+from betimes.core.nodes.planning import refusals, seqs_of, snapshot_of
 from betimes.core.nodes.columns import (
     LARGEST_PRIORITY,
     Absence,
+    Instruction,
+    Lease,
     NodesState,
     new_nodes_state,
+    with_more_nodes,
     with_more_placements,
     with_more_slots,
     with_more_steps,
 )
 from betimes.core.nodes.rules import CONSERVATIVE
+from betimes.core.nodes.timers import ROUND, set_policy_timer
+from betimes.core.planning import Planner, Refusal
 from betimes.errors import BetimesError, ClusterError, InputError, PolicyViolation
-from betimes.kernels import Floats, Ints, as_array, blank
-from betimes.outcome import AbsenceColumns, JobColumns, JobState, ResourceUse, Result, SegmentColumns, Timing
+from betimes.kernels import Floats, Ints, as_array, blank, entry
+from betimes.outcome import AbsenceColumns, JobColumns, JobState, LeaseColumns, ResourceUse, Result, SegmentColumns, Timing
 from betimes.policies import ChosenPolicy
 from betimes.policies.loading import mark_proven
 from betimes.policies.nodes.hooks import NodesPolicy
@@ -34,6 +41,7 @@ from betimes.policies.violations import nodes_violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.nodes import events
 from betimes.twin.nodes.loop import in_rows, new_trace, run_rows
+from betimes.twin.nodes.renting import draw_ahead, fates_of, leases, terms_of
 from betimes.twin.nodes.tasks import Tasks, tasks_of
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
@@ -53,7 +61,12 @@ AGAIN = (
     events.PAUSED,
     schedule.NEED_PLACEMENTS,
     schedule.NEED_STEPS,
+    events.ASKED,
+    machines.NEED_NODES,
+    machines.NEED_FATES,
 )
+
+ask_at = entry(set_policy_timer, NodesState, float, int)
 
 
 class NodesSimulation:
@@ -114,10 +127,21 @@ class NodesSimulation:
             segments=RECORDS if timeline else 0,
             absences=RECORDS if self.rules.preempts else 0,
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
+            offers=terms_of(cluster),
+            fates=fates_of(cluster),
+            leases=RECORDS if cluster.offers else 0,
+            quota=UNLIMITED if cluster.quota is None else cluster.quota,
+            largest=cluster.largest,
         )
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(jobs), np.nan)
+        self.planner: Planner | None = policy.policy.planner_of(policy.values, cluster)
+        self.refused = list[Refusal]()
         self.segment_chunks: list[NDArray[Any]] = []
+        self.lease_chunks: list[NDArray[Any]] = []
+        self.log_chunks: list[NDArray[Any]] = []
+        if self.planner is not None and len(jobs):
+            ask_at(self.state, self._round_after(float(jobs.submit_s[0])), ROUND)
         self.absence_chunks: list[NDArray[Any]] = []
         self.wall_s = 0.0
 
@@ -201,6 +225,9 @@ class NodesSimulation:
             timing=Timing(load_s, compile_s, self.wall_s, int(self.state.pool[0].events)),
             absences=self._absences() if self.rules.preempts else None,
             resources=self._resources(units_s),
+            leases=self._leases() if self.cluster.offers else None,
+            fixed_usd=self._fixed_usd(),
+            migrations=int(self.state.cluster[0].migrations),
         )
 
     def _trace(self, speed: Floats) -> events.Trace:
@@ -250,6 +277,12 @@ class NodesSimulation:
             self.state = with_more_steps(self.state)
         elif status == events.NEED_SEGMENTS:
             self._take_records()
+        elif status == events.ASKED:
+            self._ask()
+        elif status == machines.NEED_NODES:
+            self.state = with_more_nodes(self.state)
+        elif status == machines.NEED_FATES:
+            draw_ahead(self.state, self.cluster)
         elif status > schedule.REFUSED:
             pool = self.state.pool[0]
             job = self.jobs.job_id[self.state.progress[pool.offender].row]
@@ -259,12 +292,49 @@ class NodesSimulation:
         elif status not in (events.REACHED, events.PAUSED):
             raise BetimesError(f"internal: the event loop returned {status}")
 
+    def _ask(self) -> None:
+        """Let the planner decide, carry it out, and say when it is to be asked again: while anything is left to do."""
+        assert self.planner is not None
+        snapshot = snapshot_of(self.state)
+        try:
+            decisions = self.planner.plan(snapshot)
+        except Exception as error:  # a user's planner can raise anything
+            raise PolicyViolation(
+                f"policy {self.policy} at {snapshot.now_s:g} s: {type(error).__name__}: {error}"
+            ) from error
+        batch, of = batch_of(decisions, snapshot, seqs_of(self.state))
+        at = np.zeros(1, dtype=np.int64)
+        while (status := instructions.carry_out(self.state, batch, at)) != instructions.DONE:
+            if status == instructions.NEED_ROOM_IN_LOG:
+                self._take_records()
+            else:
+                need_nodes = status == machines.NEED_NODES
+                self.heed(status if need_nodes or status == machines.NEED_FATES else schedule.NEED_PLACEMENTS)
+        self.refused += refusals(decisions, batch, of, snapshot.now_s)
+        row, state = int(self.row[0]), self.state
+        if state.pool[0].active > 0 or state.cluster[0].rented > 0:
+            ask_at(state, self._round_after(math.nextafter(snapshot.now_s, math.inf)), ROUND)
+        elif row < len(self.jobs):
+            ask_at(state, self._round_after(float(self.jobs.submit_s[row])), ROUND)
+
+    def _round_after(self, at_s: float) -> float:
+        """The first multiple of the planner's period that is no earlier."""
+        assert self.planner is not None
+        return math.ceil(at_s / self.planner.period_s) * self.planner.period_s
+
     def _take_records(self) -> None:
         """Make room for what may be recorded at one instant (`events._is_short_of_room`)."""
         pool, cluster = self.state.pool[0], self.state.cluster[0]
         self.segment_chunks.append(as_array(self.state.segments)[: pool.segments].copy())
         self.absence_chunks.append(as_array(self.state.absences)[: cluster.absences].copy())
-        pool.segments = cluster.absences = 0
+        self.lease_chunks.append(as_array(self.state.leases)[: cluster.leases].copy())
+        self.log_chunks.append(as_array(self.state.log)[: cluster.logged].copy())
+        pool.segments = cluster.absences = cluster.leases = cluster.logged = 0
+        if self.cluster.offers and len(self.state.leases) < 2 * len(self.state.nodes):
+            self.state = self.state.replaced(leases=blank(Lease, 4 * len(self.state.nodes)))
+        if len(self.state.log) and len(self.state.log) < 8 * (len(self.state.free) + len(self.state.nodes)):
+            room = 16 * (len(self.state.free) + len(self.state.nodes))
+            self.state = self.state.replaced(log=blank(Instruction, room))
         if self.timeline and len(self.state.segments) < 2 * len(self.state.placements):
             self.state = self.state.replaced(segments=blank(Segment, 4 * len(self.state.placements)))
         if self.rules.preempts and len(self.state.absences) < 2 * len(self.state.free):
@@ -277,6 +347,17 @@ class NodesSimulation:
         return SegmentColumns(
             self.kept[rows["row"]], *(rows[name].copy() for name in ("start_s", "end_s", "units"))
         )
+
+    def _leases(self) -> LeaseColumns:
+        self._take_records()
+        return leases(self.cluster, self.lease_chunks, self.state, {})
+
+    def _fixed_usd(self) -> float | None:
+        """What the cluster's own nodes cost from the first arrival to the last thing that happened."""
+        if not any(group.usd_per_h is not None for group in self.cluster.groups) or not len(self.jobs):
+            return None
+        horizon_s = float(self.state.pool[0].now) - float(self.jobs.submit_s[0])
+        return float(self.cluster.owned_usd(max(0.0, horizon_s)))
 
     def _absences(self) -> AbsenceColumns:
         self._take_records()

@@ -1,0 +1,162 @@
+"""What a planner is shown of the nodes engine, and its decisions as the engine's instructions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from betimes.core.account import believed_left
+from betimes.core.nodes.columns import Instruction, NodesState
+from betimes.core.nodes.instructions import REASONS
+from betimes.core.nodes.log import BIND, MIGRATE, PREEMPT, RELEASE, RENT, START
+from betimes.core.nodes.machines import UNUSED, paid_until_s
+from betimes.core.planning import (
+    Bind,
+    Decision,
+    JobPhase,
+    JobSnapshot,
+    MachinePhase,
+    MachineSnapshot,
+    Migrate,
+    Place,
+    Preempt,
+    Refusal,
+    Release,
+    Rent,
+    Snapshot,
+    Start,
+)
+from betimes.kernels import Records, as_array, blank, entry
+
+_left = entry(believed_left, NodesState, int, float)
+_paid_until = entry(paid_until_s, NodesState, int)
+
+ENTRIES = (_left, _paid_until)
+"""What has to be compiled for planners."""
+
+
+def snapshot_of(state: NodesState) -> Snapshot:
+    """What a planner is shown of the state as it is between two events."""
+    now_s = float(state.pool[0].now)
+    seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["mark"]
+    live = np.flatnonzero(marks >= 0)
+    slots: list[int] = live[np.argsort(seqs[live])].tolist()
+    machines = np.flatnonzero(as_array(state.machines)["state"] != UNUSED).tolist()
+    return Snapshot(
+        now_s,
+        tuple(_job(state, slot, now_s) for slot in slots),
+        tuple(_machine(state, number) for number in machines),
+        tuple(_rentable(state, offer) for offer in range(len(state.offers))),
+    )
+
+
+def instructions(
+    decisions: Sequence[Decision], snapshot: Snapshot, seqs: dict[int, int]
+) -> tuple[Records[Instruction], list[int]]:
+    """The batch that carries out decisions on this snapshot, and the place of each of its lines among them.
+
+    seqs: the order of submission of each job of the snapshot, so that none is taken for another that came since.
+    """
+    generations = {machine.machine: machine.generation for machine in snapshot.machines}
+    lines: list[tuple[int, int, int, int, int, float]] = []
+    of: list[int] = []
+    line_of: dict[int, int] = {}
+    for at, one in enumerate(decisions):
+        before = len(lines)
+        match one:
+            case Rent():
+                line_of[at] = len(lines)
+                lines.append((RENT, -1, -1, 0, one.offer, 0.0))
+            case Release():
+                lines.append((RELEASE, -1, one.machine, 0, -1, 0.0))
+            case Preempt():
+                lines.append((PREEMPT, one.job, -1, 0, -1, 0.0))
+            case Start() | Bind() | Migrate():
+                what = START if isinstance(one, Start) else BIND if isinstance(one, Bind) else MIGRATE
+                keep = 1.0 if isinstance(one, Migrate) and one.keep else 0.0
+                for place in one.places:
+                    lines.append((what, one.job, place.machine, place.tasks, -1, keep))
+        of += [at] * (len(lines) - before)
+    batch = blank(Instruction, len(lines))
+    for record, (what, job, node, tasks, offer, value) in zip(
+        as_array(batch), lines, strict=True
+    ):
+        # A machine that is to be rented is named by its line, not by its decision.
+        record.node = -2 - line_of.get(-2 - node, len(lines)) if node <= -2 else node
+        record.what, record.job, record.other = what, job, seqs.get(job, -1)
+        record.generation = generations.get(node, -1)
+        record.tasks, record.offer, record.value = tasks, offer, value
+    return batch, of
+
+
+def refusals(
+    decisions: Sequence[Decision], batch: Records[Instruction], of: Sequence[int], now_s: float
+) -> list[Refusal]:
+    """The decisions of a batch that could not be carried out, and why."""
+    found: dict[int, Refusal] = {}
+    for at, verdict in zip(of, as_array(batch)["verdict"].tolist(), strict=True):
+        if verdict:
+            found[at] = Refusal(decisions[at], REASONS[verdict], now_s)
+    return list(found.values())
+
+
+def seqs_of(state: NodesState) -> dict[int, int]:
+    """The order of submission of each live job, by its slot."""
+    seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["mark"]
+    live = np.flatnonzero(marks >= 0)
+    return dict(zip(live.tolist(), seqs[live].tolist(), strict=True))
+
+
+def _job(state: NodesState, slot: int, now_s: float) -> JobSnapshot:
+    job, need, progress = state.jobs[slot], state.needs[slot], state.progress[slot]
+    holds, leaves = need.holder >= 0, need.vacate_at < math.inf
+    if holds:
+        phase = JobPhase.LEAVES if leaves else JobPhase.RUNS
+    else:
+        phase = JobPhase.BOUND if need.bound >= 0 else JobPhase.WAITS
+    return JobSnapshot(
+        slot,
+        int(progress.row),
+        float(job.submit_s),
+        phase,
+        int(need.tasks),
+        (int(need.gpu), int(need.cpu), int(need.memory)),
+        int(need.workload),
+        _places(state, int(need.placed)),
+        _places(state, int(need.bound)),
+        max(0.0, float(_left(state, slot, now_s))),
+        float(progress.rate) if holds and not leaves and now_s >= progress.since + progress.stall else 0.0,
+        bool(need.contends),
+    )
+
+
+def _places(state: NodesState, first: int) -> tuple[Place, ...]:
+    found, at = list[Place](), first
+    while at >= 0:
+        placement = state.placements[at]
+        found.append(Place(int(placement.node), int(placement.tasks)))
+        at = int(placement.follows)
+    return tuple(reversed(found))
+
+
+def _machine(state: NodesState, number: int) -> MachineSnapshot:
+    machine, node = state.machines[number], state.nodes[number]
+    return MachineSnapshot(
+        number,
+        int(machine.generation),
+        int(machine.offer),
+        MachinePhase(int(machine.state)),
+        bool(node.up),
+        (int(node.gpu), int(node.cpu), int(node.memory)),
+        (int(node.free_gpu), int(node.free_cpu), int(node.free_memory)),
+        float(machine.requested_s),
+        float(machine.up_s) if machine.offer >= 0 else 0.0,
+        float(_paid_until(state, number)) if machine.offer >= 0 else math.inf,
+    )
+
+
+def _rentable(state: NodesState, offer: int) -> int:
+    terms, cluster = state.offers[offer], state.cluster[0]
+    return int(min(terms.capacity - terms.rented, cluster.quota - cluster.rented))

@@ -1,0 +1,152 @@
+"""Planners: policies in Python that are asked at times, read a snapshot of the cluster, and answer with decisions.
+
+The same planner serves the twin and the service. It owns no clock and changes nothing: what it decides is checked against
+the state as it is then (`core.nodes.instructions`), and a decision that cannot be carried out is refused and reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple, Protocol
+
+
+class JobPhase(IntEnum):
+    """Where a job is."""
+
+    WAITS = 0
+    BOUND = 1  # to machines that are not up, or that others have still to leave
+    RUNS = 2
+    LEAVES = 3  # it has been told to, and holds its machines until it has left
+
+
+class MachinePhase(IntEnum):
+    """Where a machine is; the codes are those of `core.nodes.machines`."""
+
+    BOOTING = 1
+    SETTING_UP = 2
+    UP = 3
+    DRAINING = 4
+    GOING = 5
+
+
+class Place(NamedTuple):
+    """So many tasks of a job on this machine; `machine` may be `new(k)` in a decision."""
+
+    machine: int
+    tasks: int = 1
+
+
+class JobSnapshot(NamedTuple):
+    """A job that waits or runs."""
+
+    job: int  # its number for decisions, unique for as long as it lives
+    row: int  # of the workload
+    submit_s: float
+    phase: JobPhase
+    tasks: int
+    demand: tuple[int, int, int]  # of each task: thousandths of GPUs, thousandths of cores, MiB
+    workload: int  # -1: unknown
+    places: tuple[Place, ...]  # what it holds
+    bound: tuple[Place, ...]  # where it is to go
+    left_s: float  # work that is believed to be left, seconds alone on its machines
+    speed: float  # its throughput now, 1 alone; 0: it makes no progress
+    launched: bool  # it contends with its neighbours
+
+
+class MachineSnapshot(NamedTuple):
+    """A machine, owned (`offer` -1) or rented."""
+
+    machine: int
+    generation: int
+    offer: int
+    phase: MachinePhase
+    is_open: bool  # takes new tasks
+    capacity: tuple[int, int, int]
+    free: tuple[int, int, int]
+    requested_s: float
+    up_s: float  # infinity: not yet
+    paid_until_s: float
+
+
+class Snapshot(NamedTuple):
+    """What a planner is shown: all live jobs in order of submission, and all machines by number."""
+
+    now_s: float
+    jobs: tuple[JobSnapshot, ...]
+    machines: tuple[MachineSnapshot, ...]
+    rentable: tuple[int, ...]  # of each offer, how many more machines can be rented
+
+
+class Rent(NamedTuple):
+    """Ask for a machine of an offer; other decisions of the same answer call it `new(k)`, k the place of this one."""
+
+    offer: int
+
+
+class Release(NamedTuple):
+    """Give a machine back as soon as it is empty; it takes no new tasks from now on."""
+
+    machine: int
+
+
+class Start(NamedTuple):
+    """Start a job that waits, at once."""
+
+    job: int
+    places: tuple[Place, ...]
+
+
+class Bind(NamedTuple):
+    """Start a job that waits once its machines are up and have room."""
+
+    job: int
+    places: tuple[Place, ...]
+
+
+class Migrate(NamedTuple):
+    """Move a job that runs: it leaves at once, or with `keep` only when the other machines are up and have room."""
+
+    job: int
+    places: tuple[Place, ...]
+    keep: bool = False
+
+
+class Preempt(NamedTuple):
+    """Let a job that runs leave and wait."""
+
+    job: int
+
+
+Decision = Rent | Release | Start | Bind | Migrate | Preempt
+
+
+def new(k: int) -> int:
+    """What decisions call the machine that decision number `k` of the same answer rents."""
+    return -2 - k
+
+
+class Planner(Protocol):
+    """Decides about jobs and machines every `period_s` seconds, at multiples of it."""
+
+    @property
+    def period_s(self) -> float:
+        """Seconds between two rounds."""
+        ...
+
+    def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
+        """What is to be done now."""
+        ...
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A decision that could not be carried out."""
+
+    decision: Decision
+    reason: str
+    at_s: float
+
+    def __str__(self) -> str:
+        return f"at {self.at_s:g} s: {self.decision}: {self.reason}"

@@ -1,0 +1,102 @@
+"""Rented machines in the twin: a cluster's offers as the core's terms, what is drawn about them, and the bill."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.cluster import Cluster, Offer
+from betimes.cluster.billing import lease_usd
+from betimes.cluster.draws import draw
+from betimes.cluster.prices import Prices
+from betimes.cluster.resources import whole_capacity
+from betimes.core.columns import UNLIMITED
+from betimes.core.nodes.columns import Lease, NodesState, Terms
+from betimes.kernels import Records, as_array, blank
+from betimes.outcome import LeaseColumns
+
+FATES = 256
+"""Machines of an offer about which is drawn ahead."""
+
+
+def terms_of(cluster: Cluster) -> Records[Terms]:
+    """The offers as the core knows them."""
+    terms = blank(Terms, len(cluster.offers))
+    families = list(dict.fromkeys(offer.family for offer in cluster.offers))
+    for one, offer in zip(as_array(terms), cluster.offers, strict=True):
+        one.gpu, one.cpu, one.memory = whole_capacity(offer.amounts).tolist()
+        one.family = families.index(offer.family)
+        one.usd_per_h = offer.charged_usd_per_h
+        one.boot_s, one.setup_s, one.release_s = offer.boot_s, offer.setup_s, offer.release_s
+        one.min_bill_s, one.bill_step_s = offer.min_bill_s, offer.bill_step_s
+        one.from_request = int(offer.bill_from == "request")
+        one.capacity = UNLIMITED if offer.capacity is None else offer.capacity
+        one.notice_s = offer.notice_s
+        one.drawn = int(_is_drawn(offer))
+    return terms
+
+
+def fates_of(cluster: Cluster) -> int:
+    """For how many machines of each offer there has to be room: none where nothing is left to chance."""
+    return FATES if any(_is_drawn(offer) for offer in cluster.offers) else 0
+
+
+def draw_ahead(state: NodesState, cluster: Cluster) -> None:
+    """Draw what becomes of the next machines of every offer that leaves anything to chance."""
+    for at, offer in enumerate(cluster.offers):
+        terms = state.offers[at]
+        if terms.drawn:
+            for serial in range(int(terms.known), int(terms.asked) + FATES):
+                fate, found = state.fates[at * FATES + serial % FATES], draw(offer, cluster.seed, serial)
+                fate.boot_s, fate.fails, fate.age_s = found.boot_s, int(found.fails), found.age_s
+            terms.known = terms.asked + FATES
+
+
+def leases(
+    cluster: Cluster, ended: Sequence[NDArray[Any]], state: NodesState, prices: dict[str, Prices]
+) -> LeaseColumns:
+    """Every machine that was rented, in order of request, those that are still there included, with its exact bill.
+
+    prices: by instance type, where they changed.
+    """
+    now_s = float(state.pool[0].now)
+    rows = np.concatenate([*ended, _present(state, now_s)])
+    rows = rows[np.lexsort((rows["node"], rows["requested_s"]))]
+    usd = list[float]()
+    for row in rows:
+        offer = cluster.offers[row.offer]
+        charged = prices.get(offer.type) or Prices(offer.charged_usd_per_h)
+        since_s = offer.billing.since_s(float(row.requested_s), float(row.booted_s))
+        usd.append(float(lease_usd(offer.billing, charged, since_s, float(row.ended_s))))
+    types = np.array([cluster.offers[at].type for at in rows["offer"].tolist()], dtype=np.str_)
+    return LeaseColumns(
+        instance_type=types,
+        **{
+            name: rows[name].copy()
+            for name in ("serial", "requested_s", "booted_s", "up_s", "ended_s", "idle_s", "task_s", "cause")
+        },
+        cost_usd=np.array(usd),
+    )
+
+
+def _present(state: NodesState, now_s: float) -> NDArray[Any]:
+    """Leases that have not ended, as if they did now."""
+    machines = as_array(state.machines)
+    numbers = np.flatnonzero(machines["offer"] >= 0).tolist()
+    found = as_array(blank(Lease, len(numbers)))
+    for one, number in zip(found, numbers, strict=True):
+        machine = state.machines[number]
+        one.node, one.ended_s, one.cause = number, now_s, -1
+        for name in ("offer", "serial", "generation", "requested_s", "booted_s", "up_s", "idle_s", "task_s"):
+            one[name] = getattr(machine, name)
+        if machine.residents < 0 and machine.up_s < math.inf:
+            one.idle_s += now_s - machine.empty_s
+    return found
+
+
+def _is_drawn(offer: Offer) -> bool:
+    return offer.boot_sigma > 0.0 or offer.boot_failure_frac > 0.0 or offer.spot is not None
