@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster.cluster import Cluster
-from betimes.cluster.resources import PER_UNIT, RESOURCES, UNITS, multiples_within, whole_demand
+from betimes.cluster.resources import PER_UNIT, RESOURCES, UNITS, whole_demand
+from betimes.cluster.tasks import split
 from betimes.workload.workload import Workload
 
 Integers = NDArray[np.int64]
@@ -34,31 +35,31 @@ class Tasks:
 
 
 def tasks_of(workload: Workload, cluster: Cluster) -> Tasks:
-    """Split every job, at full width, into as few tasks as the empty cluster's nodes allow.
+    """Split every job, at full width, into tasks for the nodes of this cluster, by the rule of `cluster.tasks`.
 
-    Units that fit on one node together are one task; where a job needs several, its units are spread evenly
-    and every task needs what the fullest does. A resource that the workload does not know counts as none;
-    where it knows none of the three a unit needs one GPU, or one core on a cluster without GPUs. On a pool a
-    unit is one core, whatever it needs elsewhere.
+    A resource that the workload does not know counts as none; where it knows none of the three a unit needs one
+    GPU, or one core on a cluster without GPUs. On a pool a unit is one core, whatever it needs elsewhere.
     """
     unit = _unit_amounts(workload, cluster)
-    units = workload.max_units
-    together = np.zeros(len(workload), np.int64)
-    for capacity in _undominated(cluster.group_capacity):
-        together = np.maximum(together, multiples_within(unit, capacity, units))
-    count = _divided_up(units, np.maximum(together, 1))
-    each = _divided_up(units, count)
-    demand = whole_demand(unit * each[:, None])
-    large = together == 0
-    several = np.flatnonzero((count > 1) & ~large)
+    made = split(unit, workload.max_units, workload.units_per_task, cluster.group_capacity)
+    count, each, demand = made.count, made.units_each, made.demand
+    large = made.together == 0
+    tight = np.flatnonzero(~made.fits & ~large)
+    several = np.flatnonzero((count > 1) & made.fits)
     room = held(demand[several], cluster)
     crowded = several[count[several] > room]
     impatient = np.flatnonzero(workload.grace_s > cluster.grace_limit_s)
 
-    refused = large.copy()
+    refused = ~made.fits
     refused[crowded] = True
     refused[impatient] = True
     reasons = _too_large(workload, unit, large, cluster)
+    if len(tight):
+        row = int(tight[0])
+        expected = f"expected at most {made.together[row]}, as many as some node holds, found {each[row]}"
+        reasons.append(
+            f"job {workload.job_id[row]}, field units_per_task: {expected}{_such(len(tight))}"
+        )
     if len(crowded):
         row = int(crowded[0])
         most = int(room[np.searchsorted(several, row)])
@@ -87,15 +88,6 @@ def _unit_amounts(workload: Workload, cluster: Cluster) -> Floats:
     return unit
 
 
-def _undominated(capacities: Integers) -> list[Integers]:
-    """The capacities of which no other has as much of everything."""
-    kept: list[Integers] = []
-    for capacity in np.unique(capacities, axis=0)[::-1]:
-        if not any(bool((other >= capacity).all()) for other in kept):
-            kept.append(capacity)
-    return kept
-
-
 def held(demand: Integers, cluster: Cluster, most: int = NO_LIMIT) -> Integers:
     """How many tasks of each demand (n, 3) the empty cluster holds, at most so many on a node."""
     capacities, group = np.unique(cluster.group_capacity, axis=0, return_inverse=True)
@@ -105,10 +97,6 @@ def held(demand: Integers, cluster: Cluster, most: int = NO_LIMIT) -> Integers:
         fits = np.where(demand > 0, capacity // np.maximum(demand, 1), most)
         total += fits.min(axis=1, initial=most) * count
     return total
-
-
-def _divided_up(a: Integers, b: Integers) -> Integers:
-    return -(-a // b)
 
 
 def _too_large(workload: Workload, unit: Floats, large: Bools, cluster: Cluster) -> list[str]:
