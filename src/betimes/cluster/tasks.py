@@ -6,9 +6,9 @@ there are follows from the job's choice, `units_per_task`, and from the shapes o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -60,7 +60,7 @@ def split(unit: Floats, units: Integers, units_per_task: Integers, shapes: Array
 
 @dataclass(frozen=True, slots=True)
 class JobTasks:
-    """One job as tasks: `count` of them for its `units`, of which the first ones have `units_each`, the others one less.
+    """One job as tasks: `count` of them for its `units`; the first ones have `units_each`, the others one less.
 
     demand: what each task needs, whatever it has, in whole numbers.
     """
@@ -69,13 +69,7 @@ class JobTasks:
     count: int
     units_each: int
     demand: Amounts
-
-    @classmethod
-    def of(cls, unit: tuple[float, float, float], units: int, units_per_task: int, shapes: ArrayLike) -> Self:
-        """As `split` has it."""
-        made = split(np.array([unit]), np.array([units]), np.array([units_per_task]), shapes)
-        gpu, cpu, memory = made.demand[0].tolist()
-        return cls(units, int(made.count[0]), int(made.units_each[0]), (gpu, cpu, memory))
+    together: int  # units that the roomiest node holds
 
     def units_in(self, tasks: Sequence[int]) -> list[int]:
         """How many units so many tasks here, so many there, ... have, the fullest tasks first."""
@@ -108,14 +102,26 @@ class JobTasks:
         return self.units - self.count * (self.units_each - 1)
 
 
-def undominated(shapes: ArrayLike | Iterable[Amounts]) -> list[Amounts]:
+@lru_cache(maxsize=4096)
+def job_tasks(
+    unit: tuple[float, float, float], units: int, units_per_task: int, shapes: tuple[Amounts, ...]
+) -> JobTasks:
+    """One job as `split` has it."""
+    made = split(np.array([unit]), np.array([units]), np.array([units_per_task]), shapes)
+    gpu, cpu, memory = made.demand[0].tolist()
+    return JobTasks(
+        units, int(made.count[0]), int(made.units_each[0]), (gpu, cpu, memory), int(made.together[0])
+    )
+
+
+def undominated(shapes: ArrayLike) -> tuple[Amounts, ...]:
     """The shapes of which no other has as much of everything."""
     rows = np.unique(np.asarray(shapes, np.int64).reshape(-1, 3), axis=0)[::-1]
     kept: list[Amounts] = []
     for gpu, cpu, memory in rows.tolist():
         if not any(has[0] >= gpu and has[1] >= cpu and has[2] >= memory for has in kept):
             kept.append((gpu, cpu, memory))
-    return kept
+    return tuple(kept)
 
 
 def _divided_up(a: Integers, b: Integers) -> Integers:

@@ -109,6 +109,7 @@ def recent(store: Storage, most: int, working: Mapping[int, float]) -> Recent:
         cpu=[spec.cpu for spec in specs],
         memory_gib=[spec.memory_gib for spec in specs],
         gpu=[spec.gpu for spec in specs],
+        units_per_task=[spec.task_choice for spec in specs],
     )
     return Recent(workload, names.table())
 

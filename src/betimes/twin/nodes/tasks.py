@@ -40,7 +40,7 @@ def tasks_of(workload: Workload, cluster: Cluster) -> Tasks:
     A resource that the workload does not know counts as none; where it knows none of the three a unit needs one
     GPU, or one core on a cluster without GPUs. On a pool a unit is one core, whatever it needs elsewhere.
     """
-    unit = _unit_amounts(workload, cluster)
+    unit = unit_amounts(workload, cluster)
     made = split(unit, workload.max_units, workload.units_per_task, cluster.group_capacity)
     count, each, demand = made.count, made.units_each, made.demand
     large = made.together == 0
@@ -57,9 +57,7 @@ def tasks_of(workload: Workload, cluster: Cluster) -> Tasks:
     if len(tight):
         row = int(tight[0])
         expected = f"expected at most {made.together[row]}, as many as some node holds, found {each[row]}"
-        reasons.append(
-            f"job {workload.job_id[row]}, field units_per_task: {expected}{_such(len(tight))}"
-        )
+        reasons.append(f"job {workload.job_id[row]}, field units_per_task: {expected}{_such(len(tight))}")
     if len(crowded):
         row = int(crowded[0])
         most = int(room[np.searchsorted(several, row)])
@@ -74,10 +72,10 @@ def tasks_of(workload: Workload, cluster: Cluster) -> Tasks:
 
 def unit_demand(workload: Workload, cluster: Cluster) -> Integers:
     """What one unit of each job needs, (n, 3), in the whole numbers of `cluster.resources`, as `tasks_of` has it."""
-    return whole_demand(_unit_amounts(workload, cluster))
+    return whole_demand(unit_amounts(workload, cluster))
 
 
-def _unit_amounts(workload: Workload, cluster: Cluster) -> Floats:
+def unit_amounts(workload: Workload, cluster: Cluster) -> Floats:
     """What one unit of each job needs, (n, 3): GPUs, cores, GiB."""
     if cluster.is_pool:
         return np.tile([0.0, 1.0, 0.0], (len(workload), 1))
