@@ -13,13 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from betimes import Workload, generate, read_trace
+from betimes import Workload, read_trace
 from betimes.cluster import Cluster, NodeGroup, read_cluster
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.service.as_workload import as_workload
 from betimes.service.executors.virtual import WORK
 from betimes.service.spec import JobSpec
-from tests.service.served_traces import Disturb, serve_trace
+from betimes.twin.nodes.offered import scaled_to
+from tests.service.served_traces import serve_trace
 from tests.service.test_same_as_twin import DATA, NODES, RESTART_S, pester
 
 GPU = DATA / "gpu"
@@ -73,7 +74,7 @@ def assert_alike(
     policy: str,
     folder: Path,
     *,
-    disturb: Disturb | None = pester,
+    is_disturbed: bool = False,
 ) -> None:
     jobs, _ = as_workload(
         specs,
@@ -87,10 +88,19 @@ def assert_alike(
     twin = simulate_nodes(jobs, name, cluster=cluster, sizes="estimate", restart_s=RESTART_S, seed=5).jobs
     arrivals = list(zip(submit_s.tolist(), specs, strict=True))
     served = serve_trace(
-        jobs, cluster, policy, folder, restart_s=RESTART_S, seed=5, submissions=arrivals, disturb=disturb
+        jobs,
+        cluster,
+        policy,
+        folder,
+        restart_s=RESTART_S,
+        seed=5,
+        submissions=arrivals,
+        disturb=pester if is_disturbed else None,
+        promise_every=1 if is_disturbed else 0,
     )
     kept = ~np.isnan(twin.finish_s)
-    assert kept.mean() > 0.8, "a trace that the cluster cannot run shows little"
+    assert kept.mean() > 0.8
+    assert (twin.start_s > twin.submit_s).mean() > 0.1, "a trace in which nobody waits shows little"
     rows = [served.store.job(number) for number in range(1, len(served.start_s) + 1)]
     accepted = [row["name"] for row in rows if row is not None]
     assert accepted == [spec.name for spec, runs in zip(specs, kept, strict=True) if runs]
@@ -104,9 +114,9 @@ def assert_alike(
 
 
 def wide(jobs: int, seed: int = 3) -> Workload:
-    """Jobs of 1 to 32 GPUs, submitted faster than `MIXED` runs them."""
+    """Jobs of 1 to 32 GPUs, submitted faster than `MIXED` runs them; some are too wide for it."""
     rng = np.random.default_rng(seed)
-    units = rng.choice([1, 2, 3, 4, 8, 12, 16, 32], jobs, p=[0.3, 0.15, 0.1, 0.15, 0.15, 0.07, 0.05, 0.03])
+    units = rng.choice([1, 2, 3, 4, 8, 12, 16, 32], jobs, p=[0.3, 0.15, 0.1, 0.1, 0.15, 0.07, 0.05, 0.08])
     return Workload.from_columns(
         submit_s=np.cumsum(rng.exponential(60.0, jobs)).round(1),
         work_s=(units * rng.lognormal(5.5, 1.2, jobs)).round() + 1,
@@ -118,4 +128,41 @@ def wide(jobs: int, seed: int = 3) -> Workload:
 @pytest.mark.parametrize("policy", NODES)
 def test_wide_jobs_on_mixed_nodes(policy: str, tmp_path: Path) -> None:
     jobs = wide(250)
-    assert_alike(specifications(jobs, 1), jobs.submit_s, MIXED, policy, tmp_path)
+    assert_alike(specifications(jobs, 1), jobs.submit_s, MIXED, policy, tmp_path, is_disturbed=True)
+
+
+def of_data(name: str) -> Path:
+    path = GPU / name
+    if not path.is_file():
+        pytest.skip(f"the public traces are not here: there is no {path}")
+    return path
+
+
+def part_of_openb(share: int) -> Cluster:
+    """GPU nodes of every shape that Alibaba's cluster has, one of so many: of 1 to 8 GPUs."""
+    whole = read_cluster(of_data("alibaba_openb/openb_node_list_gpu_node.csv.gz"))
+    groups = tuple(replace(group, count=-(-group.count // share)) for group in whole.groups)
+    return replace(whole, name="part", groups=groups)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", NODES)
+def test_two_thousand_jobs_of_philly(policy: str, tmp_path: Path) -> None:
+    trace = read_trace(of_data("philly_jobs_2017_without_heldout.csv.gz"))
+    jobs = trace[np.flatnonzero(trace.max_units <= 32)[:2000]]
+    assert jobs.max_units.max() == 32
+    cluster = part_of_openb(30)
+    assert_alike(specifications(jobs, 1), scaled_to(jobs, cluster, 0.9).submit_s, cluster, policy, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", NODES)
+def test_two_thousand_jobs_of_openb(policy: str, tmp_path: Path) -> None:
+    trace = read_trace(of_data("alibaba_openb/openb_pod_list_default.csv.gz"))
+    jobs = trace[np.flatnonzero(trace.max_units <= 32)[:2000]]
+    # As many pods in a job as the trace has of GPUs, up to 32: openb itself has no jobs of several pods.
+    several = np.random.default_rng(2).choice([1, 2, 4], len(jobs), p=[0.6, 0.25, 0.15])
+    wider = replace(jobs, max_units=jobs.max_units * several, work_s=jobs.work_s * several)
+    assert wider.max_units.max() == 32
+    cluster = part_of_openb(30)
+    assert_alike(specifications(wider, 1), scaled_to(wider, cluster, 1.3).submit_s, cluster, policy, tmp_path)
