@@ -51,10 +51,11 @@ def serve_trace(
     seed: int = 0,
     disturb: Disturb | None = None,
     submissions: Iterable[tuple[float, JobSpec]] | None = None,
+    promise_every: int = 1,
 ) -> Served:
     """`submissions`: instead of the jobs that replaying the trace would submit."""
     given = Arrivals(workload, cluster, policy) if submissions is None else submissions
-    return asyncio.run(_serve(given, cluster, policy, folder, restart_s, seed, disturb))
+    return asyncio.run(_serve(given, cluster, policy, folder, restart_s, seed, disturb, promise_every))
 
 
 async def _serve(
@@ -65,6 +66,7 @@ async def _serve(
     restart_s: float,
     seed: int,
     disturb: Disturb | None,
+    promise_every: int,
 ) -> Served:
     store, clock, tokens = MemoryStore(folder), VirtualClock(0.0, math.inf), RunTokens(b"secret")
     settings = Settings(restart_s=restart_s, seed=seed)
@@ -77,7 +79,7 @@ async def _serve(
     world = VirtualWorld(restart_s, at_once=kind_of(policy)[0] == "pool")
     controller.worlds.append(world)
     controller.admit("virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear))
-    controller.source = Source(submissions)
+    controller.source = Source(submissions, promise_every=promise_every)
     desk = Desk(controller, Promises(controller), tokens, LiveTuner(controller, folder))
     deciding = asyncio.ensure_future(controller.run())
     disturbing = asyncio.ensure_future(disturb(desk, world)) if disturb is not None else None

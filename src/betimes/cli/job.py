@@ -12,6 +12,7 @@ from betimes.cli.connection import State
 from betimes.cli.listing import Column
 
 if TYPE_CHECKING:
+    from betimes.service.spec import JobSpec
     from betimes.service.views import JobStory, JobView, Quote, RunView
 
 _QUOTE_COLUMNS = (
@@ -142,6 +143,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("command", command_line(spec)),
         ("folder", spec.workdir or ""),
         ("asks for", f"{width}{each} {', '.join(amounts)}"),
+        ("tasks", _tasks(spec)),
         ("memory", _memory_limit(story)),
         ("curve", str(spec.curve) if isinstance(spec.curve, str) and spec.max_units > 1 else ""),
         ("class", spec.qos),
@@ -157,6 +159,17 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("environment", ", ".join(f"{name}={value}" for name, value in spec.env.items())),
     ]
     return [(name, text) for name, text in pairs if text]
+
+
+def _tasks(spec: JobSpec) -> str:
+    """How its units are kept together, if it did not leave that to the default."""
+    match spec.units_per_task:
+        case "pack":
+            return ""
+        case "spread":
+            return "one unit each, on any nodes"
+        case units:
+            return f"{units} unit{'' if units == 1 else 's'} each, together on a node"
 
 
 def _quote_row(quote: Quote, one: JobView, at_now: float) -> list[str]:

@@ -34,6 +34,13 @@ OPTIONS: dict[str, Any] = {
     "units": _option(
         str, "--units", "N|MIN-MAX", "Units that it holds; 1-8: from 1 to 8, resized as it runs. By default 1."
     ),
+    "units_per_task": _option(
+        str,
+        "--units-per-task",
+        "pack|spread|N",
+        "Units that stay together on a node, under a policy for nodes: as many as fit (pack, the default), one "
+        "(spread), or N.",
+    ),
     "curve": _option(
         str,
         "--curve",

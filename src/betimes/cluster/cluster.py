@@ -173,6 +173,17 @@ class Cluster:
         self.need_nodes()
         return _frozen(self.group_capacity.max(axis=0))
 
+    def shapes(self, *, rents: bool) -> tuple[Integers, Integers]:
+        """What one machine of each kind has (kinds, 3), and how many there can be (kinds,); offers where jobs rent."""
+        counts = [group.count for group in self.groups]
+        amounts = self.group_capacity
+        if rents and self.offers:
+            offered = np.array([offer.amounts for offer in self.offers], np.float64)
+            amounts = np.concatenate([amounts, whole_capacity(offered)])
+            most = MOST_MACHINES if self.quota is None else self.quota
+            counts += [min(most, offer.capacity or MOST_MACHINES) for offer in self.offers]
+        return amounts, np.array(counts, np.int64)
+
     @cached_property
     def total(self) -> Integers:
         """What all nodes together have, (3,)."""

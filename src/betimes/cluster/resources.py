@@ -6,8 +6,12 @@ of a GPU, thousandths of a core and MiB: capacities rounded down, demands rounde
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+Amounts = tuple[int, int, int]  # thousandths of GPUs, thousandths of cores, MiB
 
 RESOURCES = ("gpu", "cpu", "memory_gib")  # the order of every capacity and demand vector
 UNITS = ("GPUs", "cores", "GiB")
@@ -34,6 +38,20 @@ def whole_demand(natural: ArrayLike) -> NDArray[np.int64]:
     scaled = np.minimum(np.asarray(natural, np.float64), 2.0 * MOST) * PER_UNIT
     rounded = np.ceil(scaled * (1.0 - _RELATIVE) - _ABSOLUTE)
     return np.maximum(rounded, scaled > 0).astype(np.int64)
+
+
+@lru_cache(maxsize=4096)
+def capacity_amounts(gpu: float, cpu: float, memory_gib: float) -> Amounts:
+    """What one node has, rounded down."""
+    gpus, cores, memory = whole_capacity((gpu, cpu, memory_gib)).tolist()
+    return gpus, cores, memory
+
+
+@lru_cache(maxsize=4096)
+def demand_amounts(gpu: float, cpu: float, memory_gib: float) -> Amounts:
+    """What one unit, or one task, needs, rounded up."""
+    gpus, cores, memory = whole_demand((gpu, cpu, memory_gib)).tolist()
+    return gpus, cores, memory
 
 
 def multiples_within(natural: ArrayLike, capacity: NDArray[np.int64], most: ArrayLike) -> NDArray[np.int64]:

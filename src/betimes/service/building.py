@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from betimes.cluster.resources import Amounts
+from betimes.cluster.tasks import undominated
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL, AnyChosen, Engine, engines_of
 from betimes.kernels import Entry
@@ -22,7 +24,7 @@ from betimes.service.engines.speedups import speed
 from betimes.service.job import Account, Job
 from betimes.service.node import UP, Node
 from betimes.service.standby import Standby
-from betimes.service.wanted import at_width, demand_of, wanted_of
+from betimes.service.wanted import at_width, held_by, wanted_of
 
 SIZES_WITHOUT_JOBS = (3600.0,)  # what a policy that looks at the workload sees of none
 
@@ -46,6 +48,11 @@ class Built:
     kind: str  # pool or nodes
     nodes: list[str]
     accounts: dict[int, Account]  # of the jobs that it has taken over, in its own units of work
+    shapes: tuple[Amounts, ...]  # of nodes that take work, by which jobs are split into tasks
+
+    def is_of(self, nodes: dict[str, Node]) -> bool:
+        """Whether it was made for these nodes; which of them take work it can be told, if the shapes are the same."""
+        return list(nodes) == self.nodes and _shapes(nodes) == self.shapes
 
 
 def kind_of(policy: str) -> tuple[Engine, str]:
@@ -147,6 +154,7 @@ def build(
             parse_nodes_policy(text),
             capacity,
             kinds.astype(np.int64),
+            shapes=_shapes(nodes),
             units=float(max(1, pool_units(nodes, ()))),
             restart_s=settings.restart_s,
             seed=settings.seed,
@@ -167,19 +175,23 @@ def build(
         if node.status != UP:
             engine.open_node(numbers[name], False)
     accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
-    return Built(engine, kind, list(nodes), accounts)
+    return Built(engine, kind, list(nodes), accounts, _shapes(nodes))
+
+
+def _shapes(nodes: dict[str, Node]) -> tuple[Amounts, ...]:
+    return undominated([node.capacity for node in nodes.values() if node.takes_work])
 
 
 def _still_owed(carried: Carried, victims: dict[int, list[Job]], numbers: dict[str, int]) -> Carried:
     """What those have given up that have left since a job was nominated is owed no more."""
     if not carried.owed:
         return carried
-    held: dict[int, list[int]] = {}
+    held: dict[int, Amounts] = {}
     for victim in victims.get(carried.wanted.job, ()):
-        for node, units in victim.run.places if victim.run is not None else ():
-            amounts = held.setdefault(numbers[node], [0, 0, 0])
-            for at, amount in enumerate(demand_of(victim.spec)):
-                amounts[at] += units * amount
+        places = victim.run.places if victim.run is not None else []
+        for node, amounts in held_by(victim.spec, places, victim.units_per_task):
+            whole = held.get(numbers[node], (0, 0, 0))
+            held[numbers[node]] = whole[0] + amounts[0], whole[1] + amounts[1], whole[2] + amounts[2]
     owed = tuple(
         tuple(map(min, before, held.get(place.node, (0, 0, 0))))
         for place, before in zip(carried.bound, carried.owed, strict=True)
@@ -246,7 +258,7 @@ def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at
     if units:
         wanted = at_width(wanted, units)
         leave_by_s = run.stop_by_at - epoch_at if run is not None and run.stop_by_at is not None else math.inf
-        return Carried(wanted, account, units, places, leave_by_s, job.makes_room_for)
+        return Carried(wanted, account, units, places, job.units_per_task, leave_by_s, job.makes_room_for)
     bound = job.binding or {}
     if was != NODES or any(node not in numbers for node, _ in bound.get("places", ())):
         bound = {}

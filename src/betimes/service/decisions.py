@@ -72,9 +72,9 @@ class Decisions(Learning):
 
     def _granted(self, job: Job, move: Grant, by: Sequence[int]) -> None:
         places = self._named(move.places)
-        self._log(
-            "granted", "policy", move.job, units=move.units, places=places, account=self._account(move.job)
-        )
+        tasks: dict[str, Any] = {"units_per_task": move.units_per_task} if move.units_per_task > 1 else {}
+        account = self._account(move.job)
+        self._log("granted", "policy", move.job, units=move.units, places=places, **tasks, account=account)
         if job.trials is not None:
             self.to_share[move.job] = tuple(by)
             return
@@ -138,7 +138,7 @@ class Decisions(Learning):
         """Nodes have come or gone: the engine is made anew, and everybody is looked at."""
         if self.built is None:
             return
-        if isinstance(self.engine, LiveNodes) and list(self.ledger.nodes) == self.built.nodes:
+        if isinstance(self.engine, LiveNodes) and self.built.is_of(self.ledger.nodes):
             for number, node in enumerate(self.ledger.nodes.values()):
                 self.engine.open_node(number, node.status == UP)
         else:

@@ -61,6 +61,9 @@ class Job:
     status: Status = Status.BLOCKED
     units: int = 0  # granted by the policy
     places: Places = field(default_factory=list[tuple[str, int]])
+    units_per_task: int = (
+        1  # at most, of the tasks in which it holds its places; in a pool units are held one by one
+    )
     attempt: int = 0
     preemptions: int = 0
     resizes: int = 0

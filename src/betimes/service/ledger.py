@@ -183,6 +183,8 @@ def _granted(_: Ledger, event: Event, job: Job) -> None:
     data = event.data
     job.units = data["units"]
     job.places = [(str(node), int(units)) for node, units in data["places"]]
+    if job.units:
+        job.units_per_task = data.get("units_per_task", 1)
     if "account" in data:
         job.settle(data["account"])
     job.reason, job.binding = None if job.units else data.get("reason"), None

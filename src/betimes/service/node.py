@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from betimes.cluster.resources import PER_UNIT
+from betimes.cluster.resources import Amounts, capacity_amounts
 from betimes.service.machines.machine import Machine
 
 BOOTING, UP, DRAINING, DRAINED, LOST, GONE = "booting", "up", "draining", "drained", "lost", "gone"
@@ -27,11 +27,14 @@ class Node:
         return self.status in (UP, DRAINING, DRAINED)
 
     @property
-    def capacity(self) -> tuple[int, int, int]:
+    def takes_work(self) -> bool:
+        """Whether jobs start on it, now or as soon as it has booted."""
+        return self.status in (UP, BOOTING)
+
+    @property
+    def capacity(self) -> Amounts:
         """Thousandths of GPUs, thousandths of cores, MiB."""
-        amounts = (self.machine.gpu, self.machine.cpu, self.machine.memory_gib)
-        gpu, cpu, memory = (int(amount * per) for amount, per in zip(amounts, PER_UNIT, strict=True))
-        return gpu, cpu, memory
+        return capacity_amounts(self.machine.gpu, self.machine.cpu, self.machine.memory_gib)
 
     def row(self) -> dict[str, Any]:
         """The row of table `nodes`."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from betimes.cluster.resources import PER_UNIT
+from betimes.cluster.resources import PER_UNIT, Amounts
+from betimes.cluster.tasks import job_tasks, undominated
 from betimes.errors import Refused
 from betimes.foresight.engines import NODES
 from betimes.service.node import LOST, Node
@@ -36,16 +37,35 @@ def check_possible(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> Non
     held = sum(_units_on(capacity, demand) for capacity in there)
     if held == 0:
         raise Refused("no node has all that a unit needs at once; ask for less, or add such a node", "cpu")
-    wide = "max_units" if engine == NODES else "min_units"
-    units = spec.max_units if engine == NODES else spec.min_units
-    if units > held:
-        why = (
-            "as the empty cluster holds"
-            if engine != NODES
-            else "as the empty cluster holds (nodes run jobs at full width)"
+    if engine == NODES:
+        _check_tasks(spec, there)
+    elif spec.min_units > held:
+        raise Refused(
+            f"expected at most {held} units, as the empty cluster holds, found {spec.min_units}", "min_units"
         )
-        raise Refused(f"expected at most {held} units, {why}, found {units}", wide)
 
 
-def _units_on(capacity: tuple[int, int, int], demand: tuple[int, int, int]) -> int:
+def _check_tasks(spec: JobSpec, there: Sequence[Amounts]) -> None:
+    """Raise Refused if the job's tasks, at full width, do not find room on these nodes."""
+    unit, units = (spec.gpu, spec.cpu, spec.memory_gib), spec.max_units
+    tasks = job_tasks(unit, units, spec.task_choice, undominated(there))
+    if tasks.units_each > tasks.together:
+        raise Refused(
+            f"expected at most {tasks.together}, as many units as some node holds, found {tasks.units_each}",
+            "units_per_task",
+        )
+    room = sum(_units_on(capacity, tasks.demand) for capacity in there)
+    if tasks.count <= room:
+        return
+    why = "as the empty cluster holds (nodes run jobs at full width)"
+    if tasks.units_each == 1:
+        raise Refused(f"expected at most {room} units, {why}, found {units}", "max_units")
+    raise Refused(
+        f"expected at most {room} tasks of {tasks.units_each} units, {why}, found {tasks.count} ({units} units); "
+        "ask for fewer units, or for smaller tasks (units_per_task)",
+        "max_units",
+    )
+
+
+def _units_on(capacity: Amounts, demand: Amounts) -> int:
     return min(room // need for room, need in zip(capacity, demand, strict=True) if need > 0)

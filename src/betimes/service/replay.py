@@ -8,7 +8,6 @@ import numpy as np
 from pydantic import ValidationError
 
 from betimes.cluster import Cluster
-from betimes.cluster.resources import PER_UNIT
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.engines import NODES
 from betimes.service.building import kind_of
@@ -17,7 +16,7 @@ from betimes.service.faults import faults
 from betimes.service.machines.files import machines_of_cluster
 from betimes.service.machines.machine import Machine
 from betimes.service.spec import Curve, JobSpec
-from betimes.twin.nodes.tasks import tasks_of
+from betimes.twin.nodes.tasks import tasks_of, unit_amounts
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind
 
@@ -35,7 +34,7 @@ class Arrivals:
     """The jobs of a trace that its cluster can hold, in order, each made when it is submitted; (submit_s, job).
 
     What a job truly takes is in its environment. In a pool jobs are elastic, and a unit is a core or a GPU of the
-    pool's nodes; on nodes they are the tasks that `betimes simulate` makes of them. Without estimates the truth is
+    pool's nodes; on nodes they are rigid, and ask for what the trace says of a unit. Without estimates the truth is
     told. Raises InputError for none that fits.
     """
 
@@ -55,9 +54,9 @@ class Arrivals:
         self._told_s = np.maximum(told_s, 1.0)
         on_nodes = kind_of(policy)[0] == NODES
         self._grace = grace and on_nodes
-        self._tasks = tasks_of(workload, cluster) if on_nodes else None
+        self._unit = unit_amounts(workload, cluster) if on_nodes else None
         self._gpus = not cluster.is_pool and bool(cluster.total[0] > 0)
-        fits = ~self._tasks.refused if self._tasks is not None else np.ones(len(workload), dtype=bool)
+        fits = ~tasks_of(workload, cluster).refused if on_nodes else np.ones(len(workload), dtype=bool)
         self._rows = np.flatnonzero(fits)
         if not len(self._rows):
             raise InputError(f"{workload.name}: no job fits {cluster.name}")
@@ -80,11 +79,9 @@ class Arrivals:
     def _job(self, row: int) -> JobSpec:
         workload = self._workload
         units, least = int(workload.max_units[row]), int(workload.min_units[row])
-        if self._tasks is not None:
-            units = least = int(self._tasks.count[row])
-            gpu, cpu, memory_gib = (
-                float(amount) / per for amount, per in zip(self._tasks.demand[row], PER_UNIT, strict=True)
-            )
+        if self._unit is not None:
+            least = units
+            gpu, cpu, memory_gib = self._unit[row].tolist()
             work_s, speeds = float(self._truth_s[row]), [1.0] * units
             curve: str | Curve = "linear"
         else:
@@ -101,6 +98,7 @@ class Arrivals:
             memory_gib=memory_gib,
             min_units=least,
             max_units=units,
+            units_per_task=int(workload.units_per_task[row]) or "pack",
             curve=curve,
             qos="trial" if workload.qos[row] == TRIAL else "best-effort",
             priority=int(workload.priority[row]),

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from betimes.cluster.resources import Amounts
 from betimes.service.executors.protocol import RunId
 from betimes.service.job import Job, Places
 from betimes.service.ledger import Ledger
-from betimes.service.wanted import demand_of
-
-Amounts = tuple[int, int, int]  # thousandths of GPUs, thousandths of cores, MiB
+from betimes.service.spec import JobSpec
+from betimes.service.wanted import demand_of, held_by
 
 
 @dataclass
 class _Stay:
-    demand: Amounts
+    spec: JobSpec
     places: Places
+    units_per_task: int = 1
+
+    @property
+    def held(self) -> list[tuple[str, Amounts]]:
+        return held_by(self.spec, self.places, self.units_per_task)
 
 
 class Rooms:
@@ -27,7 +32,8 @@ class Rooms:
         self.used: dict[str, Amounts] = {}
         for job in ledger.jobs.values():
             if job.run is not None and job.run.launched:
-                self._take(RunId(job.job_id, job.run.number), _Stay(demand_of(job.spec), job.run.places))
+                stay = _Stay(job.spec, job.run.places, job.units_per_task)
+                self._take(RunId(job.job_id, job.run.number), stay)
 
     def free_on(self, name: str) -> Amounts:
         """What a node has left; below zero nowhere, unless it has shrunk."""
@@ -40,22 +46,22 @@ class Rooms:
 
     def enter(self, run: RunId, job: Job) -> Places | None:
         """Take what a run needs, where the policy has put it; null: others have not left all of that yet."""
-        demand = demand_of(job.spec)
-        if any(most(self.free_on(name), demand, units) < units for name, units in job.places):
+        stay = _Stay(job.spec, job.places, job.units_per_task)
+        if any(most(self.free_on(name), held, 1) < 1 for name, held in stay.held):
             return None
-        self._take(run, _Stay(demand, job.places))
+        self._take(run, stay)
         return job.places
 
     def resize(self, run: RunId, job: Job, at_once: bool) -> Places | None:
-        """Let a run hold what the policy gives it now; null: others have not left all of that yet.
+        """Let a run of a pool hold what the policy gives it now; null: others have not left all of that yet.
 
         What it is to give up it holds until `settle`, unless it is known to do so at once.
         """
         stay = self.stays[run]
-        had = dict(stay.places)
+        had, demand = dict(stay.places), demand_of(job.spec)
         for name, held in job.places:
             more = held - had.get(name, 0)
-            if more > 0 and most(self.free_on(name), stay.demand, more) < more:
+            if more > 0 and most(self.free_on(name), demand, more) < more:
                 return None
         now = dict(job.places)
         both = [(name, max(had.get(name, 0), now.get(name, 0))) for name in {**had, **now}]
@@ -66,7 +72,7 @@ class Rooms:
         """A run holds this, and nothing else any more."""
         stay = self.stays[run]
         self.leave(run)
-        self._take(run, _Stay(stay.demand, places))
+        self._take(run, _Stay(stay.spec, places))
 
     def leave(self, run: RunId) -> None:
         """Nothing of a run is left."""
@@ -79,14 +85,9 @@ class Rooms:
         self._count(stay, 1)
 
     def _count(self, stay: _Stay, sign: int) -> None:
-        for name, units in stay.places:
+        for name, held in stay.held:
             gpu, cpu, memory = self.used.get(name, (0, 0, 0))
-            times = sign * units
-            self.used[name] = (
-                gpu + times * stay.demand[0],
-                cpu + times * stay.demand[1],
-                memory + times * stay.demand[2],
-            )
+            self.used[name] = (gpu + sign * held[0], cpu + sign * held[1], memory + sign * held[2])
 
 
 def most(free: Amounts, demand: Amounts, limit: int) -> int:

@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from betimes.cluster.tasks import PACK, SPREAD
 from betimes.errors import CurveError
 from betimes.workload.speedup import LINEAR, formula_row
 
@@ -25,6 +26,7 @@ MOST_ARGUMENTS = 4096
 MOST_CHARACTERS = 65_536  # of any text
 MOST_ELEMENTS = 100_000  # of an array
 MOST_UNITS = 1_000_000
+MOST_NAMED = 12  # choices in a message
 MOST_POINTS = 10_000  # of a speed-up table
 MOST_AFTER = 1000  # jobs that one waits for
 MOST_SECONDS = 1e9
@@ -42,11 +44,21 @@ def _whole(value: object) -> object:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
+def _tasks(value: object) -> object:
+    """The choice of units a task, with one message for all that it cannot be."""
+    given = int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else _whole(value)
+    if given in TASKS or (type(given) is int and 1 <= given <= MOST_UNITS):
+        return given
+    shown = repr(given)[:40]
+    raise ValueError(f"{shown} is none of pack, spread, and a number of units from 1 to {MOST_UNITS:,}")
+
+
 def in_schema(**keywords: Any) -> Any:
     """What a schema says of a field whose check has a better message than the schema's."""
     return Field(json_schema_extra=keywords)
 
 
+TASKS = {"pack": PACK, "spread": SPREAD}
 WHOLE = BeforeValidator(_whole)  # 40.0 is a whole number in JSON
 Text = Annotated[
     str, Field(max_length=MOST_CHARACTERS), in_schema(pattern=r"^[^\x00]*$"), AfterValidator(_without_nul)
@@ -69,6 +81,9 @@ After = Annotated[str, in_schema(minLength=1, maxLength=204, pattern=r"^[^\x00]{
 Formula = Annotated[
     str,
     in_schema(maxLength=200, pattern=r"^(linear|(amdahl|power):(0|1|0?\.[0-9]{1,18}|[01]\.0{1,18}))$"),
+]
+UnitsPerTask = Annotated[
+    Literal["pack", "spread"] | Annotated[int, Field(ge=1, le=MOST_UNITS)], BeforeValidator(_tasks)
 ]
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 
@@ -119,6 +134,9 @@ class JobSpec(BaseModel):
     gpu: Amount = 0.0
     min_units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] = 1
     max_units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] = 1
+    units_per_task: UnitsPerTask = (
+        "pack"  # units that stay together on a node, where the policy is one for nodes
+    )
     curve: Formula | Curve = LINEAR  # linear, amdahl:F, power:A, or a table
     qos: Literal["trial", "best-effort"] = "best-effort"
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000), WHOLE] = 0
@@ -190,6 +208,12 @@ class JobSpec(BaseModel):
     def _whole(self) -> Self:
         if self.min_units > self.max_units:
             raise ValueError(f"min_units {self.min_units} is more than max_units {self.max_units}")
+        if self.max_units % max(1, self.task_choice):
+            fitting = [str(k) for k in range(1, self.max_units + 1) if self.max_units % k == 0][:MOST_NAMED]
+            raise ValueError(
+                f"units_per_task {self.units_per_task} does not divide max_units {self.max_units}, and the tasks of a "
+                f"job are equal; give one of {', '.join(fitting)}, or pack"
+            )
         if (self.steps is None) != (self.step_s is None):
             raise ValueError("steps and step_s go together: so many steps of so many seconds each")
         if self.steps is not None and self.estimate_s is not None:
@@ -223,6 +247,12 @@ class JobSpec(BaseModel):
     def title(self) -> str:
         """The name: as given, or the program's."""
         return self.name or self.command[0].rsplit("/", 1)[-1]
+
+    @property
+    def task_choice(self) -> int:
+        """`units_per_task` as `cluster.tasks` has it."""
+        choice = self.units_per_task
+        return TASKS[choice] if isinstance(choice, str) else choice
 
     @property
     def told_s(self) -> float:

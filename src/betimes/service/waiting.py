@@ -7,14 +7,15 @@ from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import Any
 
-from betimes.cluster.resources import PER_UNIT
+from betimes.cluster.resources import PER_UNIT, Amounts
 from betimes.service.books import Books
+from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.forecasts import Forecast
 from betimes.service.job import Job
 from betimes.service.node import BOOTING, UP
 from betimes.service.reasons import compiling, named, reason
-from betimes.service.rooms import Amounts, most
+from betimes.service.rooms import most
 from betimes.service.views import Status
 from betimes.service.wanted import demand_of
 
@@ -103,6 +104,9 @@ class Waiting:
     def _too_little(self, job: Job) -> dict[str, Any] | None:
         """What it lacks; null: it would fit into what is free."""
         engine, demand, units = self.books.engine, demand_of(job.spec), job.spec.min_units
+        if isinstance(engine, LiveNodes):
+            tasks = engine.tasks(job.job_id)
+            demand, units = tasks.demand, tasks.count
         needs = [(at, need) for at, need in enumerate(demand) if need > 0]
         missing, at = max((need * units - self._total[at], at) for at, need in needs)
         if missing > 0:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from betimes.cluster.resources import PER_UNIT
+from betimes.cluster.resources import Amounts, demand_amounts
+from betimes.cluster.tasks import job_tasks
 from betimes.service.engines.moves import Wanted
-from betimes.service.job import Job
+from betimes.service.job import Job, Places
 from betimes.service.spec import Curve, JobSpec
 
 
@@ -19,9 +20,10 @@ def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> Wanted:
         max_units=spec.max_units,
         curve=spec.title if isinstance(spec.curve, Curve) else spec.curve,
         believed_s=believed_s,
-        gpu=demand_of(spec)[0],
-        cpu=demand_of(spec)[1],
-        memory=demand_of(spec)[2],
+        gpu=spec.gpu,
+        cpu=spec.cpu,
+        memory_gib=spec.memory_gib,
+        units_per_task=spec.task_choice,
         trial=spec.qos == "trial",
         priority=spec.priority,
         grace_s=spec.grace_s,
@@ -40,13 +42,22 @@ def at_width(wanted: Wanted, units: int) -> Wanted:
     return wanted if units == wanted.max_units else replace(wanted, min_units=units, max_units=units)
 
 
-def demand_of(spec: JobSpec) -> tuple[int, int, int]:
+def demand_of(spec: JobSpec) -> Amounts:
     """What a unit needs: thousandths of GPUs, thousandths of cores, MiB; rounded up, so that it has what it asked."""
-    gpu, cpu, memory = (
-        -int(-amount * per // 1)
-        for amount, per in zip((spec.gpu, spec.cpu, spec.memory_gib), PER_UNIT, strict=True)
-    )
-    return gpu, cpu, memory
+    return demand_amounts(spec.gpu, spec.cpu, spec.memory_gib)
+
+
+def held_by(spec: JobSpec, places: Places, units_per_task: int) -> list[tuple[str, Amounts]]:
+    """What a job holds of each node, if its units are there in tasks of so many (at most)."""
+    units = [units for _, units in places]
+    counts, (gpu, cpu, memory) = None, demand_of(spec)
+    if units_per_task > 1 and units:
+        tasks = job_tasks((spec.gpu, spec.cpu, spec.memory_gib), sum(units), units_per_task, ())
+        if (counts := tasks.tasks_in(units)) is not None:
+            gpu, cpu, memory = tasks.demand
+    return [
+        (name, (n * gpu, n * cpu, n * memory)) for (name, _), n in zip(places, counts or units, strict=True)
+    ]
 
 
 def _row(speedup: dict[int, float], widest: int) -> tuple[float, ...]:

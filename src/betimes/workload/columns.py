@@ -33,6 +33,7 @@ class Column:
     unit: str
     default: float | int | str | None
     meaning: str
+    is_optional: bool = False  # left out of files and of the fingerprint where all jobs have the default
 
 
 CANONICAL: tuple[Column, ...] = (
@@ -55,6 +56,14 @@ CANONICAL: tuple[Column, ...] = (
     Column("cpu", "float64", "cores/unit", float("nan"), "cores each unit needs; NaN: unknown"),
     Column("memory_gib", "float64", "GiB/unit", float("nan"), "memory each unit needs; NaN: unknown"),
     Column("gpu", "float64", "GPUs/unit", float("nan"), "GPUs each unit needs; NaN: unknown"),
+    Column(
+        "units_per_task",
+        "int64",
+        "units",
+        0,
+        "units that stay together on a node, a divisor of max_units; 0: as many as fit on one node",
+        is_optional=True,
+    ),
 )
 CANONICAL_NAMES: tuple[str, ...] = tuple(column.name for column in CANONICAL)
 

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 def fingerprint(workload: Workload) -> str:
-    """SHA-256 (hexadecimal) over the canonical columns: little-endian, names instead of codes, one NaN, one
-    zero.
+    """SHA-256 (hexadecimal) over the canonical columns that `stated_names` lists: little-endian, names instead of
+    codes, one NaN, one zero.
     """
     digest = hashlib.sha256(b"betimes workload 2\n")
-    for name in CANONICAL_NAMES:
+    for name in workload.stated_names:
         values, names = _resolved(workload, name)
         digest.update(f"{name} {values.dtype.kind} {len(values)}\n".encode())
         if values.dtype.kind == "U":

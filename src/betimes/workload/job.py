@@ -24,3 +24,4 @@ class Job:
     cpu: float
     memory_gib: float
     gpu: float
+    units_per_task: int = 0

@@ -26,6 +26,7 @@ _PLAIN = (
     "cpu",
     "memory_gib",
     "gpu",
+    "units_per_task",
 )
 
 

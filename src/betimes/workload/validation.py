@@ -17,6 +17,7 @@ from betimes.workload.columns import (
     UNKNOWN,
     AnyColumn,
     Floats,
+    Integers,
 )
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def validate(workload: Workload) -> None:
     demand("min_units", w.min_units >= 1, "at least 1 unit")
     demand("max_units", w.max_units >= w.min_units, "at least min_units")
     demand("max_units", w.max_units <= MOST_UNITS, f"at most {MOST_UNITS} units")
+    demand("units_per_task", w.units_per_task >= 0, "0 (as many as fit on one node) or more units")
+    demand("units_per_task", divides(w.units_per_task, w.max_units), "a divisor of max_units")
     demand("curve", (w.curve >= 0) & (w.curve < len(w.curve_names)), "a code of curve_names")
     demand(
         "estimate_s",
@@ -68,6 +71,11 @@ def validate(workload: Workload) -> None:
         raise InputError(f"job {w.job_id[twice]}, field job_id: used by more than one job")
     if w.machine_units is not None and w.machine_units < 1:
         raise InputError(f"field machine_units: expected at least 1, found {w.machine_units}")
+
+
+def divides(units_per_task: Integers, max_units: Integers) -> NDArray[np.bool_]:
+    """The rows of which the tasks are equal."""
+    return (units_per_task == 0) | (max_units % np.maximum(units_per_task, 1) == 0)
 
 
 def needs_nothing(gpu: Floats, cpu: Floats, memory_gib: Floats) -> NDArray[np.bool_]:

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from betimes.errors import InputError
 from betimes.workload.columns import (
     BEST_EFFORT,
+    CANONICAL,
     CANONICAL_NAMES,
     LINEAR,
     UNKNOWN,
@@ -56,6 +57,7 @@ class Workload:
     cpu: Floats
     memory_gib: Floats
     gpu: Floats
+    units_per_task: Integers
     curve_names: tuple[str, ...] = (LINEAR,)
     user_names: tuple[str, ...] = ()
     name: str = "workload"
@@ -88,6 +90,7 @@ class Workload:
         cpu: ArrayLike = np.nan,
         memory_gib: ArrayLike = np.nan,
         gpu: ArrayLike = np.nan,
+        units_per_task: ArrayLike = 0,
         name: str = "workload",
         machine_units: int | None = None,
         extra: Mapping[str, ArrayLike] | None = None,
@@ -123,6 +126,7 @@ class Workload:
             cpu=column("cpu", cpu, np.float64),
             memory_gib=column("memory_gib", memory_gib, np.float64),
             gpu=column("gpu", gpu, np.float64),
+            units_per_task=column("units_per_task", units_per_task, np.int64),
             curve_names=its_curve_names or (LINEAR,),
             user_names=its_user_names,
             name=name,
@@ -236,6 +240,15 @@ class Workload:
         span = float(self.submit_s[-1] - self.submit_s[0])
         return float(wanted.sum()) / (units * span) if span > 0 else float("inf")
 
+    @property
+    def stated_names(self) -> tuple[str, ...]:
+        """The canonical columns without the optional ones in which every job has the default."""
+        return tuple(
+            column.name
+            for column in CANONICAL
+            if not (column.is_optional and bool((getattr(self, column.name) == column.default).all()))
+        )
+
     def fingerprint(self) -> str:
         """SHA-256 (hexadecimal) over the canonical columns, the same on every machine and for every file
         format.
@@ -292,6 +305,7 @@ class Workload:
             cpu=float(self.cpu[row]),
             memory_gib=float(self.memory_gib[row]),
             gpu=float(self.gpu[row]),
+            units_per_task=int(self.units_per_task[row]),
         )
 
 

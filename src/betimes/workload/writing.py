@@ -12,7 +12,6 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from betimes.errors import InputError
-from betimes.workload.columns import CANONICAL_NAMES
 from betimes.workload.readers.csv import MARK
 from betimes.workload.readers.parquet import KEY
 from betimes.workload.workload import Workload
@@ -63,7 +62,7 @@ def _table(workload: Workload, *, nan_as_null: bool) -> pa.Table:
     import pyarrow as pa
 
     columns: dict[str, pa.Array] = {}
-    for name in CANONICAL_NAMES:
+    for name in workload.stated_names:
         if name == "curve":
             columns["curve"] = _names(workload.curve, workload.curve_names)
         elif name == "user" and workload.user_names:

@@ -318,6 +318,23 @@ def same_grants(scheduler: Scheduler) -> None:
         else:
             held = slot.units
         assert held == job.units, (number, job.status, f"the engine has {held}, the ledger {job.units}")
+        if isinstance(engine, LiveNodes) and held:
+            assert engine.tasks(number).units_each == job.units_per_task, (number, job.places)
+            assert places_of(scheduler, number) == (job.run.places if job.run else job.places), number
+
+
+def places_of(scheduler: Scheduler, number: int) -> list[tuple[str, int]]:
+    """Where the tasks of a job are, as its engine has it, in units."""
+    state, at = (
+        scheduler.engine.state,
+        int(scheduler.engine.state.needs[scheduler.engine.slot_of[number]].placed),
+    )
+    nodes, counts = [], []
+    while at >= 0:
+        nodes.append(list(scheduler.ledger.nodes)[int(state.placements[at].node)])
+        counts.append(int(state.placements[at].tasks))
+        at = int(state.placements[at].follows)
+    return list(zip(nodes, scheduler.engine.tasks(number).units_in(counts), strict=True))
 
 
 def same_engine(before: Scheduler, after: Scheduler) -> None:

@@ -14,6 +14,15 @@ from tests.service.reliability.cluster import Cluster, machine, spec
 
 POOL = ("fifo", "srsf", "max-min", "las", "wfq:thresholds=20+100,weights=3/5+3/10+1/10", "afs", "themis")
 NODES = ("nodes:fifo", "fitgpp", "easy", "conservative")
+WIDTHS = (
+    {"max_units": 1},
+    {"max_units": 1},
+    {"max_units": 2},
+    {"max_units": 2, "units_per_task": "spread"},
+    {"max_units": 3},
+    {"max_units": 4, "units_per_task": 2},
+    {"max_units": 5, "cpu": 1 / 3},  # three fit on a core only where they are together
+)
 
 
 def play(
@@ -38,7 +47,7 @@ def play(
                 asked = spec(
                     draw.choice((0.5, 3.0, 10.0, 40.0)),
                     draw.choice((0, 0, 0, 1)),
-                    max_units=draw.choice((1, 1, 2, 3)),
+                    **draw.choice(WIDTHS),
                     qos=draw.choice(("trial", "best-effort")),
                     grace_s=draw.choice((0.0, 1.0, 5.0)),
                     retries=draw.choice((0, 1, 2)),
@@ -50,7 +59,9 @@ def play(
                 )
                 if sets and draw.random() < 0.6:
                     array = draw.choice(("1-4", "1-6%2", "0-7"))
-                    asked = asked.model_copy(update={"array": array, "as_one": True, "max_units": 1})
+                    asked = asked.model_copy(
+                        update={"array": array, "as_one": True, "max_units": 1, "units_per_task": "pack"}
+                    )
                 cluster.ask("submit", asked, draw.choice(("ann", "bob")))
             elif kind < 8 and some:
                 cluster.ask("cancel", some, "ann")

@@ -132,6 +132,11 @@ class NodesPolicy:
             **{name: compiled(self.name, function, NodesRules, name) for name, function in hooks.items()},
         )
 
+    @property
+    def rents(self) -> bool:
+        """Whether it decides about machines on offer; they do not exist for the others."""
+        return self.planner is not None
+
     def planner_of(self, values: dict[str, Value | None], cluster: Cluster) -> Planner | None:
         """A planner with these parameters for a cluster, None: this is no policy that plans in rounds."""
         return None if self.planner is None else self.planner(values, cluster)

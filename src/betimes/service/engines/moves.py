@@ -7,27 +7,40 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from betimes.cluster.resources import Amounts, demand_amounts
+from betimes.cluster.tasks import PACK, SPREAD
 from betimes.kernels import Floats
 from betimes.service.job import Account
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A job as an engine sees it. Amounts are per unit: thousandths of a GPU and of a core, MiB."""
+    """A job as an engine sees it. Amounts are per unit: GPUs, cores, GiB."""
 
     job: int
     min_units: int
     max_units: int
     curve: str
     believed_s: float  # run time on max_units
-    gpu: int = 0
-    cpu: int = 1000
-    memory: int = 0
+    gpu: float = 0.0
+    cpu: float = 1.0
+    memory_gib: float = 0.0
+    units_per_task: int = PACK
     trial: bool = False
     priority: int = 0
     grace_s: float = 0.0
     table: tuple[float, ...] = ()  # a measured speed-up on 1, 2, ... units, where the curve is one
     work_s: float | None = None  # believed, seconds on one unit; None: believed_s says it
+
+    @property
+    def unit(self) -> tuple[float, float, float]:
+        """What a unit needs: GPUs, cores, GiB."""
+        return self.gpu, self.cpu, self.memory_gib
+
+    @property
+    def demand(self) -> Amounts:
+        """The same in whole numbers: thousandths of a GPU and of a core, MiB."""
+        return demand_amounts(*self.unit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +59,7 @@ class Grant:
     before: int
     units: int
     places: tuple[Held, ...] = ()
+    units_per_task: int = SPREAD  # at most; a pool gives units one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,7 @@ class Carried:
     account: Account
     units: int = 0
     places: tuple[Held, ...] = ()
+    units_per_task: int = SPREAD  # of what it holds; at most
     leave_by_s: float = math.inf  # infinity: it has not been told to leave
     makes_room_for: int | None = None
     bound: tuple[Held, ...] = ()  # what it will have

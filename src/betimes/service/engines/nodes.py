@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.cluster.resources import Amounts
+from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks
 from betimes.core.account import believed_left
 from betimes.core.nodes import schedule
 from betimes.core.nodes.columns import (
@@ -66,7 +68,8 @@ ENTRIES = (steps.step, _believed_left)
 class LiveNodes:
     """Nodes under a policy, in real time.
 
-    capacity: (nodes, 3) thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,) equal for equal nodes.
+    capacity: (nodes, 3) thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,) equal for equal nodes; shapes:
+    the capacities by which jobs are split into tasks. Outside, jobs hold units; inside, tasks are placed.
     """
 
     def __init__(
@@ -75,11 +78,13 @@ class LiveNodes:
         capacity: NDArray[np.int64],
         kinds: NDArray[np.int64],
         *,
+        shapes: tuple[Amounts, ...],
         units: float,
         restart_s: float = 0.0,
         seed: int = 0,
     ) -> None:
-        self.policy, self.capacity = policy, capacity
+        self.policy, self.capacity, self.shapes = policy, capacity, shapes
+        self.tasks_of: dict[int, JobTasks] = {}
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
@@ -130,7 +135,7 @@ class LiveNodes:
             self.seen.forget(slot)
         again = self._intervene(now_s, what)
         for job in what.done:
-            del self.job_of[self.slot_of.pop(job)]
+            del self.job_of[self.slot_of.pop(job)], self.tasks_of[job]
             self.resizes_of.pop(job, None)
         if again or what.wanted or self.next_timer_s() <= now_s:
             rounds.append(self._instant(now_s, what.wanted, again))
@@ -170,7 +175,7 @@ class LiveNodes:
         trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
         if more is not None:
             trace, row[0] = new_trace(slots + 1, 1), slots
-            self._fill(trace.arrivals[slots], more, now_s)
+            self._fill(trace.arrivals[slots], more, self._split(more), now_s)
             trace.arrivals[slots].run_s = more.believed_s  # what is believed is true in a play-out
 
         def play() -> Foreseen:
@@ -196,7 +201,9 @@ class LiveNodes:
         pool.now, pool.submitted = now_s, carried.account.seq  # the order is that in which they came
         pool.events = max(pool.events, pool.submitted)
         trace = new_trace(1, 1)
-        self._fill(trace.arrivals[0], carried.wanted, now_s)
+        tasks = self._held_tasks(carried) if carried.units else self._split(carried.wanted)
+        self._fill(trace.arrivals[0], carried.wanted, tasks, now_s)
+        self.tasks_of[carried.wanted.job] = tasks
         slot, account = int(self.state.free[self.state.pool[0].free - 1]), carried.account
         self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
         if account.resizes > 0:
@@ -206,14 +213,15 @@ class LiveNodes:
         give_account(self.state, slot, account, carried.units > 0)
         if carried.units:
             self.state.needs[slot].vacate_at = carried.leave_by_s
-            row[0] = self._plan(carried.places)
+            row[0] = self._plan(tasks, carried.places)
             self._call(self.state, trace, row, steps.HOLD, slot)
-        elif carried.owed:
-            row[0] = self._plan(carried.bound, carried.owed)
+        elif carried.owed and _are_of(tasks, carried.bound):
+            row[0] = self._plan(tasks, carried.bound, carried.owed)
             self._call(self.state, trace, row, steps.BIND, slot)
         else:
-            if carried.bound and self.rules.backfill == CONSERVATIVE:
-                row[0] = self._plan(carried.bound)
+            promised = carried.bound and not carried.owed and _are_of(tasks, carried.bound)
+            if promised and self.rules.backfill == CONSERVATIVE:
+                row[0] = self._plan(tasks, carried.bound)
                 self._call(self.state, trace, row, steps.BOOK, slot, carried.start_s)
             self._step(steps.QUEUE, slot)
         self.seen = look(self.state)
@@ -225,11 +233,30 @@ class LiveNodes:
             if preemptor is not None and self.state.needs[preemptor].owed > 0:
                 self.state.needs[self.slot_of[one.wanted.job]].preemptor = preemptor
 
-    def _plan(self, places: Sequence[Held], owed: Sequence[tuple[int, int, int]] = ()) -> int:
+    def tasks(self, job: int) -> JobTasks:
+        """The tasks of a job that is here."""
+        return self.tasks_of[job]
+
+    def _split(self, wanted: Wanted) -> JobTasks:
+        return job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, self.shapes)
+
+    def _held_tasks(self, carried: Carried) -> JobTasks:
+        """The tasks in which a job holds its places; single units where a pool has given them."""
+        unit, units = carried.wanted.unit, carried.wanted.max_units
+        tasks = job_tasks(unit, units, carried.units_per_task, self.shapes)
+        return tasks if _are_of(tasks, carried.places) else job_tasks(unit, units, SPREAD, self.shapes)
+
+    def _plan(
+        self, tasks: JobTasks, places: Sequence[Held], owed: Sequence[tuple[int, int, int]] = ()
+    ) -> int:
+        counts = tasks.tasks_in([place.units for place in places])
+        if counts is None:
+            raise BetimesError(f"internal: {places} are not {tasks.count} tasks of {tasks.units_each} units")
         while self.state.cluster[0].unused < len(places) + len(self.capacity):
             self.state = with_more_placements(self.state)
-        for at, place in enumerate(reversed(places)):  # lists of placements are read from their end
-            self.state.plan[at].node, self.state.plan[at].tasks = place.node, place.units
+        # Lists of placements are read from their end.
+        for at, (place, count) in enumerate(reversed(list(zip(places, counts, strict=True)))):
+            self.state.plan[at].node, self.state.plan[at].tasks = place.node, count
         for at, (gpu, cpu, memory) in enumerate(reversed(owed)):
             sketch = self.state.sketch[at]
             sketch.free_gpu, sketch.free_cpu, sketch.free_memory = gpu, cpu, memory
@@ -244,7 +271,7 @@ class LiveNodes:
         need = self.state.needs[self.slot_of[job]]
         if need.holder >= 0 or need.bound < 0:
             return None
-        return Nominate(job, self._held(int(need.bound)), self._owed(int(need.bound)))
+        return Nominate(job, self._held(job, int(need.bound)), self._owed(int(need.bound)))
 
     def first_waiting(self) -> int | None:
         """The first of the queue; None: nobody waits, unless for victims to leave."""
@@ -281,7 +308,8 @@ class LiveNodes:
         """The next instant, with these submissions, and what it changed."""
         trace = new_trace(len(wanted), 1).replaced(outcomes=blank(Outcome, 0))
         for at, one in enumerate(wanted):
-            self._fill(trace.arrivals[at], one, until_s)
+            self.tasks_of[one.job] = self._split(one)
+            self._fill(trace.arrivals[at], one, self.tasks_of[one.job], until_s)
         row, what = np.zeros(1, dtype=np.int64), steps.AGAIN if again else steps.ADVANCE
         self.state.pool[0].budget = 0 if again else 1
         while True:
@@ -313,24 +341,27 @@ class LiveNodes:
             if now.size_s[slot] != before.size_s[slot]:
                 moves.append(Outrun(job, float(now.size_s[slot])))
             if now.holds[slot] and not before.holds[slot]:
-                moves.append(Grant(job, 0, int(need.tasks), self._held(int(need.placed))))
+                tasks, places = self.tasks_of[job], self._held(job, int(need.placed))
+                moves.append(Grant(job, 0, tasks.units, places, tasks.units_each))
             elif now.placed[slot] and not before.placed[slot]:
-                moves.append(Nominate(job, self._held(int(need.bound)), self._owed(int(need.bound))))
+                moves.append(Nominate(job, self._held(job, int(need.bound)), self._owed(int(need.bound))))
             elif not now.holds[slot] and now.promised_s[slot] != before.promised_s[slot]:
-                moves.append(Reserve(job, float(need.promised_s), self._held(int(need.booked))))
+                moves.append(Reserve(job, float(need.promised_s), self._held(job, int(need.booked))))
             if now.leave_by_s[slot] < math.inf and before.leave_by_s[slot] == math.inf:
                 moves.append(Tell(job, float(need.vacate_at), self.job_of.get(int(need.preemptor))))
         self.seen = now
         return Round(float(self.state.pool[0].now), tuple(sorted(moves, key=_order)))
 
-    def _held(self, at: int) -> tuple[Held, ...]:
-        """The list of placements that begins at `at`."""
-        held: list[Held] = []
+    def _held(self, job: int, at: int) -> tuple[Held, ...]:
+        """The list of placements that begins at `at`, in units of the job."""
+        nodes: list[int] = []
+        counts: list[int] = []
         while at >= 0:
             placement = self.state.placements[at]
-            held.append(Held(int(placement.node), int(placement.tasks)))
+            nodes.append(int(placement.node))
+            counts.append(int(placement.tasks))
             at = int(placement.follows)
-        return tuple(held)
+        return tuple(map(Held, nodes, self.tasks_of[job].units_in(counts)))
 
     def _owed(self, at: int) -> tuple[tuple[int, int, int], ...]:
         owed: list[tuple[int, int, int]] = []
@@ -340,16 +371,15 @@ class LiveNodes:
             at = int(placement.follows)
         return tuple(owed)
 
-    def _fill(self, arrival: Arrival, wanted: Wanted, now_s: float) -> None:
-        tasks = wanted.max_units
+    def _fill(self, arrival: Arrival, wanted: Wanted, tasks: JobTasks, now_s: float) -> None:
         arrival.submit_s = now_s
         arrival.run_s = math.inf
-        arrival.units = arrival.tasks = tasks
-        arrival.gpu, arrival.cpu, arrival.memory = wanted.gpu, wanted.cpu, wanted.memory
+        arrival.units, arrival.tasks = tasks.units, tasks.count
+        arrival.gpu, arrival.cpu, arrival.memory = tasks.demand
         squares = 0.0
-        for amount, largest in zip((wanted.gpu, wanted.cpu, wanted.memory), self.largest, strict=True):
+        for amount, largest in zip(tasks.demand, self.largest, strict=True):
             if largest > 0:
-                part = tasks * amount / largest
+                part = tasks.count * amount / largest
                 squares += part * part
         arrival.share = math.sqrt(squares)
         arrival.trial, arrival.priority, arrival.grace_s = int(wanted.trial), wanted.priority, wanted.grace_s
@@ -395,6 +425,10 @@ class LiveNodes:
             ahead = state is not self.state
             raise nodes_violation(str(self.policy), status - schedule.REFUSED, job, float(pool.now), ahead)
         raise BetimesError(f"internal: the event loop returned {status}")
+
+
+def _are_of(tasks: JobTasks, places: Sequence[Held]) -> bool:
+    return tasks.tasks_in([place.units for place in places]) is not None
 
 
 def _order(move: Move) -> int:

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.errors import Conflict
-from betimes.service.engines.speedups import Speedups, speed
+from betimes.service.as_workload import as_workload
+from betimes.service.engines.speedups import speed
 from betimes.service.run_times import LEAST_S
-from betimes.service.spec import Curve, JobSpec
+from betimes.service.spec import JobSpec
 from betimes.service.store.storage import Storage
 from betimes.service.store.times import last_before
 from betimes.service.views import JobFilter, Status
@@ -24,7 +25,6 @@ from betimes.workload.speedup import SpeedupTable, bind
 Floats = NDArray[np.float64]
 
 A_PAGE = 1000  # events, or jobs
-TRIAL = 1
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,6 @@ def recent(store: Storage, most: int, working: Mapping[int, float]) -> Recent:
             f"{'no job has' if not seen else 'only one job has'} been submitted so far, and a search needs at least "
             "two; submit some and ask again"
         )
-    names = _Names()
     work_s: list[float] = []
     for one in seen:
         number, spec = one.row["job_id"], one.spec
@@ -94,23 +93,15 @@ def recent(store: Storage, most: int, working: Mapping[int, float]) -> Recent:
         work_s.append(max(LEAST_S, took_s))
     specs = [one.spec for one in seen]
     submitted = np.array([one.row["submitted_at"] for one in seen])
-    workload = Workload.from_columns(
+    workload, curves = as_workload(
+        specs,
         name=f"the last {len(seen):,} jobs",
         job_id=[one.row["job_id"] for one in seen],
         submit_s=submitted - submitted.min(),
         work_s=work_s,
-        min_units=[spec.min_units for spec in specs],
-        max_units=[spec.max_units for spec in specs],
-        curve=[names.of(spec) for spec in specs],
         estimate_s=[max(LEAST_S, one.believed_s) for one in seen],
-        qos=[TRIAL if spec.qos == "trial" else 0 for spec in specs],
-        priority=[spec.priority for spec in specs],
-        grace_s=[spec.grace_s for spec in specs],
-        cpu=[spec.cpu for spec in specs],
-        memory_gib=[spec.memory_gib for spec in specs],
-        gpu=[spec.gpu for spec in specs],
     )
-    return Recent(workload, names.table())
+    return Recent(workload, curves)
 
 
 def _seen(store: Storage, most: int) -> list[_Seen]:
@@ -165,28 +156,3 @@ def _is_trial(row: Mapping[str, Any], store: Storage, sets: dict[int, bool]) -> 
 
 def _is_over(row: Mapping[str, Any]) -> bool:
     return Status(row["status"]).is_over
-
-
-class _Names:
-    """A name for each measured curve; formulas have theirs."""
-
-    def __init__(self) -> None:
-        self._speeds = Speedups()
-        self._of: dict[tuple[float, ...], tuple[str, int]] = {}  # and its row among the speed-ups
-
-    def of(self, spec: JobSpec) -> str:
-        """The name of a job's curve."""
-        if not isinstance(spec.curve, Curve):
-            return spec.curve
-        wanted = wanted_for(0, spec, LEAST_S)
-        named = (f"measured-{len(self._of) + 1}", self._speeds.row_of(wanted))
-        return self._of.setdefault(wanted.table, named)[0]
-
-    def table(self) -> SpeedupTable | None:
-        """All that are measured; null: none is."""
-        if not self._of:
-            return None
-        named = list(self._of.values())
-        rows = self._speeds.table[[row for _, row in named]]
-        last = np.full(len(named), rows.shape[1] - 1, dtype=np.int64)
-        return SpeedupTable(tuple(name for name, _ in named), np.ascontiguousarray(rows), last)

@@ -96,7 +96,11 @@ class NodesSimulation:
             raise InputError(f"--overrun {overrun}: choose {' or '.join(OVERRUN)}")
         self.workload, self.policy, self.cluster, self.seed = workload, policy, cluster, seed
         self.timeline, self.sizes = timeline, sizes or Sizes("true")
-        self.tasks: Tasks = tasks or tasks_of(workload, cluster)
+        rents = policy.policy.rents
+        if not rents:
+            cluster.need_nodes()
+        self.tasks: Tasks = tasks or tasks_of(workload, cluster, rents=rents)
+        self.machines = cluster.shapes(rents=rents)[0]
         self.kept = np.flatnonzero(~self.tasks.refused)
         jobs = workload if len(self.kept) == len(workload) else workload[self.kept]
         table, self.unknown_curves = bind(jobs.curve_names, int(jobs.max_units.max(initial=1)), curves)
@@ -116,7 +120,7 @@ class NodesSimulation:
         self.state: NodesState = new_nodes_state(
             cluster.capacity,
             cluster.types,
-            units=float(cluster.units),
+            units=float(self.units),
             restart_s=float(restart_s),
             seed=seed % (1 << 63),
             by_priority=policy.policy.by_priority,
@@ -127,11 +131,11 @@ class NodesSimulation:
             segments=RECORDS if timeline else 0,
             absences=RECORDS if self.rules.preempts else 0,
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
-            offers=terms_of(cluster),
-            fates=fates_of(cluster),
-            leases=RECORDS if cluster.offers else 0,
+            offers=terms_of(cluster) if rents else None,
+            fates=fates_of(cluster) if rents else 0,
+            leases=RECORDS if rents else 0,
             quota=UNLIMITED if cluster.quota is None else cluster.quota,
-            largest=cluster.largest,
+            largest=self.machines.max(axis=0),
         )
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(jobs), np.nan)
@@ -144,6 +148,11 @@ class NodesSimulation:
             ask_at(self.state, self._round_after(float(jobs.submit_s[0])), ROUND)
         self.absence_chunks: list[NDArray[Any]] = []
         self.wall_s = 0.0
+
+    @property
+    def units(self) -> int:
+        """What the cluster's own nodes count; one where it has none."""
+        return self.cluster.units if self.cluster.groups else 1
 
     def run(
         self, step: Callable[[int], int] | None = None, progress: Callable[[int], object] | None = None
@@ -214,7 +223,7 @@ class NodesSimulation:
         )
         return Result(
             policy=str(self.policy),
-            units=self.cluster.units,
+            units=self.units,
             seed=self.seed,
             fractional=False,
             sizes=str(self.sizes),
@@ -225,7 +234,7 @@ class NodesSimulation:
             timing=Timing(load_s, compile_s, self.wall_s, int(self.state.pool[0].events)),
             absences=self._absences() if self.rules.preempts else None,
             resources=self._resources(units_s),
-            leases=self._leases() if self.cluster.offers else None,
+            leases=self._leases() if self.policy.policy.rents else None,
             fixed_usd=self._fixed_usd(),
             migrations=int(self.state.cluster[0].migrations),
         )
@@ -251,7 +260,7 @@ class NodesSimulation:
             "gpu": demand[:, 0],
             "cpu": demand[:, 1],
             "memory": demand[:, 2],
-            "share": _share(count, demand, self.cluster),
+            "share": _share(count, demand, self.machines.max(axis=0)),
             "trial": jobs.qos,
             "priority": jobs.priority,
             "grace_s": jobs.grace_s,
@@ -330,7 +339,7 @@ class NodesSimulation:
         self.lease_chunks.append(as_array(self.state.leases)[: cluster.leases].copy())
         self.log_chunks.append(as_array(self.state.log)[: cluster.logged].copy())
         pool.segments = cluster.absences = cluster.leases = cluster.logged = 0
-        if self.cluster.offers and len(self.state.leases) < 2 * len(self.state.nodes):
+        if len(self.state.leases) and len(self.state.leases) < 2 * len(self.state.nodes):
             self.state = self.state.replaced(leases=blank(Lease, 4 * len(self.state.nodes)))
         if len(self.state.log) and len(self.state.log) < 8 * (len(self.state.free) + len(self.state.nodes)):
             room = 16 * (len(self.state.free) + len(self.state.nodes))
@@ -396,10 +405,10 @@ class NodesSimulation:
                 outcome.preemptions = progress.preemptions
 
 
-def _share(count: Ints, demand: NDArray[np.int64], cluster: Cluster) -> Floats:
+def _share(count: Ints, demand: NDArray[np.int64], most: NDArray[np.int64]) -> Floats:
     """(jobs,) Euclidean norm of the whole job's demand, each resource over the largest node's."""
     squares: Floats = np.zeros(len(count))
-    for at, largest in enumerate(cluster.largest.tolist()):
+    for at, largest in enumerate(most.tolist()):
         if largest > 0:
             part = count * demand[:, at] / largest
             squares += part * part

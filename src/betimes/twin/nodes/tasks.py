@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster.cluster import Cluster
-from betimes.cluster.resources import PER_UNIT, RESOURCES, UNITS, multiples_within, whole_demand
+from betimes.cluster.resources import PER_UNIT, RESOURCES, UNITS, whole_demand
+from betimes.cluster.tasks import split
 from betimes.workload.workload import Workload
 
 Integers = NDArray[np.int64]
@@ -33,32 +34,31 @@ class Tasks:
     reasons: tuple[str, ...]
 
 
-def tasks_of(workload: Workload, cluster: Cluster) -> Tasks:
-    """Split every job, at full width, into as few tasks as the empty cluster's nodes allow.
+def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Tasks:
+    """Split every job, at full width, into tasks for the nodes of this cluster, by the rule of `cluster.tasks`.
 
-    Units that fit on one node together are one task; where a job needs several, its units are spread evenly
-    and every task needs what the fullest does. A resource that the workload does not know counts as none;
-    where it knows none of the three a unit needs one GPU, or one core on a cluster without GPUs. On a pool a
-    unit is one core, whatever it needs elsewhere.
+    A resource that the workload does not know counts as none; where it knows none of the three a unit needs one
+    GPU, or one core on a cluster without GPUs. rents: machines on offer count as nodes. On a pool a unit is one core, whatever it needs elsewhere.
     """
-    unit = _unit_amounts(workload, cluster)
-    units = workload.max_units
-    together = np.zeros(len(workload), np.int64)
-    for capacity in _undominated(cluster.group_capacity):
-        together = np.maximum(together, multiples_within(unit, capacity, units))
-    count = _divided_up(units, np.maximum(together, 1))
-    each = _divided_up(units, count)
-    demand = whole_demand(unit * each[:, None])
-    large = together == 0
-    several = np.flatnonzero((count > 1) & ~large)
-    room = held(demand[several], cluster)
+    unit = unit_amounts(workload, cluster)
+    shapes, counts = cluster.shapes(rents=rents)
+    made = split(unit, workload.max_units, workload.units_per_task, shapes)
+    count, each, demand = made.count, made.units_each, made.demand
+    large = made.together == 0
+    tight = np.flatnonzero(~made.fits & ~large)
+    several = np.flatnonzero((count > 1) & made.fits)
+    room = held(demand[several], shapes, counts)
     crowded = several[count[several] > room]
     impatient = np.flatnonzero(workload.grace_s > cluster.grace_limit_s)
 
-    refused = large.copy()
+    refused = ~made.fits
     refused[crowded] = True
     refused[impatient] = True
-    reasons = _too_large(workload, unit, large, cluster)
+    reasons = _too_large(workload, unit, large, shapes.max(axis=0, initial=0))
+    if len(tight):
+        row = int(tight[0])
+        expected = f"expected at most {made.together[row]}, as many as some node holds, found {each[row]}"
+        reasons.append(f"job {workload.job_id[row]}, field units_per_task: {expected}{_such(len(tight))}")
     if len(crowded):
         row = int(crowded[0])
         most = int(room[np.searchsorted(several, row)])
@@ -73,10 +73,10 @@ def tasks_of(workload: Workload, cluster: Cluster) -> Tasks:
 
 def unit_demand(workload: Workload, cluster: Cluster) -> Integers:
     """What one unit of each job needs, (n, 3), in the whole numbers of `cluster.resources`, as `tasks_of` has it."""
-    return whole_demand(_unit_amounts(workload, cluster))
+    return whole_demand(unit_amounts(workload, cluster))
 
 
-def _unit_amounts(workload: Workload, cluster: Cluster) -> Floats:
+def unit_amounts(workload: Workload, cluster: Cluster) -> Floats:
     """What one unit of each job needs, (n, 3): GPUs, cores, GiB."""
     if cluster.is_pool:
         return np.tile([0.0, 1.0, 0.0], (len(workload), 1))
@@ -87,19 +87,10 @@ def _unit_amounts(workload: Workload, cluster: Cluster) -> Floats:
     return unit
 
 
-def _undominated(capacities: Integers) -> list[Integers]:
-    """The capacities of which no other has as much of everything."""
-    kept: list[Integers] = []
-    for capacity in np.unique(capacities, axis=0)[::-1]:
-        if not any(bool((other >= capacity).all()) for other in kept):
-            kept.append(capacity)
-    return kept
-
-
-def held(demand: Integers, cluster: Cluster, most: int = NO_LIMIT) -> Integers:
-    """How many tasks of each demand (n, 3) the empty cluster holds, at most so many on a node."""
-    capacities, group = np.unique(cluster.group_capacity, axis=0, return_inverse=True)
-    nodes = np.bincount(group, [each.count for each in cluster.groups], len(capacities)).astype(np.int64)
+def held(demand: Integers, shapes: Integers, counts: Integers, most: int = NO_LIMIT) -> Integers:
+    """How many tasks of each demand (n, 3) so many empty nodes of these shapes hold, at most so many on a node."""
+    capacities, group = np.unique(shapes, axis=0, return_inverse=True)
+    nodes = np.bincount(group, counts, len(capacities)).astype(np.int64)
     total = np.zeros(len(demand), np.int64)
     for capacity, count in zip(capacities, nodes, strict=True):
         fits = np.where(demand > 0, capacity // np.maximum(demand, 1), most)
@@ -107,19 +98,15 @@ def held(demand: Integers, cluster: Cluster, most: int = NO_LIMIT) -> Integers:
     return total
 
 
-def _divided_up(a: Integers, b: Integers) -> Integers:
-    return -(-a // b)
-
-
-def _too_large(workload: Workload, unit: Floats, large: Bools, cluster: Cluster) -> list[str]:
+def _too_large(workload: Workload, unit: Floats, large: Bools, largest: Integers) -> list[str]:
     """One line for each resource of which a unit needs more than any node has, one for what remains."""
     reasons: list[str] = []
     left = large.copy()
     for at, (field, name) in enumerate(zip(RESOURCES, UNITS, strict=True)):
-        rows = np.flatnonzero(left & (whole_demand(unit)[:, at] > cluster.largest[at]))
+        rows = np.flatnonzero(left & (whole_demand(unit)[:, at] > largest[at]))
         left[rows] = False
         if len(rows):
-            row, limit = int(rows[0]), _plain(cluster.largest[at] / PER_UNIT[at])
+            row, limit = int(rows[0]), _plain(largest[at] / PER_UNIT[at])
             expected = f"expected at most {limit} {name} a unit, as on the largest node"
             found = f"found {_plain(unit[row, at])}{_such(len(rows))}"
             reasons.append(f"job {workload.job_id[row]}, field {field}: {expected}, {found}")

@@ -21,7 +21,7 @@ from betimes.workload.columns import (
 )
 from betimes.workload.readers.format import FieldRule
 from betimes.workload.readers.rows import EMPTY, Rows
-from betimes.workload.validation import DEMANDS, SOME_DEMAND, needs_nothing
+from betimes.workload.validation import DEMANDS, SOME_DEMAND, divides, needs_nothing
 
 RULES: tuple[FieldRule, ...] = (
     *(
@@ -61,6 +61,10 @@ def take(rows: Rows, first_row: int, extra: Mapping[str, str]) -> tuple[dict[str
     if "min_units" in names:
         made["min_units"] = rows.whole("min_units", least=1, most=MOST_UNITS, missing=EMPTY, instead=1)
         rows.refuse(made["min_units"] > units, "min_units", "expected at most max_units")
+    if "units_per_task" in names:
+        each = rows.whole("units_per_task", least=0, most=MOST_UNITS, missing=EMPTY, instead=0)
+        rows.refuse(~divides(each, units), "units_per_task", "expected a divisor of max_units")
+        made["units_per_task"] = each
     if "curve" in names:
         made["curve"] = [name or "linear" for name in rows.text("curve")]
         faulty = np.array(

@@ -1,0 +1,128 @@
+"""From a job to its tasks: the one rule, for the twin and for the service.
+
+A task is a part of a job that stays on one node; the tasks of a job are equal, and start and end together. How many
+there are follows from the job's choice, `units_per_task`, and from the shapes of the nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from betimes.cluster.resources import Amounts, multiples_within, whole_demand
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+PACK = 0  # as many units a task as some node holds, so that the job is on as few nodes as possible
+SPREAD = 1  # every unit is a task of its own
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Jobs as tasks, a row a job: `count` tasks; the fullest has `units_each`, and all need what that does.
+
+    `demand` (n, 3) is what a task needs, in the whole numbers of `cluster.resources`. `together` is how many units
+    the roomiest node holds, 0 where a unit fits no node; `fits` says whether some node holds a task.
+    """
+
+    count: Integers
+    units_each: Integers
+    demand: Integers
+    together: Integers
+
+    @property
+    def fits(self) -> Bools:
+        """(n,) whether a task fits on some node."""
+        return (self.together >= self.units_each) & (self.together > 0)
+
+
+def split(unit: Floats, units: Integers, units_per_task: Integers, shapes: ArrayLike) -> Split:
+    """Jobs of so many units, each of which needs `unit` (n, 3) GPUs, cores and GiB, as tasks.
+
+    units_per_task: `PACK`, `SPREAD`, or how many units a task has. shapes (k, 3): what one node of each kind has, in
+    whole numbers. Units are spread over the tasks as evenly as they go. A job of which no unit fits any node, and
+    every job where there is no node, is split into single units.
+    """
+    together = np.zeros(len(unit), np.int64)
+    for capacity in undominated(shapes):
+        together = np.maximum(together, multiples_within(unit, np.array(capacity, np.int64), units))
+    most = np.where(units_per_task == PACK, np.maximum(together, 1), units_per_task)
+    count = _divided_up(units, most)
+    each = _divided_up(units, count)
+    return Split(count, each, whole_demand(unit * each[:, None]), together)
+
+
+@dataclass(frozen=True, slots=True)
+class JobTasks:
+    """One job as tasks: `count` of them for its `units`; the first ones have `units_each`, the others one less.
+
+    demand: what each task needs, whatever it has, in whole numbers.
+    """
+
+    units: int
+    count: int
+    units_each: int
+    demand: Amounts
+    together: int  # units that the roomiest node holds
+
+    def units_in(self, tasks: Sequence[int]) -> list[int]:
+        """How many units so many tasks here, so many there, ... have, the fullest tasks first."""
+        ends = [self._units_before(int(end)) for end in np.cumsum(tasks)]
+        return [end - before for before, end in zip([0, *ends], ends, strict=False)]
+
+    def tasks_in(self, units: Sequence[int]) -> list[int] | None:
+        """The reverse: in how many tasks so many units here, so many there, ... are; null: not in whole ones."""
+        ends = [self._tasks_before(int(end)) for end in np.cumsum(units)]
+        found = [end for end in ends if end is not None]
+        if len(found) < len(ends) or sum(units) != self.units:
+            return None
+        return [end - before for before, end in zip([0, *found], found, strict=False)]
+
+    def _units_before(self, task: int) -> int:
+        return task * (self.units_each - 1) + min(task, self._full)
+
+    def _tasks_before(self, units: int) -> int | None:
+        full = self._full * self.units_each
+        over = max(0, units - full)
+        if over and self.units_each == 1:
+            return None
+        whole, left = divmod(min(units, full), self.units_each)
+        more, left_over = divmod(over, self.units_each - 1) if over else (0, 0)
+        return None if left or left_over else whole + more
+
+    @property
+    def _full(self) -> int:
+        """Tasks with `units_each` units."""
+        return self.units - self.count * (self.units_each - 1)
+
+
+@lru_cache(maxsize=4096)
+def job_tasks(
+    unit: tuple[float, float, float], units: int, units_per_task: int, shapes: tuple[Amounts, ...]
+) -> JobTasks:
+    """One job as `split` has it."""
+    made = split(np.array([unit]), np.array([units]), np.array([units_per_task]), shapes)
+    gpu, cpu, memory = made.demand[0].tolist()
+    return JobTasks(
+        units, int(made.count[0]), int(made.units_each[0]), (gpu, cpu, memory), int(made.together[0])
+    )
+
+
+def undominated(shapes: ArrayLike) -> tuple[Amounts, ...]:
+    """The shapes of which no other has as much of everything."""
+    rows = np.unique(np.asarray(shapes, np.int64).reshape(-1, 3), axis=0)[::-1]
+    kept: list[Amounts] = []
+    for gpu, cpu, memory in rows.tolist():
+        if not any(has[0] >= gpu and has[1] >= cpu and has[2] >= memory for has in kept):
+            kept.append((gpu, cpu, memory))
+    return tuple(kept)
+
+
+def _divided_up(a: Integers, b: Integers) -> Integers:
+    return -(-a // b)
