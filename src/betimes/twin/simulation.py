@@ -62,7 +62,7 @@ def fit(workload: Workload, units: int, on_wide: str = "refuse", cluster: Cluste
         raise ClusterError(f"--units {units}: a pool has at least one unit")
     most = np.full(len(workload), units)
     if cluster is not None:
-        most = np.minimum(most, held(unit_demand(workload, cluster), cluster, units))
+        most = np.minimum(most, held(unit_demand(workload, cluster), *cluster.shapes(rents=False), units))
     wide = workload.min_units > most
     if on_wide not in ON_WIDE:
         raise ClusterError(f"--on-wide {on_wide}: choose {', '.join(ON_WIDE)}")

@@ -81,6 +81,10 @@ class Arrival:
     believed_s: float
     believed_per_work: float
     user: int  # -1: unknown
+    workload: int  # which row and column of the interference, -1: none
+    launch_s: float  # from taking nodes until it contends with its neighbours there
+    init_s: float  # and from then on until it works
+    stop_s: float  # from being told to move until it has left
     longest_s: float  # the user's own limit on a belief drawn from history
 
 
@@ -169,9 +173,9 @@ def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: In
     pool, now = state.pool[0], state.pool[0].now
     if _is_short_of_room(state):
         return NEED_SEGMENTS
-    status = happen(state, rules, trace)
-    if status != DONE and status != ASKED:
-        return status
+    due = happen(state, rules, trace)
+    if due != DONE and due != ASKED:
+        return due
     while row[0] < len(trace.arrivals) and trace.arrivals[row[0]].submit_s == now:
         if pool.free == 0:
             return NEED_SLOTS
@@ -179,7 +183,7 @@ def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: In
         if status != DONE:
             return status
         row[0] += 1
-    if status == ASKED:
+    if due == ASKED:
         state.cluster[0].pending = IN_ROUND
         return ASKED
     return DONE
@@ -296,6 +300,10 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.level = 2 * arrival.priority + arrival.trial
     need.grace_s = arrival.grace_s
     need.share = arrival.share
+    need.workload = arrival.workload
+    need.launch_s = arrival.launch_s
+    need.init_s = arrival.init_s
+    need.stop_s = arrival.stop_s
     return slot
 
 

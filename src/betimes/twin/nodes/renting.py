@@ -68,10 +68,10 @@ def leases(
     rows = rows[np.lexsort((rows["node"], rows["requested_s"]))]
     usd = list[float]()
     for row in rows:
-        offer = cluster.offers[row.offer]
+        offer = cluster.offers[int(row["offer"])]
         charged = prices.get(offer.type) or Prices(offer.charged_usd_per_h)
-        since_s = offer.billing.since_s(float(row.requested_s), float(row.booted_s))
-        usd.append(float(lease_usd(offer.billing, charged, since_s, float(row.ended_s))))
+        since_s = offer.billing.since_s(float(row["requested_s"]), float(row["booted_s"]))
+        usd.append(float(lease_usd(offer.billing, charged, since_s, float(row["ended_s"]))))
     types = np.array([cluster.offers[at].type for at in rows["offer"].tolist()], dtype=np.str_)
     return LeaseColumns(
         instance_type=types,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
-from betimes.cluster.resources import PER_UNIT, RESOURCES
+from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
 from betimes.core.columns import UNLIMITED, Segment
 from betimes.core.nodes import instructions, machines, schedule
 from betimes.core.nodes.planning import instructions as batch_of
@@ -41,6 +41,7 @@ from betimes.policies.violations import nodes_violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.nodes import events
 from betimes.twin.nodes.loop import in_rows, new_trace, run_rows
+from betimes.twin.nodes.launching import launching
 from betimes.twin.nodes.renting import draw_ahead, fates_of, leases, terms_of
 from betimes.twin.nodes.tasks import Tasks, tasks_of
 from betimes.twin.sizes import Sizes, beliefs
@@ -145,7 +146,7 @@ class NodesSimulation:
         self.lease_chunks: list[NDArray[Any]] = []
         self.log_chunks: list[NDArray[Any]] = []
         if self.planner is not None and len(jobs):
-            ask_at(self.state, self._round_after(float(jobs.submit_s[0])), ROUND)
+            ask_at(self.state, self._round_from(float(jobs.submit_s[0])), ROUND)
         self.absence_chunks: list[NDArray[Any]] = []
         self.wall_s = 0.0
 
@@ -268,6 +269,7 @@ class NodesSimulation:
             "believed_per_work": belief.per_work,
             "user": users,
             "longest_s": belief.longest_s,
+            **launching(jobs),
         }
         arrivals = as_array(trace.arrivals)
         for name, values in columns.items():
@@ -322,14 +324,18 @@ class NodesSimulation:
         self.refused += refusals(decisions, batch, of, snapshot.now_s)
         row, state = int(self.row[0]), self.state
         if state.pool[0].active > 0 or state.cluster[0].rented > 0:
-            ask_at(state, self._round_after(math.nextafter(snapshot.now_s, math.inf)), ROUND)
+            ask_at(state, self._round_from(snapshot.now_s, later=True), ROUND)
         elif row < len(self.jobs):
-            ask_at(state, self._round_after(float(self.jobs.submit_s[row])), ROUND)
+            ask_at(state, self._round_from(float(self.jobs.submit_s[row])), ROUND)
 
-    def _round_after(self, at_s: float) -> float:
-        """The first multiple of the planner's period that is no earlier."""
+    def _round_from(self, at_s: float, *, later: bool = False) -> float:
+        """The first multiple of the planner's period that is no earlier, or that is later."""
         assert self.planner is not None
-        return math.ceil(at_s / self.planner.period_s) * self.planner.period_s
+        period_s = self.planner.period_s
+        number = math.floor(at_s / period_s)
+        while number * period_s < at_s or (later and number * period_s == at_s):
+            number += 1
+        return number * period_s
 
     def _take_records(self) -> None:
         """Make room for what may be recorded at one instant (`events._is_short_of_room`)."""
@@ -379,15 +385,28 @@ class NodesSimulation:
         """What of each resource that the cluster has was held for how long."""
         stays_s = units_s / self.jobs.max_units
         amounts = self.tasks.count[self.kept][:, None] * self.tasks.demand[self.kept]
+        there = self._amounts_there()
         return tuple(
             ResourceUse(
                 name,
-                float(self.cluster.total[at]) / PER_UNIT[at],
+                there[at] / PER_UNIT[at],
                 math.fsum((stays_s * amounts[:, at]).tolist()) / PER_UNIT[at],
             )
             for at, name in enumerate(RESOURCES)
-            if self.cluster.total[at] > 0
+            if there[at] > 0
         )
+
+    def _amounts_there(self) -> list[float]:
+        """(3,) how much of each resource the machines had, those that were rented for as long as they were up."""
+        amounts = self.cluster.total.astype(np.float64)
+        if self.policy.policy.rents and len(self.jobs):
+            rented = self._leases()
+            up_s = np.maximum(0.0, rented.ended_s - rented.up_s)
+            horizon_s = float(self.state.pool[0].now) - float(self.jobs.submit_s[0])
+            for offer in self.cluster.offers if horizon_s > 0 else ():
+                share = float(up_s[rented.instance_type == offer.type].sum()) / horizon_s
+                amounts = amounts + share * whole_capacity(offer.amounts)
+        return amounts.tolist()
 
     def _note_unfinished(self) -> None:
         """Jobs that are still there when nothing more can happen: what they had so far."""
