@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from typing import Any, Self
 
@@ -60,6 +60,10 @@ class _Columns(ABC):
         return {name: getattr(self, name) for name in self._kinds()}
 
 
+def _not_given() -> Array:
+    return np.zeros(0)
+
+
 @dataclass(frozen=True, eq=False)
 class JobColumns(_Columns):
     """One row a job, in submit order; all columns have the same length.
@@ -68,7 +72,8 @@ class JobColumns(_Columns):
     (`finish_s`), not predicted (`predicted_finish_s`), not known (`contention_mean`, `cost_usd`).
     `units_s` is unit-seconds held, `run_alone_s` the run time at `max_units`, `restart_s` the seconds lost
     to restarts, `contention_mean` the number of active jobs averaged over the events that the job saw,
-    `status` the trace's own code (1 completed, 0 failed, 5 cancelled, -1 unknown), `state` a `JobState`.
+    `rented` whether the job ended on a machine that was rented for it alone, and `instance_type` of
+    which type, `cost_usd` what all such machines of the job cost, `status` the trace's own code (1 completed, 0 failed, 5 cancelled, -1 unknown), `state` a `JobState`.
 
     Raises ValueError where lengths differ, jobs are not in submit order, or state and finish disagree.
     """
@@ -92,16 +97,23 @@ class JobColumns(_Columns):
     status: Array
     state: Array
     cost_usd: Array
+    rented: Array = field(default_factory=_not_given)
+    instance_type: Array = field(default_factory=_not_given)
 
     @classmethod
     def _kinds(cls) -> dict[str, type[np.generic] | None]:
         whole, code = dict.fromkeys(_WHOLE, np.int64), dict.fromkeys(_CODES, np.int8)
-        return {f.name: {"job_id": None, **whole, **code}.get(f.name, np.float64) for f in fields(cls)}
+        text = dict.fromkeys(("job_id", "instance_type"))
+        return {f.name: {**text, **whole, **code, "rented": np.bool_}.get(f.name, np.float64) for f in fields(cls)}
 
     def __post_init__(self) -> None:
+        for name, of in (("rented", np.bool_), ("instance_type", np.str_)):
+            if len(getattr(self, name)) == 0:  # no machine was rented
+                object.__setattr__(self, name, np.zeros(len(self.submit_s), dtype=of))
         super().__post_init__()
-        if self.job_id.dtype.kind == "O":  # Parquet and lists of strings give objects
-            object.__setattr__(self, "job_id", self.job_id.astype(np.str_))
+        for name in ("job_id", "instance_type"):
+            if getattr(self, name).dtype.kind == "O":  # Parquet and lists of strings give objects
+                object.__setattr__(self, name, getattr(self, name).astype(np.str_))
         if np.any(np.diff(self.submit_s) < 0):
             raise ValueError("jobs are not in submit order")
         ended = self.finished | (self.state == JobState.KILLED)
@@ -177,11 +189,12 @@ class LeaseColumns(_Columns):
     idle_s: Array
     task_s: Array
     cause: Array
+    job: Array  # the row of the job that it was rented for alone, -1: for any
     cost_usd: Array
 
     @classmethod
     def _kinds(cls) -> dict[str, type[np.generic] | None]:
-        whole = dict.fromkeys(("serial", "cause"), np.int64)
+        whole = dict.fromkeys(("serial", "cause", "job"), np.int64)
         return {f.name: {"instance_type": None, **whole}.get(f.name, np.float64) for f in fields(cls)}
 
 

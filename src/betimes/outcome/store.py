@@ -1,4 +1,5 @@
-"""Results as a directory of files: `jobs.parquet`, `timeline.parquet`, `absences.parquet` and `summary.json`.
+"""Results as a directory of files: `jobs.parquet`, `timeline.parquet`, `absences.parquet`,
+`leases.parquet` and `summary.json`.
 
 Equal results give equal bytes, but for the value of `timing` in `summary.json`, so Parquet files carry no
 time, path or name. `summary.json` names the digests of the others: a directory whose files do not belong
@@ -22,6 +23,7 @@ from betimes.outcome.result import (
     AbsenceColumns,
     Array,
     JobColumns,
+    LeaseColumns,
     ResourceUse,
     Result,
     SegmentColumns,
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 JOBS, TIMELINE, ABSENCES = "jobs.parquet", "timeline.parquet", "absences.parquet"
-OPTIONAL = (TIMELINE, ABSENCES)  # not every result has them
+LEASES = "leases.parquet"
+OPTIONAL = (TIMELINE, ABSENCES, LEASES)  # not every result has them
 SUMMARY = "summary.json"
 FORMAT = "betimes-result-1"
 # What people look for first stands first; the rest follows in the order of declaration.
@@ -53,7 +56,8 @@ def save(
     """Write a result to `directory`, made where missing; returns the directory.
 
     `measure` and `status` say which jobs `summary.json` counts; the Parquet files hold all of them.
-    `timeline.parquet` is written where the result has segments, `absences.parquet` where it has absences. An
+    `timeline.parquet` is written where the result has segments, `absences.parquet` where it has absences,
+    `leases.parquet` where machines could be rented. An
     earlier result there is replaced, other files beside it stay. Files get their names only when complete. Raises
     InputError where the directory holds something else or cannot be written.
     """
@@ -107,6 +111,9 @@ def load(directory: str | Path) -> Result:
         fair_finish_s=fair,
         absences=None if absences is None else AbsenceColumns(**absences),
         resources=tuple(ResourceUse(**resource) for resource in run.get("resources", ())),
+        leases=None if LEASES not in tables else LeaseColumns(**tables[LEASES]),
+        fixed_usd=run.get("fixed_usd"),
+        migrations=run.get("migrations", 0),
     )
 
 
@@ -146,6 +153,9 @@ def _write(
         if result.absences is not None:
             names.append(ABSENCES)
             _write_parquet(_timeline_table(result.absences, result.jobs), stage / ABSENCES)
+        if result.leases is not None:
+            names.append(LEASES)
+            _write_parquet(_table(result.leases.columns()), stage / LEASES)
         summary["run"] = {
             "format": FORMAT,
             "workload_name": result.workload_name,
@@ -157,6 +167,8 @@ def _write(
             "measure": list(measure),
             "status": status,
             "resources": list(result.resources),
+            "fixed_usd": result.fixed_usd,
+            "migrations": result.migrations,
             "files": {name: _sha256(stage / name) for name in names},
         }
         (stage / SUMMARY).write_text(to_json(summary) + "\n", encoding="utf-8")

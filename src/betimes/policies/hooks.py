@@ -53,6 +53,7 @@ class Parameter:
     high: float = math.inf
     is_list: bool = False
     choices: tuple[str, ...] = ()
+    is_duration: bool = False  # seconds, or with a unit: 15m, 24h, 7d
 
     def __post_init__(self) -> None:
         """Refuse a default that could not be given; raises PolicyError."""

@@ -20,6 +20,7 @@ from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
 
 LARGEST = 1e18  # of any number in a specification
+UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 
 AnyPolicy = TypeVar("AnyPolicy", bound=Policy | NodesPolicy)
@@ -119,9 +120,15 @@ def _value(source: str, parameter: Parameter, text: str) -> Value:
         for number in numbers:
             _check_range(where, parameter, float(number))
         return numbers
-    number = float(_number(where, text))
+    number = _seconds(where, text) if parameter.is_duration else float(_number(where, text))
     _check_range(where, parameter, number)
     return number
+
+
+def _seconds(where: str, text: str) -> float:
+    """A duration: seconds, or a number with a unit."""
+    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS_S else (text, "s")
+    return float(_number(where, number)) * UNITS_S[unit]
 
 
 def _number(where: str, text: str) -> Fraction:

@@ -27,6 +27,7 @@ NODES_REASONS = {
     schedule.BAD_PLACE: "gave a node a score that is not a number, or none, for this job",
     schedule.BAD_VICTIM: "gave a running job, as one that might make room, a score that is not a number, or none",
     schedule.BAD_WRITE: "changed what nodes have or what this job needs, so that there would be no room for it",
+    schedule.BAD_WAIT: "let this job wait until a time that is not a number",
 }
 """Words for every reason why the answer of a policy for nodes cannot be used."""
 

@@ -59,6 +59,13 @@ class Need:
     launch_s: float  # from taking its nodes until it contends with its neighbours there
     init_s: float  # and from then on until it works
     stop_s: float  # from being told to move until it has left its nodes
+    offer: int  # of the machines that were rented for it alone, -1: none were
+    rented: int  # their number
+    whole_s: float  # work that was left when they were
+    believed_s: float  # as was believed
+    apart: int  # 1: it is to run on a machine of its own at once, and is not in the queue
+    speculated: int  # 1: it has run on them for as long as a short job may, and did not end
+    queued_s: float  # when it last began to wait
     began_s: float  # when it took the nodes that it holds
     contends: int  # 1: its launch is complete
     leaves: int  # 1: it is about to leave the nodes that it holds
@@ -202,6 +209,7 @@ class Lease:
     serial: int
     node: int
     generation: int
+    job: int  # the row of the job that it was rented for alone, -1: for any
     requested_s: float
     booted_s: float  # infinity: it never was
     up_s: float  # infinity: it never was
@@ -241,6 +249,7 @@ class Cluster:
     timers: int  # entries of `State.timers`
     leases: int  # length of `State.leases`
     logged: int  # length of `State.log`
+    ticks: int  # `provisioning.NOT_DUE`, `DUE` or `ORDERED`
     migrations: int  # jobs that were told to move so far
     quota: int  # machines that may be rented at once
     rented: int  # machines that are
@@ -277,6 +286,7 @@ class NodesView(Struct):
     nodes: Records[Node]  # (nodes,); a user's hooks are shown copies
     machines: Records[Machine]  # (nodes,)
     offers: Records[Terms]
+    holders: Ints  # the slots of the jobs that hold nodes: holders[: pool[0].holders]
     progress: Records[Progress]  # (slots,)
     needs: Records[Need]  # (slots,)
     jobs: Records[Job]  # (slots,)
@@ -307,6 +317,7 @@ class NodesState(Struct):
     machines: Records[Machine]  # (nodes,)
     offers: Records[Terms]
     fates: Records[Fate]  # a ring for each offer, of as many; of length 0 where nothing is drawn
+    orders: Ints  # (offers,) machines of each that a policy has ordered and that are still to be rented
     leases: Records[Lease]
     log: Records[Instruction]  # of length 0 where nobody reads it
     interference: FloatTable  # (workloads, workloads) speed of the row's next to one of the column's; empty: none
@@ -369,6 +380,7 @@ def new_nodes_state(
         absences=blank(Absence, absences),
         offers=terms,
         fates=blank(Fate, fates * len(terms)),
+        orders=_whole(len(terms)),
         leases=blank(Lease, leases),
         log=blank(Instruction, log),
         interference=np.zeros((0, 0)) if interference is None else interference,
@@ -439,6 +451,7 @@ def room_to_play(state: NodesState) -> NodesState:
         absences=blank(Absence, 0),
         log=blank(Instruction, 0),
         offers=_copied(state.offers),
+        orders=state.orders.copy(),
     )
 
 
@@ -457,7 +470,7 @@ def _resized(
         guarded=bool(state.cluster[0].guarded),
     )
     follows = as_array(fresh.placements)["follows"][old:].copy()
-    recorded = ("segments", "absences", "offers", "fates", "leases", "log", "interference")
+    recorded = ("segments", "absences", "offers", "fates", "orders", "leases", "log", "interference")
     for name, mine in state.values().items():
         if name not in (*recorded, "params"):
             np.asarray(getattr(fresh, name))[: len(mine)] = np.asarray(mine)
@@ -501,6 +514,7 @@ def _blank_state(
         machines=machines,
         offers=blank(Terms, 0),
         fates=blank(Fate, 0),
+        orders=_whole(0),
         leases=blank(Lease, 0),
         log=blank(Instruction, 0),
         interference=np.zeros((0, 0)),

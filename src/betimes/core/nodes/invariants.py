@@ -140,7 +140,7 @@ def _check_job(
         raise _broken("holders", f"{name} thinks otherwise of whether it holds resources")
     for places, expected in ((held, holds), (bound, len(bound) > 0)):
         tasks = sum(count for count, _ in places.values())
-        if tasks != (need.tasks if expected else 0):
+        if tasks != (need.tasks if expected and not need.rented else 0):
             raise _broken("gang", f"{name} has {tasks} of {need.tasks} tasks placed")
     if any(any(amount) for _, amount in held.values()):
         raise _broken("owed", f"{name} is owed something where it is already")
@@ -227,11 +227,13 @@ def _check_machines(state: NodesState, held: Places, bound: Places) -> None:
             raise _broken("claims", f"node {number} counts {machine.claims} of {claims}")
         if machine.state == UNUSED and listed:
             raise _broken("machine", f"{number} is no more, and has jobs")
-        rented += machine.state != UNUSED and machine.offer >= 0
+        rented += bool(machine.state != UNUSED and machine.offer >= 0)
         if machine.offer >= 0 and not machine.up_s <= now:
             for slot, places in held.items():
                 if number in places:
                     raise _broken("machine", f"{number} is not up, and runs the job in slot {slot}")
+    marks = as_array(state.progress)["mark"]
+    rented += int(as_array(state.needs)["rented"][marks >= 0].sum())
     if rented != state.cluster[0].rented:
         raise _broken("machine", f"{rented} are rented, {state.cluster[0].rented} are counted")
 

@@ -139,6 +139,7 @@ def end(state: NodesState, number: int, cause: int) -> None:
         lease.offer = machine.offer
         lease.serial = machine.serial
         lease.node = number
+        lease.job = -1
         lease.generation = machine.generation
         lease.requested_s = machine.requested_s
         lease.booted_s = machine.booted_s

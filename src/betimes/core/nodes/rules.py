@@ -24,7 +24,13 @@ class NodesRules(Struct):
     trims: bool
     later_first: bool  # victims of the same score: the one submitted last first
     planned: bool  # a planner decides what starts where, and no pass does
+    tick_s: float  # > 0: passes and `provision` happen at multiples of it only
+    waits: bool  # `wait` says until when a job waits before a machine is rented for it alone
+    foresees: bool  # a job that would wait in vain is known at once, and does not
+    speculate_s: float  # < infinity: jobs run on rented machines for so long before they may wait for others
     learns: bool  # beliefs come from the user's last two jobs
     rank: Callable[[NodesView, float, Ints, Floats], None]
     place: Callable[[NodesView, Records[Node], int, Ints, Floats], None]
     evict: Callable[[NodesView, float, int, int, Ints, Floats], None]
+    provision: Callable[[NodesView, float, Ints, Ints], None]
+    wait: Callable[[NodesView, float, int], float]

@@ -38,6 +38,7 @@ BAD_KEY = 1
 BAD_PLACE = 2
 BAD_VICTIM = 3
 BAD_WRITE = 4
+BAD_WAIT = 6
 
 NEED_STEPS = 5  # no room for the plan of reservations: make some and go on
 

@@ -54,6 +54,11 @@ def submit(
     need.leaves = 0
     need.follows = 0
     need.claims = 0
+    need.offer = -1
+    need.rented = 0
+    need.speculated = 0
+    need.apart = 0
+    need.queued_s = pool.now
     need.vacate_at = math.inf
     need.told_s = math.nan
     need.promised_s = math.inf

@@ -85,13 +85,15 @@ class NodesPolicy:
     backfill: str = "strict"  # unless there is a parameter of that name
     by_priority: bool = False
     later_first: bool = False  # of victims with the same score the one submitted last goes first
+    provision: Any = None  # how many machines to rent, at ticks
+    wait: Any = None  # until when a job waits before a machine is rented for it alone
     planner: Callable[[dict[str, Value | None], Cluster], Planner] | None = None  # decides instead of the passes
     unproven: Path | None = None  # what `loading.mark_proven` leaves behind
 
     @property
     def is_users(self) -> bool:
         """Whether any of its hooks is no part of Betimes."""
-        return any(is_users(hook) for hook in (self.rank, self.place, self.evict))
+        return any(is_users(hook) for hook in (self.rank, self.place, self.evict, self.provision, self.wait))
 
     def rules(self, values: dict[str, Value | None], learns: bool = False) -> NodesRules:
         """What the engine is given of the policy with these parameters, with its hooks compiled; raises PolicyError.
@@ -113,7 +115,7 @@ class NodesPolicy:
                 f"{backfill}; leave it out"
             )
         order = ORDERS.get(str(values.get("order", "fifo")))
-        rule = RULES.get(str(values.get("placement", "best")))
+        rule = RULES.get(str(values.get("placement", "best")) if self.place is None else "")
         hooks = self._hooks(values)
         for function in hooks.values():
             check_reads_only(self.name, function)
@@ -127,6 +129,10 @@ class NodesPolicy:
             most_preemptions=self._whole(values, "P", 0),
             trims=values.get("trim", "true") == "true",
             planned=self.planner is not None,
+            tick_s=float(values.get("tick", 0.0)) if self.provision is not None else 0.0,
+            waits=self.wait is not None,
+            foresees=values.get("waits") == "oracle",
+            speculate_s=float(values["t"]) if values.get("lengths") == "speculate" else math.inf,
             learns=learns,
             later_first=self.later_first,
             **{name: compiled(self.name, function, NodesRules, name) for name, function in hooks.items()},
@@ -135,7 +141,7 @@ class NodesPolicy:
     @property
     def rents(self) -> bool:
         """Whether it decides about machines on offer; they do not exist for the others."""
-        return self.planner is not None
+        return self.planner is not None or self.provision is not None or self.wait is not None
 
     def planner_of(self, values: dict[str, Value | None], cluster: Cluster) -> Planner | None:
         """A planner with these parameters for a cluster, None: this is no policy that plans in rounds."""
@@ -150,6 +156,8 @@ class NodesPolicy:
             "rank": self.rank or ORDERS[str(values.get("order", "fifo"))].rank,
             "place": self.place or RULES[str(values.get("placement", "best"))].place,
             "evict": self.evict or nobody,
+            "provision": self.provision or nothing,
+            "wait": self.wait or forever,
         }
 
     def params(self, values: dict[str, Value | None]) -> Floats:
@@ -248,3 +256,14 @@ def nobody(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, scor
     """Evict: nobody makes room."""
     for k in range(len(chosen)):
         score[k] = math.inf
+
+
+@kernel
+def nothing(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
+    """Provision: no machine is rented."""
+
+
+@kernel
+def forever(view: NodesView, now: float, slot: int) -> float:
+    """Wait: for the cluster's own machines, however long that takes."""
+    return math.inf

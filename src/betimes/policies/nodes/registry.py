@@ -6,8 +6,10 @@ from betimes.policies.nodes.fitgpp import fitgpp
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.lowest_priority import lowest_priority
 from betimes.policies.nodes.lrtp import lrtp
+from betimes.policies.nodes.provisioning import PROVISIONING
 from betimes.policies.nodes.queues import BY_ORDER, conservative, easy, fifo, skip_over
 from betimes.policies.nodes.rand import rand
+from betimes.policies.nodes.waiting import WAITING
 from betimes.policies.nodes.youngest import youngest
 
 NODES_POLICIES: dict[str, NodesPolicy] = {
@@ -23,5 +25,7 @@ NODES_POLICIES: dict[str, NodesPolicy] = {
         rand,
         youngest,
         lowest_priority,
+        *WAITING,
+        *PROVISIONING,
     )
 }

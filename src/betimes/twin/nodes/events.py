@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.account import outrun
+from betimes.core.nodes.alone import end_alone, machines_for, rent_alone, smallest_offer, stop_speculating
 from betimes.core.nodes.columns import NodesState, view_of
 from betimes.core.nodes.interventions import lose, unbind
 from betimes.core.nodes.machines import (
@@ -20,11 +21,14 @@ from betimes.core.nodes.machines import (
     end,
     give_notice,
 )
+from betimes.core.nodes.provisioning import DUE, NOT_DUE, ORDERED, first_tick, provision
+from betimes.core.nodes.queue import remove
 from betimes.core.nodes.room import show
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import BAD_KEY, DONE, REFUSED, schedule
+from betimes.core.nodes.schedule import BAD_KEY, BAD_WAIT, DONE, REFUSED, schedule
 from betimes.core.nodes.timers import (
     BOOTED,
+    EXPIRED,
     FINISH,
     GONE,
     LAUNCHED,
@@ -32,6 +36,8 @@ from betimes.core.nodes.timers import (
     OUTRUN,
     RECLAIMED,
     ROUND,
+    SPECULATED,
+    TICK,
     UP,
     VACATE,
     first_owner,
@@ -97,6 +103,7 @@ class Outcome:
     units_s: float
     stalled_s: float
     preemptions: int
+    offer: int  # of the machine that was rented for it alone, -1: none was
 
 
 class Trace(Struct):
@@ -164,7 +171,14 @@ def instant(
     if rules.planned:
         cluster.arrived = 0
         return DONE
-    return schedule(state, rules)
+    if rules.tick_s > 0.0 and cluster.ticks == NOT_DUE:
+        set_policy_timer(state, first_tick(rules.tick_s, state.pool[0].now), TICK)
+        return DONE
+    if cluster.ticks != ORDERED:
+        status = schedule(state, rules)
+        if status != DONE or cluster.ticks == NOT_DUE:
+            return status
+    return provision(state, rules)
 
 
 @kernel
@@ -194,6 +208,12 @@ def happen(state: NodesState, rules: NodesRules, trace: Trace) -> int:
     """What is due at pool.now, in the order of `core.nodes.timers`; ASKED where a planner comes before the rest."""
     now = state.pool[0].now
     while next_s(state) == now:
+        if kind_of(state.timers[0]) == EXPIRED:  # after the starts that what came before allows
+            status = schedule(state, rules)
+            if status != DONE:
+                return status
+            if next_s(state) != now or kind_of(state.timers[0]) != EXPIRED:
+                continue
         status = next_due(state, rules, trace)
         if status != DONE:
             return status
@@ -207,10 +227,16 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
     if kind == ROUND:
         set_policy_timer(state, math.inf, ROUND)  # the planner says when it wants to be asked again
         return ASKED
+    if kind == TICK:
+        set_policy_timer(state, math.inf, TICK)
+        state.cluster[0].ticks = DUE
+        return DONE
     slot = job_of(owner)
     if slot < 0:
         return _next_of_machine(state, rules, machine_of(owner), kind)
     if kind == FINISH:
+        if state.needs[slot].rented > 0:
+            end_alone(state, slot, state.needs[slot].began_s, state.pool[0].now)
         finish(state, slot)
         _note(state, slot, trace, rules.learns)
     elif kind == OUTRUN:
@@ -220,6 +246,17 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
         state.cluster[0].upset = 1
     elif kind == LAUNCHED:
         contend(state, slot)
+    elif kind == EXPIRED:
+        if state.needs[slot].apart == 0:
+            remove(state, slot)
+        state.needs[slot].apart = 0
+        state.needs[slot].alarm_s = math.inf
+        set_job_timer(state, slot)
+        state.cluster[0].changed += 1
+        _rent(state, rules, trace, slot)
+    elif kind == SPECULATED:
+        stop_speculating(state, slot)
+        return wait(state, rules, slot)
     elif kind == VACATE:
         vacate(state, slot)
         if state.needs[slot].bound < 0:
@@ -309,7 +346,10 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
 
 @kernel
 def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
-    """The job enters the queue at the place that the policy's key gives it; DONE, or why the key cannot be used."""
+    """The job enters the queue at the place that the policy's key gives it; DONE, or why the key cannot be used.
+
+    Where a policy rents for jobs alone, it says until when this one waits.
+    """
     if rules.ranked and not rules.dynamic:
         state.chosen[0] = slot
         state.score[0] = math.nan
@@ -322,8 +362,52 @@ def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
             state.pool[0].offender = slot
             return REFUSED + BAD_KEY
         state.jobs[slot].key = state.score[0]
-    enqueue(state, slot)
+    if not rules.waits:
+        enqueue(state, slot)
+        return DONE
+    now, need = state.pool[0].now, state.needs[slot]
+    until_s = rules.wait(view_of(state), now, slot)
+    if math.isnan(until_s):
+        state.pool[0].offender = slot
+        return REFUSED + BAD_WAIT
+    if machines_for(state, slot, smallest_offer(state, slot)) == 0:
+        until_s = math.inf  # nothing that could be rented holds it
+    need.apart = int(until_s == -math.inf)
+    if need.apart == 0:
+        enqueue(state, slot)
+    need.alarm_s = max(until_s, now)
+    need.alarm = EXPIRED
+    set_job_timer(state, slot)
     return DONE
+
+
+@kernel
+def _rent(state: NodesState, rules: NodesRules, trace: Trace, slot: int) -> None:
+    """A job that has waited long enough, and is not in the queue any more, runs on a machine of its own.
+
+    Where its wait was foreseen to be in vain it has done so since it began to wait.
+    """
+    need, progress, pool = state.needs[slot], state.progress[slot], state.pool[0]
+    if not rules.foresees or pool.now == need.queued_s:
+        rent_alone(state, slot, rules.speculate_s if need.speculated == 0 else math.inf)
+        return
+    waited_s = pool.now - need.queued_s
+    rent_alone(state, slot, math.inf)
+    progress.started_s -= waited_s
+    progress.since -= waited_s
+    need.began_s -= waited_s
+    progress.finish_at -= waited_s
+    progress.outrun_at = math.inf
+    if progress.finish_at > pool.now:
+        set_job_timer(state, slot)
+        return
+    ended_s = progress.finish_at
+    end_alone(state, slot, need.began_s, ended_s)
+    progress.attained -= state.jobs[slot].units * (pool.now - ended_s)  # what closing the account adds too much
+    finish(state, slot)
+    _note(state, slot, trace, rules.learns)
+    if len(trace.outcomes) > 0:
+        trace.outcomes[trace.finished[0] - 1].finish_s = ended_s
 
 
 @kernel
@@ -354,6 +438,7 @@ def _note(state: NodesState, slot: int, trace: Trace, learns: bool) -> None:
         outcome.units_s = progress.attained
         outcome.stalled_s = progress.stalled_s
         outcome.preemptions = progress.preemptions
+        outcome.offer = state.needs[slot].offer
     if learns:
         arrival = trace.arrivals[progress.row]
         remember(trace.history, arrival.user, arrival.run_s)

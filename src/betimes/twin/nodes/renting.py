@@ -77,7 +77,7 @@ def leases(
         instance_type=types,
         **{
             name: rows[name].copy()
-            for name in ("serial", "requested_s", "booted_s", "up_s", "ended_s", "idle_s", "task_s", "cause")
+            for name in ("serial", "requested_s", "booted_s", "up_s", "ended_s", "idle_s", "task_s", "cause", "job")
         },
         cost_usd=np.array(usd),
     )
@@ -90,11 +90,11 @@ def _present(state: NodesState, now_s: float) -> NDArray[Any]:
     found = as_array(blank(Lease, len(numbers)))
     for one, number in zip(found, numbers, strict=True):
         machine = state.machines[number]
-        one.node, one.ended_s, one.cause = number, now_s, -1
+        one["node"], one["job"], one["ended_s"], one["cause"] = number, -1, now_s, -1
         for name in ("offer", "serial", "generation", "requested_s", "booted_s", "up_s", "idle_s", "task_s"):
             one[name] = getattr(machine, name)
         if machine.residents < 0 and machine.up_s < math.inf:
-            one.idle_s += now_s - machine.empty_s
+            one["idle_s"] += now_s - machine.empty_s
     return found
 
 

@@ -220,7 +220,7 @@ class NodesSimulation:
             qos=w.qos,
             status=w.status,
             state=state,
-            cost_usd=np.full(len(w), np.nan),
+            **self._rented(),
         )
         return Result(
             policy=str(self.policy),
@@ -239,6 +239,18 @@ class NodesSimulation:
             fixed_usd=self._fixed_usd(),
             migrations=int(self.state.cluster[0].migrations),
         )
+
+    def _rented(self) -> dict[str, NDArray[Any]]:
+        """What was rented for each job alone, and what that cost."""
+        count = len(self.workload)
+        usd, types = np.full(count, np.nan), np.zeros(count, dtype=np.str_)
+        if self.rules.waits:
+            found, names = self._leases(), np.array([offer.type for offer in self.cluster.offers])
+            usd[self.kept] = np.bincount(found.job, found.cost_usd, len(self.jobs))
+            offer = np.full(count, -1)
+            offer[self.kept] = in_rows(self.trace, "offer", -1)
+            types = np.where(offer >= 0, names[offer], "")
+        return {"cost_usd": usd, "rented": types != "", "instance_type": types}
 
     def _trace(self, speed: Floats) -> events.Trace:
         jobs = self.jobs

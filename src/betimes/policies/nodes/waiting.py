@@ -1,0 +1,153 @@
+"""Waiting policies: which jobs wait for a machine that is owned, and which run on a rented one instead.
+
+Source: Ambati et al., Waiting Game (SC 2020) and its sequel (SoCC 2021); spec/waiting.md A.3 to A.6. A job that
+starts at once on an owned machine does so under every policy, unless `short_uses_owned` is false; what follows is about
+the others.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.nodes.columns import NodesView
+from betimes.kernels import kernel
+from betimes.policies.hooks import Parameter
+from betimes.policies.nodes.hooks import ORDER, PLACEMENT, NodesPolicy
+
+SHORT = Parameter("t", "a job that runs no longer is short", 900.0, low=0.0, high=1e9, is_duration=True)
+PATIENCE = Parameter("b", "a job waits no longer", 86_400.0, low=0.0, high=1e9, is_duration=True)
+LENGTHS = Parameter(
+    "lengths",
+    "how it is known whether a job is short: from its true run time, from its estimate, or by running it on a rented "
+    "machine for t",
+    "oracle",
+    choices=("oracle", "estimate", "speculate"),
+)
+WAITS = Parameter(
+    "waits",
+    "whether it is known at submission that a job would wait longer than b",
+    "oracle",
+    choices=("oracle", "none"),
+)
+USES_OWNED = Parameter(
+    "short_uses_owned",
+    "whether short jobs may start on owned machines that are idle",
+    "true",
+    choices=("true", "false"),
+)
+LENGTH = Parameter(
+    "length", "the length of a job: its run time, or that times its units", "run_time", choices=("run_time", "core_time")
+)
+BACKFILL = Parameter(
+    "backfill",
+    "who may start on owned machines while one before it does not fit",
+    "skip-over",
+    choices=("strict", "skip-over", "easy"),
+)
+
+QUEUE = (ORDER, BACKFILL, PLACEMENT)
+ORACLE, ESTIMATE, SPECULATE = 0, 1, 2
+
+
+@kernel
+def never(view: NodesView, now: float, slot: int) -> float:
+    """Wait: not at all."""
+    return now
+
+
+@kernel
+def always(view: NodesView, now: float, slot: int) -> float:
+    """Wait: however long it takes."""
+    return math.inf
+
+
+@kernel
+def at_most(view: NodesView, now: float, slot: int) -> float:
+    """Wait: no longer than b, the first parameter."""
+    return now + view.params[0]
+
+
+@kernel
+def long_ones(view: NodesView, now: float, slot: int) -> float:
+    """Wait: the long jobs, however long it takes. Parameters: t, lengths, short_uses_owned, length."""
+    return _short_or(view, now, slot, math.inf, view.params[0], view.params[1], view.params[2], view.params[3])
+
+
+@kernel
+def long_ones_at_most(view: NodesView, now: float, slot: int) -> float:
+    """Wait: the long jobs, no longer than b. Parameters: t, lengths, short_uses_owned, length, b."""
+    until_s = now + view.params[4]
+    return _short_or(view, now, slot, until_s, view.params[0], view.params[1], view.params[2], view.params[3])
+
+
+@kernel
+def _short_or(
+    view: NodesView, now: float, slot: int, until_s: float, t: float, lengths: float, apart: float, core_time: float
+) -> float:
+    """Now for a job that is short, or is to show whether it is; minus infinity where it must not use what is owned."""
+    if view.needs[slot].speculated == 1:
+        return until_s
+    if lengths != SPECULATE:
+        length_s = view.progress[slot].work_left if lengths == ORACLE else view.jobs[slot].size_s
+        if core_time == 1.0:
+            length_s *= view.jobs[slot].max_units
+        if length_s > t:
+            return until_s
+    return -math.inf if apart == 1.0 else now
+
+
+njw = NodesPolicy(
+    name="njw",
+    summary="No job waits: what does not start at once on an owned machine runs on a rented one.",
+    question="What does it cost never to wait?",
+    paper="Waiting Game (SC 2020), NJW",
+    parameters=QUEUE,
+    wait=never,
+)
+
+ajw = NodesPolicy(
+    name="ajw",
+    summary="All jobs wait for the owned machines.",
+    question="How long are waits if nothing is ever rented?",
+    paper="Waiting Game (SC 2020), AJW",
+    parameters=QUEUE,
+    wait=always,
+)
+
+ajw_t = NodesPolicy(
+    name="ajw-t",
+    summary="All jobs wait, and what has waited for b runs on a rented machine.",
+    question="What does a bound on waits cost?",
+    paper="Waiting Game (SC 2020), AJW-T",
+    parameters=(PATIENCE, *QUEUE),
+    wait=at_most,
+)
+
+ljw = NodesPolicy(
+    name="ljw",
+    summary="Long jobs wait; short ones run on rented machines rather than wait.",
+    question="Which few jobs need not wait at little cost?",
+    paper="Waiting Game (SC 2020), LJW",
+    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, *QUEUE),
+    wait=long_ones,
+)
+
+sww = NodesPolicy(
+    name="sww",
+    summary="A job waits unless that would take longer than b: then it runs on a rented machine at once.",
+    question="Which jobs would wait in vain?",
+    paper="Waiting Game (SC 2020), SWW",
+    parameters=(PATIENCE, WAITS, *QUEUE),
+    wait=at_most,
+)
+
+compound = NodesPolicy(
+    name="compound",
+    summary="Short jobs never wait; long ones do, unless that would take longer than b.",
+    question="How does one own few machines and wait little?",
+    paper="Waiting Game (SC 2020), compound; SoCC 2021",
+    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, PATIENCE, WAITS, *QUEUE),
+    wait=long_ones_at_most,
+)
+
+WAITING = (njw, ajw, ajw_t, ljw, sww, compound)

@@ -1,0 +1,88 @@
+"""The worked cases of spec/portfolio.md C.12 that need machines, to the digit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.cluster import Cluster, Offer
+from betimes.outcome import Result
+from betimes.workload import Workload
+
+HOURLY = Offer(
+    type="vm",
+    cpu=1.0,
+    memory_gib=0.0,
+    usd_per_h=1.0,
+    boot_s=120.0,
+    bill_step_s=3600.0,
+    min_bill_s=3600.0,
+    bill_from="request",
+    capacity=256,
+)
+
+
+def run(policy: str, *rows: tuple[float, int, float]) -> Result:
+    """(submit_s, processors, run_s)"""
+    jobs = Workload.from_columns(
+        submit_s=[row[0] for row in rows],
+        work_s=[row[1] * row[2] for row in rows],
+        min_units=[row[1] for row in rows],
+        max_units=[row[1] for row in rows],
+        cpu=[1.0] * len(rows),
+    )
+    result = simulate_nodes(jobs, policy, cluster=Cluster("vms", (), offers=(HOURLY,)))
+    assert np.isfinite(result.jobs.finish_s).all()
+    return result
+
+
+def utility(result: Result) -> float:
+    """100 x RJ / RV / BSD, a dollar being an hour."""
+    assert result.leases is not None
+    jobs = result.jobs
+    bounded = np.maximum(jobs.run_alone_s, 10.0)
+    slowdown = (jobs.start_s - jobs.submit_s + bounded) / bounded
+    return 100.0 * float(jobs.work_s.sum()) / (float(result.leases.cost_usd.sum()) * 3600.0) / float(slowdown.mean())
+
+
+@pytest.mark.parametrize("policy", ["oda", "odb", "ode", "odm"])
+def test_c6(policy: str) -> None:
+    result = run(policy, (0.0, 2, 1800.0))
+    assert (result.jobs.start_s[0], result.jobs.finish_s[0]) == (120, 1920)
+    assert result.leases is not None
+    assert result.leases.requested_s.tolist() == [0, 0]
+    assert utility(result) == pytest.approx(46.875)
+
+
+def test_c6_odx() -> None:
+    result = run("odx", (0.0, 2, 1800.0))
+    assert result.leases is not None
+    assert (result.leases.requested_s[0], result.jobs.start_s[0]) == (1820, 1940)
+    assert utility(result) == pytest.approx(24.064171, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("policy", "requested", "starts", "expected"),
+    [
+        ("oda", [0, 0], [120, 120], 13.888889),
+        ("odb", [0, 0], [120, 120], 13.888889),
+        ("ode", [0, 0], [120, 120], 13.888889),
+        ("odm", [0, 120], [120, 240], 12.820513),
+        ("odx", [620, 620], [740, 740], 7.462687),
+    ],
+)
+def test_c7(policy: str, requested: list[float], starts: list[float], expected: float) -> None:
+    result = run(policy, (0.0, 1, 600.0), (0.0, 1, 600.0))
+    assert result.leases is not None
+    assert result.leases.requested_s.tolist() == requested
+    assert result.jobs.start_s.tolist() == starts
+    assert utility(result) == pytest.approx(expected, abs=1e-6)
+
+
+def test_machines_are_kept_while_they_are_paid_for_and_given_back_before_they_cost_again() -> None:
+    result = run("oda", (0.0, 1, 600.0), (3000.0, 1, 700.0))
+    assert result.leases is not None
+    assert len(result.leases) == 1  # the second job finds the machine of the first
+    assert result.leases.ended_s.tolist() == [7180.0]
+    assert result.leases.cost_usd.tolist() == [2.0]

@@ -1,0 +1,126 @@
+"""The worked cases of spec/waiting.md A.15, to the digit."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.cluster import Cluster, NodeGroup, Offer, read_cluster
+from betimes.outcome import Result, summarise
+from betimes.workload import Workload
+
+CORE_USD = 0.048
+
+
+def jobs_of(*rows: tuple[float, int, float]) -> Workload:
+    """(submit_s, cores, run_s)"""
+    return Workload.from_columns(
+        submit_s=[row[0] for row in rows],
+        work_s=[row[1] * row[2] for row in rows],
+        min_units=[row[1] for row in rows],
+        max_units=[row[1] for row in rows],
+        cpu=[1.0] * len(rows),
+    )
+
+
+def owned(count: int, cores: float, usd_per_h: float = 3600.0) -> Cluster:
+    """So many machines, and machines of one core on offer at a dollar a second unless another price is given."""
+    return Cluster(
+        "owned",
+        (NodeGroup("own", count, 0.0, cores, 0.0),),
+        offers=(Offer(type="cloud", cpu=1.0, memory_gib=4.0, usd_per_h=usd_per_h),),
+    )
+
+
+def run(jobs: Workload, policy: str, cluster: Cluster) -> tuple[list[float], list[int], Result]:
+    """Waits, and which jobs ran on rented machines."""
+    result = simulate_nodes(jobs, policy, cluster=cluster)
+    assert np.isfinite(result.jobs.finish_s).all()
+    wait_s = result.jobs.start_s - result.jobs.submit_s
+    return wait_s.tolist(), np.flatnonzero(result.jobs.rented).tolist(), result
+
+
+A1 = ((0.0, 1, 100.0), (10.0, 1, 100.0), (20.0, 1, 100.0))
+A2 = ((0.0, 1, 300.0), (10.0, 1, 30.0), (20.0, 1, 61.0), (30.0, 1, 60.0), (400.0, 1, 45.0))
+
+
+@pytest.mark.parametrize(
+    ("policy", "waits", "rented"),
+    [
+        ("ajw", [0, 90, 180], []),
+        ("ajw-t:b=120", [0, 90, 120], [2]),
+        ("ajw-t:b=2m", [0, 90, 120], [2]),
+        ("sww:b=120", [0, 90, 0], [2]),
+        ("sww:b=120,waits=none", [0, 90, 120], [2]),
+        ("njw", [0, 0, 0], [1, 2]),
+    ],
+)
+def test_a1(policy: str, waits: list[float], rented: list[int]) -> None:
+    assert run(jobs_of(*A1), policy, owned(1, 1.0))[:2] == (waits, rented)
+
+
+@pytest.mark.parametrize(
+    ("policy", "wait_of_third", "rented"),
+    [
+        ("ljw:t=60,short_uses_owned=false", 280, [1, 3, 4]),
+        ("ljw:t=60", 280, [1, 3]),
+        ("compound:t=60,b=240", 0, [1, 2, 3]),
+        ("compound:t=60,b=300", 280, [1, 3]),
+    ],
+)
+def test_a2(policy: str, wait_of_third: float, rented: list[int]) -> None:
+    waits, found, _ = run(jobs_of(*A2), policy, owned(1, 1.0))
+    assert (waits[2], found) == (wait_of_third, rented)
+
+
+@pytest.mark.parametrize(("backfill", "waits"), [("strict", [0, 90, 80]), ("skip-over", [0, 90, 0])])
+def test_a3(backfill: str, waits: list[float]) -> None:
+    jobs = jobs_of((0.0, 3, 100.0), (10.0, 2, 50.0), (20.0, 1, 50.0))
+    assert run(jobs, f"ajw:backfill={backfill}", owned(1, 4.0))[0] == waits
+
+
+@pytest.mark.parametrize(("placement", "waits"), [("first", [0, 0, 0, 97]), ("best", [0, 0, 0, 0])])
+def test_a4(placement: str, waits: list[float]) -> None:
+    jobs = jobs_of((0.0, 2, 100.0), (1.0, 3, 100.0), (2.0, 1, 100.0), (3.0, 2, 100.0))
+    assert run(jobs, f"ajw:placement={placement}", owned(2, 4.0))[0] == waits
+
+
+@pytest.mark.parametrize(
+    ("cores", "memory_gib", "hours", "usd"),
+    [(1, 4.0, 1, 0.096), (3, 10.0, 2, 0.384), (2, 40.0, 1, 0.768), (64, 256.0, 1, 3.072), (65, 260.0, 1, 4.608)],
+)
+def test_a5(cores: int, memory_gib: float, hours: float, usd: float) -> None:
+    """A job next to one that holds the only owned machine runs on the smallest instance type that holds it."""
+    offers = read_cluster("m5").offers
+    cluster = Cluster("a5", (NodeGroup("own", 1, 0.0, 96.0, 384.0),), offers=offers)
+    jobs = Workload.from_columns(
+        submit_s=[0.0, 1.0],
+        work_s=[96 * 1e6, cores * hours * 3600.0],
+        min_units=[96, cores],
+        max_units=[96, cores],
+        cpu=[1.0, 1.0],
+        memory_gib=[4.0, memory_gib / cores],
+    )
+    _, rented, result = run(jobs, "njw", cluster)
+    assert rented == [1]
+    assert summarise(result)["on_demand_usd"] == pytest.approx(usd, abs=1e-9)
+    assert result.jobs.cost_usd[1] == pytest.approx(usd, abs=1e-9)
+
+
+def test_a8_speculation() -> None:
+    jobs = jobs_of((0.0, 1, 1000.0), (10.0, 1, 50.0), (20.0, 1, 500.0))
+    waits, rented, result = run(jobs, "ljw:t=100,lengths=speculate", owned(1, 1.0))
+    assert (waits, rented) == ([0, 0, 980], [1])
+    assert result.jobs.finish_s[2] == 1500
+    assert summarise(result)["on_demand_usd"] == pytest.approx(150)
+    assert summarise(simulate_nodes(jobs, "ljw:t=100", cluster=owned(1, 1.0)))["on_demand_usd"] == pytest.approx(50)
+
+
+@pytest.mark.parametrize(("waits", "wait_s", "finish_s"), [("oracle", 100, 620), ("none", 700, 1220)])
+def test_a8_speculation_and_a_bound(waits: str, wait_s: float, finish_s: float) -> None:
+    jobs = jobs_of((0.0, 1, 1000.0), (10.0, 1, 50.0), (20.0, 1, 500.0))
+    policy = f"compound:t=100,b=600,lengths=speculate,waits={waits}"
+    found, rented, result = run(jobs, policy, owned(1, 1.0))
+    assert (found[2], rented, result.jobs.finish_s[2]) == (wait_s, [1, 2], finish_s)
+    assert summarise(result)["on_demand_usd"] == pytest.approx(650)
