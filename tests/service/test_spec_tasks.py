@@ -18,7 +18,7 @@ def test_the_default_is_to_pack() -> None:
 
 @pytest.mark.parametrize(
     ("given", "kept", "choice"),
-    [("spread", "spread", SPREAD), (4, 4, 4), ("4", 4, 4), (4.0, 4, 4), (8, 8, 8), (1, 1, 1)],
+    [("spread", "spread", SPREAD), (4, 4, 4), (4.0, 4, 4), (8, 8, 8), (1, 1, 1)],
 )
 def test_choices(given: object, kept: object, choice: int) -> None:
     spec = JobSpec.model_validate({"command": ["x"], "max_units": 8, "units_per_task": given})
@@ -26,7 +26,7 @@ def test_choices(given: object, kept: object, choice: int) -> None:
     assert JobSpec.model_validate_json(spec.model_dump_json(), strict=True) == spec
 
 
-@pytest.mark.parametrize("given", ["few", "", 0, -2, 2.5, True, None, [], {}, 10**7, "Pack", "1e3"])
+@pytest.mark.parametrize("given", ["few", "", 0, -2, 2.5, True, None, [], {}, 10**7, "Pack", "4"])
 def test_anything_else_is_refused_with_one_message(given: object) -> None:
     with pytest.raises(ValidationError) as caught:
         JobSpec.model_validate({"command": ["x"], "max_units": 8, "units_per_task": given})
