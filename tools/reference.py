@@ -25,7 +25,7 @@ from betimes.policies.nodes.placement import RULES
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
 from betimes.service import spec_file
-from betimes.service.spec import JobSpec
+from betimes.service.spec import MOST_UNITS, JobSpec
 from betimes.service.spec_file import MOST_BYTES, MOST_JOBS, SPELLINGS
 from betimes.workload.generators.registry import GENERATORS
 from betimes.workload.readers.registry import FAMILIES, FORMATS
@@ -177,6 +177,8 @@ def _job_values(name: str, schema: dict[str, Any]) -> str:
         return f"text, or a table `speedup` of units and speed-ups; {', '.join(FORMULAS)}"
     if name == "units":
         return f"a whole number, or two as in `1-8`, {bounds}"
+    if name == "units_per_task":
+        return f"`pack`, `spread`, or a whole number from 1 to {MOST_UNITS:,}, a divisor of the (most) units"
     if name in SPELLINGS:
         kind, unit = ("an amount of memory", "GiB") if name == "memory" else ("a time", "s")
         return f"{kind}, {bounds} {unit}"

@@ -378,3 +378,14 @@ def test_events_say_what_a_preemption_has_cost(betimes: Call, service: Service) 
         "run 2 goes on at 40%; doing again cost 0.125 node-s",
     ):
         assert text in out, out
+
+
+def test_the_story_says_how_units_are_kept_together_where_the_job_has_a_choice(
+    betimes: Call, service: Service
+) -> None:
+    service.stories[42] = plain = story()
+    assert "  tasks " not in betimes("job", "42").out
+    for choice, text in (("spread", "one unit each, on any nodes"), (4, "4 units each, together on a node")):
+        spec = plain.spec.model_copy(update={"units_per_task": choice})
+        service.stories[42] = plain.model_copy(update={"spec": spec})
+        assert f"  tasks      {text}" in betimes("job", "42").out.splitlines()

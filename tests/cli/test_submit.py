@@ -31,6 +31,7 @@ def test_every_option_reaches_its_field(
     said = betimes(
         *("submit", "--name", "train", "--workdir", "runs", "--env", "SEED=7", "--env", "TOKEN_OF_MINE"),
         *("--cpu", "2", "--memory", "512MiB", "--gpu", "1", "--units", "1-8", "--curve", "amdahl:0.1"),
+        *("--units-per-task", "4"),
         *("--trial", "--priority", "5", "--grace", "1m", "--estimate", "1h30m", "--time-limit", "1-00:00:00"),
         *("--warn", "90", "--checkpoint-dir", "kept", "--array", "1-100%10", "--after", "40:any"),
         *(
@@ -59,6 +60,7 @@ def test_every_option_reaches_its_field(
         gpu=1.0,
         min_units=1,
         max_units=8,
+        units_per_task=4,
         curve="amdahl:0.1",
         qos="trial",
         priority=5,
@@ -196,6 +198,12 @@ BAD = [
     (["--units", "8-4", "--", "x"], ["--units", "8-4", "4-8"]),
     (["--units", "0", "--", "x"], ["--units", "0", "1 or more"]),
     (["--units", "few", "--", "x"], ["--units", "few", "1-8"]),
+    (["--units-per-task", "few", "--", "x"], ["--units-per-task", "'few'", "pack, spread"]),
+    (["--units-per-task", "0", "--", "x"], ["--units-per-task", "0", "from 1"]),
+    (
+        ["--units", "10", "--units-per-task", "4", "--", "x"],
+        ["units_per_task 4", "max_units 10", "1, 2, 5, 10, or pack"],
+    ),
     (["--curve", "steep", "--", "x"], ["--curve", "steep", "amdahl:F"]),
     (["--curve", "1=1,2=0.5", "--", "x"], ["--curve", "2 units are slower than 1"]),
     (["--curve", "1=1,2", "--", "x"], ["--curve", "1=1,2=1.9,4=3.5"]),

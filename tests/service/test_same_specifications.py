@@ -100,7 +100,8 @@ def assert_alike(
     )
     kept = ~np.isnan(twin.finish_s)
     assert kept.mean() > 0.8
-    assert (twin.start_s > twin.submit_s).mean() > 0.1, "a trace in which nobody waits shows little"
+    waited = float((twin.start_s > twin.submit_s).mean())
+    assert waited > 0.1, "a trace in which few jobs wait shows little"
     rows = [served.store.job(number) for number in range(1, len(served.start_s) + 1)]
     accepted = [row["name"] for row in rows if row is not None]
     assert accepted == [spec.name for spec, runs in zip(specs, kept, strict=True) if runs]
@@ -164,5 +165,5 @@ def test_two_thousand_jobs_of_openb(policy: str, tmp_path: Path) -> None:
     several = np.random.default_rng(2).choice([1, 2, 4], len(jobs), p=[0.6, 0.25, 0.15])
     wider = replace(jobs, max_units=jobs.max_units * several, work_s=jobs.work_s * several)
     assert wider.max_units.max() == 32
-    cluster = part_of_openb(30)
+    cluster = part_of_openb(60)
     assert_alike(specifications(wider, 1), scaled_to(wider, cluster, 1.3).submit_s, cluster, policy, tmp_path)

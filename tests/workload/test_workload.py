@@ -165,6 +165,23 @@ def test_fingerprint_ignores_codes_names_and_extra_but_no_job() -> None:
     assert len({Workload.from_columns(**columns).fingerprint() for columns in marked}) == 4
 
 
+def test_the_choice_of_tasks_counts_only_where_a_job_has_one() -> None:
+    plain = Workload.from_columns(submit_s=[0, 1], work_s=1.0, max_units=4)
+    chosen = Workload.from_columns(submit_s=[0, 1], work_s=1.0, max_units=4, units_per_task=[0, 2])
+    assert "units_per_task" not in plain.stated_names
+    assert chosen.fingerprint() != plain.fingerprint()
+    assert chosen[:1].fingerprint() == plain[:1].fingerprint()
+    assert [job.units_per_task for job in chosen.concatenate(plain)] == [0, 0, 2, 0]
+
+
+@pytest.mark.parametrize(("found", "expected"), [(3, "a divisor of max_units"), (-1, "or more units")])
+def test_tasks_of_a_job_are_equal(found: int, expected: str) -> None:
+    with pytest.raises(
+        InputError, match=f"job 1, field units_per_task: expected .*{expected}, found {found}"
+    ):
+        Workload.from_columns(submit_s=[0, 1], work_s=1.0, max_units=4, units_per_task=[2, found])
+
+
 def test_fingerprint_is_pinned() -> None:
     # The same on every machine and in every version that keeps the columns: results refer to it.
     assert small().fingerprint() == "5586014404ced7e751e7bf567e3a71d0e0f7493c9bcf76b83d826ce23dd1cae1"

@@ -40,6 +40,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         work_s=column(st.floats(1e-6, 1e15)),
         min_units=[draw(st.integers(1, each)) for each in units],
         max_units=units,
+        units_per_task=[draw(st.sampled_from((0, 1, each))) for each in units],
         curve=column(NAMES),
         estimate_s=column(st.floats(1e-6, 1e12) | st.just(float("nan"))),
         user=draw(
@@ -76,6 +77,18 @@ def test_round_trip_is_exact(suffix: str, workload: Workload) -> None:
     assert {name: values.dtype.kind for name, values in back.extra.items()} == {
         name: values.dtype.kind for name, values in workload.extra.items()
     }
+
+
+def test_the_choice_of_tasks_is_a_column_only_where_a_job_has_one(tmp_path: Path) -> None:
+    plain = Workload.from_columns(submit_s=[0, 1], work_s=1.0, max_units=4)
+    write(plain, tmp_path / "plain.csv")
+    assert "units_per_task" not in (tmp_path / "plain.csv").read_text()
+    (tmp_path / "chosen.csv").write_text("submit_s,run_s,max_units,units_per_task\n0,1,4,\n1,1,4,2\n")
+    chosen = read_trace(tmp_path / "chosen.csv")
+    assert chosen.units_per_task.tolist() == [0, 2]
+    (tmp_path / "wrong.csv").write_text("submit_s,run_s,max_units,units_per_task\n0,1,4,3\n")
+    with pytest.raises(InputError, match=r"wrong.csv, line 2, .*units_per_task.*divisor of max_units.*3"):
+        read_trace(tmp_path / "wrong.csv")
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

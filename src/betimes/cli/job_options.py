@@ -136,6 +136,8 @@ def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
                 fields[name] = dict(_pair(one, from_here=name == "env") for one in value)
             elif name in _FOLDERS:
                 fields[name] = str(Path(value).expanduser().absolute())
+            elif name == "units_per_task" and value.isdecimal():
+                fields[name] = int(value)
             elif name == "curve" and "=" in value:
                 fields[name] = {"speedup": _speedup(value)}
             else:

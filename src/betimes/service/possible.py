@@ -60,11 +60,9 @@ def _check_tasks(spec: JobSpec, there: Sequence[Amounts]) -> None:
     why = "as the empty cluster holds (nodes run jobs at full width)"
     if tasks.units_each == 1:
         raise Refused(f"expected at most {room} units, {why}, found {units}", "max_units")
-    raise Refused(
-        f"expected at most {room} tasks of {tasks.units_each} units, {why}, found {tasks.count} ({units} units); "
-        "ask for fewer units, or for smaller tasks (units_per_task)",
-        "max_units",
-    )
+    found = f"found {tasks.count} ({units} units); ask for fewer units, or for smaller tasks (units_per_task)"
+    several = f"{room} task{'' if room == 1 else 's'} of {tasks.units_each} units"
+    raise Refused(f"expected at most {several}, {why}, {found}", "max_units")
 
 
 def _units_on(capacity: Amounts, demand: Amounts) -> int:

@@ -46,8 +46,8 @@ def _whole(value: object) -> object:
 
 def _tasks(value: object) -> object:
     """The choice of units a task, with one message for all that it cannot be."""
-    given = int(value) if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value) else _whole(value)
-    if given in TASKS or (type(given) is int and 1 <= given <= MOST_UNITS):
+    given = _whole(value)
+    if (isinstance(given, str) and given in TASKS) or (type(given) is int and 1 <= given <= MOST_UNITS):
         return given
     shown = repr(given)[:40]
     raise ValueError(f"{shown} is none of pack, spread, and a number of units from 1 to {MOST_UNITS:,}")

@@ -24,6 +24,7 @@ RELATIONS = (
     "at most 1000",  # nodes of the fake service at once
     "is more than max_units",  # between fields
     "go together: so many steps",
+    "does not divide max_units",
     "is either estimate_s, or steps and step_s",
     "steps times step_s is",
     "as_one ",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -244,3 +245,20 @@ def test_wide_jobs_of_a_gpu_cluster_span_nodes() -> None:
     assert (made.count[w.max_units == 24] == 3).all()
     assert (made.count[w.max_units <= 8] == 1).all()
     assert not made.refused.any()
+
+
+def test_a_job_says_how_many_units_stay_together() -> None:
+    workload = replace(jobs([8, 8, 8, 8], gpu=1), units_per_task=np.array([0, 1, 2, 8]))
+    made = tasks_of(workload, Cluster.uniform(4, gpu=8, cpu=8))
+    assert made.count.tolist() == [1, 8, 4, 1]
+    assert made.demand[:, 0].tolist() == [8000, 1000, 2000, 8000]
+    assert made.reasons == ()
+
+
+def test_more_units_a_task_than_any_node_holds() -> None:
+    workload = replace(jobs([8, 16], gpu=1), units_per_task=np.array([8, 16]))
+    made = tasks_of(workload, Cluster.uniform(4, gpu=8, cpu=8))
+    assert made.refused.tolist() == [False, True]
+    assert made.reasons == (
+        "job 1, field units_per_task: expected at most 8, as many as some node holds, found 16; 1 such job is refused",
+    )
