@@ -1,7 +1,7 @@
 """Planners: policies in Python that are asked at times, read a snapshot of the cluster, and answer with decisions.
 
-The same planner serves the twin and the service. It owns no clock and changes nothing: what it decides is checked against
-the state as it is then (`core.nodes.instructions`), and a decision that cannot be carried out is refused and reported.
+The same planner serves the twin and the service. It owns no clock and changes nothing: what it decides is checked
+against the state as it is then (`core.nodes.instructions`), and what cannot be carried out is refused and reported.
 """
 
 from __future__ import annotations

@@ -72,8 +72,9 @@ class JobColumns(_Columns):
     (`finish_s`), not predicted (`predicted_finish_s`), not known (`contention_mean`, `cost_usd`).
     `units_s` is unit-seconds held, `run_alone_s` the run time at `max_units`, `restart_s` the seconds lost
     to restarts, `contention_mean` the number of active jobs averaged over the events that the job saw,
-    `rented` whether the job ended on a machine that was rented for it alone, and `instance_type` of
-    which type, `cost_usd` what all such machines of the job cost, `status` the trace's own code (1 completed, 0 failed, 5 cancelled, -1 unknown), `state` a `JobState`.
+    `rented` whether the job ended on a machine that was rented for it alone, and `instance_type` of which type,
+    `cost_usd` what all such machines of the job cost, `status` the trace's own code (1 completed, 0 failed,
+    5 cancelled, -1 unknown), `state` a `JobState`.
 
     Raises ValueError where lengths differ, jobs are not in submit order, or state and finish disagree.
     """
@@ -104,7 +105,9 @@ class JobColumns(_Columns):
     def _kinds(cls) -> dict[str, type[np.generic] | None]:
         whole, code = dict.fromkeys(_WHOLE, np.int64), dict.fromkeys(_CODES, np.int8)
         text = dict.fromkeys(("job_id", "instance_type"))
-        return {f.name: {**text, **whole, **code, "rented": np.bool_}.get(f.name, np.float64) for f in fields(cls)}
+        return {
+            f.name: {**text, **whole, **code, "rented": np.bool_}.get(f.name, np.float64) for f in fields(cls)
+        }
 
     def __post_init__(self) -> None:
         for name, of in (("rented", np.bool_), ("instance_type", np.str_)):

@@ -51,7 +51,9 @@ def rented(*offers: Offer, nodes: int = 0, cores: float = 1.0, **more: Any) -> C
     return Cluster("test", own, offers=offers, **more)
 
 
-def run(workload: Workload, policy: ChosenPolicy[NodesPolicy], cluster: Cluster) -> tuple[NodesSimulation, Result]:
+def run(
+    workload: Workload, policy: ChosenPolicy[NodesPolicy], cluster: Cluster
+) -> tuple[NodesSimulation, Result]:
     """Run it all, with the invariants looked at whenever the planner is asked."""
     simulation = NodesSimulation(workload, policy, cluster)
     heed = simulation.heed

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.cluster import Cluster, Offer
+from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result
 from betimes.workload import Workload
 
@@ -43,7 +43,12 @@ def utility(result: Result) -> float:
     jobs = result.jobs
     bounded = np.maximum(jobs.run_alone_s, 10.0)
     slowdown = (jobs.start_s - jobs.submit_s + bounded) / bounded
-    return 100.0 * float(jobs.work_s.sum()) / (float(result.leases.cost_usd.sum()) * 3600.0) / float(slowdown.mean())
+    return (
+        100.0
+        * float(jobs.work_s.sum())
+        / (float(result.leases.cost_usd.sum()) * 3600.0)
+        / float(slowdown.mean())
+    )
 
 
 @pytest.mark.parametrize("policy", ["oda", "odb", "ode", "odm"])

@@ -10,7 +10,9 @@ from betimes.core.planning import Bind, Decision, JobPhase, Migrate, Place, Rele
 from betimes.outcome import summarise
 from tests.twin.nodes.planned import jobs_of, planned, rented, run
 
-P3 = Offer(type="p3", cpu=8.0, gpu=1.0, memory_gib=61.0, usd_per_h=3.06, boot_s=22.0, setup_s=151.0, release_s=1.0)
+P3 = Offer(
+    type="p3", cpu=8.0, gpu=1.0, memory_gib=61.0, usd_per_h=3.06, boot_s=22.0, setup_s=151.0, release_s=1.0
+)
 
 
 def one_each(snapshot: Snapshot) -> list[Decision]:
@@ -38,7 +40,12 @@ def test_the_timeline_and_the_bill_of_evas_first_job() -> None:
     assert result.jobs.finish_s.tolist() == [18320.0]
     leases = result.leases
     assert leases is not None
-    assert [leases.requested_s[0], leases.booted_s[0], leases.up_s[0], leases.ended_s[0]] == [2700, 2722, 2873, 18601]
+    assert [leases.requested_s[0], leases.booted_s[0], leases.up_s[0], leases.ended_s[0]] == [
+        2700,
+        2722,
+        2873,
+        18601,
+    ]
     found = summarise(result)
     assert found["cost_usd"] == pytest.approx(15879 * 3.06 / 3600, abs=1e-12)
     assert (found["instances"], found["migrations"]) == (1, 0)
@@ -62,7 +69,8 @@ def test_a_job_moves_at_once_and_runs_again_when_the_other_machine_is_up() -> No
     assert result.jobs.finish_s[0] == 1073 + 80 + (2000 - 647)
     assert (result.migrations, result.jobs.preemptions[0]) == (1, 0)
     leases = result.leases
-    assert leases is not None and leases.ended_s.tolist()[0] == 900 + 2 + 1
+    assert leases is not None
+    assert leases.ended_s.tolist()[0] == 900 + 2 + 1
     assert not simulation.refused
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.cluster import Cluster, NodeGroup, Offer, read_cluster
+from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result, summarise
 from betimes.workload import Workload
 
@@ -88,7 +88,13 @@ def test_a4(placement: str, waits: list[float]) -> None:
 
 @pytest.mark.parametrize(
     ("cores", "memory_gib", "hours", "usd"),
-    [(1, 4.0, 1, 0.096), (3, 10.0, 2, 0.384), (2, 40.0, 1, 0.768), (64, 256.0, 1, 3.072), (65, 260.0, 1, 4.608)],
+    [
+        (1, 4.0, 1, 0.096),
+        (3, 10.0, 2, 0.384),
+        (2, 40.0, 1, 0.768),
+        (64, 256.0, 1, 3.072),
+        (65, 260.0, 1, 4.608),
+    ],
 )
 def test_a5(cores: int, memory_gib: float, hours: float, usd: float) -> None:
     """A job next to one that holds the only owned machine runs on the smallest instance type that holds it."""
@@ -114,7 +120,9 @@ def test_a8_speculation() -> None:
     assert (waits, rented) == ([0, 0, 980], [1])
     assert result.jobs.finish_s[2] == 1500
     assert summarise(result)["on_demand_usd"] == pytest.approx(150)
-    assert summarise(simulate_nodes(jobs, "ljw:t=100", cluster=owned(1, 1.0)))["on_demand_usd"] == pytest.approx(50)
+    assert summarise(simulate_nodes(jobs, "ljw:t=100", cluster=owned(1, 1.0)))[
+        "on_demand_usd"
+    ] == pytest.approx(50)
 
 
 @pytest.mark.parametrize(("waits", "wait_s", "finish_s"), [("oracle", 100, 620), ("none", 700, 1220)])

@@ -320,7 +320,9 @@ class NodesState(Struct):
     orders: Ints  # (offers,) machines of each that a policy has ordered and that are still to be rented
     leases: Records[Lease]
     log: Records[Instruction]  # of length 0 where nobody reads it
-    interference: FloatTable  # (workloads, workloads) speed of the row's next to one of the column's; empty: none
+    interference: (
+        FloatTable  # (workloads, workloads) speed of the row's next to one of the column's; empty: none
+    )
     shown: Records[Node]  # what hooks are shown: the nodes themselves, or `aside`
     # Room to think, of no meaning between two passes:
     sketch: Records[Node]  # (nodes,) the nodes as they would be

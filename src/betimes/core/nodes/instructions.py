@@ -1,8 +1,9 @@
 """Decisions from outside: checked against the state as it is, and carried out.
 
-A planner hands in a batch. Neighbouring lines of START, BIND, MIGRATE or RESERVE about one job are one gang, which is
-carried out whole or not at all. `node` is a machine's number, or -2 - k for the machine that line k of the batch rents.
-`other` is the job's order of submission. A line that cannot be carried out changes nothing and says why (`Instruction.verdict`); the others count nevertheless.
+A planner hands in a batch. Neighbouring lines of START, BIND or MIGRATE about one job are one gang, which is carried
+out whole or not at all. `node` is a machine's number, or -2 - k for the machine that line k of the batch rents; `other`
+is the job's order of submission. A line that cannot be carried out changes nothing and says why
+(`Instruction.verdict`); the others count nevertheless.
 
 START: a job that waits starts at once. BIND: a job that waits starts once its machines are up and what still runs there
 has made room. MIGRATE: a job that runs does so on other nodes; with value 1 it stays where it is until the others

@@ -147,9 +147,7 @@ def _check_job(
     owed, at = 0, need.bound
     while at >= 0:
         placement = state.placements[at]
-        owed += bool(
-            placement.unready or placement.owed_gpu or placement.owed_cpu or placement.owed_memory
-        )
+        owed += bool(placement.unready or placement.owed_gpu or placement.owed_cpu or placement.owed_memory)
         at = placement.follows
     if owed != need.owed:
         raise _broken("owed", f"{name} is owed something on {owed} nodes, and counts {need.owed}")
@@ -213,7 +211,13 @@ def _check_machines(state: NodesState, held: Places, bound: Places) -> None:
             there[node] += 1
     rented = 0
     for number in range(len(state.machines)):
-        machine, listed, claims, before, at = state.machines[number], 0, 0, -1, state.machines[number].residents
+        machine, listed, claims, before, at = (
+            state.machines[number],
+            0,
+            0,
+            -1,
+            state.machines[number].residents,
+        )
         while at >= 0:
             placement = state.placements[at]
             if placement.node != number or placement.before != before:

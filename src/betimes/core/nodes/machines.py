@@ -1,14 +1,14 @@
 """The life of a rented machine: requested, booting, set up, up, draining, going, gone; it may fail or be taken away.
 
-A machine is charged for by its lease, which is written down when it is gone (`State.leases`); the bill is worked out from
-the leases, exactly (`cluster.billing`). `paid_until_s` is what a policy decides by.
+A machine is charged for by its lease, which is written down when it is gone (`State.leases`); the bill is worked out
+from the leases, exactly (`cluster.billing`). `paid_until_s` is what a policy decides by.
 """
 
 from __future__ import annotations
 
 import math
 
-from betimes.core.nodes.columns import OWNED, NodesState
+from betimes.core.nodes.columns import OWNED, NodesState, NodesView
 from betimes.core.nodes.log import CLOSE, RELEASE, RENT, note
 from betimes.core.nodes.timers import BOOTED, GONE, NOTICED, RECLAIMED, UP, set_machine_timer
 from betimes.kernels import kernel
@@ -162,16 +162,20 @@ def end(state: NodesState, number: int, cause: int) -> None:
 
 
 @kernel
-def since_s(state: NodesState, number: int) -> float:
+def since_s(state: NodesState | NodesView, number: int) -> float:
     """From when a rented machine is charged for; infinity: it is not yet."""
     machine = state.machines[number]
     return machine.requested_s if state.offers[machine.offer].from_request == 1 else machine.booted_s
 
 
 @kernel
-def paid_until_s(state: NodesState, number: int) -> float:
-    """Until when a rented machine can be held at no further cost; as `cluster.billing` has it, to a float's accuracy."""
-    terms, now, begin_s = state.offers[state.machines[number].offer], state.pool[0].now, since_s(state, number)
+def paid_until_s(state: NodesState | NodesView, number: int) -> float:
+    """Until when a rented machine can be held at no further cost: `cluster.billing`'s, to a float's accuracy."""
+    terms, now, begin_s = (
+        state.offers[state.machines[number].offer],
+        state.pool[0].now,
+        since_s(state, number),
+    )
     if begin_s == math.inf:
         return math.inf
     step_s = terms.bill_step_s

@@ -80,9 +80,7 @@ def instructions(
                     lines.append((what, one.job, place.machine, place.tasks, -1, keep))
         of += [at] * (len(lines) - before)
     batch = blank(Instruction, len(lines))
-    for record, (what, job, node, tasks, offer, value) in zip(
-        as_array(batch), lines, strict=True
-    ):
+    for record, (what, job, node, tasks, offer, value) in zip(as_array(batch), lines, strict=True):
         # A machine that is to be rented is named by its line, not by its decision.
         record.node = -2 - line_of.get(-2 - node, len(lines)) if node <= -2 else node
         record.what, record.job, record.other = what, job, seqs.get(job, -1)

@@ -55,7 +55,9 @@ def provision(state: NodesState, rules: NodesRules) -> int:
             if until_s - now <= rules.tick_s:
                 release(state, number)
             else:
-                next_s = min(next_s, max(now + rules.tick_s, first_tick(rules.tick_s, until_s - rules.tick_s)))
+                next_s = min(
+                    next_s, max(now + rules.tick_s, first_tick(rules.tick_s, until_s - rules.tick_s))
+                )
     cluster.ticks = NOT_DUE
     set_policy_timer(state, next_s if next_s == math.inf else first_tick(rules.tick_s, next_s), TICK)
     return DONE

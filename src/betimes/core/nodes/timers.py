@@ -21,7 +21,9 @@ import math
 from betimes.core.nodes.columns import NodesState, Timer
 from betimes.kernels import kernel
 
-BOOTED, UP, GONE, LAUNCHED, ROUND, FINISH, OUTRUN, VACATE, NOTICED, RECLAIMED, EXPIRED, SPECULATED, TICK = range(13)
+BOOTED, UP, GONE, LAUNCHED, ROUND, FINISH, OUTRUN, VACATE, NOTICED, RECLAIMED, EXPIRED, SPECULATED, TICK = (
+    range(13)
+)
 KINDS = 13
 KIND = 1 << 56  # more than there will ever be submissions
 

@@ -17,7 +17,7 @@ from betimes.core.account import (
     rest,
     set_to_work,
 )
-from betimes.core.nodes.columns import Choice, Need, NodesState
+from betimes.core.nodes.columns import Choice, Need, NodesState, NodesView
 from betimes.core.nodes.holders import add_holder, drop_holder
 from betimes.core.nodes.log import BIND, PREEMPT, RESERVE, START, note, note_places
 from betimes.core.nodes.machines import DRAINING, go, note_vacated
@@ -211,7 +211,7 @@ def give_all(state: NodesState, nodes: Records[Node], slot: int, first: int = 0)
 
 
 @kernel
-def believed_end(state: NodesState, slot: int) -> float:
+def believed_end(state: NodesState | NodesView, slot: int) -> float:
     """When a job that holds resources is expected to give them up, s."""
     need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
     if need.vacate_at < math.inf:
@@ -423,7 +423,10 @@ def pay_claims(state: NodesState, number: int) -> None:
             node.free_memory -= memory
             if machine.up_s <= state.pool[0].now:
                 placement.unready = 0
-            if placement.unready == 0 and placement.owed_gpu + placement.owed_cpu + placement.owed_memory == 0:
+            if (
+                placement.unready == 0
+                and placement.owed_gpu + placement.owed_cpu + placement.owed_memory == 0
+            ):
                 need.owed -= 1
                 machine.claims -= 1
                 if need.owed == 0:

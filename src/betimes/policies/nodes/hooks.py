@@ -87,7 +87,9 @@ class NodesPolicy:
     later_first: bool = False  # of victims with the same score the one submitted last goes first
     provision: Any = None  # how many machines to rent, at ticks
     wait: Any = None  # until when a job waits before a machine is rented for it alone
-    planner: Callable[[dict[str, Value | None], Cluster], Planner] | None = None  # decides instead of the passes
+    planner: Callable[[dict[str, Value | None], Cluster], Planner] | None = (
+        None  # decides instead of the passes
+    )
     unproven: Path | None = None  # what `loading.mark_proven` leaves behind
 
     @property
@@ -129,10 +131,10 @@ class NodesPolicy:
             most_preemptions=self._whole(values, "P", 0),
             trims=values.get("trim", "true") == "true",
             planned=self.planner is not None,
-            tick_s=float(values.get("tick", 0.0)) if self.provision is not None else 0.0,
+            tick_s=self._seconds(values, "tick") if self.provision is not None else 0.0,
             waits=self.wait is not None,
             foresees=values.get("waits") == "oracle",
-            speculate_s=float(values["t"]) if values.get("lengths") == "speculate" else math.inf,
+            speculate_s=self._seconds(values, "t") if values.get("lengths") == "speculate" else math.inf,
             learns=learns,
             later_first=self.later_first,
             **{name: compiled(self.name, function, NodesRules, name) for name, function in hooks.items()},
@@ -165,6 +167,14 @@ class NodesPolicy:
         return np.array(
             [_number(parameter, values[parameter.name]) for parameter in self.parameters] or [0.0]
         )
+
+    def _seconds(self, values: dict[str, Value | None], name: str) -> float:
+        value = values.get(name)
+        if not isinstance(value, int | float):
+            raise PolicyError(
+                f"policy {self.name}, parameter {name}: needs a number of seconds, as in {name}=900"
+            )
+        return float(value)
 
     def _whole(self, values: dict[str, Value | None], name: str, default: int) -> int:
         value = values.get(name, default)

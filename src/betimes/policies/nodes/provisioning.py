@@ -117,7 +117,9 @@ def _policy(name: str, summary: str, question: str, hook: Any) -> NodesPolicy:
 
 
 PROVISIONING = (
-    _policy("oda", "Rents for every job that waits.", "What if no job had to wait for a machine?", order_for_all),
+    _policy(
+        "oda", "Rents for every job that waits.", "What if no job had to wait for a machine?", order_for_all
+    ),
     _policy(
         "odb",
         "Rents until there are as many machines as the waiting jobs need.",

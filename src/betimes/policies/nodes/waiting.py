@@ -36,7 +36,10 @@ USES_OWNED = Parameter(
     choices=("true", "false"),
 )
 LENGTH = Parameter(
-    "length", "the length of a job: its run time, or that times its units", "run_time", choices=("run_time", "core_time")
+    "length",
+    "the length of a job: its run time, or that times its units",
+    "run_time",
+    choices=("run_time", "core_time"),
 )
 BACKFILL = Parameter(
     "backfill",
@@ -70,7 +73,9 @@ def at_most(view: NodesView, now: float, slot: int) -> float:
 @kernel
 def long_ones(view: NodesView, now: float, slot: int) -> float:
     """Wait: the long jobs, however long it takes. Parameters: t, lengths, short_uses_owned, length."""
-    return _short_or(view, now, slot, math.inf, view.params[0], view.params[1], view.params[2], view.params[3])
+    return _short_or(
+        view, now, slot, math.inf, view.params[0], view.params[1], view.params[2], view.params[3]
+    )
 
 
 @kernel
@@ -82,7 +87,14 @@ def long_ones_at_most(view: NodesView, now: float, slot: int) -> float:
 
 @kernel
 def _short_or(
-    view: NodesView, now: float, slot: int, until_s: float, t: float, lengths: float, apart: float, core_time: float
+    view: NodesView,
+    now: float,
+    slot: int,
+    until_s: float,
+    t: float,
+    lengths: float,
+    apart: float,
+    core_time: float,
 ) -> float:
     """Now for a job that is short, or is to show whether it is; minus infinity where it must not use what is owned."""
     if view.needs[slot].speculated == 1:

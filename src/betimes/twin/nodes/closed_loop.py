@@ -13,9 +13,9 @@ import numpy as np
 
 from betimes.cluster import Cluster
 from betimes.core.nodes.columns import Absence, NodesState
-from betimes.core.nodes.timers import FINISH, first_owner, job_of, kind_of, next_s
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.schedule import DONE, schedule
+from betimes.core.nodes.timers import FINISH, first_owner, job_of, kind_of, next_s
 from betimes.errors import InputError
 from betimes.kernels import Ints, IntTable, as_array, blank, entry, kernel
 from betimes.policies import parse_nodes_policy

@@ -48,7 +48,15 @@ from betimes.core.nodes.timers import (
     set_job_timer,
     set_policy_timer,
 )
-from betimes.core.nodes.transitions import contend, enqueue, finish, pay_claims, settle_binding, submit, vacate
+from betimes.core.nodes.transitions import (
+    contend,
+    enqueue,
+    finish,
+    pay_claims,
+    settle_binding,
+    submit,
+    vacate,
+)
 from betimes.kernels import Ints, Records, Struct, kernel
 from betimes.twin.history import History, knows, last_two_s, remember
 
@@ -403,7 +411,9 @@ def _rent(state: NodesState, rules: NodesRules, trace: Trace, slot: int) -> None
         return
     ended_s = progress.finish_at
     end_alone(state, slot, need.began_s, ended_s)
-    progress.attained -= state.jobs[slot].units * (pool.now - ended_s)  # what closing the account adds too much
+    progress.attained -= state.jobs[slot].units * (
+        pool.now - ended_s
+    )  # what closing the account adds too much
     finish(state, slot)
     _note(state, slot, trace, rules.learns)
     if len(trace.outcomes) > 0:
@@ -420,7 +430,9 @@ def _is_short_of_room(state: NodesState) -> bool:
         return True
     if len(state.leases) > 0 and cluster.leases + cluster.rented > len(state.leases):
         return True
-    if len(state.log) > 0 and cluster.logged + LINES_AN_EVENT * (pool.active + len(state.nodes)) > len(state.log):
+    if len(state.log) > 0 and cluster.logged + LINES_AN_EVENT * (pool.active + len(state.nodes)) > len(
+        state.log
+    ):
         return True
     return len(state.absences) > 0 and cluster.absences + pool.active > len(state.absences)
 

@@ -35,5 +35,7 @@ def launching(jobs: Workload) -> dict[str, NDArray[Any]]:
 def _seconds(jobs: Workload, name: str) -> NDArray[np.float64]:
     values = np.nan_to_num(np.asarray(jobs.extra[name], dtype=np.float64), nan=0.0)
     if bad := np.flatnonzero(~((values >= 0) & np.isfinite(values))).tolist():
-        raise InputError(f"job {jobs.job_id[bad[0]]}, field {name}: expected 0 s or more, found {values[bad[0]]:g}")
+        raise InputError(
+            f"job {jobs.job_id[bad[0]]}, field {name}: expected 0 s or more, found {values[bad[0]]:g}"
+        )
     return values

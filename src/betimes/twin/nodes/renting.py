@@ -72,12 +72,22 @@ def leases(
         charged = prices.get(offer.type) or Prices(offer.charged_usd_per_h)
         since_s = offer.billing.since_s(float(row["requested_s"]), float(row["booted_s"]))
         usd.append(float(lease_usd(offer.billing, charged, since_s, float(row["ended_s"]))))
-    types = np.array([cluster.offers[at].type for at in rows["offer"].tolist()], dtype=np.str_)
+    types = np.array([cluster.offers[int(at)].type for at in rows["offer"]], dtype=np.str_)
     return LeaseColumns(
         instance_type=types,
         **{
             name: rows[name].copy()
-            for name in ("serial", "requested_s", "booted_s", "up_s", "ended_s", "idle_s", "task_s", "cause", "job")
+            for name in (
+                "serial",
+                "requested_s",
+                "booted_s",
+                "up_s",
+                "ended_s",
+                "idle_s",
+                "task_s",
+                "cause",
+                "job",
+            )
         },
         cost_usd=np.array(usd),
     )

@@ -14,8 +14,6 @@ from betimes.cluster import Cluster
 from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
 from betimes.core.columns import UNLIMITED, Segment
 from betimes.core.nodes import instructions, machines, schedule
-from betimes.core.nodes.planning import instructions as batch_of
-from betimes.core.nodes.planning import refusals, seqs_of, snapshot_of
 from betimes.core.nodes.columns import (
     LARGEST_PRIORITY,
     Absence,
@@ -28,20 +26,31 @@ from betimes.core.nodes.columns import (
     with_more_slots,
     with_more_steps,
 )
+from betimes.core.nodes.planning import instructions as batch_of
+from betimes.core.nodes.planning import refusals, seqs_of, snapshot_of
 from betimes.core.nodes.rules import CONSERVATIVE
 from betimes.core.nodes.timers import ROUND, set_policy_timer
 from betimes.core.planning import Planner, Refusal
 from betimes.errors import BetimesError, ClusterError, InputError, PolicyViolation
 from betimes.kernels import Floats, Ints, as_array, blank, entry
-from betimes.outcome import AbsenceColumns, JobColumns, JobState, LeaseColumns, ResourceUse, Result, SegmentColumns, Timing
+from betimes.outcome import (
+    AbsenceColumns,
+    JobColumns,
+    JobState,
+    LeaseColumns,
+    ResourceUse,
+    Result,
+    SegmentColumns,
+    Timing,
+)
 from betimes.policies import ChosenPolicy
 from betimes.policies.loading import mark_proven
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.nodes import events
-from betimes.twin.nodes.loop import in_rows, new_trace, run_rows
 from betimes.twin.nodes.launching import launching
+from betimes.twin.nodes.loop import in_rows, new_trace, run_rows
 from betimes.twin.nodes.renting import draw_ahead, fates_of, leases, terms_of
 from betimes.twin.nodes.tasks import Tasks, tasks_of
 from betimes.twin.sizes import Sizes, beliefs

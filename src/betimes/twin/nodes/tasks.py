@@ -38,7 +38,8 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
     """Split every job, at full width, into tasks for the nodes of this cluster, by the rule of `cluster.tasks`.
 
     A resource that the workload does not know counts as none; where it knows none of the three a unit needs one
-    GPU, or one core on a cluster without GPUs. rents: machines on offer count as nodes. On a pool a unit is one core, whatever it needs elsewhere.
+    GPU, or one core on a cluster without GPUs. On a pool a unit is one core, whatever it needs elsewhere. rents:
+    machines on offer count as nodes.
     """
     unit = unit_amounts(workload, cluster)
     shapes, counts = cluster.shapes(rents=rents)
