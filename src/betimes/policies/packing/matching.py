@@ -1,0 +1,80 @@
+"""Which machine that runs becomes which planned bin: the assignment with the fewest moves.
+
+Tasks of one group are alike to the plan, so bins first count groups only; each is assigned to a machine of its type such
+that as many tasks as possible stay where they are, and then as many machines as possible are used again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from betimes.policies.packing.plan import Bin
+from betimes.policies.packing.problem import Machine
+from betimes.policies.packing.valuation import Valuation
+
+
+def match(bins: Sequence[Bin], free: Iterable[Machine], valuation: Valuation) -> tuple[Bin, ...]:
+    """The bins with machines from `free` (none is used twice), and tasks exchanged within their groups so that most stay.
+
+    The bins have no machines yet. What each holds, counted by group, and what all cost does not change.
+    """
+    problem = valuation.problem
+    group = valuation.group_of
+    packed = {task for each in bins for task in each.tasks}
+    wanted = [Counter(group[task] for task in each.tasks) for each in bins]
+    held: dict[int, dict[int, list[int]]] = {}
+    by_type: dict[str, list[int]] = {}
+    for machine in free:
+        tasks = held[machine.id] = {}
+        for task in problem.residents[machine.id]:
+            if task in packed:
+                tasks.setdefault(group[task], []).append(task)
+        by_type.setdefault(machine.type, []).append(machine.id)
+    matched: dict[int, int] = {}
+    for type_name, machines in by_type.items():
+        numbers = [number for number, each in enumerate(bins) if each.type == type_name]
+        for row, column in _assignment([wanted[n] for n in numbers], [held[m] for m in machines]):
+            matched[numbers[row]] = machines[column]
+    staying = [
+        {g: held[matched[number]].get(g, [])[:count] for g, count in wanted[number].items()}
+        if number in matched
+        else {}
+        for number in range(len(bins))
+    ]
+    settled = {task for each in staying for tasks in each.values() for task in tasks}
+    order = {task.id: position for position, task in enumerate(problem.tasks)}
+    others: dict[int, deque[int]] = {}
+    for task in sorted(packed - settled, key=order.__getitem__):
+        others.setdefault(group[task], deque()).append(task)
+    result: list[Bin] = []
+    for number, each in enumerate(bins):
+        tasks = [task for stays in staying[number].values() for task in stays]
+        for g, count in wanted[number].items():
+            tasks += [others[g].popleft() for _ in range(count - len(staying[number].get(g, ())))]
+        result.append(Bin(each.type, tuple(sorted(tasks, key=order.__getitem__)), matched.get(number)))
+    return tuple(result)
+
+
+def _assignment(
+    wanted: Sequence[Counter[int]], held: Sequence[dict[int, list[int]]]
+) -> list[tuple[int, int]]:
+    """Pairs of bin and machine: the most tasks that stay."""
+    from scipy.optimize import linear_sum_assignment
+
+    if not wanted or not held:
+        return []
+    # Every pair is worth something, so that as many machines are used as there are bins.
+    stay = np.zeros((len(wanted), len(held)))
+    holders: dict[int, list[tuple[int, int]]] = {}
+    for column, tasks in enumerate(held):
+        for g, each in tasks.items():
+            holders.setdefault(g, []).append((column, len(each)))
+    for row, counts in enumerate(wanted):
+        for g, count in counts.items():
+            for column, there in holders.get(g, ()):
+                stay[row, column] += min(count, there)
+    rows, columns = linear_sum_assignment(stay, maximize=True)
+    return list(zip(rows.tolist(), columns.tolist(), strict=True))
