@@ -105,8 +105,8 @@ class Eva:
         rules, problem = self.rules, round_.problem
         self.table.observe_round(problem, round_.reports)
         self.estimates.observe(round_)
-        self._price_jobs(problem)
         packing = Valuation(problem, self.throughput, rules.penalty)
+        self._price_jobs(packing)
         beside = packing if rules.penalty_everywhere else Valuation(problem, self.throughput, "none")
         unpinned = [each for each in problem.machines if each.id not in problem.pinned]
         full = self._matched(self._full(packing, beside), unpinned, packing)
@@ -173,23 +173,21 @@ class Eva:
         moved = [job for job in problem.jobs if job in changed.jobs]
         return move_usd(moved, problem, self._alone_usd_per_h, rented)
 
-    def _price_jobs(self, problem: Problem) -> None:
+    def _price_jobs(self, valuation: Valuation) -> None:
         """What each job costs alone, as it is first seen."""
         known = self._alone_usd_per_h
         self._alone_usd_per_h = {
-            job: known[job] if job in known else self._price_job(problem, tasks)
-            for job, tasks in problem.jobs.items()
+            job: known[job] if job in known else self._price_job(valuation, tasks)
+            for job, tasks in valuation.problem.jobs.items()
         }
 
-    def _price_job(self, problem: Problem, tasks: tuple[int, ...]) -> float:
-        alone = Problem(
-            problem.catalogue,
-            tuple(replace(problem.task[task], machine=None, pinned=False) for task in tasks),
-        )
-        valuation = Valuation(alone, self.throughput, self.rules.penalty)
+    def _price_job(self, valuation: Valuation, tasks: tuple[int, ...]) -> float:
         if len(tasks) == 1:
-            return valuation.groups[0].price
-        bins = full_reconfiguration(valuation, down_sizing=self.rules.down_sizing)
+            return valuation.groups[valuation.group_of[tasks[0]]].price
+        problem = valuation.problem
+        unplaced = (replace(problem.task[task], machine=None, pinned=False) for task in tasks)
+        alone = Valuation(Problem(problem.catalogue, tuple(unplaced)), self.throughput, self.rules.penalty)
+        bins = full_reconfiguration(alone, down_sizing=self.rules.down_sizing)
         return Plan(bins).usd_per_h(problem.catalogue)
 
 
