@@ -61,9 +61,7 @@ class Direct:
         for each in tasks:
             for r, amount in enumerate(each.demand.on(type_.family) or ()):
                 free[r] -= amount
-        return level(
-            sum(need[r] / q * (free[r] / q) for r, q in enumerate(type_.capacity) if q > 0)
-        )
+        return level(sum(need[r] / q * (free[r] / q) for r, q in enumerate(type_.capacity) if q > 0))
 
     def best(
         self, remaining: Iterable[Task], type_: InstanceType, tasks: Sequence[Task], machine: int | None
@@ -98,7 +96,11 @@ def full(
 ) -> list[Bin]:
     pinned = {task.machine for task in problem.tasks if task.pinned}
     kept = [
-        Placed(problem.catalogue.named(m.type), m.id, [t for t in problem.tasks if t.pinned and t.machine == m.id])
+        Placed(
+            problem.catalogue.named(m.type),
+            m.id,
+            [t for t in problem.tasks if t.pinned and t.machine == m.id],
+        )
         for m in problem.machines
         if m.id in pinned
     ]
@@ -107,7 +109,9 @@ def full(
         top_up(Direct(problem, throughput, beside), kept, remaining, fill_running == "cost-test")
     free = [m for m in problem.machines if m.running and m.id not in pinned]
     new = algorithm_1(Direct(problem, throughput, penalty), remaining, free if refill else [], down_sizing)
-    return [Bin(each.type.name, tuple(task.id for task in each.tasks), each.machine) for each in [*kept, *new]]
+    return [
+        Bin(each.type.name, tuple(task.id for task in each.tasks), each.machine) for each in [*kept, *new]
+    ]
 
 
 def partial(
@@ -137,7 +141,9 @@ def partial(
         top_up(value, kept, remaining, fill_running == "cost-test")
     free = [m for m in problem.machines if m.running and m.id not in staying]
     new = algorithm_1(Direct(problem, throughput, penalty), remaining, free if refill else [], down_sizing)
-    return [Bin(each.type.name, tuple(task.id for task in each.tasks), each.machine) for each in [*kept, *new]]
+    return [
+        Bin(each.type.name, tuple(task.id for task in each.tasks), each.machine) for each in [*kept, *new]
+    ]
 
 
 def top_up(value: Direct, kept: list[Placed], remaining: list[Task], cost_test: bool) -> None:
@@ -160,9 +166,7 @@ def top_up(value: Direct, kept: list[Placed], remaining: list[Task], cost_test: 
         remaining.remove(best[1])
 
 
-def algorithm_1(
-    value: Direct, remaining: list[Task], free: list[Machine], down_sizing: str
-) -> list[Placed]:
+def algorithm_1(value: Direct, remaining: list[Task], free: list[Machine], down_sizing: str) -> list[Placed]:
     catalogue = value.problem.catalogue
     committed: Callable[[Machine], int] = lambda m: sum(t.machine == m.id for t in value.problem.tasks)  # noqa: E731
     free = list(free)
@@ -206,7 +210,9 @@ def algorithm_1(
     return opened
 
 
-def smaller_holds(each: InstanceType, full_type: InstanceType, tasks: Sequence[Task], down_sizing: str) -> bool:
+def smaller_holds(
+    each: InstanceType, full_type: InstanceType, tasks: Sequence[Task], down_sizing: str
+) -> bool:
     counted = [task.demand.on(full_type.family) or (0, 0, 0) for task in tasks]
     enough = all(sum(need[r] for need in counted) <= each.capacity[r] for r in range(3))
     return holds(each, tasks) and (enough or down_sizing == "reuse")

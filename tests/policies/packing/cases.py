@@ -28,7 +28,13 @@ NAMED = {"t1": T1, "t2": T2, "t3": T3, "t4": T4, "n": T2, "a": T2, "b": T2}
 # The catalogue of the published benchmark, in its order: two_node_Resnet18 needs what resnet18 needs.
 TABLE_7 = ("a3c", "cyclegan", "gcn", "gpt2", "openfoam", "sage", "seq", "resnet18", "vit", "resnet18")
 CPU_ONLY = {"gcn": (12, 6, 40), "a3c": (10, 4, 8), "seq": (14, 8, 16), "openfoam": (8, 6, 8)}
-GPU = {"resnet18": (1, 4, 24), "vit": (2, 8, 60), "cyclegan": (1, 4, 10), "gpt2": (4, 4, 10), "sage": (1, 8, 50)}
+GPU = {
+    "resnet18": (1, 4, 24),
+    "vit": (2, 8, 60),
+    "cyclegan": (1, 4, 10),
+    "gpt2": (4, 4, 10),
+    "sage": (1, 8, 50),
+}
 
 
 def problem(
@@ -100,7 +106,9 @@ def problems(draw: st.DrawFn) -> Problem:
     kinds = draw(st.integers(1, 4))
     by_kind = [draw(st.sampled_from(DEMANDS)) for _ in range(kinds)]
     machines = [
-        Machine(100 + n, draw(st.sampled_from(["it1", "it1", "it2", "it3", "it4"])), draw(st.integers(0, 4)) > 0)
+        Machine(
+            100 + n, draw(st.sampled_from(["it1", "it1", "it2", "it3", "it4"])), draw(st.integers(0, 4)) > 0
+        )
         for n in range(draw(st.integers(0, 4)))
     ]
     free = {m.id: list(TABLE_3.named(m.type).capacity) for m in machines}
@@ -124,7 +132,9 @@ def problems(draw: st.DrawFn) -> Problem:
 def tables(draw: st.DrawFn) -> ThroughputTable:
     """Tables with recorded pairs, combinations of three, and, as means, kinds alone."""
     value = st.sampled_from([0.0, 0.3, 0.5, 0.7, 0.8, 0.87, 0.9, 0.95, 1.0])
-    made = ThroughputTable(draw(st.sampled_from([1.0, 0.95, 0.9, 0.8])), draw(st.sampled_from(["mean", "lower-bound"])))
+    made = ThroughputTable(
+        draw(st.sampled_from([1.0, 0.95, 0.9, 0.8])), draw(st.sampled_from(["mean", "lower-bound"]))
+    )
     kind = st.sampled_from(["k0", "k1", "k2", "k3"])
     for _ in range(draw(st.integers(0, 8))):
         others = draw(st.lists(kind, min_size=0, max_size=3))

@@ -8,14 +8,23 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from betimes.policies.packing.eva import savings_usd_per_h
 from betimes.policies.packing.full_reconfiguration import full_reconfiguration
 from betimes.policies.packing.partial_reconfiguration import partial_reconfiguration
 from betimes.policies.packing.plan import Plan, changes, check
 from betimes.policies.packing.problem import Problem
 from betimes.policies.packing.throughput import ThroughputTable
 from betimes.policies.packing.valuation import Valuation
-from betimes.policies.packing.eva import savings_usd_per_h
-from tests.policies.packing.cases import TABLE_3, ec2, problem, problems, published_tasks, shape, table, tables
+from tests.policies.packing.cases import (
+    TABLE_3,
+    ec2,
+    problem,
+    problems,
+    published_tasks,
+    shape,
+    table,
+    tables,
+)
 from tests.reference import packing_direct
 
 
@@ -97,7 +106,9 @@ def test_full_moves_onto_a_machine_that_runs_and_partial_changes_nothing() -> No
     assert savings_usd_per_h(plan, value) == pytest.approx(0.4)
     plan = full(tasks, table(1.0))
     changed = changes(plan, tasks)
-    assert [(move.task, move.from_machine, plan.bins[move.to_bin].machine) for move in changed.moves] == [(1, 2, 1)]
+    assert [(move.task, move.from_machine, plan.bins[move.to_bin].machine) for move in changed.moves] == [
+        (1, 2, 1)
+    ]
     assert (changed.rented, changed.released, changed.jobs) == ((), (2,), frozenset({1}))
     assert savings_usd_per_h(plan, value) == pytest.approx(3.4)
 
@@ -166,9 +177,7 @@ def test_plans_are_those_of_the_slow_transcription(
 @settings(deadline=None)
 def test_full_never_costs_more_than_a_machine_for_each_task(tasks: Problem, known: ThroughputTable) -> None:
     """Every set is worth its machine, and nothing is worth more than its reservation price."""
-    waiting = Problem(
-        tasks.catalogue, tuple(type(t)(t.id, t.job, t.kind, t.demand) for t in tasks.tasks)
-    )
+    waiting = Problem(tasks.catalogue, tuple(type(t)(t.id, t.job, t.kind, t.demand) for t in tasks.tasks))
     value = Valuation(waiting, known, "job")
     apart = sum(value.groups[value.group_of[task.id]].price for task in waiting.tasks)
     assert full(waiting, known, down_sizing="reuse").usd_per_h(TABLE_3) <= apart + 1e-6

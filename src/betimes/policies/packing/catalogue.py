@@ -84,10 +84,14 @@ class Catalogue:
 
     def __post_init__(self) -> None:
         if not self.types:
-            raise ClusterError("a planner needs at least one instance type to rent: add [[offers]] to the cluster file")
+            raise ClusterError(
+                "a planner needs at least one instance type to rent: add [[offers]] to the cluster file"
+            )
         names = [each.name for each in self.types]
         if twice := sorted({name for name in names if names.count(name) > 1}):
-            raise ClusterError(f"instance type {twice[0]} stands twice in the catalogue: give each its own name")
+            raise ClusterError(
+                f"instance type {twice[0]} stands twice in the catalogue: give each its own name"
+            )
 
     @classmethod
     def of(cls, offers: Iterable[Offer]) -> Catalogue:
@@ -112,7 +116,9 @@ class Catalogue:
     def named(self, name: str) -> InstanceType:
         """The type of this name; raises ClusterError where there is none."""
         if name not in self.place:
-            raise ClusterError(f"there is no instance type {name} in the catalogue; it has {', '.join(self.place)}")
+            raise ClusterError(
+                f"there is no instance type {name} in the catalogue; it has {', '.join(self.place)}"
+            )
         return self.types[self.place[name]]
 
     def cheapest_holding(self, demands: Sequence[Demand]) -> int | None:
@@ -136,7 +142,9 @@ def fits(type: InstanceType, demands: Iterable[Demand]) -> bool:  # noqa: A002 -
 
 def _amounts(natural: Sequence[float]) -> Amounts:
     if len(natural) != len(RESOURCES) or not all(math.isfinite(each) and each >= 0 for each in natural):
-        raise InputError(f"a demand: expected {', '.join(UNITS)}, each a number from 0, found {tuple(natural)}")
+        raise InputError(
+            f"a demand: expected {', '.join(UNITS)}, each a number from 0, found {tuple(natural)}"
+        )
     if not any(natural):
         raise InputError("a demand of nothing: expected some GPU, cores or memory")
     return cast(Amounts, tuple(int(each) for each in whole_demand(natural)))

@@ -95,7 +95,10 @@ class Estimates:
 
 
 def move_usd(
-    moved: Iterable[int], problem: Problem, alone_usd_per_h: Mapping[int, float], rented_usd_per_h: Iterable[float]
+    moved: Iterable[int],
+    problem: Problem,
+    alone_usd_per_h: Mapping[int, float],
+    rented_usd_per_h: Iterable[float],
 ) -> float:
     """What changing over costs: each moved job's pause at what it costs alone, and `SET_UP_S` of each new machine.
 

@@ -65,7 +65,8 @@ RULES: dict[str, Rules] = {
 @dataclass(frozen=True)
 class Weighing:
     """What a round's decision rests on: savings (USD an hour) and costs of moving (USD) of both plans, and how long a
-    configuration is expected to last."""
+    configuration is expected to last.
+    """
 
     full_usd_per_h: float
     partial_usd_per_h: float
@@ -158,7 +159,9 @@ class Eva:
             return Weighing(*figures, lasts_s, self.rules.only == "full")
         if self.rules.rounded:
             # The released code compares two totals that it has rounded to cents.
-            totals = [round(s * lasts_s / 3600.0 - m, 2) for s, m in zip(figures[:2], figures[2:], strict=True)]
+            totals = [
+                round(s * lasts_s / 3600.0 - m, 2) for s, m in zip(figures[:2], figures[2:], strict=True)
+            ]
             return Weighing(*figures, lasts_s, totals[0] > totals[1])
         return Weighing(*figures, lasts_s, prefers_full(*figures, lasts_s))
 

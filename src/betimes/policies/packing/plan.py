@@ -82,10 +82,18 @@ def check(plan: Plan, problem: Problem) -> None:
     A machine is in one bin at most, of its own type; no bin is empty.
     """
     placed = Counter(task for each in plan.bins for task in each.tasks)
-    _unless(set(placed) == set(problem.task), "tasks that are left out or unknown", set(placed) ^ set(problem.task))
-    _unless(max(placed.values(), default=1) == 1, "tasks in several bins", [t for t, n in placed.items() if n > 1])
+    _unless(
+        set(placed) == set(problem.task),
+        "tasks that are left out or unknown",
+        set(placed) ^ set(problem.task),
+    )
+    _unless(
+        max(placed.values(), default=1) == 1, "tasks in several bins", [t for t, n in placed.items() if n > 1]
+    )
     used = Counter(each.machine for each in plan.bins if each.machine is not None)
-    _unless(max(used.values(), default=1) == 1, "machines in several bins", [m for m, n in used.items() if n > 1])
+    _unless(
+        max(used.values(), default=1) == 1, "machines in several bins", [m for m, n in used.items() if n > 1]
+    )
     for each in plan.bins:
         _unless(bool(each.tasks), "a bin without tasks on machine", [each.machine])
         _unless(each.machine is None or each.machine in problem.machine, "an unknown machine", [each.machine])
@@ -93,7 +101,9 @@ def check(plan: Plan, problem: Problem) -> None:
         _unless(right, f"a bin of type {each.type} on a machine of another type", [each.machine])
         demands = [problem.task[task].demand for task in each.tasks]
         _unless(
-            fits(problem.catalogue.named(each.type), demands), f"a {each.type} that cannot hold tasks", each.tasks
+            fits(problem.catalogue.named(each.type), demands),
+            f"a {each.type} that cannot hold tasks",
+            each.tasks,
         )
         moved = [t for t in each.tasks if problem.task[t].pinned and problem.task[t].machine != each.machine]
         _unless(not moved, "pinned tasks that move", moved)

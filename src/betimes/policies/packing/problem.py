@@ -61,7 +61,9 @@ class Problem:
             self.catalogue.named(machine.type)
         for task in self.tasks:
             if task.machine is not None and task.machine not in self.machine:
-                raise InputError(f"task {task.id} stands on machine {task.machine}, which is not in the round")
+                raise InputError(
+                    f"task {task.id} stands on machine {task.machine}, which is not in the round"
+                )
             if task.pinned and task.machine is None:
                 raise InputError(f"task {task.id} is pinned, but stands on no machine")
 

@@ -142,7 +142,9 @@ class ThroughputTable:
 def normalised(observed: float, alone: float) -> float:
     """What a task shows over what it shows alone, at most 1; raises InputError unless `alone` is above 0."""
     if not alone > 0 or not observed >= 0:
-        raise InputError(f"a throughput: expected a number from 0 over one above 0, found {observed:g} over {alone:g}")
+        raise InputError(
+            f"a throughput: expected a number from 0 over one above 0, found {observed:g} over {alone:g}"
+        )
     return min(1.0, observed / alone)
 
 

@@ -178,6 +178,14 @@ class Contents:
             zip(levels[order].tolist(), alignments[order].tolist(), fitting[order].tolist(), strict=True)
         )
 
+    def adding(self, group: int) -> tuple[int, int] | None:
+        """The level and the alignment of one more task of a group; None where it does not fit."""
+        return self._adding.get(group)
+
+    @cached_property
+    def _adding(self) -> dict[int, tuple[int, int]]:
+        return {group: (worth, alignment) for worth, alignment, group in self.candidates}
+
     def _values(self, candidates: NDArray[np.int64]) -> NDArray[np.float64]:
         """TNRP with one more task of each candidate."""
         valuation, pairs = self.valuation, self.valuation.pairs
@@ -237,7 +245,9 @@ class Contents:
 def _groups(problem: Problem) -> tuple[tuple[Group, ...], dict[int, int]]:
     """The groups in the order of their first tasks, and the number of each task's."""
     prices = ReservationPrices(problem.catalogue)
-    alone: dict[tuple[Demand, str], int] = {}  # of one-task jobs, which are most: found without making a group
+    alone: dict[
+        tuple[Demand, str], int
+    ] = {}  # of one-task jobs, which are most: found without making a group
     number: dict[Group, int] = {}
     group_of: dict[int, int] = {}
     for task in problem.tasks:
