@@ -12,7 +12,7 @@ from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from tests.policies.packing.cases import T2, TABLE_3, problem
 
 
-@pytest.mark.parametrize("p,expected", [(0.05, 11_697.4), (0.1, 5_694.7), (0.5, 865.6)])
+@pytest.mark.parametrize(("p", "expected"), [(0.05, 11_697.4), (0.1, 5_694.7), (0.5, 865.6)])
 def test_how_long_a_configuration_lasts(p: float, expected: float) -> None:
     assert horizon_s(1 / 600, p) == pytest.approx(expected, abs=0.05)
     assert horizon_s(1 / 600, p, poisson=True) == pytest.approx(600 / p)

@@ -31,23 +31,27 @@ def slot_form(catalogue: Catalogue, demands: list[Demand]) -> float:
     capacity = np.array([each.capacity for each in catalogue.types])
     needs = np.array([demand.everywhere for demand in demands])
     variables = tasks * types + tasks * tasks
-    rows, low, high = [], [], []
+    rows: list[tuple[np.ndarray, float, float]] = []
     for t in range(tasks):
         row = np.zeros(variables)
         row[tasks * types + t * tasks : tasks * types + (t + 1) * tasks] = 1
-        rows.append(row), low.append(1), high.append(1)
+        rows.append((row, 1, 1))
     for i in range(tasks):
         row = np.zeros(variables)
         row[i * types : (i + 1) * types] = 1
-        rows.append(row), low.append(0), high.append(1)  # none: the ghost type
+        rows.append((row, 0, 1))  # none: the ghost type
         for r in range(3):
             row = np.zeros(variables)
             row[i * types : (i + 1) * types] = capacity[:, r]
             row[tasks * types + i :: tasks] = -needs[:, r]
-            rows.append(row), low.append(0), high.append(np.inf)
+            rows.append((row, 0, np.inf))
     result = milp(
         np.concatenate([np.tile(cost, tasks), np.zeros(tasks * tasks)]),
-        constraints=LinearConstraint(np.array(rows), low, high),
+        constraints=LinearConstraint(  # its stubs know numbers only
+            np.array([row for row, _, _ in rows]),
+            np.array([low for _, low, _ in rows]),  # pyright: ignore[reportArgumentType]
+            np.array([high for _, _, high in rows]),  # pyright: ignore[reportArgumentType]
+        ),
         integrality=np.ones(variables),
         bounds=Bounds(0, 1),
     )
@@ -135,7 +139,9 @@ def test_a_solver_that_takes_too_long_is_ended() -> None:
 
 def test_pinned_tasks_stay_and_nothing_is_planned_for_nothing() -> None:
     small = Demand.of((0, 4, 12))
-    tasks = Problem(TABLE_3, (Task(0, 0, "k", small, 1, pinned=True),), (Machine(1, "it1"), Machine(2, "it4")))
+    tasks = Problem(
+        TABLE_3, (Task(0, 0, "k", small, 1, pinned=True),), (Machine(1, "it1"), Machine(2, "it4"))
+    )
     plan = Exact().plan(Round(0.0, tasks))
     check(plan, tasks)
     assert [each.machine for each in plan.bins] == [1]

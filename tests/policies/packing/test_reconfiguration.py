@@ -137,7 +137,7 @@ def test_the_cost_test_fills_what_runs_where_it_pays() -> None:
     }
 
 
-@pytest.mark.parametrize("seed,cost", [(0, 691.866), (1, 688.398), (2, 674.1708)])
+@pytest.mark.parametrize(("seed", "cost"), [(0, 691.866), (1, 688.398), (2, 674.1708)])
 def test_the_published_benchmark_to_the_cent(seed: int, cost: float) -> None:
     tasks = published_tasks(200, seed)
     assert full(tasks, table(1.0), "own", down_sizing="new").usd_per_h(ec2()) == pytest.approx(cost, abs=1e-9)

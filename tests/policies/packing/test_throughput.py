@@ -54,7 +54,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("meaning", ["mean", "lower-bound"])
-@pytest.mark.parametrize("recorded,observed,entry,values", CASES)
+@pytest.mark.parametrize(("recorded", "observed", "entry", "values"), CASES)
 def test_one_entry_is_held_to_blame(
     meaning: str, recorded: Any, observed: float, entry: Any, values: dict[str, float]
 ) -> None:

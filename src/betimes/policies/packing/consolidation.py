@@ -1,8 +1,8 @@
-"""Consolidation as operators know it from Karpenter: pending tasks are packed first-fit, and each round one cheaper change
-of the machines that run is made: some are given back because the others have room, or because one cheaper machine does.
+"""Consolidation as operators know it from Karpenter: new tasks are packed first-fit, and each round makes one change.
 
-Source: Karpenter (kubernetes-sigs/karpenter), `pkg/controllers/provisioning/scheduling` and `disruption`. It knows neither
-interference nor what a move costs; machines with the fewest tasks are looked at first.
+Machines are given back because the others have room for their tasks, or because they and one cheaper machine have. It
+knows neither interference nor what a move costs; machines with the fewest tasks are looked at first.
+Source: Karpenter (kubernetes-sigs/karpenter), `pkg/controllers/provisioning/scheduling` and `disruption`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MOST_MACHINES = 100  # that one change may give back
 
 
 class Consolidation:
-    """First-fit for new tasks, largest first; then one change: several machines for at most one, or one for at most one.
+    """First-fit for new tasks, largest first; then one change: several machines, or one, for at most one.
 
     Pinned tasks keep their machines. With `keep_running`, as Karpenter does it, a machine is drained when its
     replacement is up.
@@ -99,5 +99,7 @@ def _without(leaving: Sequence[Box], boxes: Sequence[Box], catalogue: Catalogue)
     if len(new) > 1:
         return None
     new = [_right_sized(box, catalogue) for box in new]
+    if any(box.type is old.type for box in new for old in leaving):
+        return None  # that machine may as well stay, and only the others go
     cheaper = sum(box.type.usd_per_h for box in new) < sum(box.type.usd_per_h for box in leaving)
     return [*others, *new] if cheaper else None

@@ -1,14 +1,16 @@
 """The cheapest machines that hold all tasks, without interference: Eva's ILP as a covering of demands by patterns.
 
 A pattern is a type with how many tasks of each demand it holds; tasks of equal demand are interchangeable, so a few
-thousand patterns stand for any number of tasks. Where there are too many patterns to list them, those that pay are generated
-(Gilmore and Gomory, 1961): the plan is then near the optimum, and the bound says how near. Source: Eva, section 4.1.
+thousand patterns stand for any number of tasks. Where there are too many patterns to list them, those that pay are
+generated (Gilmore and Gomory, 1961): the plan is then near the optimum, and the bound says how near. Source: Eva,
+section 4.1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -85,7 +87,9 @@ def maximal_patterns(
                 taken[g - 1] = count
             if g == len(demands):
                 full = all(
-                    need is None or taken[n] >= counts[n] or any(a > b for a, b in zip(need, free, strict=True))
+                    need is None
+                    or taken[n] >= counts[n]
+                    or any(a > b for a, b in zip(need, free, strict=True))
                     for n, need in enumerate(needs)
                 )
                 if full and any(taken):
@@ -94,7 +98,11 @@ def maximal_patterns(
                         return None
                 continue
             need = needs[g]
-            room = 0 if need is None else min([counts[g], *(q // n for q, n in zip(free, need, strict=True) if n)])
+            room = (
+                0
+                if need is None
+                else min([counts[g], *(q // n for q, n in zip(free, need, strict=True) if n)])
+            )
             for n in range(room + 1):
                 left = free if need is None else tuple(q - n * a for q, a in zip(free, need, strict=True))
                 stack.append((g + 1, left, n))  # pyright: ignore[reportArgumentType]
@@ -104,16 +112,19 @@ def maximal_patterns(
 
 
 def _milp(
-    prices: NDArray[np.float64], held: NDArray[Any], least: NDArray[np.float64], most: float, limit_s: float
+    prices: NDArray[np.float64],
+    held: NDArray[Any],
+    least: NDArray[np.float64],
+    most: float | NDArray[np.float64],
+    limit_s: float,
 ) -> Any:
-    """min prices x, held x >= least, 0 <= x <= most, x whole."""
-    from scipy.optimize import Bounds, LinearConstraint, milp
-
-    result = milp(
+    """The whole x of the least `prices @ x` for which `held @ x` is at least `least` and x is from 0 to `most`."""
+    optimize: Any = import_module("scipy.optimize")
+    result = optimize.milp(
         prices,
-        constraints=LinearConstraint(held, lb=least),
+        constraints=optimize.LinearConstraint(held, lb=least),
         integrality=np.ones(len(prices)),
-        bounds=Bounds(0, most),
+        bounds=optimize.Bounds(0, most),
         options={"time_limit": limit_s, "mip_rel_gap": 0.0},
     )
     if result.x is None:
@@ -129,14 +140,13 @@ def _generated(
     limit_s: float,
 ) -> tuple[list[Pattern], float]:
     """Patterns that pay in the relaxed problem, whose cost is the bound."""
-    from scipy.optimize import linprog
-
+    optimize: Any = import_module("scipy.optimize")
     patterns = list(dict.fromkeys([*_alone(catalogue, demands), *known]))
     seen = set(patterns)
     while True:
         prices = np.array([catalogue.types[k].usd_per_h for k, _ in patterns])
         held = np.array([amounts for _, amounts in patterns]).T
-        relaxed = linprog(prices, A_ub=-held, b_ub=-np.asarray(counts), method="highs")
+        relaxed = optimize.linprog(prices, A_ub=-held, b_ub=-np.asarray(counts), method="highs")
         worth = -relaxed.ineqlin.marginals
         new = [
             pattern
@@ -172,10 +182,12 @@ def _best_pattern(
     type_ = catalogue.types[k]
     needs = [demand.on(type_.family) for demand in demands]
     needed = np.array([need or (0, 0, 0) for need in needs], np.float64).T
-    most = np.array([0 if need is None else count for need, count in zip(needs, counts, strict=True)], np.float64)
+    most = np.array(
+        [0 if need is None else count for need, count in zip(needs, counts, strict=True)], np.float64
+    )
     if not (worth * most).sum() > type_.usd_per_h * (1 + _PAYS):
         return None
-    result = _milp(-worth, -needed, -np.array(type_.capacity, np.float64), most, limit_s)  # pyright: ignore[reportArgumentType]
+    result = _milp(-worth, -needed, -np.array(type_.capacity, np.float64), most, limit_s)
     if -result.fun <= type_.usd_per_h * (1 + _PAYS):
         return None
     return k, tuple(int(n) for n in np.rint(result.x))

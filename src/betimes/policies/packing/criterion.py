@@ -88,7 +88,7 @@ class Estimates:
         return self.fulls / max(1, self.events)
 
     def lasts_s(self, now_s: float, *, poisson: bool = False) -> float:
-        """How long a configuration is expected to last; the time since the start while no event has triggered a Full."""
+        """How long a configuration is expected to last; as long as all did while no event has triggered a Full."""
         if self.fulls == 0:
             return now_s - self.since_s
         return horizon_s(self.events_per_s, self.full_frac, poisson=poisson)

@@ -149,21 +149,17 @@ class Eva:
 
     def _weigh(self, round_: Round, valuation: Valuation, full: Plan, partial: Plan) -> Weighing:
         lasts_s = self.estimates.lasts_s(round_.now_s, poisson=self.rules.poisson)
-        figures = [
-            self._savings(full, valuation),
-            self._savings(partial, valuation),
-            self._move_usd(full, round_.problem),
-            self._move_usd(partial, round_.problem),
-        ]
+        s_full, s_partial = self._savings(full, valuation), self._savings(partial, valuation)
+        m_full, m_partial = self._move_usd(full, round_.problem), self._move_usd(partial, round_.problem)
         if self.rules.only != "both":
-            return Weighing(*figures, lasts_s, self.rules.only == "full")
-        if self.rules.rounded:
+            chosen = self.rules.only == "full"
+        elif self.rules.rounded:
             # The released code compares two totals that it has rounded to cents.
-            totals = [
-                round(s * lasts_s / 3600.0 - m, 2) for s, m in zip(figures[:2], figures[2:], strict=True)
-            ]
-            return Weighing(*figures, lasts_s, totals[0] > totals[1])
-        return Weighing(*figures, lasts_s, prefers_full(*figures, lasts_s))
+            hours = lasts_s / 3600.0
+            chosen = round(s_full * hours - m_full, 2) > round(s_partial * hours - m_partial, 2)
+        else:
+            chosen = prefers_full(s_full, s_partial, m_full, m_partial, lasts_s)
+        return Weighing(s_full, s_partial, m_full, m_partial, lasts_s, chosen)
 
     def _savings(self, plan: Plan, valuation: Valuation) -> float:
         cost = plan.usd_per_h(valuation.catalogue)

@@ -18,7 +18,7 @@ from betimes.processes import Do, Processes, Say
 
 
 class Exact:
-    """All tasks that are not pinned on the cheapest machines, as if tasks did not disturb each other, with fewest moves.
+    """The cheapest machines for all tasks that are not pinned, as if none disturbed another, with the fewest moves.
 
     After `limit_s` of wall-clock time the solver is ended and Full Reconfiguration plans; so it does where that is no
     dearer. `covering` is the last round's, None where it was given up.
@@ -57,7 +57,9 @@ def solve(
     """The covering, found in another process, which is ended after `limit_s`: None then."""
     until_s = time.monotonic() + limit_s
     with Processes(_prepare, (catalogue, limit_s), 1) as solver:
-        for _, covering in solver.answers([(demands, counts, known)], stop=lambda: time.monotonic() > until_s):
+        for _, covering in solver.answers(
+            [(demands, counts, known)], stop=lambda: time.monotonic() > until_s
+        ):
             return covering
     return None
 

@@ -1,7 +1,7 @@
 """Filling machines with waiting tasks, one after another: the greedy step that Eva's algorithms share.
 
-The next task is the one with the highest (worth of the machine with it, whether it is on that machine already, alignment);
-among equals the first in the order of arrival. Source: Eva, Algorithm 1, lines 8 to 14, and as released.
+The next task is the one with the highest (worth of the machine with it, whether it is on that machine already,
+alignment); among equals the first in the order of arrival. Source: Eva, Algorithm 1, lines 8 to 14, and as released.
 """
 
 from __future__ import annotations

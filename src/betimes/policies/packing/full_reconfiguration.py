@@ -43,7 +43,7 @@ def full_reconfiguration(
 
 
 def keep(valuation: Valuation, machines: Iterable[int], stays: Callable[[Task], bool]) -> list[Filled]:
-    """Machines (their ids) that stay, in the order of their renting, with the tasks of theirs for which `stays(task)`."""
+    """Machines (their ids) that stay, in the order of their renting, with their tasks for which `stays(task)`."""
     wanted, problem = set(machines), valuation.problem
     kept: list[Filled] = []
     for machine in problem.machines:

@@ -1,13 +1,15 @@
 """Which machine that runs becomes which planned bin: the assignment with the fewest moves.
 
-Tasks of one group are alike to the plan, so bins first count groups only; each is assigned to a machine of its type such
-that as many tasks as possible stay where they are, and then as many machines as possible are used again.
+Tasks of one group are alike to the plan, so bins first count groups only; each is assigned to a machine of its type
+such that as many tasks as possible stay where they are, and as many machines as possible are used again.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterable, Sequence
+from importlib import import_module
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from betimes.policies.packing.valuation import Valuation
 
 
 def match(bins: Sequence[Bin], free: Iterable[Machine], valuation: Valuation) -> tuple[Bin, ...]:
-    """The bins with machines from `free` (none is used twice), and tasks exchanged within their groups so that most stay.
+    """The bins with machines from `free`, none used twice, and tasks exchanged within their groups so that most stay.
 
     The bins have no machines yet. What each holds, counted by group, and what all cost does not change.
     """
@@ -62,11 +64,9 @@ def _assignment(
     wanted: Sequence[Counter[int]], held: Sequence[dict[int, list[int]]]
 ) -> list[tuple[int, int]]:
     """Pairs of bin and machine: the most tasks that stay."""
-    from scipy.optimize import linear_sum_assignment
-
     if not wanted or not held:
         return []
-    # Every pair is worth something, so that as many machines are used as there are bins.
+    # An assignment is complete whatever its pairs are worth, so as many machines are used as there are bins.
     stay = np.zeros((len(wanted), len(held)))
     holders: dict[int, list[tuple[int, int]]] = {}
     for column, tasks in enumerate(held):
@@ -76,5 +76,6 @@ def _assignment(
         for g, count in counts.items():
             for column, there in holders.get(g, ()):
                 stay[row, column] += min(count, there)
-    rows, columns = linear_sum_assignment(stay, maximize=True)
+    optimize: Any = import_module("scipy.optimize")
+    rows, columns = optimize.linear_sum_assignment(stay, maximize=True)
     return list(zip(rows.tolist(), columns.tolist(), strict=True))

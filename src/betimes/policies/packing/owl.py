@@ -1,6 +1,6 @@
 """Owl, extended to rent: pairs of tasks that disturb each other least for their price, never more than two.
 
-Source: Tian et al. (SoCC'22), as Eva's evaluation extends it (section 6, baseline). It knows the true pairwise throughputs.
+It knows the true pairwise throughputs. Source: Tian et al. (SoCC'22), as Eva's evaluation extends it (section 6).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Owl:
         return Plan(bins(stay), reason="owl")
 
     def _pairs(self, valuation: Valuation, groups: list[int]) -> list[tuple[int, int, int]]:
-        """Pairs of groups worth more than their machine, with the place of its type, the best worth over price first."""
+        """Pairs of groups worth more than their machine, with its type's place, the best worth over price first."""
         found: list[tuple[float, int, int, int]] = []
         for number, a in enumerate(groups):
             for b in groups[number:]:

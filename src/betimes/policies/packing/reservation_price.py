@@ -1,4 +1,4 @@
-"""The reservation price of a task: what the cheapest machine costs that could run it alone. Source: Eva, section 4.2."""
+"""The reservation price of a task: that of the cheapest machine that could run it alone. Source: Eva, section 4.2."""
 
 from __future__ import annotations
 

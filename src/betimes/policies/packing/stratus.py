@@ -1,8 +1,8 @@
 """Stratus: tasks that end at about the same time share a machine, so that it can be given back whole.
 
-Source: Chung et al. (SoCC'18), as Eva's evaluation extends it (section 6, baseline). The run time that is left decides, and
-a machine is cleared by the resources that it has: the released code reads the whole run time, and never clears a machine
-without GPUs.
+The run time that is left decides, and a machine is cleared by the resources that it has; Eva's released version reads
+the whole run time, and never clears a machine without GPUs. Source: Chung et al. (SoCC'18), as Eva's evaluation extends
+it (section 6).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from betimes.policies.packing.problem import Problem, Round, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
 
 Grouping = Literal["consecutive", "prefixes"]
-"""How tasks are grouped for new machines: one, then two, then three ... (released), or the prefix, of the tasks of one bin
-of run time, that scores best (Stratus)."""
+"""How tasks are grouped for new machines: one, then two, then three ... (Eva's version), or the prefix, of the tasks of
+one bin of run time, that scores best (Stratus)."""
 
 
 class Stratus:
-    """Packs by bins of run time, doubling: bin n has [2**n, 2**(n+1)) s left. `remaining_s` of every task must be known."""
+    """Packs by bins of run time: the tasks of bin n have from 2**n to 2**(n+1) s left, which must be known."""
 
     def __init__(self, *, grouping: Grouping = "consecutive") -> None:
         self.grouping: Grouping = grouping
@@ -81,8 +81,8 @@ def _left_s(box: Box) -> float:
 
 
 def _best_box(task: Task, boxes: Sequence[Box]) -> Box | None:
-    """A machine of the task's bin, the one that ends nearest to it; else of a longer one, else of a shorter one, the one
-    with the most that is free.
+    """A machine of the task's bin, the one that ends nearest to it; else the one with the most that is free: of the
+    longer ones, else of the shorter ones.
     """
     own = _run_time_bin(task.remaining_s)
     fitting = [(box, _run_time_bin(_left_s(box))) for box in boxes if box.fits(task)]
@@ -110,7 +110,7 @@ def _consecutive(waiting: Sequence[Task], most: int, catalogue: Catalogue) -> tu
 
 
 def _best_prefix(waiting: Sequence[Task], catalogue: Catalogue) -> tuple[int, InstanceType]:
-    """The prefix of the first bin of run time, and its type, that score best; of equals the shorter, then the earlier."""
+    """The prefix of the first bin of run time, and the type, that score best; of equals the shorter prefix."""
     first = _run_time_bin(waiting[0].remaining_s)
     best: tuple[float, int, InstanceType] | None = None
     for size in range(1, len(waiting) + 1):
@@ -146,7 +146,7 @@ def _score(tasks: Sequence[Task], type_: InstanceType, catalogue: Catalogue) -> 
 
 
 def _take_over(new: Sequence[Box], cleared: Sequence[Box]) -> None:
-    """A machine that was cleared stays for a new set of its type that has a task of it: moving that would gain nothing."""
+    """A machine that was cleared stays where a new set of its type has a task of it, which need not move."""
     free = {box.machine: box.type for box in cleared}
     for box in new:
         for task in box.tasks:

@@ -5,7 +5,8 @@ there are. `Contents` is a machine's tasks counted by group, and knows what addi
 contents that were weighed once are kept, so that planning costs as much as there are *different* ones.
 
 Values are compared in `levels`, whole multiples of 2**-20 USD an hour (a millionth): sums of the same floats in another
-order differ by far less, so that ties are ties and a plan does not depend on the order of a sum. Source: Eva, section 4.3.
+order differ by far less, so that ties are ties and a plan does not depend on the order of a sum. Source: Eva,
+section 4.3.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ LEVELS = 2.0**20  # an hour's dollar
 _NOWHERE = 2**62  # a demand on a family where a task cannot run
 
 Penalty = Literal["none", "job", "own"]
-"""What a task's lost throughput costs: its own share only; that of all its job's tasks (section 4.4 of the paper); or its
-own reservation price times the number of tasks, down to nothing (the released code)."""
+"""What a task's lost throughput costs: its own share only; that of all its job's tasks (section 4.4 of the paper); or
+its own reservation price times the number of tasks, down to nothing (the released code)."""
 
 
 def level(value: float) -> int:
@@ -40,7 +41,7 @@ def level(value: float) -> int:
 
 @dataclass(frozen=True)
 class Group:
-    """Tasks that are alike to a planner: reservation price (USD an hour) and what sets it, their job's price and tasks."""
+    """Tasks that are alike to a planner: their reservation price and its type, their job's price and number of tasks."""
 
     demand: Demand
     kind: str
@@ -191,10 +192,8 @@ class Contents:
         valuation, pairs = self.valuation, self.valuation.pairs
         kinds = tuple(sorted(int(valuation.kind[group]) for group in self.groups))
         new = valuation.kind[candidates]
-        own = np.ones(len(candidates))
-        if kinds:
-            present, counts = np.unique(kinds, return_counts=True)
-            own = (pairs[np.ix_(new, present)] ** counts).prod(axis=1)
+        present, counts = np.unique(np.array(kinds, np.int64), return_counts=True)
+        own = (pairs[np.ix_(new, present)] ** counts).prod(axis=1)
         for kind, value in valuation.recorded.get(kinds, {}).items():
             own[new == kind] = value
         worth = self._worth(candidates, own)
