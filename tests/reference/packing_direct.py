@@ -38,13 +38,16 @@ class Direct:
     problem: Problem
     throughput: Throughput
     penalty: str
+    prices: dict[int, float] = field(default_factory=dict)  # of each task, looked up once
 
     def price(self, task: Task) -> float:
-        return price_type(self.problem.catalogue, task).usd_per_h
+        if task.id not in self.prices:
+            self.prices[task.id] = price_type(self.problem.catalogue, task).usd_per_h
+        return self.prices[task.id]
 
     def worth(self, task: Task, others: Sequence[Task]) -> float:
         tput = self.throughput.of(task.kind, [other.kind for other in others])
-        siblings = [each for each in self.problem.tasks if each.job == task.job]
+        siblings = [self.problem.task[each] for each in self.problem.jobs[task.job]]
         if self.penalty == "none" or len(siblings) == 1:
             return tput * self.price(task)
         if self.penalty == "own":

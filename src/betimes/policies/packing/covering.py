@@ -97,15 +97,11 @@ def maximal_patterns(
                     if len(patterns) > most:
                         return None
                 continue
-            need = needs[g]
-            room = (
-                0
-                if need is None
-                else min([counts[g], *(q // n for q, n in zip(free, need, strict=True) if n)])
-            )
-            for n in range(room + 1):
-                left = free if need is None else tuple(q - n * a for q, a in zip(free, need, strict=True))
-                stack.append((g + 1, left, n))  # pyright: ignore[reportArgumentType]
+            gpu, cpu, memory = needs[g] or (0, 0, 0)
+            fits = [q // n for q, n in zip(free, (gpu, cpu, memory), strict=True) if n]
+            for n in range(min(counts[g], *fits) + 1 if fits else 1):
+                left = (free[0] - n * gpu, free[1] - n * cpu, free[2] - n * memory)
+                stack.append((g + 1, left, n))
             if len(stack) + len(patterns) > 50 * most:
                 return None
     return patterns

@@ -7,7 +7,7 @@ such that as many tasks as possible stay where they are, and as many machines as
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -38,7 +38,8 @@ def match(bins: Sequence[Bin], free: Iterable[Machine], valuation: Valuation) ->
     matched: dict[int, int] = {}
     for type_name, machines in by_type.items():
         numbers = [number for number, each in enumerate(bins) if each.type == type_name]
-        for row, column in _assignment([wanted[n] for n in numbers], [held[m] for m in machines]):
+        here = [{g: len(tasks) for g, tasks in held[machine].items()} for machine in machines]
+        for row, column in _assignment([wanted[n] for n in numbers], here):
             matched[numbers[row]] = machines[column]
     staying = [
         {g: held[matched[number]].get(g, [])[:count] for g, count in wanted[number].items()}
@@ -61,21 +62,28 @@ def match(bins: Sequence[Bin], free: Iterable[Machine], valuation: Valuation) ->
 
 
 def _assignment(
-    wanted: Sequence[Counter[int]], held: Sequence[dict[int, list[int]]]
+    wanted: Sequence[Mapping[int, int]], held: Sequence[Mapping[int, int]]
 ) -> list[tuple[int, int]]:
-    """Pairs of bin and machine: the most tasks that stay."""
+    """Pairs of bin and machine, each as tasks by group, of which the most tasks stay."""
     if not wanted or not held:
         return []
-    # An assignment is complete whatever its pairs are worth, so as many machines are used as there are bins.
-    stay = np.zeros((len(wanted), len(held)))
-    holders: dict[int, list[tuple[int, int]]] = {}
-    for column, tasks in enumerate(held):
-        for g, each in tasks.items():
-            holders.setdefault(g, []).append((column, len(each)))
-    for row, counts in enumerate(wanted):
-        for g, count in counts.items():
-            for column, there in holders.get(g, ()):
-                stay[row, column] += min(count, there)
     optimize: Any = import_module("scipy.optimize")
-    rows, columns = optimize.linear_sum_assignment(stay, maximize=True)
+    # Many bins are alike, and so are many machines: each pair of different ones is looked at once.
+    bins, bin_of = _different(wanted)
+    machines, machine_of = _different(held)
+    stay = np.array([[_stay(each, machine) for machine in machines] for each in bins])
+    # An assignment is complete whatever its pairs are worth, so as many machines are used as there are bins.
+    rows, columns = optimize.linear_sum_assignment(stay[np.ix_(bin_of, machine_of)], maximize=True)
     return list(zip(rows.tolist(), columns.tolist(), strict=True))
+
+
+def _different(counts: Sequence[Mapping[int, int]]) -> tuple[list[Mapping[int, int]], list[int]]:
+    """The different ones, and which of them each is."""
+    number: dict[frozenset[tuple[int, int]], int] = {}
+    of = [number.setdefault(frozenset(each.items()), len(number)) for each in counts]
+    return [dict(each) for each in number], of
+
+
+def _stay(wanted: Mapping[int, int], held: Mapping[int, int]) -> int:
+    """How many tasks of a machine a bin can keep."""
+    return sum(min(count, held.get(group, 0)) for group, count in wanted.items())

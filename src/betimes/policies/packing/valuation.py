@@ -41,7 +41,7 @@ def level(value: float) -> int:
 
 @dataclass(frozen=True)
 class Group:
-    """Tasks that are alike to a planner: their reservation price and its type, their job's price and number of tasks."""
+    """Tasks that are alike to a planner: reservation price and its type, and their job's price and number of tasks."""
 
     demand: Demand
     kind: str
@@ -233,7 +233,8 @@ class Contents:
         family = types[self.type].family
         total: Amounts | None = None
         if as_counted:
-            total = tuple(int(each) for each in self.valuation.needed(family)[list(self.groups)].sum(axis=0))  # pyright: ignore[reportAssignmentType]
+            gpu, cpu, memory = self.valuation.needed(family)[list(self.groups)].sum(axis=0).tolist()
+            total = (gpu, cpu, memory)
         for k in self.valuation.catalogue.cheapest_first:
             enough = total is None or all(n <= q for n, q in zip(total, types[k].capacity, strict=True))
             if enough and fits(types[k], self.demands):
@@ -244,9 +245,8 @@ class Contents:
 def _groups(problem: Problem) -> tuple[tuple[Group, ...], dict[int, int]]:
     """The groups in the order of their first tasks, and the number of each task's."""
     prices = ReservationPrices(problem.catalogue)
-    alone: dict[
-        tuple[Demand, str], int
-    ] = {}  # of one-task jobs, which are most: found without making a group
+    # Of one-task jobs, which are most: found without making a group.
+    alone: dict[tuple[Demand, str], int] = {}
     number: dict[Group, int] = {}
     group_of: dict[int, int] = {}
     for task in problem.tasks:
