@@ -51,8 +51,11 @@ def grouped(tasks: Problem, table: ThroughputTable) -> tuple[Bin, ...]:
 
 def direct(tasks: Problem, table: ThroughputTable) -> tuple[Bin, ...]:
     """The same, task by task."""
-    switches = {"penalty": "own", "beside": "own", "fill_running": "never", "down_sizing": "new"}
-    return tuple(packing_direct.full(tasks, table, **switches))
+    return tuple(
+        packing_direct.full(
+            tasks, table, penalty="own", beside="own", fill_running="never", down_sizing="new"
+        )
+    )
 
 
 def running(tasks: Problem, seed: int) -> Problem:

@@ -98,16 +98,13 @@ def full(
     refill: bool = True,
 ) -> list[Bin]:
     pinned = {task.machine for task in problem.tasks if task.pinned}
+    stays = [t for t in problem.tasks if t.pinned or (fill_running == "never" and t.machine in pinned)]
     kept = [
-        Placed(
-            problem.catalogue.named(m.type),
-            m.id,
-            [t for t in problem.tasks if t.pinned and t.machine == m.id],
-        )
+        Placed(problem.catalogue.named(m.type), m.id, [t for t in stays if t.machine == m.id])
         for m in problem.machines
         if m.id in pinned
     ]
-    remaining = [task for task in problem.tasks if not task.pinned]
+    remaining = [task for task in problem.tasks if task not in stays]
     if fill_running != "never":
         top_up(Direct(problem, throughput, beside), kept, remaining, fill_running == "cost-test")
     free = [m for m in problem.machines if m.running and m.id not in pinned]

@@ -150,6 +150,8 @@ def test_stratus_counts_what_is_left_of_a_run() -> None:
     tasks = problem(("t1", "n"), {"t1": 1}, [(1, "it1")])
     with pytest.raises(PolicyError, match="the run time that task 0 has left is not known"):
         Stratus().plan(Round(0.0, tasks))
+    with pytest.raises(PolicyError, match="expected grouping consecutive or prefixes, found 'x'"):
+        Stratus(grouping="x")  # type: ignore[arg-type]
 
 
 def test_stratus_clears_machines_without_gpus_too() -> None:

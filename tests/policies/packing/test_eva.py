@@ -175,6 +175,10 @@ def test_rules_that_are_not_there_are_refused() -> None:
         Eva("fast")
     with pytest.raises(PolicyError, match="eva has no switch speed; it has fill_running, down_sizing"):
         Rules().with_(speed=3)
+    with pytest.raises(
+        PolicyError, match="eva, switch down_sizing: expected never or new or reuse, found 'yes'"
+    ):
+        Rules().with_(down_sizing="yes")
 
 
 SMALL = Demand.of((0, 1, 1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from betimes.errors import PolicyError
 from betimes.policies.packing.criterion import Estimates, move_usd, prefers_full
@@ -19,11 +19,20 @@ from betimes.policies.packing.valuation import Penalty, Valuation
 Only = Literal["both", "full", "partial"]
 
 
+_VALUES = {
+    "fill_running": get_args(FillRunning),
+    "down_sizing": get_args(DownSizing),
+    "table": get_args(Meaning),
+    "penalty": get_args(Penalty),
+    "only": get_args(Only),
+}
+
+
 @dataclass(frozen=True)
 class Rules:
     """Eva as published, as released, or improved: each difference is a switch; the defaults are the paper's.
 
-    Source: section 3 of the paper's own account against its released code.
+    Raises PolicyError for a value that a switch does not have.
     """
 
     fill_running: FillRunning = "never"
@@ -38,8 +47,15 @@ class Rules:
     rounded: bool = False  # to cents, before the two plans are compared
     only: Only = "both"
 
+    def __post_init__(self) -> None:
+        for switch, values in _VALUES.items():
+            if getattr(self, switch) not in values:
+                raise PolicyError(
+                    f"eva, switch {switch}: expected {' or '.join(values)}, found {getattr(self, switch)!r}"
+                )
+
     def with_(self, **switches: Any) -> Rules:
-        """The same with some switches set otherwise; raises PolicyError for one that is not there."""
+        """The same with some switches set otherwise; raises PolicyError for one that is not there, or a bad value."""
         known = [each.name for each in fields(self)]
         for name in switches:
             if name not in known:

@@ -18,7 +18,7 @@ from betimes.processes import Do, Processes, Say
 
 
 class Exact:
-    """The cheapest machines for all tasks that are not pinned, as if none disturbed another, with the fewest moves.
+    """The cheapest machines, as if no task disturbed another, with the fewest moves; those with pinned tasks stay.
 
     After `limit_s` of wall-clock time the solver is ended and Full Reconfiguration plans; so it does where that is no
     dearer. `covering` is the last round's, None where it was given up.
@@ -33,11 +33,11 @@ class Exact:
         problem = round_.problem
         valuation = Valuation(problem, ThroughputTable(1.0), "none")
         free = [each for each in problem.machines if each.id not in problem.pinned]
-        stay = kept_bins(keep(valuation, problem.pinned, lambda task: task.pinned))
+        stay = kept_bins(keep(valuation, problem.pinned, lambda _: True))
         heuristic = full_reconfiguration(valuation, down_sizing="reuse", refill=False)[len(stay) :]
         waiting: dict[Demand, deque[int]] = {}
         for task in problem.tasks:
-            if not task.pinned:
+            if task.machine not in problem.pinned:
                 waiting.setdefault(task.demand, deque()).append(task.id)
         counts = [len(tasks) for tasks in waiting.values()]
         self.covering = None

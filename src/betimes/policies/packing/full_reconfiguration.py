@@ -27,14 +27,19 @@ def full_reconfiguration(
     refill: bool = True,
     beside: Valuation | None = None,
 ) -> tuple[Bin, ...]:
-    """All tasks that are not pinned are packed by Algorithm 1; pinned ones stay, and may get neighbours first.
+    """All tasks that are not pinned are packed by Algorithm 1; pinned ones stay.
 
-    With `refill` a set goes onto a running machine of its type while there is one. `beside` values what stands beside
-    pinned tasks, if not `valuation`.
+    Machines with pinned tasks get neighbours for them first; where machines that run are never filled, they keep those
+    that they have. With `refill` a set goes onto a running machine of its type while there is one. `beside` values what
+    stands beside pinned tasks, if not `valuation`.
     """
     problem = valuation.problem
-    waiting = Waiting(valuation, (task for task in problem.tasks if not task.pinned))
-    stays = keep(beside or valuation, problem.pinned, lambda task: task.pinned)
+
+    def moves(task: Task) -> bool:
+        return not task.pinned and (fill_running != "never" or task.machine not in problem.pinned)
+
+    waiting = Waiting(valuation, (task for task in problem.tasks if moves(task)))
+    stays = keep(beside or valuation, problem.pinned, lambda task: not moves(task))
     if fill_running != "never":
         top_up(waiting, stays, fill_running == "cost-test")
     free = [each for each in problem.machines if each.running and each.id not in problem.pinned]

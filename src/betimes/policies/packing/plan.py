@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from betimes.errors import PolicyViolation
 from betimes.policies.packing.catalogue import Catalogue, fits
-from betimes.policies.packing.problem import Problem
+from betimes.policies.packing.problem import Problem, Round
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,14 @@ class Plan:
     def usd_per_h(self, catalogue: Catalogue) -> float:
         """What the plan's machines cost an hour."""
         return sum(catalogue.named(each.type).usd_per_h for each in self.bins)
+
+
+class Planner(Protocol):
+    """Decides each round. What it learns on the way, if anything, is its own: one planner for one cluster."""
+
+    def plan(self, round_: Round) -> Plan:
+        """The machines to have from now on; raises ClusterError for a task that fits no type."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 from betimes.errors import PolicyError
 from betimes.policies.packing.boxes import Box, bins, standing
@@ -27,6 +27,10 @@ class Stratus:
     """Packs by bins of run time: the tasks of bin n have from 2**n to 2**(n+1) s left, which must be known."""
 
     def __init__(self, *, grouping: Grouping = "consecutive") -> None:
+        if grouping not in get_args(Grouping):
+            raise PolicyError(
+                f"stratus: expected grouping {' or '.join(get_args(Grouping))}, found {grouping!r}"
+            )
         self.grouping: Grouping = grouping
 
     def plan(self, round_: Round) -> Plan:
