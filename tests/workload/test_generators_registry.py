@@ -24,7 +24,7 @@ def full_width_load(workload: Workload, units: int) -> float:
 
 
 def test_every_generator_declares_its_function_exactly() -> None:
-    assert set(GENERATORS) == {"demo", "synthetic", "workload-1", "workload-2", "workload-3", "fitgpp"}
+    assert set(GENERATORS) == {"demo", "synthetic", "workload-1", "workload-2", "workload-3", "fitgpp", "eva"}
     for name, generator in GENERATORS.items():
         assert generator.name == name
         accepted = set(inspect.signature(generator.function).parameters)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from betimes.errors import InputError
-from betimes.workload.generators import demo, fitgpp, pcs, synthetic
+from betimes.workload.generators import demo, eva, fitgpp, pcs, synthetic
 from betimes.workload.generators.parameters import Generator, Value
 from betimes.workload.speedup import did_you_mean
 from betimes.workload.workload import Workload
 
 GENERATORS: dict[str, Generator] = {
     generator.name: generator
-    for generator in (demo.GENERATOR, synthetic.GENERATOR, *pcs.GENERATORS, fitgpp.GENERATOR)
+    for generator in (demo.GENERATOR, synthetic.GENERATOR, *pcs.GENERATORS, fitgpp.GENERATOR, eva.GENERATOR)
 }
 
 

@@ -1,0 +1,84 @@
+"""Which instances to rent, and which tasks share one: Eva, its baselines and the exact optimum, as pure algorithms.
+
+A planner reads a `Round` and answers with a `Plan`; it knows no clock, no core and no disk. Only the exact one starts a
+process, and ends it. The names below are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from betimes.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from betimes.policies.packing.catalogue import Catalogue, Demand, InstanceType
+    from betimes.policies.packing.consolidation import Consolidation
+    from betimes.policies.packing.eva import RULES, Eva, Rules
+    from betimes.policies.packing.exact import Exact
+    from betimes.policies.packing.no_packing import NoPacking
+    from betimes.policies.packing.owl import Owl
+    from betimes.policies.packing.plan import Bin, Changes, Move, Plan, Planner, changes, check
+    from betimes.policies.packing.problem import Machine, Problem, Round, Task
+    from betimes.policies.packing.stratus import Stratus
+    from betimes.policies.packing.synergy import Synergy
+    from betimes.policies.packing.throughput import Throughput, ThroughputTable, normalised
+
+__all__ = [
+    "RULES",
+    "Bin",
+    "Catalogue",
+    "Changes",
+    "Consolidation",
+    "Demand",
+    "Eva",
+    "Exact",
+    "InstanceType",
+    "Machine",
+    "Move",
+    "NoPacking",
+    "Owl",
+    "Plan",
+    "Planner",
+    "Problem",
+    "Round",
+    "Rules",
+    "Stratus",
+    "Synergy",
+    "Task",
+    "Throughput",
+    "ThroughputTable",
+    "changes",
+    "check",
+    "normalised",
+]
+
+_HOME = {
+    "RULES": "betimes.policies.packing.eva",
+    "Bin": "betimes.policies.packing.plan",
+    "Catalogue": "betimes.policies.packing.catalogue",
+    "Changes": "betimes.policies.packing.plan",
+    "Consolidation": "betimes.policies.packing.consolidation",
+    "Demand": "betimes.policies.packing.catalogue",
+    "Eva": "betimes.policies.packing.eva",
+    "Exact": "betimes.policies.packing.exact",
+    "InstanceType": "betimes.policies.packing.catalogue",
+    "Machine": "betimes.policies.packing.problem",
+    "Move": "betimes.policies.packing.plan",
+    "NoPacking": "betimes.policies.packing.no_packing",
+    "Owl": "betimes.policies.packing.owl",
+    "Plan": "betimes.policies.packing.plan",
+    "Planner": "betimes.policies.packing.plan",
+    "Problem": "betimes.policies.packing.problem",
+    "Round": "betimes.policies.packing.problem",
+    "Rules": "betimes.policies.packing.eva",
+    "Stratus": "betimes.policies.packing.stratus",
+    "Synergy": "betimes.policies.packing.synergy",
+    "Task": "betimes.policies.packing.problem",
+    "Throughput": "betimes.policies.packing.throughput",
+    "ThroughputTable": "betimes.policies.packing.throughput",
+    "changes": "betimes.policies.packing.plan",
+    "check": "betimes.policies.packing.plan",
+    "normalised": "betimes.policies.packing.throughput",
+}
+
+__getattr__, __dir__ = lazy_names(__name__, _HOME)

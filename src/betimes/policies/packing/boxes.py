@@ -1,0 +1,67 @@
+"""Machines that simple packers fill: what is on each, and what is free."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from betimes.cluster.resources import PER_UNIT
+from betimes.policies.packing.catalogue import Amounts, InstanceType
+from betimes.policies.packing.plan import Bin
+from betimes.policies.packing.problem import Problem, Task
+
+
+@dataclass
+class Box:
+    """A machine (None: a new one) of a type, with its tasks."""
+
+    type: InstanceType
+    machine: int | None = None
+    tasks: list[Task] = field(default_factory=list[Task])
+
+    def __post_init__(self) -> None:
+        self.free: Amounts = self.type.capacity
+        tasks, self.tasks = self.tasks, []
+        for task in tasks:
+            self.add(task)
+
+    def fits(self, task: Task) -> bool:
+        """Whether a task may run here and there is room for it."""
+        needed = task.demand.on(self.type.family)
+        return needed is not None and all(n <= q for n, q in zip(needed, self.free, strict=True))
+
+    def add(self, task: Task) -> None:
+        """Put a task here that may run on this family."""
+        needed = task.demand.on(self.type.family)
+        assert needed is not None
+        gpu, cpu, memory = self.free
+        self.free = (gpu - needed[0], cpu - needed[1], memory - needed[2])
+        self.tasks.append(task)
+
+    @property
+    def free_units(self) -> float:
+        """GPUs, cores and GiB that are free, added up."""
+        return sum(amount / unit for amount, unit in zip(self.free, PER_UNIT, strict=True))
+
+    @property
+    def bin(self) -> Bin:
+        """The bin of a plan."""
+        return Bin(self.type.name, tuple(task.id for task in self.tasks), self.machine)
+
+
+def standing(problem: Problem) -> list[Box]:
+    """The machines that hold tasks, as they are."""
+    return [
+        Box(
+            problem.catalogue.named(each.type),
+            each.id,
+            [problem.task[task] for task in problem.residents[each.id]],
+        )
+        for each in problem.machines
+        if problem.residents[each.id]
+    ]
+
+
+def bins(boxes: Iterable[Box]) -> tuple[Bin, ...]:
+    """The bins of all that hold tasks."""
+    return tuple(box.bin for box in boxes if box.tasks)

@@ -1,0 +1,150 @@
+"""The instance types that a planner chooses from, and what a task needs on each family of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+from betimes.cluster.offer import Offer
+from betimes.cluster.resources import RESOURCES, UNITS, whole_capacity, whole_demand
+from betimes.errors import ClusterError, InputError
+
+Amounts = tuple[int, int, int]
+"""Thousandths of a GPU, thousandths of a core, MiB: the whole numbers of `cluster.resources`."""
+
+MOST_USD_PER_H = 1e6
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a task needs: `everywhere`, and on some families instead something else.
+
+    Where `everywhere` is None the task runs only on the families that are named.
+    """
+
+    everywhere: Amounts | None
+    by_family: tuple[tuple[str, Amounts], ...] = ()
+
+    @classmethod
+    def of(cls, natural: Sequence[float] | Mapping[str, Sequence[float]]) -> Demand:
+        """From (GPUs, cores, GiB), or those by family, where `any` means all that are not named.
+
+        Raises InputError for a negative or infinite amount, and for a demand of nothing.
+        """
+        if not isinstance(natural, Mapping):
+            return cls(_amounts(natural))
+        if not natural:
+            raise InputError("a demand names no family: expected (GPUs, cores, GiB) for any, or by family")
+        families = {family: _amounts(each) for family, each in natural.items()}
+        everywhere = families.pop("any", None)
+        return cls(everywhere, tuple(sorted(families.items())))
+
+    def on(self, family: str) -> Amounts | None:
+        """What is needed on a family; None where the task cannot run there."""
+        return self._families.get(family, self.everywhere)
+
+    @cached_property
+    def _families(self) -> dict[str, Amounts]:
+        return dict(self.by_family)
+
+
+@dataclass(frozen=True)
+class InstanceType:
+    """A type that can be rented: what *one* machine has, and its price. Raises ClusterError, naming the type."""
+
+    name: str
+    family: str
+    capacity: Amounts
+    usd_per_h: float
+
+    def __post_init__(self) -> None:
+        if not any(self.capacity) or min(self.capacity) < 0:
+            raise ClusterError(f"type {self.name}: expected some GPU, cores or memory, found {self.capacity}")
+        if not 0 < self.usd_per_h <= MOST_USD_PER_H:
+            raise ClusterError(
+                f"type {self.name}, field usd_per_h: expected a price above 0, to {MOST_USD_PER_H:.0f}, found "
+                f"{self.usd_per_h:g}: a planner cannot weigh a machine without a price"
+            )
+
+    @classmethod
+    def of(cls, offer: Offer) -> InstanceType:
+        """The type that an offer lets, at what a machine costs at first."""
+        capacity = cast(Amounts, tuple(int(each) for each in whole_capacity(offer.amounts)))
+        return cls(offer.type, offer.family, capacity, offer.charged_usd_per_h)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Instance types in the order of their file. Raises ClusterError where there are none, or two of one name."""
+
+    types: tuple[InstanceType, ...]
+
+    def __post_init__(self) -> None:
+        if not self.types:
+            raise ClusterError(
+                "a planner needs at least one instance type to rent: add [[offers]] to the cluster file"
+            )
+        names = [each.name for each in self.types]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ClusterError(
+                f"instance type {twice[0]} stands twice in the catalogue: give each its own name"
+            )
+
+    @classmethod
+    def of(cls, offers: Iterable[Offer]) -> Catalogue:
+        """The types that offers let."""
+        return cls(tuple(InstanceType.of(offer) for offer in offers))
+
+    @cached_property
+    def place(self) -> dict[str, int]:
+        """Where each type stands, by its name."""
+        return {each.name: number for number, each in enumerate(self.types)}
+
+    @cached_property
+    def dearest_first(self) -> tuple[int, ...]:
+        """The places of all types by falling price; equal prices keep the catalogue's order."""
+        return tuple(sorted(range(len(self.types)), key=lambda k: -self.types[k].usd_per_h))
+
+    @cached_property
+    def cheapest_first(self) -> tuple[int, ...]:
+        """The places of all types by rising price; equal prices keep the catalogue's order."""
+        return tuple(sorted(range(len(self.types)), key=lambda k: self.types[k].usd_per_h))
+
+    def named(self, name: str) -> InstanceType:
+        """The type of this name; raises ClusterError where there is none."""
+        if name not in self.place:
+            raise ClusterError(
+                f"there is no instance type {name} in the catalogue; it has {', '.join(self.place)}"
+            )
+        return self.types[self.place[name]]
+
+    def cheapest_holding(self, demands: Sequence[Demand]) -> int | None:
+        """The place of the cheapest type that holds all of these at once; None where no type does."""
+        for k in self.cheapest_first:
+            if fits(self.types[k], demands):
+                return k
+        return None
+
+
+def fits(type: InstanceType, demands: Iterable[Demand]) -> bool:  # noqa: A002 - the field's word
+    """Whether one machine of a type holds all of these at once."""
+    gpu, cpu, memory = type.capacity
+    for demand in demands:
+        needed = demand.on(type.family)
+        if needed is None:
+            return False
+        gpu, cpu, memory = gpu - needed[0], cpu - needed[1], memory - needed[2]
+    return min(gpu, cpu, memory) >= 0
+
+
+def _amounts(natural: Sequence[float]) -> Amounts:
+    if len(natural) != len(RESOURCES) or not all(math.isfinite(each) and each >= 0 for each in natural):
+        raise InputError(
+            f"a demand: expected {', '.join(UNITS)}, each a number from 0, found {tuple(natural)}"
+        )
+    if not any(natural):
+        raise InputError("a demand of nothing: expected some GPU, cores or memory")
+    return cast(Amounts, tuple(int(each) for each in whole_demand(natural)))

@@ -1,0 +1,212 @@
+"""Eva: Full or Partial Reconfiguration, whichever pays, every round. Source: Eva (EuroSys'25), sections 3 and 4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from betimes.errors import PolicyError
+from betimes.policies.packing.criterion import Estimates, move_usd, prefers_full
+from betimes.policies.packing.full_reconfiguration import DownSizing, FillRunning, full_reconfiguration
+from betimes.policies.packing.matching import match
+from betimes.policies.packing.partial_reconfiguration import partial_reconfiguration
+from betimes.policies.packing.plan import Bin, Plan, changes
+from betimes.policies.packing.problem import Machine, Problem, Round
+from betimes.policies.packing.throughput import DEFAULT_PAIR, Meaning, Throughput, ThroughputTable
+from betimes.policies.packing.valuation import Penalty, Valuation
+
+Only = Literal["both", "full", "partial"]
+
+
+_VALUES = {
+    "fill_running": get_args(FillRunning),
+    "down_sizing": get_args(DownSizing),
+    "table": get_args(Meaning),
+    "penalty": get_args(Penalty),
+    "only": get_args(Only),
+}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Eva as published, as released, or improved: each difference is a switch; the defaults are the paper's.
+
+    Raises PolicyError for a value that a switch does not have.
+    """
+
+    fill_running: FillRunning = "never"
+    down_sizing: DownSizing = "never"
+    table: Meaning = "lower-bound"
+    penalty: Penalty = "job"  # of a task that slows its siblings down
+    penalty_everywhere: bool = True  # not only in Algorithm 1
+    honest_events: bool = True
+    poisson: bool = False  # the exact horizon of Poisson events
+    matching: bool = False  # the assignment to running machines with the fewest moves, instead of refilling
+    keep_running: bool = False  # a task stays on its old machine until the new one is up
+    rounded: bool = False  # to cents, before the two plans are compared
+    only: Only = "both"
+
+    def __post_init__(self) -> None:
+        for switch, values in _VALUES.items():
+            if getattr(self, switch) not in values:
+                raise PolicyError(
+                    f"eva, switch {switch}: expected {' or '.join(values)}, found {getattr(self, switch)!r}"
+                )
+
+    def with_(self, **switches: Any) -> Rules:
+        """The same with some switches set otherwise; raises PolicyError for one that is not there, or a bad value."""
+        known = [each.name for each in fields(self)]
+        for name in switches:
+            if name not in known:
+                raise PolicyError(f"eva has no switch {name}; it has {', '.join(known)}")
+        return replace(self, **switches)
+
+
+RULES: dict[str, Rules] = {
+    "paper": Rules(),
+    "released": Rules(
+        fill_running="always",
+        down_sizing="new",
+        table="mean",
+        penalty="own",
+        penalty_everywhere=False,
+        honest_events=False,
+        rounded=True,
+    ),
+    "improved": Rules(fill_running="cost-test", down_sizing="reuse", matching=True, keep_running=True),
+}
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """What a round's decision rests on: savings (USD an hour) and costs of moving (USD) of both plans, and how long a
+    configuration is expected to last.
+    """
+
+    full_usd_per_h: float
+    partial_usd_per_h: float
+    full_usd: float
+    partial_usd: float
+    lasts_s: float
+    full: bool
+
+
+class Eva:
+    """The planner: what it learns from round to round is the throughput table and the rate of events.
+
+    `rules` is paper, released or improved, or a `Rules`. With `known` it believes that instead of learning a table.
+    `weighed` is the last round's decision. Raises PolicyError for rules that are not there.
+    """
+
+    def __init__(
+        self,
+        rules: str | Rules = "improved",
+        *,
+        default_pair: float = DEFAULT_PAIR,
+        known: Throughput | None = None,
+    ) -> None:
+        if isinstance(rules, str):
+            if rules not in RULES:
+                raise PolicyError(f"eva: there are no rules {rules!r}; there are {', '.join(RULES)}")
+            rules = RULES[rules]
+        self.rules = rules
+        self.table = ThroughputTable(default_pair, rules.table)
+        self.throughput: Throughput = self.table if known is None else known
+        self.estimates = Estimates(rules.honest_events)
+        self.weighed: Weighing | None = None
+        self._alone_usd_per_h: dict[int, float] = {}
+
+    def plan(self, round_: Round) -> Plan:
+        """The machines to have from now on. Raises ClusterError for a task that fits no type."""
+        rules, problem = self.rules, round_.problem
+        self.table.observe_round(problem, round_.reports)
+        self.estimates.observe(round_)
+        packing = Valuation(problem, self.throughput, rules.penalty)
+        self._price_jobs(packing)
+        beside = packing if rules.penalty_everywhere else Valuation(problem, self.throughput, "none")
+        unpinned = [each for each in problem.machines if each.id not in problem.pinned]
+        full = self._matched(self._full(packing, beside), unpinned, packing)
+        partial = self._partial(packing, beside)
+        kept = {each.machine for each in partial}
+        partial = self._matched(partial, [each for each in unpinned if each.id not in kept], packing)
+        self.weighed = self._weigh(round_, beside, Plan(full), Plan(partial))
+        self.estimates.adopted(full=self.weighed.full)
+        bins, reason = (full, "full") if self.weighed.full else (partial, "partial")
+        return Plan(bins, rules.keep_running, reason)
+
+    def _full(self, packing: Valuation, beside: Valuation) -> tuple[Bin, ...]:
+        rules = self.rules
+        return full_reconfiguration(
+            packing,
+            fill_running=rules.fill_running,
+            down_sizing=rules.down_sizing,
+            refill=not rules.matching,
+            beside=beside,
+        )
+
+    def _partial(self, packing: Valuation, beside: Valuation) -> tuple[Bin, ...]:
+        rules = self.rules
+        return partial_reconfiguration(
+            packing,
+            fill_running=rules.fill_running,
+            down_sizing=rules.down_sizing,
+            refill=not rules.matching,
+            beside=beside,
+        )
+
+    def _matched(
+        self, bins: tuple[Bin, ...], free: Iterable[Machine], valuation: Valuation
+    ) -> tuple[Bin, ...]:
+        if not self.rules.matching:
+            return bins
+        stay = tuple(each for each in bins if each.machine is not None)
+        return (*stay, *match([each for each in bins if each.machine is None], free, valuation))
+
+    def _weigh(self, round_: Round, valuation: Valuation, full: Plan, partial: Plan) -> Weighing:
+        lasts_s = self.estimates.lasts_s(round_.now_s, poisson=self.rules.poisson)
+        s_full, s_partial = self._savings(full, valuation), self._savings(partial, valuation)
+        m_full, m_partial = self._move_usd(full, round_.problem), self._move_usd(partial, round_.problem)
+        if self.rules.only != "both":
+            chosen = self.rules.only == "full"
+        elif self.rules.rounded:
+            # The released code compares two totals that it has rounded to cents.
+            hours = lasts_s / 3600.0
+            chosen = round(s_full * hours - m_full, 2) > round(s_partial * hours - m_partial, 2)
+        else:
+            chosen = prefers_full(s_full, s_partial, m_full, m_partial, lasts_s)
+        return Weighing(s_full, s_partial, m_full, m_partial, lasts_s, chosen)
+
+    def _savings(self, plan: Plan, valuation: Valuation) -> float:
+        cost = plan.usd_per_h(valuation.catalogue)
+        return savings_usd_per_h(plan, valuation) + (cost - round(cost, 2) if self.rules.rounded else 0.0)
+
+    def _move_usd(self, plan: Plan, problem: Problem) -> float:
+        changed = changes(plan, problem)
+        rented = [problem.catalogue.named(plan.bins[number].type).usd_per_h for number in changed.rented]
+        # In the order of arrival, so that the sum is the same in every process.
+        moved = [job for job in problem.jobs if job in changed.jobs]
+        return move_usd(moved, problem, self._alone_usd_per_h, rented)
+
+    def _price_jobs(self, valuation: Valuation) -> None:
+        """What each job costs alone, as it is first seen."""
+        known = self._alone_usd_per_h
+        self._alone_usd_per_h = {
+            job: known[job] if job in known else self._price_job(valuation, tasks)
+            for job, tasks in valuation.problem.jobs.items()
+        }
+
+    def _price_job(self, valuation: Valuation, tasks: tuple[int, ...]) -> float:
+        if len(tasks) == 1:
+            return valuation.groups[valuation.group_of[tasks[0]]].price
+        problem = valuation.problem
+        unplaced = (replace(problem.task[task], machine=None, pinned=False) for task in tasks)
+        alone = Valuation(Problem(problem.catalogue, tuple(unplaced)), self.throughput, self.rules.penalty)
+        bins = full_reconfiguration(alone, down_sizing=self.rules.down_sizing)
+        return Plan(bins).usd_per_h(problem.catalogue)
+
+
+def savings_usd_per_h(plan: Plan, valuation: Valuation) -> float:
+    """What a plan saves an hour: the worth of what its machines hold, less their price (`S` of equation 1)."""
+    worth = sum(valuation.value(each.tasks) for each in plan.bins)
+    return worth - plan.usd_per_h(valuation.catalogue)

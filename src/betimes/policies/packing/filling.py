@@ -1,0 +1,125 @@
+"""Filling machines with waiting tasks, one after another: the greedy step that Eva's algorithms share.
+
+The next task is the one with the highest (worth of the machine with it, whether it is on that machine already,
+alignment); among equals the first in the order of arrival. Source: Eva, Algorithm 1, lines 8 to 14, and as released.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from betimes.policies.packing.problem import Task
+from betimes.policies.packing.valuation import Contents, Valuation
+
+Choice = tuple[int, bool, int, int, int]
+"""(level, already there, alignment, minus the task's position, group): the greatest is the next."""
+
+
+class Waiting:
+    """The tasks that are still to be placed, in the order of their arrival, by group."""
+
+    def __init__(self, valuation: Valuation, tasks: Iterable[Task]) -> None:
+        self.tasks = tuple(tasks)
+        self.group = [valuation.group_of[task.id] for task in self.tasks]
+        self._queue: list[list[int]] = [[] for _ in valuation.groups]
+        self._rank: list[int] = []  # of each position in its group's queue
+        self._head = [0] * len(valuation.groups)
+        self._taken = bytearray(len(self.tasks))
+        self._here: dict[int, dict[int, list[int]]] = {}
+        for position, (task, group) in enumerate(zip(self.tasks, self.group, strict=True)):
+            self._rank.append(len(self._queue[group]))
+            self._queue[group].append(position)
+            if task.machine is not None:
+                self._here.setdefault(task.machine, {}).setdefault(group, []).append(position)
+
+    def __iter__(self) -> Iterator[int]:
+        """The positions of all that wait."""
+        return (position for position in range(len(self.tasks)) if not self._taken[position])
+
+    def take(self, position: int) -> None:
+        """A task is placed."""
+        self._taken[position] = True
+
+    def put_back(self, positions: Iterable[int]) -> None:
+        """Tasks are not placed after all."""
+        for position in positions:
+            self._taken[position] = False
+            group = self.group[position]
+            self._head[group] = min(self._head[group], self._rank[position])
+
+    def first(self, group: int) -> int | None:
+        """The position of the first of a group that waits."""
+        queue, head = self._queue[group], self._head[group]
+        while head < len(queue) and self._taken[queue[head]]:
+            head += 1
+        self._head[group] = head
+        return queue[head] if head < len(queue) else None
+
+    def next_for(self, contents: Contents, machine: int | None) -> Choice | None:
+        """The best task to add to what a machine holds (None: a new one), whatever it makes of its worth."""
+        here = self._here.get(machine, {}) if machine is not None else {}
+        best: Choice | None = None
+        for level, alignment, group in contents.candidates:
+            if best is not None and (level < best[0] or (alignment < best[2] and not here)):
+                break
+            position = self.first(group)
+            if position is None:
+                continue
+            mine = next((each for each in here.get(group, ()) if not self._taken[each]), None)
+            choice = (level, mine is not None, alignment, -(position if mine is None else mine), group)
+            best = choice if best is None else max(best, choice)
+        return best
+
+
+@dataclass
+class Filled:
+    """A machine (None: a new one) with what it holds, and the ids of its tasks."""
+
+    machine: int | None
+    contents: Contents
+    tasks: list[int] = field(default_factory=list[int])
+
+
+def fill(waiting: Waiting, contents: Contents, machine: int | None) -> tuple[list[int], Contents]:
+    """Add tasks as long as that does not make the machine worth less: their positions, and what it then holds."""
+    added: list[int] = []
+    while (choice := waiting.next_for(contents, machine)) is not None and choice[0] >= contents.level:
+        waiting.take(-choice[3])
+        added.append(-choice[3])
+        contents = contents.plus(choice[4], choice[0])
+    return added, contents
+
+
+def top_up(waiting: Waiting, running: list[Filled], cost_test: bool) -> None:
+    """Put waiting tasks onto machines that run and stay: the best pair of task and machine, until nothing fits.
+
+    With `cost_test` a task is added only where the machine is then worth no less, as Algorithm 1 does it; the released
+    code adds it whatever it makes of the worth. A pair that is as good as another counts if its task, then its machine
+    is earlier.
+    """
+    # What a machine can get best only becomes worse as tasks are taken, so an entry that still holds is the best.
+    queue: list[tuple[tuple[int, int, int, int, int], int]] = []
+
+    def push(number: int) -> None:
+        filled = running[number]
+        choice = waiting.next_for(filled.contents, filled.machine)
+        if choice is not None and not (cost_test and choice[0] < filled.contents.level):
+            key = (-choice[0], -int(choice[1]), -choice[2], -choice[3], choice[4])
+            heapq.heappush(queue, (key, number))
+
+    for number in range(len(running)):
+        push(number)
+    while queue:
+        (*key, group), number = queue[0][0], queue[0][1]
+        heapq.heappop(queue)
+        filled = running[number]
+        choice = waiting.next_for(filled.contents, filled.machine)
+        if choice is None:
+            continue
+        if [-choice[0], -int(choice[1]), -choice[2], -choice[3]] == key:
+            waiting.take(-choice[3])
+            filled.tasks.append(waiting.tasks[-choice[3]].id)
+            filled.contents = filled.contents.plus(group, choice[0])
+        push(number)

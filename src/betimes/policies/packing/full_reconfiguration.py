@@ -1,0 +1,128 @@
+"""Full Reconfiguration: every task is packed anew. Source: Eva, Algorithm 1, and what the released code adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Literal
+
+from betimes.policies.packing.filling import Filled, Waiting, fill, top_up
+from betimes.policies.packing.plan import Bin
+from betimes.policies.packing.problem import Machine, Task
+from betimes.policies.packing.valuation import Contents, Valuation, level
+
+DownSizing = Literal["never", "new", "reuse"]
+"""Whether a set goes onto the cheapest type that holds it: never (the paper), always onto a new machine (the released
+code), or onto one that runs where there is one."""
+
+FillRunning = Literal["never", "always", "cost-test"]
+"""Whether tasks are put next to those that stay: never (the paper), wherever they fit (the released code), or where the
+machine is then worth no less."""
+
+
+def full_reconfiguration(
+    valuation: Valuation,
+    *,
+    fill_running: FillRunning = "never",
+    down_sizing: DownSizing = "never",
+    refill: bool = True,
+    beside: Valuation | None = None,
+) -> tuple[Bin, ...]:
+    """All tasks that are not pinned are packed by Algorithm 1; pinned ones stay.
+
+    Machines with pinned tasks get neighbours for them first; where machines that run are never filled, they keep those
+    that they have. With `refill` a set goes onto a running machine of its type while there is one. `beside` values what
+    stands beside pinned tasks, if not `valuation`.
+    """
+    problem = valuation.problem
+
+    def moves(task: Task) -> bool:
+        return not task.pinned and (fill_running != "never" or task.machine not in problem.pinned)
+
+    waiting = Waiting(valuation, (task for task in problem.tasks if moves(task)))
+    stays = keep(beside or valuation, problem.pinned, lambda task: not moves(task))
+    if fill_running != "never":
+        top_up(waiting, stays, fill_running == "cost-test")
+    free = [each for each in problem.machines if each.running and each.id not in problem.pinned]
+    bins = pack(valuation, waiting, free if refill else (), down_sizing)
+    return (*kept_bins(stays), *bins)
+
+
+def keep(valuation: Valuation, machines: Iterable[int], stays: Callable[[Task], bool]) -> list[Filled]:
+    """Machines (their ids) that stay, in the order of their renting, with their tasks for which `stays(task)`."""
+    wanted, problem = set(machines), valuation.problem
+    kept: list[Filled] = []
+    for machine in problem.machines:
+        if machine.id in wanted:
+            tasks = [each for each in problem.residents[machine.id] if stays(problem.task[each])]
+            place = valuation.catalogue.place[machine.type]
+            kept.append(Filled(machine.id, valuation.holding(place, tasks), tasks))
+    return kept
+
+
+def kept_bins(kept: Iterable[Filled]) -> tuple[Bin, ...]:
+    """The bins of machines that stay."""
+    return tuple(
+        Bin(each.contents.valuation.catalogue.types[each.contents.type].name, tuple(each.tasks), each.machine)
+        for each in kept
+    )
+
+
+def pack(
+    valuation: Valuation, waiting: Waiting, free: Sequence[Machine], down_sizing: DownSizing
+) -> tuple[Bin, ...]:
+    """Algorithm 1: sets of waiting tasks on machines that hold nothing yet (`free`), and on new ones.
+
+    The dearest type first; a set must be worth its machine. A task whose reservation price a type sets and that is
+    in no set by then gets one of its own, so that none is left over.
+    """
+    catalogue = valuation.catalogue
+    residents = valuation.problem.residents
+    spare: dict[int, list[int]] = {}
+    for machine in free:
+        spare.setdefault(catalogue.place[machine.type], []).append(machine.id)
+    for machines in spare.values():
+        machines.sort(key=lambda machine: -len(residents[machine]))
+    bins: list[Bin] = []
+    for k in catalogue.dearest_first:
+        price = level(catalogue.types[k].usd_per_h)
+        while True:
+            own = spare.get(k)
+            machine = own[0] if own else None
+            added, contents = fill(waiting, valuation.empty(k), machine)
+            if not added or not _worth_its_machine(contents, price, k):
+                waiting.put_back(added)
+                break
+            place = contents.cheapest(down_sizing == "new") if down_sizing != "never" else k
+            if place != k:
+                machine = _first(spare.get(place)) if down_sizing == "reuse" else None
+            if machine is not None:
+                spare[place].remove(machine)
+            tasks = tuple(waiting.tasks[position].id for position in added)
+            bins.append(Bin(catalogue.types[place].name, tasks, machine))
+        bins += _alone(valuation, waiting, k, spare.get(k, []))
+    return tuple(bins)
+
+
+def _worth_its_machine(contents: Contents, price: int, k: int) -> bool:
+    if contents.level >= price:
+        return True
+    return len(contents.groups) == 1 and contents.valuation.groups[contents.groups[0]].price_type == k
+
+
+def _first(machines: list[int] | None) -> int | None:
+    return machines[0] if machines else None
+
+
+def _alone(valuation: Valuation, waiting: Waiting, k: int, spare: list[int]) -> list[Bin]:
+    """A machine for each waiting task whose reservation price this type sets: its own, or a new one."""
+    bins: list[Bin] = []
+    for position in list(waiting):
+        if valuation.groups[waiting.group[position]].price_type != k:
+            continue
+        task: Task = waiting.tasks[position]
+        mine = task.machine if task.machine in spare else None
+        if mine is not None:
+            spare.remove(mine)
+        waiting.take(position)
+        bins.append(Bin(valuation.catalogue.types[k].name, (task.id,), mine))
+    return bins

@@ -1,0 +1,83 @@
+"""Owl, extended to rent: pairs of tasks that disturb each other least for their price, never more than two.
+
+It knows the true pairwise throughputs. Source: Tian et al. (SoCC'22), as Eva's evaluation extends it (section 6).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from betimes.policies.packing.boxes import Box, bins, standing
+from betimes.policies.packing.plan import Plan
+from betimes.policies.packing.problem import Problem, Round, Task
+from betimes.policies.packing.throughput import Throughput
+from betimes.policies.packing.valuation import Group, Valuation, level
+
+
+class Owl:
+    """Each round, tasks that are new or alone are paired anew, best worth over price first; other pairs stay.
+
+    A pair opens a new machine, as released; with `refill` it takes one that a task of it is alone on, if the type is
+    right. Pairs of equal worth over price go by the tasks' order of arrival.
+    """
+
+    def __init__(self, known: Throughput, *, refill: bool = False) -> None:
+        self.throughput, self.refill = known, refill
+        self._cheapest: dict[frozenset[Group], int | None] = {}
+
+    def plan(self, round_: Round) -> Plan:
+        """The machines to have from now on. Raises ClusterError for a task that fits no type."""
+        problem = round_.problem
+        valuation = Valuation(problem, self.throughput, "none")
+        boxes = standing(problem)
+        stay = [box for box in boxes if len(box.tasks) > 1 or box.tasks[0].pinned]
+        settled = {task.id for box in stay for task in box.tasks}
+        pool: dict[int, deque[Task]] = {}
+        for task in problem.tasks:
+            if task.id not in settled:
+                pool.setdefault(valuation.group_of[task.id], deque()).append(task)
+        for a, b, k in self._pairs(valuation, sorted(pool)):
+            while pool[a] and pool[b] and (a != b or len(pool[a]) > 1):
+                pair = [pool[a].popleft(), pool[b].popleft()]
+                stay.append(Box(problem.catalogue.types[k], self._machine(pair, k, problem), pair))
+        left = {task.id for tasks in pool.values() for task in tasks}
+        stay += [_single(task, valuation) for task in problem.tasks if task.id in left]
+        return Plan(bins(stay), reason="owl")
+
+    def _pairs(self, valuation: Valuation, groups: list[int]) -> list[tuple[int, int, int]]:
+        """Pairs of groups worth more than their machine, with its type's place, the best worth over price first."""
+        found: list[tuple[float, int, int, int]] = []
+        for number, a in enumerate(groups):
+            for b in groups[number:]:
+                k = self._type(valuation, a, b)
+                if k is None:
+                    continue
+                first, second = valuation.groups[a], valuation.groups[b]
+                worth = first.price * self.throughput.pair(first.kind, second.kind)
+                worth += second.price * self.throughput.pair(second.kind, first.kind)
+                # A task alone on its machine scores 1: it is preferred to a pair that scores no more.
+                if level(worth) > level(valuation.catalogue.types[k].usd_per_h):
+                    found.append((-level(worth) / valuation.catalogue.types[k].usd_per_h, a, b, k))
+        return [(a, b, k) for _, a, b, k in sorted(found)]
+
+    def _type(self, valuation: Valuation, a: int, b: int) -> int | None:
+        first, second = valuation.groups[a], valuation.groups[b]
+        key = frozenset((first, second))
+        if key not in self._cheapest:
+            self._cheapest[key] = valuation.catalogue.cheapest_holding([first.demand, second.demand])
+        return self._cheapest[key]
+
+    def _machine(self, pair: list[Task], k: int, problem: Problem) -> int | None:
+        if not self.refill:
+            return None
+        name = problem.catalogue.types[k].name
+        own = (task.machine for task in pair if task.machine is not None)
+        return next((machine for machine in own if problem.machine[machine].type == name), None)
+
+
+def _single(task: Task, valuation: Valuation) -> Box:
+    """A task alone: where it is if that is its type, else on a new machine."""
+    problem = valuation.problem
+    right = problem.catalogue.types[valuation.groups[valuation.group_of[task.id]].price_type]
+    stays = task.machine is not None and problem.machine[task.machine].type == right.name
+    return Box(right, task.machine if stays else None, [task])

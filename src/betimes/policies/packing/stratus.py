@@ -1,0 +1,160 @@
+"""Stratus: tasks that end at about the same time share a machine, so that it can be given back whole.
+
+The run time that is left decides, and a machine is cleared by the resources that it has; Eva's released version reads
+the whole run time, and never clears a machine without GPUs. Source: Chung et al. (SoCC'18), as Eva's evaluation extends
+it (section 6).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, get_args
+
+from betimes.errors import PolicyError
+from betimes.policies.packing.boxes import Box, bins, standing
+from betimes.policies.packing.catalogue import Amounts, Catalogue, InstanceType, fits
+from betimes.policies.packing.plan import Plan
+from betimes.policies.packing.problem import Problem, Round, Task
+from betimes.policies.packing.reservation_price import ReservationPrices
+
+Grouping = Literal["consecutive", "prefixes"]
+"""How tasks are grouped for new machines: one, then two, then three ... (Eva's version), or the prefix, of the tasks of
+one bin of run time, that scores best (Stratus)."""
+
+
+class Stratus:
+    """Packs by bins of run time: the tasks of bin n have from 2**n to 2**(n+1) s left, which must be known."""
+
+    def __init__(self, *, grouping: Grouping = "consecutive") -> None:
+        if grouping not in get_args(Grouping):
+            raise PolicyError(
+                f"stratus: expected grouping {' or '.join(get_args(Grouping))}, found {grouping!r}"
+            )
+        self.grouping: Grouping = grouping
+
+    def plan(self, round_: Round) -> Plan:
+        """The machines to have from now on.
+
+        Raises ClusterError for a task that fits no type, PolicyError for one whose remaining run time is not known.
+        """
+        problem = round_.problem
+        prices = ReservationPrices(problem.catalogue)
+        for task in problem.tasks:
+            prices.of(task)
+            if math.isnan(task.remaining_s):
+                raise PolicyError(
+                    f"stratus: the run time that task {task.id} has left is not known: give an estimate"
+                )
+        boxes = standing(problem)
+        cleared = [box for box in boxes if _clears(box, problem, prices)]
+        boxes = [box for box in boxes if box not in cleared]
+        loose = {task.id for box in cleared for task in box.tasks}
+        left: list[Task] = []
+        for task in problem.tasks:
+            if task.machine is None or task.id in loose:
+                box = _best_box(task, boxes)
+                if box is None:
+                    left.append(task)
+                else:
+                    box.add(task)
+        new = self._scale_out(left, problem.catalogue)
+        _take_over(new, cleared)
+        return Plan(bins([*boxes, *new]), reason="stratus")
+
+    def _scale_out(self, tasks: list[Task], catalogue: Catalogue) -> list[Box]:
+        """New machines for what fits none that runs, the longest run time first."""
+        waiting = sorted(tasks, key=lambda task: -task.remaining_s)
+        new: list[Box] = []
+        while waiting:
+            if self.grouping == "consecutive":
+                size, type_ = _consecutive(waiting, len(new) + 1, catalogue)
+            else:
+                size, type_ = _best_prefix(waiting, catalogue)
+            new.append(Box(type_, None, waiting[:size]))
+            waiting = waiting[size:]
+        return new
+
+
+def _run_time_bin(remaining_s: float) -> int:
+    return math.floor(math.log2(max(1.0, remaining_s)))
+
+
+def _left_s(box: Box) -> float:
+    return max(task.remaining_s for task in box.tasks)
+
+
+def _best_box(task: Task, boxes: Sequence[Box]) -> Box | None:
+    """A machine of the task's bin, the one that ends nearest to it; else the one with the most that is free: of the
+    longer ones, else of the shorter ones.
+    """
+    own = _run_time_bin(task.remaining_s)
+    fitting = [(box, _run_time_bin(_left_s(box))) for box in boxes if box.fits(task)]
+    if same := [box for box, number in fitting if number == own]:
+        return min(same, key=lambda box: abs(_left_s(box) - task.remaining_s))
+    longer = [box for box, number in fitting if number > own]
+    return max(longer or [box for box, _ in fitting], key=lambda box: box.free_units, default=None)
+
+
+def _clears(box: Box, problem: Problem, prices: ReservationPrices) -> bool:
+    """Whether less than half of everything that the machine has is used, and its tasks may move."""
+    if any(task.pinned for task in box.tasks):
+        return False
+    if len(box.tasks) == 1 and problem.catalogue.types[prices.of(box.tasks[0]).type] is box.type:
+        return False
+    return all(2 * (q - free) < q for q, free in zip(box.type.capacity, box.free, strict=True) if q > 0)
+
+
+def _consecutive(waiting: Sequence[Task], most: int, catalogue: Catalogue) -> tuple[int, InstanceType]:
+    """The next so many tasks, or fewer where no type holds them, and the type that scores best for them."""
+    size = next(n for n in range(min(most, len(waiting)), 0, -1) if _feasible(waiting[:n], catalogue))
+    return size, max(
+        _feasible(waiting[:size], catalogue), key=lambda each: _score(waiting[:size], each, catalogue)
+    )
+
+
+def _best_prefix(waiting: Sequence[Task], catalogue: Catalogue) -> tuple[int, InstanceType]:
+    """The prefix of the first bin of run time, and the type, that score best; of equals the shorter prefix."""
+    first = _run_time_bin(waiting[0].remaining_s)
+    best: tuple[float, int, InstanceType] | None = None
+    for size in range(1, len(waiting) + 1):
+        if _run_time_bin(waiting[size - 1].remaining_s) != first:
+            break
+        types = _feasible(waiting[:size], catalogue)
+        if not types:
+            break
+        for each in types:
+            score = _score(waiting[:size], each, catalogue)
+            if best is None or score > best[0]:
+                best = (score, size, each)
+    assert best is not None  # a task alone fits some type
+    return best[1], best[2]
+
+
+def _feasible(tasks: Sequence[Task], catalogue: Catalogue) -> list[InstanceType]:
+    demands = [task.demand for task in tasks]
+    return [each for each in catalogue.types if fits(each, demands)]
+
+
+def _score(tasks: Sequence[Task], type_: InstanceType, catalogue: Catalogue) -> float:
+    """What is used of the resource that is scarcest, in machines of the cheapest type that has it, over the price."""
+    used: Amounts = (0, 0, 0)
+    for task in tasks:
+        needed = task.demand.on(type_.family) or (0, 0, 0)
+        used = (used[0] + needed[0], used[1] + needed[1], used[2] + needed[2])
+    scarcest = max((r for r in range(3) if type_.capacity[r] > 0), key=lambda r: used[r] / type_.capacity[r])
+    base = next(
+        catalogue.types[k] for k in catalogue.cheapest_first if catalogue.types[k].capacity[scarcest] > 0
+    )
+    return used[scarcest] / base.capacity[scarcest] / type_.usd_per_h
+
+
+def _take_over(new: Sequence[Box], cleared: Sequence[Box]) -> None:
+    """A machine that was cleared stays where a new set of its type has a task of it, which need not move."""
+    free = {box.machine: box.type for box in cleared}
+    for box in new:
+        for task in box.tasks:
+            if task.machine is not None and free.get(task.machine) is box.type:
+                box.machine = task.machine
+                del free[task.machine]
+                break

@@ -1,0 +1,154 @@
+"""The co-location throughput table: how fast tasks run next to others, learnt while they do.
+
+Source: Eva, sections 4.3 and 4.4, and as released `ThroughputMonitor`. A kind of task alone has throughput 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol
+
+from betimes.errors import InputError
+from betimes.policies.packing.problem import Problem
+
+DEFAULT_PAIR = 0.95
+
+Others = tuple[str, ...]
+"""The kinds of a task's neighbours, sorted."""
+
+Meaning = Literal["lower-bound", "mean"]
+
+
+class Throughput(Protocol):
+    """What a planner believes, or knows, about interference: throughputs from 0 to 1."""
+
+    def of(self, kind: str, others: Sequence[str]) -> float:
+        """The throughput of a kind next to neighbours of these kinds."""
+        ...
+
+    def pair(self, kind: str, other: str) -> float:
+        """The throughput of a kind next to one neighbour."""
+        ...
+
+    def combinations(self) -> Iterable[tuple[str, Others, float]]:
+        """What is known beyond pairs: (kind, neighbours, throughput). All else is the product of the pairs."""
+        ...
+
+
+class ThroughputTable:
+    """The table: recorded combinations count as they are, others as the product of their pairs.
+
+    `meaning` says what an entry is that is observed again. `lower-bound` is the paper's: what a task of a one-task job
+    shows is the entry, and what may be a sibling's fault moves it upwards only. `mean` is the released code's: the mean
+    of all observations. A pair that is not recorded is `default`. Raises InputError for a throughput outside 0 to 1.
+    """
+
+    def __init__(self, default: float = DEFAULT_PAIR, meaning: Meaning = "lower-bound") -> None:
+        self.default = _checked(default, "a pair that is not recorded")
+        self.meaning: Meaning = meaning
+        self._value: dict[str, dict[Others, float]] = {}
+        self._count: dict[tuple[str, Others], int] = {}
+
+    def of(self, kind: str, others: Sequence[str]) -> float:
+        """The recorded throughput, or the product over the neighbours, in their sorted order."""
+        key = tuple(sorted(others))
+        known = self._value.get(kind, {}).get(key)
+        if known is not None:
+            return known
+        product = 1.0
+        for other in key:
+            product *= self.pair(kind, other)
+        return product
+
+    def pair(self, kind: str, other: str) -> float:
+        """The recorded throughput next to one neighbour, or the default."""
+        return self._value.get(kind, {}).get((other,), self.default)
+
+    def combinations(self) -> Iterable[tuple[str, Others, float]]:
+        """Entries of more than one neighbour, and, where means are kept, of none."""
+        for kind, entries in self._value.items():
+            for others, value in entries.items():
+                if len(others) != 1:
+                    yield kind, others, value
+
+    def recorded(self, kind: str, others: Sequence[str]) -> float | None:
+        """The entry, if there is one."""
+        return self._value.get(kind, {}).get(tuple(sorted(others)))
+
+    def observe(self, kind: str, others: Sequence[str], throughput: float) -> None:
+        """Take in what a task of a one-task job shows next to its neighbours."""
+        if others or self.meaning == "mean":
+            self._enter(kind, tuple(sorted(others)), _checked(throughput, kind))
+
+    def observe_job(self, entries: Sequence[tuple[str, Sequence[str]]], throughput: float) -> None:
+        """Take in what a job of several tasks shows: its slowest task sets it, and one entry is held to blame.
+
+        `entries` has (kind, neighbours) of every task; ties go to the earlier. Source: Eva, section 4.4.
+        """
+        _checked(throughput, entries[0][0])
+        keys = [(kind, tuple(sorted(others))) for kind, others in entries]
+        if self.meaning == "lower-bound":
+            keys = [(kind, others) for kind, others in keys if others]  # alone is 1 by definition
+            if not keys:
+                return
+        known = [(kind, others) for kind, others in keys if others in self._value.get(kind, {})]
+        unknown = [key for key in keys if key not in known]
+        lowest = min(known, key=lambda key: self._value[key[0]][key[1]], default=None)
+        if lowest is None or (unknown and self._value[lowest[0]][lowest[1]] > throughput):
+            self._enter(*max(unknown, key=lambda key: len(key[1])), throughput)
+        else:
+            # Where all are recorded and higher, one bound was too high: the lowest comes down.
+            self._enter(*lowest, throughput)
+
+    def observe_round(self, problem: Problem, reports: Mapping[int, float]) -> None:
+        """Take in what tasks report of the time since the last round, by task.
+
+        Only machines count on which every task reports something above 0: another one may be on its way. A job of
+        several tasks counts when all of them do.
+        """
+        counted = {
+            machine
+            for machine, tasks in problem.residents.items()
+            if tasks and all(reports.get(task, 0.0) > 0 for task in tasks)
+        }
+        for tasks in problem.jobs.values():
+            machines = [problem.task[task].machine for task in tasks]
+            if any(machine not in counted for machine in machines):
+                continue
+            entries = [(problem.task[task].kind, self._neighbours(problem, task)) for task in tasks]
+            throughput = min(reports[task] for task in tasks)
+            if len(tasks) == 1:
+                self.observe(*entries[0], throughput)
+            else:
+                self.observe_job(entries, throughput)
+
+    @staticmethod
+    def _neighbours(problem: Problem, task: int) -> Others:
+        machine = problem.task[task].machine
+        assert machine is not None
+        return tuple(sorted(problem.task[each].kind for each in problem.residents[machine] if each != task))
+
+    def _enter(self, kind: str, others: Others, throughput: float) -> None:
+        entries = self._value.setdefault(kind, {})
+        if self.meaning == "lower-bound":
+            entries[others] = throughput
+            return
+        # The running mean in place of the list of all observations, which would slow every look-up.
+        count = self._count[kind, others] = self._count.get((kind, others), 0) + 1
+        before = entries.get(others, 0.0)
+        entries[others] = before + (throughput - before) / count
+
+
+def normalised(observed: float, alone: float) -> float:
+    """What a task shows over what it shows alone, at most 1; raises InputError unless `alone` is above 0."""
+    if not alone > 0 or not observed >= 0:
+        raise InputError(
+            f"a throughput: expected a number from 0 over one above 0, found {observed:g} over {alone:g}"
+        )
+    return min(1.0, observed / alone)
+
+
+def _checked(throughput: float, kind: str) -> float:
+    if not 0 <= throughput <= 1:
+        raise InputError(f"the throughput of {kind}: expected a number from 0 to 1, found {throughput:g}")
+    return throughput

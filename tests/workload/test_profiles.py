@@ -1,0 +1,54 @@
+"""Profiles of workloads: those that ship, and files that cannot be used."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from betimes.errors import TraceError
+from betimes.workload.profiles import Profile, profile_tables, read_profiles
+
+HEADER = (
+    "workload,num_tasks,instance_family,gpus,cpus,ram_gib,full_throughput_iter_per_s,init_delay_s,fetch_delay_s,"
+    "build_image_delay_s,kill_delay_s,upload_delay_s\n"
+)
+
+
+def test_eva_ships() -> None:
+    assert profile_tables() == ["eva"]
+    profiles = read_profiles("eva")
+    demand = {"p3": (0, 10, 8), "c7i": (0, 4, 8), "r7i": (0, 4, 8)}
+    assert profiles["a3c"] == Profile("a3c", 1, demand, 12.736207246780396, 10, 1, 10, 1, 1)
+    assert profiles["gpt2"] == Profile("gpt2", 1, {"any": (4, 4, 10)}, 3.305535078048706, 15, 10, 10, 1, 20)
+    assert (profiles["two_node_Resnet18"].tasks, profiles["two_node_Resnet18"].iterations_per_s) == (2, 2.6)
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (["a,1,any,1,x,1,1,1,1,1,1,1"], "line 2, field cpus: expected a number"),
+        (["a,1,any,1,1,1,1,1,-1,1,1,1"], "line 2, field fetch_delay_s: expected a number from 0"),
+        (["a,1.5,any,1,1,1,1,1,1,1,1,1"], "line 2, field num_tasks: expected a whole number from 1"),
+        (
+            ["a,1,p3,1,1,1,1,1,1,1,1,1", "a,1,c7i,1,1,1,2,1,1,1,1,1"],
+            "line 3, field full_throughput_iter_per_s: another",
+        ),
+        (
+            ["a,1,p3,1,1,1,1,1,1,1,1,1", "a,1,p3,1,2,1,1,1,1,1,1,1"],
+            "line 3, field cpus: a task of workload a needs",
+        ),
+    ],
+)
+def test_files_that_cannot_be_used(tmp_path: Path, lines: list[str], message: str) -> None:
+    path = tmp_path / "profiles.csv"
+    path.write_text(HEADER + "\n".join(lines) + "\n")
+    with pytest.raises(TraceError, match=message):
+        read_profiles(path)
+
+
+def test_a_missing_column_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "profiles.csv"
+    path.write_text("workload,gpus\na,1\n")
+    with pytest.raises(TraceError, match="line 1, field instance_family: the column is missing"):
+        read_profiles(path)
