@@ -19,6 +19,7 @@ from betimes.cluster.checks import (
     is_whole,
     shown,
 )
+from betimes.cluster.interference import Interference
 from betimes.cluster.offer import MOST_MACHINES, Offer
 from betimes.cluster.resources import MOST, PER_UNIT, RESOURCES, whole_capacity
 from betimes.errors import ClusterError
@@ -89,6 +90,7 @@ class Cluster:
     offers: tuple[Offer, ...] = ()
     quota: int | None = None
     seed: int = 0
+    interference: Interference | None = None  # how tasks slow each other on one machine; none: not at all
 
     def __post_init__(self) -> None:
         check_name("name", self.name)

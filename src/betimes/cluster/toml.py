@@ -6,6 +6,7 @@
     grace_limit_s = 1200        # the longest grace period a job may ask for; 3600 by default
     quota = 256                 # the most machines rented at once; any number by default
     seed = 0                    # of what is drawn by lot about rented machines; 0 by default
+    interference = "eva"        # a table that ships or a CSV file beside this one; none by default
 
     [[nodes]]                   # one table a group of equal nodes that are owned
     type = "a100"
@@ -45,12 +46,13 @@ from typing import Any, TypeVar
 from betimes.cluster.catalogue import catalogue_path
 from betimes.cluster.checks import shown
 from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, Cluster, NodeGroup
+from betimes.cluster.interference import Interference, interference_tables, read_interference
 from betimes.cluster.offer import Offer, Spot
 from betimes.cluster.resources import RESOURCES, whole_capacity
 from betimes.cluster.revocation import REVOCATIONS, parameters
 from betimes.errors import ClusterError
 
-_TOP = ("name", "grace_limit_s", "nodes", "offers", "catalogue", "quota", "seed")
+_TOP = ("name", "grace_limit_s", "nodes", "offers", "catalogue", "quota", "seed", "interference")
 _NODES = ("type", "count", "gpu", "cpu", "memory_gib", "usd_per_h", "reserved_discount_frac")
 _NEEDED = ("type", "cpu", "memory_gib")
 _OFFERS = tuple(field.name for field in fields(Offer))
@@ -98,9 +100,20 @@ def cluster_of(found: dict[str, Any], path: Path) -> Cluster:
             tuple(offers),
             found.get("quota"),
             found.get("seed", 0),
+            _interference(found["interference"], path) if "interference" in found else None,
         )
     except ClusterError as error:
         raise ClusterError(f"{path}, {error}") from None
+
+
+def _interference(named: Any, path: Path) -> Interference:
+    """The table that a cluster file names: one that ships, or a file beside it."""
+    if not isinstance(named, str) or not named:
+        raise ClusterError(
+            f"field interference: expected {' or '.join(interference_tables())} or the path of a CSV file, found "
+            f"{shown(named)}"
+        )
+    return read_interference(named if named in interference_tables() else path.parent / named)
 
 
 def offer_of(table: Any, where: str) -> Offer:

@@ -43,16 +43,20 @@ class JobSnapshot(NamedTuple):
 
     job: int  # its number for decisions, unique for as long as it lives
     row: int  # of the workload
+    seq: int  # its order of submission: no other job ever has it
     submit_s: float
     phase: JobPhase
     tasks: int
     demand: tuple[int, int, int]  # of each task: thousandths of GPUs, thousandths of cores, MiB
-    workload: int  # -1: unknown
+    kind: str  # jobs of one kind disturb alike
     places: tuple[Place, ...]  # what it holds
     bound: tuple[Place, ...]  # where it is to go
     left_s: float  # work that is believed to be left, seconds alone on its machines
     speed: float  # its throughput now, 1 alone; 0: it makes no progress
     launched: bool  # it contends with its neighbours
+    launch_s: float  # what it takes until then
+    init_s: float  # and until it works
+    stop_s: float  # and until it has left
 
 
 class MachineSnapshot(NamedTuple):
@@ -77,6 +81,7 @@ class Snapshot(NamedTuple):
     jobs: tuple[JobSnapshot, ...]
     machines: tuple[MachineSnapshot, ...]
     rentable: tuple[int, ...]  # of each offer, how many more machines can be rented
+    finished: tuple[tuple[int, float], ...]  # jobs by `seq`, and when they ended, since the snapshot before
 
 
 class Rent(NamedTuple):

@@ -90,6 +90,22 @@ def test_a_job_that_is_kept_runs_on_until_the_other_machine_is_up() -> None:
     assert result.jobs.finish_s[0] == 1075 + 80 + (2000 - (1073 - 253))
 
 
+def test_a_job_that_ends_before_it_could_move_gives_up_where_it_was_to_go() -> None:
+    moved = list[int]()
+
+    def decide(snapshot: Snapshot) -> list[Decision]:
+        running = [job for job in snapshot.jobs if job.phase == JobPhase.RUNS]
+        if snapshot.now_s == 900.0 and running and not moved:
+            moved.append(1)
+            return [Rent(0), Migrate(running[0].job, (Place(new(0)),), keep=True)]
+        return one_each(snapshot)
+
+    _, result = run(jobs_of((0.0, 800.0)), planned(300.0, decide), rented(P3))
+    assert result.jobs.finish_s[0] == 973
+    assert result.leases is not None
+    assert result.leases.ended_s.tolist() == [1201.0, 1201.0]
+
+
 def test_two_jobs_swap_their_machines() -> None:
     swapped = list[int]()
 

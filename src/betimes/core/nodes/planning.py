@@ -37,8 +37,13 @@ ENTRIES = (_left, _paid_until)
 """What has to be compiled for planners."""
 
 
-def snapshot_of(state: NodesState) -> Snapshot:
-    """What a planner is shown of the state as it is between two events."""
+def snapshot_of(
+    state: NodesState, kinds: Sequence[str], finished: Sequence[tuple[int, float]] = ()
+) -> Snapshot:
+    """What a planner is shown of the state as it is between two events.
+
+    kinds: what kind a job is of, by its row. finished: jobs that have ended since the snapshot before.
+    """
     now_s = float(state.pool[0].now)
     seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["mark"]
     live = np.flatnonzero(marks >= 0)
@@ -46,9 +51,10 @@ def snapshot_of(state: NodesState) -> Snapshot:
     machines = np.flatnonzero(as_array(state.machines)["state"] != UNUSED).tolist()
     return Snapshot(
         now_s,
-        tuple(_job(state, slot, now_s) for slot in slots),
+        tuple(_job(state, slot, now_s, kinds) for slot in slots),
         tuple(_machine(state, number) for number in machines),
         tuple(_rentable(state, offer) for offer in range(len(state.offers))),
+        tuple(finished),
     )
 
 
@@ -107,7 +113,7 @@ def seqs_of(state: NodesState) -> dict[int, int]:
     return dict(zip(live.tolist(), seqs[live].tolist(), strict=True))
 
 
-def _job(state: NodesState, slot: int, now_s: float) -> JobSnapshot:
+def _job(state: NodesState, slot: int, now_s: float, kinds: Sequence[str]) -> JobSnapshot:
     job, need, progress = state.jobs[slot], state.needs[slot], state.progress[slot]
     holds, leaves = need.holder >= 0, need.vacate_at < math.inf
     if holds:
@@ -117,16 +123,20 @@ def _job(state: NodesState, slot: int, now_s: float) -> JobSnapshot:
     return JobSnapshot(
         slot,
         int(progress.row),
+        int(job.seq),
         float(job.submit_s),
         phase,
         int(need.tasks),
         (int(need.gpu), int(need.cpu), int(need.memory)),
-        int(need.workload),
+        kinds[int(progress.row)],
         _places(state, int(need.placed)),
         _places(state, int(need.bound)),
         max(0.0, float(_left(state, slot, now_s))),
         float(progress.rate) if holds and not leaves and now_s >= progress.since + progress.stall else 0.0,
         bool(need.contends),
+        float(need.launch_s),
+        float(need.init_s),
+        float(need.stop_s),
     )
 
 

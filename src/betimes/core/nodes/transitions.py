@@ -312,7 +312,9 @@ def begin(state: NodesState, slot: int) -> None:
     if not math.isnan(need.left_s):
         _record_absence(state, slot)
     need.alarm_s = math.inf
-    if len(state.interference) > 0:
+    need.contends = 1
+    if len(state.interference) > 0 or need.launch_s > 0.0:
+        need.contends = 0
         need.alarm_s = now + need.launch_s
         need.alarm = LAUNCHED
     set_to_work(state, slot, speed_of(state, slot), now)
@@ -341,7 +343,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     # Who began at this instant was planned to hold its nodes beyond it, however short it is (`plan.make_plan`).
     if believed_end(state, slot) > pool.now or state.progress[slot].since == pool.now:
         cluster.upset = 1
-    contended = need.contends == 1
+    contended = need.contends == 1 and len(state.interference) > 0
     need.contends = 0
     need.leaves = 0
     at = need.placed

@@ -245,6 +245,8 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
     if kind == FINISH:
         if state.needs[slot].rented > 0:
             end_alone(state, slot, state.needs[slot].began_s, state.pool[0].now)
+        if state.needs[slot].bound >= 0:  # it has ended before it could move
+            unbind(state, slot)
         finish(state, slot)
         _note(state, slot, trace, rules.learns)
     elif kind == OUTRUN:

@@ -1,4 +1,4 @@
-"""How long the jobs of a trace take to launch, to initialise and to stop, where it says so."""
+"""How long the jobs of a trace take to launch, to initialise and to stop, and how their workloads disturb others."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.cluster.interference import Interference, workload_of
 from betimes.errors import InputError
 from betimes.workload import Workload
 
@@ -17,13 +18,42 @@ PARTS = {
 }
 """The columns of a trace that add up to each delay, those of Eva's artifact (spec/eva.md 2.3)."""
 
+KIND = "workload_variant"
+"""The column that names the kind of a job: a workload, or that and a number in brackets."""
 
-def launching(jobs: Workload) -> dict[str, NDArray[Any]]:
-    """The delays of each job, s, and its workload's number: 0 s and -1 where the trace does not say.
+
+def kinds_of(jobs: Workload) -> list[str]:
+    """The kind of each job; by what its units need where the trace does not say."""
+    if KIND in jobs.extra:
+        return [str(kind) for kind in jobs.extra[KIND].tolist()]
+    columns = (jobs.max_units, jobs.gpu, jobs.cpu, jobs.memory_gib)
+    return [
+        f"{units} x {gpu:g} GPU, {cpu:g} cores, {memory:g} GiB"
+        for units, gpu, cpu, memory in zip(*(column.tolist() for column in columns), strict=True)
+    ]
+
+
+def table_of(interference: Interference | None) -> NDArray[np.float64]:
+    """(workloads, workloads) the speed of the row's next to one of the column's; empty: nothing slows anything."""
+    if interference is None:
+        return np.zeros((0, 0))
+    return np.array(
+        [
+            [interference.pair(one, other) for other in interference.workloads]
+            for one in interference.workloads
+        ]
+    )
+
+
+def launching(jobs: Workload, interference: Interference | None) -> dict[str, NDArray[Any]]:
+    """The delays of each job, s, and its workload's row of the table: 0 s and -1 where the trace does not say.
 
     Raises InputError for a delay that is no number of 0 or more.
     """
     found: dict[str, NDArray[Any]] = {"workload": np.full(len(jobs), -1)}
+    if interference is not None and KIND in jobs.extra:
+        rows = {name: number for number, name in enumerate(interference.workloads)}
+        found["workload"] = np.array([rows.get(workload_of(kind), -1) for kind in kinds_of(jobs)])
     for delay, columns in PARTS.items():
         found[delay] = np.zeros(len(jobs))
         for name in columns:

@@ -49,7 +49,7 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.nodes import events
-from betimes.twin.nodes.launching import launching
+from betimes.twin.nodes.launching import kinds_of, launching, table_of
 from betimes.twin.nodes.loop import in_rows, new_trace, run_rows
 from betimes.twin.nodes.renting import draw_ahead, fates_of, leases, terms_of
 from betimes.twin.nodes.tasks import Tasks, tasks_of
@@ -127,6 +127,7 @@ class NodesSimulation:
         self.jobs, self.run_s = jobs, jobs.work_s / speed
         self.rules = policy.policy.rules(policy.values, learns=self.sizes.kind == "last-two")
         self.trace = self._trace(speed)
+        self.kinds = kinds_of(jobs)
         self.state: NodesState = new_nodes_state(
             cluster.capacity,
             cluster.types,
@@ -146,11 +147,13 @@ class NodesSimulation:
             leases=RECORDS if rents else 0,
             quota=UNLIMITED if cluster.quota is None else cluster.quota,
             largest=self.machines.max(axis=0),
+            interference=table_of(cluster.interference),
         )
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(jobs), np.nan)
         self.planner: Planner | None = policy.policy.planner_of(policy.values, cluster)
         self.refused = list[Refusal]()
+        self.told = 0  # outcomes of which the planner has heard
         self.segment_chunks: list[NDArray[Any]] = []
         self.lease_chunks: list[NDArray[Any]] = []
         self.log_chunks: list[NDArray[Any]] = []
@@ -290,7 +293,7 @@ class NodesSimulation:
             "believed_per_work": belief.per_work,
             "user": users,
             "longest_s": belief.longest_s,
-            **launching(jobs),
+            **launching(jobs, self.cluster.interference),
         }
         arrivals = as_array(trace.arrivals)
         for name, values in columns.items():
@@ -327,7 +330,12 @@ class NodesSimulation:
     def _ask(self) -> None:
         """Let the planner decide, carry it out, and say when it is to be asked again: while anything is left to do."""
         assert self.planner is not None
-        snapshot = snapshot_of(self.state)
+        ended = as_array(self.trace.outcomes)[self.told : self.trace.finished[0]]
+        self.told = int(self.trace.finished[0])
+        # Jobs are submitted in the order of their rows.
+        snapshot = snapshot_of(
+            self.state, self.kinds, list(zip(ended["row"].tolist(), ended["finish_s"].tolist(), strict=True))
+        )
         try:
             decisions = self.planner.plan(snapshot)
         except Exception as error:  # a user's planner can raise anything

@@ -1,0 +1,139 @@
+"""Policies that rent every machine and pack tasks onto them in rounds: Eva and its baselines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, cast
+
+from betimes.cluster import Cluster
+from betimes.core.planning import Planner
+from betimes.errors import PolicyError
+from betimes.policies.hooks import Parameter, Value
+from betimes.policies.nodes.hooks import NodesPolicy
+
+PERIOD = Parameter("period", "seconds between two rounds", 300.0, low=1.0, high=1e6, is_duration=True)
+PAIR = Parameter("t", "the throughput of a pair of tasks that has not been observed", 0.95, low=0.0, high=1.0)
+RULES = Parameter(
+    "rules",
+    "as the paper has it, as its released code does, or improved",
+    "improved",
+    choices=("improved", "paper", "released"),
+)
+ONLY = Parameter(
+    "only",
+    "both reconfigurations, whichever pays, or one of them",
+    "both",
+    choices=("both", "full", "partial"),
+)
+
+Values = dict[str, Value | None]
+
+
+def _number(values: Values, name: str) -> float:
+    return float(cast("float", values[name]))
+
+
+def _rounds(make: Callable[[Values, Cluster], Any]) -> Callable[[Values, Cluster], Planner]:
+    """A planner of packing for a cluster; the algorithms are loaded when one is made."""
+
+    def planner(values: Values, cluster: Cluster) -> Planner:
+        from betimes.policies.packing.rounds import Rounds
+
+        return Rounds(make(values, cluster), cluster, _number(values, "period"))
+
+    return planner
+
+
+def _no_packing(values: Values, cluster: Cluster) -> Any:
+    from betimes.policies.packing import NoPacking
+
+    return NoPacking()
+
+
+def _stratus(values: Values, cluster: Cluster) -> Any:
+    from betimes.policies.packing import Stratus
+
+    return Stratus()
+
+
+def _synergy(values: Values, cluster: Cluster) -> Any:
+    from betimes.policies.packing import Synergy
+
+    return Synergy(default_pair=_number(values, "t"))
+
+
+def _owl(values: Values, cluster: Cluster) -> Any:
+    from betimes.policies.packing import Owl
+
+    if cluster.interference is None:
+        raise PolicyError(
+            f"policy owl: it has to know how tasks slow each other, and cluster {cluster.name} does not say; name a "
+            "table there (interference = ...)"
+        )
+    return Owl(cluster.interference)
+
+
+def _consolidation(values: Values, cluster: Cluster) -> Any:
+    from betimes.policies.packing import Consolidation
+
+    return Consolidation()
+
+
+def _eva(values: Values, cluster: Cluster) -> Any:
+    from betimes.policies.packing import RULES as NAMED
+    from betimes.policies.packing import Eva
+
+    rules = NAMED[str(values["rules"])].with_(only=str(values["only"]))
+    return Eva(rules, default_pair=_number(values, "t"))
+
+
+PACKING = (
+    NodesPolicy(
+        name="no-packing",
+        summary="Every task has a rented machine to itself, the cheapest that holds it.",
+        question="What does it cost to share nothing?",
+        paper="the baseline of Eva (EuroSys 2025)",
+        parameters=(PERIOD,),
+        planner=_rounds(_no_packing),
+    ),
+    NodesPolicy(
+        name="stratus",
+        summary="Tasks that end at about the same time share a machine.",
+        question="Which tasks free a machine together?",
+        paper="Stratus (SoCC 2018), as Eva compares it",
+        parameters=(PERIOD,),
+        planner=_rounds(_stratus),
+    ),
+    NodesPolicy(
+        name="synergy",
+        summary="A new task goes where it adds most to what a machine is worth; none ever moves.",
+        question="How far does packing at arrival go?",
+        paper="Synergy (OSDI 2022), as Eva compares it",
+        parameters=(PERIOD, PAIR),
+        planner=_rounds(_synergy),
+    ),
+    NodesPolicy(
+        name="owl",
+        summary="Pairs of tasks that are known to disturb each other least share a machine.",
+        question="Which pairs get on well?",
+        paper="Owl (SoCC 2022), as Eva compares it",
+        parameters=(PERIOD,),
+        planner=_rounds(_owl),
+    ),
+    NodesPolicy(
+        name="consolidation",
+        summary="Machines whose tasks fit elsewhere, or on a cheaper one, are emptied.",
+        question="What do operators' consolidators reach?",
+        paper="Karpenter's consolidation",
+        parameters=(PERIOD,),
+        planner=_rounds(_consolidation),
+    ),
+    NodesPolicy(
+        name="eva",
+        summary="Rents and packs by reservation price and observed interference; moves tasks when that pays.",
+        question="Which machines to rent, and which tasks share one?",
+        paper="Eva (EuroSys 2025)",
+        parameters=(PERIOD, PAIR, RULES, ONLY),
+        planner=_rounds(_eva),
+    ),
+)

@@ -1,0 +1,116 @@
+"""The packing planners as planners of the core: snapshots become rounds, and plans become decisions.
+
+Every task of a job is placed by itself, and a job moves as a whole. Tasks of jobs that are on their way are pinned.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from betimes.cluster import Cluster
+from betimes.core.planning import (
+    Bind,
+    Decision,
+    JobPhase,
+    JobSnapshot,
+    MachinePhase,
+    MachineSnapshot,
+    Migrate,
+    Place,
+    Release,
+    Rent,
+    Snapshot,
+    new,
+)
+from betimes.policies.packing.catalogue import Catalogue, Demand
+from betimes.policies.packing.plan import Plan, Planner, changes, check
+from betimes.policies.packing.problem import Machine, Problem, Round, Task
+
+_TASKS = 1 << 20  # more than a job has
+_NUMBERS = 1 << 32  # more than there are machines at once
+
+_STAYING = (MachinePhase.BOOTING, MachinePhase.SETTING_UP, MachinePhase.UP)
+
+
+class Rounds:
+    """A planner of packing, asked every `period_s` about a cluster's offers."""
+
+    def __init__(self, planner: Planner, cluster: Cluster, period_s: float) -> None:
+        self.planner, self.period_s = planner, period_s
+        self.catalogue = Catalogue.of(cluster.offers)
+        self.offers = [offer.type for offer in cluster.offers]
+
+    def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
+        """What is to be done now; raises ClusterError for a task that fits no type, PolicyViolation for a bad plan."""
+        machines = [each for each in snapshot.machines if each.offer >= 0 and each.phase in _STAYING]
+        round_ = self._round(snapshot, machines)
+        plan = self.planner.plan(round_)
+        check(plan, round_.problem)
+        return self._decisions(snapshot, machines, round_.problem, plan)
+
+    def _round(self, snapshot: Snapshot, machines: Sequence[MachineSnapshot]) -> Round:
+        numbers = {each.machine: _id(each) for each in machines}
+        tasks, reports = list[Task](), dict[int, float]()
+        for job in snapshot.jobs:
+            places = [place.machine for place in job.bound or job.places for _ in range(place.tasks)]
+            for number in range(job.tasks):
+                at = numbers.get(places[number]) if places else None
+                one = Task(
+                    job.seq * _TASKS + number,
+                    job.seq,
+                    job.kind,
+                    Demand(job.demand),
+                    at,
+                    at is not None and not _can_move(job),
+                    job.submit_s,
+                    job.left_s,
+                    job.launch_s + job.stop_s + job.init_s,
+                )
+                tasks.append(one)
+                if job.launched and job.speed > 0.0:
+                    reports[one.id] = job.speed
+        rented = tuple(
+            Machine(_id(each), self.offers[each.offer], each.phase == MachinePhase.UP) for each in machines
+        )
+        problem = Problem(self.catalogue, tuple(tasks), rented)
+        return Round(snapshot.now_s, problem, dict(snapshot.finished), reports)
+
+    def _decisions(
+        self, snapshot: Snapshot, machines: Sequence[MachineSnapshot], problem: Problem, plan: Plan
+    ) -> list[Decision]:
+        needed = changes(plan, problem)
+        decisions: list[Decision] = [
+            Rent(self.offers.index(plan.bins[number].type)) for number in needed.rented
+        ]
+        number_of = {_id(each): each.machine for each in machines}
+        ready = {each.machine for each in machines if each.phase == MachinePhase.UP}
+        machine_of = {number: new(k) for k, number in enumerate(needed.rented)}
+        machine_of |= {
+            number: number_of[each.machine]
+            for number, each in enumerate(plan.bins)
+            if each.machine is not None
+        }
+        bin_of = {task: number for number, each in enumerate(plan.bins) for task in each.tasks}
+        for job in snapshot.jobs:
+            if job.seq not in needed.jobs:
+                continue
+            tasks = (job.seq * _TASKS + number for number in range(job.tasks))
+            counts = Counter(machine_of[bin_of[task]] for task in tasks)
+            places = tuple(Place(machine, count) for machine, count in counts.items())
+            if job.phase == JobPhase.WAITS:
+                decisions.append(Bind(job.job, places))
+            else:
+                boots = any(place.machine not in ready for place in places)
+                decisions.append(Migrate(job.job, places, keep=plan.keep_running and boots))
+        decisions += [Release(number_of[each]) for each in needed.released]
+        return decisions
+
+
+def _id(machine: MachineSnapshot) -> int:
+    """A number that no other machine has had before it."""
+    return machine.generation * _NUMBERS + machine.machine
+
+
+def _can_move(job: JobSnapshot) -> bool:
+    return job.phase == JobPhase.RUNS and job.launched and not job.bound
