@@ -42,6 +42,7 @@ def test_the_published_200_jobs_are_its_beginning(full: Workload) -> None:
 def test_facts_of_the_full_trace(full: Workload) -> None:
     hours = full.work_s / full.max_units / 3600
     assert len(full) == 6274
+    assert not full.notes.skipped
     assert hours.mean() == pytest.approx(16.697, abs=0.001)
     assert np.percentile(hours, [50, 80, 95]) == pytest.approx([4.525, 16.382, 96.635], abs=0.001)
     assert full.submit_s.max() / 86400 == pytest.approx(86.9, abs=0.05)

@@ -52,15 +52,18 @@ def jobs(
     )
 
 
-def test_an_honest_log_has_each_event_once() -> None:
+def test_an_honest_log_has_each_event_once_and_adopts_after_events_only() -> None:
     log = Estimates()
     log.observe(Round(300.0, jobs(100.0, 200.0)))
+    assert log.may_adopt
     log.adopted(full=True)
     log.observe(Round(600.0, jobs(100.0, 200.0, pinned=frozenset({0}))))
-    log.adopted(full=True)
+    assert not log.may_adopt
+    log.adopted(full=False)
     log.observe(Round(900.0, jobs(100.0, 200.0)))
     assert (log.events, log.fulls) == (2, 1)
     log.observe(Round(1200.0, jobs(100.0, 200.0, skip=frozenset({0})), finished={0: 1000.0}))
+    assert log.may_adopt
     assert log.events == 3
     assert log.events_per_s == pytest.approx(2 / 900)
     assert log.full_frac == pytest.approx(1 / 3)

@@ -45,7 +45,14 @@ def test_full_is_chosen_when_it_pays(rules: str) -> None:
     eva.plan(Round(0.0, RUNNING))  # nothing has lasted yet, so nothing is known to pay
     assert eva.weighed is not None
     assert not eva.weighed.full
-    plan = eva.plan(Round(3600.0, slow_to_move(RUNNING, 600.0)))
+    waits = eva.plan(Round(3300.0, slow_to_move(RUNNING, 600.0)))
+    assert waits.reason == (
+        "full" if rules == "released" else "partial"
+    )  # nothing has happened: no event, no Full
+    eva = Eva(rules, known=table(1.0))
+    eva.plan(Round(0.0, RUNNING))
+    plan = eva.plan(Round(3600.0, slow_to_move(RUNNING, 600.0), finished={99: 3500.0}))
+    assert eva.weighed is not None
     assert eva.weighed.full
     assert (eva.weighed.full_usd_per_h, eva.weighed.partial_usd_per_h) == (
         pytest.approx(3.4),
@@ -61,7 +68,7 @@ def test_full_is_chosen_when_it_pays(rules: str) -> None:
 def test_partial_is_chosen_when_moving_costs_more(rules: str) -> None:
     eva = Eva(rules, known=table(1.0))
     eva.plan(Round(0.0, RUNNING))
-    plan = eva.plan(Round(3600.0, slow_to_move(RUNNING, 3700.0)))
+    plan = eva.plan(Round(3600.0, slow_to_move(RUNNING, 3700.0), finished={99: 3500.0}))
     assert plan.reason == "partial"
     assert changes(plan, RUNNING).moves == ()
 

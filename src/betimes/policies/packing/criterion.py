@@ -39,8 +39,9 @@ def prefers_full(
 class Estimates:
     """The rate of events (arrivals and completions of jobs) and the share that triggered a Full, since the first round.
 
-    An honest log has each event once, and counts as triggered only a Full in a round with an event. The released one
-    takes a job that was on its way for a new one, does not see a completion after that, and counts every Full.
+    An honest log has each event once, and only a round with an event may adopt a Full, as the paper has it: the share
+    is one of events. The released log takes a job that was on its way for a new one and does not see its end after that,
+    and every round may adopt a Full.
     """
 
     honest: bool = True
@@ -53,6 +54,11 @@ class Estimates:
     def __post_init__(self) -> None:
         self._known: frozenset[int] = frozenset()
         self._eventful = False
+
+    @property
+    def may_adopt(self) -> bool:
+        """Whether this round may adopt a Full."""
+        return self._eventful or not self.honest
 
     def observe(self, round_: Round) -> None:
         """Take in what happened since the round before."""
@@ -73,8 +79,7 @@ class Estimates:
 
     def adopted(self, *, full: bool) -> None:
         """Take in what the round decided."""
-        if full and (self._eventful or not self.honest):
-            self.fulls += 1
+        self.fulls += full
 
     @property
     def events_per_s(self) -> float:

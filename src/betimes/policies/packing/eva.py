@@ -169,6 +169,8 @@ class Eva:
         m_full, m_partial = self._move_usd(full, round_.problem), self._move_usd(partial, round_.problem)
         if self.rules.only != "both":
             chosen = self.rules.only == "full"
+        elif not self.estimates.may_adopt:
+            chosen = False
         elif self.rules.rounded:
             # The released code compares two totals that it has rounded to cents.
             hours = lasts_s / 3600.0

@@ -49,7 +49,8 @@ def eva(
     arrival_s = np.random.RandomState(seed).exponential(mean_gap_s, len(kept)).cumsum().astype(np.int64)
     variants = _variants(kept, rng)
     # All are drawn, however many are kept: the first jobs are the same.
-    taken = [n for n in range(min(jobs, len(kept)) if jobs else len(kept)) if run_s[n] > 0]
+    drawn = min(jobs, len(kept)) if jobs else len(kept)
+    taken = [n for n in range(drawn) if run_s[n] > 0]
     profiles = read_profiles("eva")
     profile = [profiles[variants[kept[n].demand].partition("[")[0]] for n in taken]
     tasks = np.array([kept[n].demand for n in taken], np.float64).reshape(-1, 3)
@@ -78,7 +79,7 @@ def eva(
             "kill_delay_s": [each.kill_s for each in profile],
             "upload_delay_s": [each.upload_s for each in profile],
         },
-        notes=Notes(skipped={"no run time": (min(jobs, len(kept)) if jobs else len(kept)) - len(taken)}),
+        notes=Notes(skipped={"no run time": drawn - len(taken)} if drawn > len(taken) else {}),
     )
 
 
