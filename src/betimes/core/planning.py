@@ -140,6 +140,11 @@ class Planner(Protocol):
         """Seconds between two rounds."""
         ...
 
+    @property
+    def every_round(self) -> bool:
+        """Whether it is asked also when nothing has happened since it was asked last."""
+        ...
+
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
         """What is to be done now."""
         ...

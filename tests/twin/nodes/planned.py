@@ -22,6 +22,7 @@ class Planned:
 
     period_s: float
     decide: Callable[[Snapshot], Sequence[Decision]]
+    every_round: bool = True
 
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
         return self.decide(snapshot)

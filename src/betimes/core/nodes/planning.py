@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from betimes.core.account import believed_left
 from betimes.core.nodes.columns import Instruction, NodesState
 from betimes.core.nodes.instructions import REASONS
 from betimes.core.nodes.log import BIND, MIGRATE, PREEMPT, RELEASE, RENT, START
@@ -30,10 +30,9 @@ from betimes.core.planning import (
 )
 from betimes.kernels import Records, as_array, blank, entry
 
-_left = entry(believed_left, NodesState, int, float)
 _paid_until = entry(paid_until_s, NodesState, int)
 
-ENTRIES = (_left, _paid_until)
+ENTRIES = (_paid_until,)
 """What has to be compiled for planners."""
 
 
@@ -47,11 +46,11 @@ def snapshot_of(
     now_s = float(state.pool[0].now)
     seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["mark"]
     live = np.flatnonzero(marks >= 0)
-    slots: list[int] = live[np.argsort(seqs[live])].tolist()
+    slots = live[np.argsort(seqs[live])]
     machines = np.flatnonzero(as_array(state.machines)["state"] != UNUSED).tolist()
     return Snapshot(
         now_s,
-        tuple(_job(state, slot, now_s, kinds) for slot in slots),
+        tuple(_jobs(state, slots, now_s, kinds)),
         tuple(_machine(state, number) for number in machines),
         tuple(_rentable(state, offer) for offer in range(len(state.offers))),
         tuple(finished),
@@ -113,31 +112,55 @@ def seqs_of(state: NodesState) -> dict[int, int]:
     return dict(zip(live.tolist(), seqs[live].tolist(), strict=True))
 
 
-def _job(state: NodesState, slot: int, now_s: float, kinds: Sequence[str]) -> JobSnapshot:
-    job, need, progress = state.jobs[slot], state.needs[slot], state.progress[slot]
-    holds, leaves = need.holder >= 0, need.vacate_at < math.inf
-    if holds:
-        phase = JobPhase.LEAVES if leaves else JobPhase.RUNS
-    else:
-        phase = JobPhase.BOUND if need.bound >= 0 else JobPhase.WAITS
-    return JobSnapshot(
-        slot,
-        int(progress.row),
-        int(job.seq),
-        float(job.submit_s),
-        phase,
-        int(need.tasks),
-        (int(need.gpu), int(need.cpu), int(need.memory)),
-        kinds[int(progress.row)],
-        _places(state, int(need.placed)),
-        _places(state, int(need.bound)),
-        max(0.0, float(_left(state, slot, now_s))),
-        float(progress.rate) if holds and not leaves and now_s >= progress.since + progress.stall else 0.0,
-        bool(need.contends),
-        float(need.launch_s),
-        float(need.init_s),
-        float(need.stop_s),
+_NEED = ("holder", "bound", "placed", "vacate_at", "tasks", "gpu", "cpu", "memory", "contends")
+_DELAYS = ("launch_s", "init_s", "stop_s")
+
+
+def _jobs(
+    state: NodesState, slots: NDArray[np.int64], now_s: float, kinds: Sequence[str]
+) -> list[JobSnapshot]:
+    jobs, needs, accounts = (as_array(each)[slots] for each in (state.jobs, state.needs, state.progress))
+    stalled_until_s = accounts["since"] + accounts["stall"]
+    worked_s = np.maximum(0.0, now_s - stalled_until_s) * accounts["rate"] * accounts["believed_per_work"]
+    left_s = np.maximum(0.0, accounts["believed_left"] - worked_s)
+    rates = np.where(now_s >= stalled_until_s, accounts["rate"], 0.0)
+    columns = (
+        slots,
+        accounts["row"],
+        jobs["seq"],
+        jobs["submit_s"],
+        left_s,
+        rates,
+        *(needs[name] for name in (*_NEED, *_DELAYS)),
     )
+    found = list[JobSnapshot]()
+    for values in zip(*(column.tolist() for column in columns), strict=True):
+        slot, row, seq, submit_s, left, rate, holder, bound, placed, vacate_at, *rest = values
+        tasks, gpu, cpu, memory, launched, *delays = rest
+        leaves = vacate_at < math.inf
+        if holder >= 0:
+            phase = JobPhase.LEAVES if leaves else JobPhase.RUNS
+        else:
+            phase = JobPhase.BOUND if bound >= 0 else JobPhase.WAITS
+        found.append(
+            JobSnapshot(
+                slot,
+                row,
+                seq,
+                submit_s,
+                phase,
+                tasks,
+                (gpu, cpu, memory),
+                kinds[row],
+                _places(state, placed),
+                _places(state, bound),
+                left,
+                rate if phase == JobPhase.RUNS else 0.0,
+                bool(launched),
+                *delays,
+            )
+        )
+    return found
 
 
 def _places(state: NodesState, first: int) -> tuple[Place, ...]:

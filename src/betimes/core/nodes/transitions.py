@@ -329,6 +329,7 @@ def contend(state: NodesState, slot: int) -> None:
     need = state.needs[slot]
     need.contends = 1
     need.alarm_s = math.inf
+    state.pool[0].events += 1
     re_rate_around(state, slot)
     set_job_timer(state, slot)
 

@@ -33,13 +33,16 @@ def _number(values: Values, name: str) -> float:
     return float(cast("float", values[name]))
 
 
-def _rounds(make: Callable[[Values, Cluster], Any]) -> Callable[[Values, Cluster], Planner]:
+def _rounds(
+    make: Callable[[Values, Cluster], Any], *, every_round: bool = False
+) -> Callable[[Values, Cluster], Planner]:
     """A planner of packing for a cluster; the algorithms are loaded when one is made."""
 
     def planner(values: Values, cluster: Cluster) -> Planner:
         from betimes.policies.packing.rounds import Rounds
 
-        return Rounds(make(values, cluster), cluster, _number(values, "period"))
+        every = every_round or values.get("rules") == "released"
+        return Rounds(make(values, cluster), cluster, _number(values, "period"), every_round=every)
 
     return planner
 
@@ -102,7 +105,7 @@ PACKING = (
         question="Which tasks free a machine together?",
         paper="Stratus (SoCC 2018), as Eva compares it",
         parameters=(PERIOD,),
-        planner=_rounds(_stratus),
+        planner=_rounds(_stratus, every_round=True),
     ),
     NodesPolicy(
         name="synergy",

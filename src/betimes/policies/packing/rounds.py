@@ -34,10 +34,15 @@ _STAYING = (MachinePhase.BOOTING, MachinePhase.SETTING_UP, MachinePhase.UP)
 
 
 class Rounds:
-    """A planner of packing, asked every `period_s` about a cluster's offers."""
+    """A planner of packing, asked every `period_s` about a cluster's offers.
 
-    def __init__(self, planner: Planner, cluster: Cluster, period_s: float) -> None:
-        self.planner, self.period_s = planner, period_s
+    every_round: also when nothing has happened since; what it says then depends on the time.
+    """
+
+    def __init__(
+        self, planner: Planner, cluster: Cluster, period_s: float, *, every_round: bool = False
+    ) -> None:
+        self.planner, self.period_s, self.every_round = planner, period_s, every_round
         self.catalogue = Catalogue.of(cluster.offers)
         self.offers = [offer.type for offer in cluster.offers]
 

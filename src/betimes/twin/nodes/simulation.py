@@ -154,6 +154,7 @@ class NodesSimulation:
         self.planner: Planner | None = policy.policy.planner_of(policy.values, cluster)
         self.refused = list[Refusal]()
         self.told = 0  # outcomes of which the planner has heard
+        self.asked_at = -1  # events until it was asked last
         self.segment_chunks: list[NDArray[Any]] = []
         self.lease_chunks: list[NDArray[Any]] = []
         self.log_chunks: list[NDArray[Any]] = []
@@ -330,6 +331,17 @@ class NodesSimulation:
     def _ask(self) -> None:
         """Let the planner decide, carry it out, and say when it is to be asked again: while anything is left to do."""
         assert self.planner is not None
+        now_s, row = float(self.state.pool[0].now), int(self.row[0])
+        if self.planner.every_round or int(self.state.pool[0].events) != self.asked_at:
+            self._plan(self.planner)
+            self.asked_at = int(self.state.pool[0].events)
+        if self.state.pool[0].active > 0 or self.state.cluster[0].rented > 0:
+            ask_at(self.state, self._round_from(now_s, later=True), ROUND)
+        elif row < len(self.jobs):
+            ask_at(self.state, self._round_from(float(self.jobs.submit_s[row])), ROUND)
+
+    def _plan(self, planner: Planner) -> None:
+        """Ask the planner, and carry out what it decides."""
         ended = as_array(self.trace.outcomes)[self.told : self.trace.finished[0]]
         self.told = int(self.trace.finished[0])
         # Jobs are submitted in the order of their rows.
@@ -337,8 +349,12 @@ class NodesSimulation:
             self.state, self.kinds, list(zip(ended["row"].tolist(), ended["finish_s"].tolist(), strict=True))
         )
         try:
-            decisions = self.planner.plan(snapshot)
+            decisions = planner.plan(snapshot)
+        except PolicyViolation as error:
+            raise PolicyViolation(f"policy {self.policy} at {snapshot.now_s:g} s: {error}") from error
         except Exception as error:  # a user's planner can raise anything
+            if not self.policy.is_users:
+                raise
             raise PolicyViolation(
                 f"policy {self.policy} at {snapshot.now_s:g} s: {type(error).__name__}: {error}"
             ) from error
@@ -348,14 +364,9 @@ class NodesSimulation:
             if status == instructions.NEED_ROOM_IN_LOG:
                 self._take_records()
             else:
-                need_nodes = status == machines.NEED_NODES
-                self.heed(status if need_nodes or status == machines.NEED_FATES else schedule.NEED_PLACEMENTS)
+                machine = status in (machines.NEED_NODES, machines.NEED_FATES)
+                self.heed(status if machine else schedule.NEED_PLACEMENTS)
         self.refused += refusals(decisions, batch, of, snapshot.now_s)
-        row, state = int(self.row[0]), self.state
-        if state.pool[0].active > 0 or state.cluster[0].rented > 0:
-            ask_at(state, self._round_from(snapshot.now_s, later=True), ROUND)
-        elif row < len(self.jobs):
-            ask_at(state, self._round_from(float(self.jobs.submit_s[row])), ROUND)
 
     def _round_from(self, at_s: float, *, later: bool = False) -> float:
         """The first multiple of the planner's period that is no earlier, or that is later."""
