@@ -39,9 +39,9 @@ def prefers_full(
 class Estimates:
     """The rate of events (arrivals and completions of jobs) and the share that triggered a Full, since the first round.
 
-    An honest log has each event once, and only a round with an event may adopt a Full, as the paper has it: the share
-    is one of events. The released log takes a job that was on its way for a new one and does not see its end after that,
-    and every round may adopt a Full.
+    An honest log has each event once, and only a round with an event may adopt a Full, as the paper has it.
+    The released log takes a job that was on its way for a new one and does not see its end after that, and every
+    round may adopt a Full.
     """
 
     honest: bool = True
