@@ -45,6 +45,10 @@ compare: $(READY) ## compare policies on a generated workload, or on yours: make
 	@$(BETIMES) compare "$${TRACE:-demo}" --policies "$(POLICIES)" --predict \
 	  $(if $(UNITS),--units $(UNITS),$(if $(TRACE),,--units 64))
 
+# Where byte code is not kept, as the images of many containers have it, each of the programs that the tests start
+# compiles all of its imports again: three times the work.
+test test-slow: export PYTHONDONTWRITEBYTECODE :=
+
 test: $(DEVELOPMENT) ## run the tests, but for the slow ones
 	@$(BETIMES) warm
 	@$(PYTEST) -m "not slow"

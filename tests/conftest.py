@@ -14,7 +14,7 @@ from betimes.processes import cpus
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 
 settings.register_profile("dev", _COMMON, max_examples=50)
-settings.register_profile("ci", _COMMON, max_examples=100, derandomize=True, database=None)
+settings.register_profile("ci", _COMMON, max_examples=50, derandomize=True, database=None)
 settings.register_profile("thorough", _COMMON, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 

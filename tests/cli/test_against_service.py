@@ -152,12 +152,19 @@ def test_a_shell_completes_what_the_service_knows(betimes: Call, live: Backgroun
     assert [completed(line) for line, _ in LINES] == [expected for _, expected in LINES]
 
 
-@pytest.mark.parametrize("url", ["", "http://127.0.0.1:9", "nonsense://"])
-def test_a_shell_completes_without_a_service_what_it_can(tmp_path: Path, url: str) -> None:
-    environment = {"BETIMES_STATE": str(tmp_path), "BETIMES_URL": url}
-    assert completed("betimes job 1", **environment) == []
-    assert completed("betimes nodes drain h", **environment) == []
-    assert completed("betimes jobs --status que", **environment) == ["queued"]
+@pytest.mark.parametrize(
+    ("url", "line", "expected"),
+    [
+        ("", "betimes job 1", []),
+        ("http://127.0.0.1:9", "betimes nodes drain h", []),
+        ("nonsense://", "betimes job 1", []),
+        ("nonsense://", "betimes jobs --status que", ["queued"]),
+    ],
+)
+def test_a_shell_completes_without_a_service_what_it_can(
+    tmp_path: Path, url: str, line: str, expected: list[str]
+) -> None:
+    assert completed(line, BETIMES_STATE=str(tmp_path), BETIMES_URL=url) == expected
 
 
 def test_completion_knows_the_statuses() -> None:

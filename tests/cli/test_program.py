@@ -104,9 +104,15 @@ def test_a_reader_that_leaves_early_is_no_error_to_speak_of() -> None:
     assert done.stderr == b""
 
 
-@pytest.mark.parametrize("processes", ["1", "2"])
+@pytest.mark.parametrize(
+    ("processes", "after_s"),
+    [
+        ("1", 0.0),
+        ("2", 1.5),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("1", 1.5), ("2", 0.0))),
+    ],
+)
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-@pytest.mark.parametrize("after_s", [0.0, 1.5])
 def test_an_interruption_leaves_no_process_and_no_file(
     tmp_path: Path, processes: str, sent: signal.Signals, code: int, after_s: float
 ) -> None:
@@ -213,8 +219,15 @@ def on_a_pool(view, now, chosen, key):
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("policy", ["on_nodes", "on_a_pool"])
+@pytest.mark.parametrize(
+    ("policy", "number"),
+    [
+        ("on_nodes", signal.SIGINT),
+        ("on_a_pool", signal.SIGTERM),
+        pytest.param("on_nodes", signal.SIGTERM, marks=pytest.mark.slow),
+        pytest.param("on_a_pool", signal.SIGINT, marks=pytest.mark.slow),
+    ],
+)
 def test_a_signal_ends_a_run_inside_compiled_code(
     policy: str, number: signal.Signals, tmp_path: Path
 ) -> None:

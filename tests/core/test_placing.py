@@ -63,17 +63,17 @@ def active(state: State) -> list[int]:
     ]
 
 
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("policy", POLICIES)
-def test_after_every_event(policy: str, variant: str) -> None:
-    for seed in (1, 2):
-        run = simulation(workload(60, seed), policy, timeline=True, **VARIANTS[variant])
-        for state in after_every_event(run):
-            check(state)
-        assert run.state.pool[0].active == 0
-        if "nodes" in variant:
-            nodes = as_array(run.state.nodes)
-            assert all((nodes[f"free_{name}"] == nodes[name]).all() for name in ("gpu", "cpu", "memory"))
+def test_after_every_event(policy: str, variant: str, seed: int) -> None:
+    run = simulation(workload(60, seed), policy, timeline=True, **VARIANTS[variant])
+    for state in after_every_event(run):
+        check(state)
+    assert run.state.pool[0].active == 0
+    if "nodes" in variant:
+        nodes = as_array(run.state.nodes)
+        assert all((nodes[f"free_{name}"] == nodes[name]).all() for name in ("gpu", "cpu", "memory"))
 
 
 @pytest.mark.parametrize("cluster", [None, CLUSTER], ids=["no-nodes", "nodes"])

@@ -10,6 +10,15 @@ from typing import Any
 
 import pytest
 
+from tests.service.reliability.starting import end_starters
+
+
+@pytest.fixture(autouse=True, scope="session")
+def starters() -> Iterator[None]:
+    """The processes that fork real services for tests end with the last test."""
+    yield
+    end_starters()
+
 
 @pytest.fixture(autouse=True)
 def sqlite_connections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[sqlite3.Connection]]:

@@ -9,6 +9,7 @@ import asyncio
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -49,6 +50,14 @@ NODES = [
     "skip-over",
     "wfp3",
 ]
+
+
+def quick(policies: list[str], *chosen: str) -> list[Any]:
+    """All policies, those that are not chosen marked as slow."""
+    assert set(chosen) <= set(policies)
+    return [
+        policy if policy in chosen else pytest.param(policy, marks=pytest.mark.slow) for policy in policies
+    ]
 
 
 def known(workload: Workload) -> Workload:
@@ -116,14 +125,14 @@ def assert_same(
         assert len(differ) == 0, (policy, name, differ[:5], ours[differ[:5]], theirs[differ[:5]])
 
 
-@pytest.mark.parametrize("policy", POOL)
+@pytest.mark.parametrize("policy", quick(POOL, "fifo", "las", "themis", POOL[-1]))
 def test_pool_policies(policy: str, tmp_path: Path) -> None:
     workload = estimated(generate("demo:jobs=200", seed=3, units=16))
     twin = simulate(workload, policy, units=16, sizes="estimate", restart_s=RESTART_S)
     assert_same(workload, Cluster.pool(16), policy, twin, tmp_path)
 
 
-@pytest.mark.parametrize("policy", NODES)
+@pytest.mark.parametrize("policy", quick(NODES, "nodes:fifo", "fitgpp", "easy", "sjf"))
 def test_nodes_policies(policy: str, tmp_path: Path) -> None:
     workload = estimated(generate("fitgpp:jobs=200,nodes=4", seed=3))
     cluster = Cluster.uniform(2, gpu=8, cpu=32, memory_gib=256)

@@ -39,6 +39,7 @@ async def main():
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     it = fake()
+    server.GOODBYE_S = float(sys.argv[3])
     text = "x" * 100_000
     for _ in range(int(sys.argv[2])):
         it.door.happens("started", text=text)
@@ -162,7 +163,7 @@ def test_a_signal_ends_open_streams_and_the_service(tmp_path: Path, number: sign
 
 
 def test_a_reader_who_does_not_read_cannot_keep_it_from_stopping(tmp_path: Path) -> None:
-    with running(tmp_path, events=500) as (process, url):
+    with running(tmp_path, events=500, goodbye_s=0.5) as (process, url):
         host, port = url.removeprefix("http://").split(":")
         token = (tmp_path / "token").read_text()
         with socket.create_connection((host, int(port))) as silent:
@@ -186,11 +187,11 @@ def _unread(connection: socket.socket) -> int:
 
 
 @contextlib.contextmanager
-def running(state: Path, events: int = 1):  # type: ignore[no-untyped-def]
+def running(state: Path, events: int = 1, goodbye_s: float = server.GOODBYE_S):  # type: ignore[no-untyped-def]
     """The service in a process of its own."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"}
     with subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", PROGRAM, str(state), str(events)],
+        [sys.executable, "-W", "error", "-c", PROGRAM, str(state), str(events), str(goodbye_s)],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as process:  # fmt: skip
         try:

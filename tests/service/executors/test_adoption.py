@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -379,7 +379,7 @@ def test_without_pidfds_processes_are_looked_at(at: Path, monkeypatch: pytest.Mo
 def test_adopted_runs_keep_their_cores(at: Path) -> None:
     async def scenario() -> None:
         first = a_launch(at, "sleep", "600", cpu=1.0, run=RunId(1, 1))
-        second = replace(a_launch(at, "sleep", "600", cpu=1.0), run=RunId(2, 1), folder=str(at / "runs/2/1"))
+        second = a_launch(at, "sleep", "600", cpu=1.0, run=RunId(2, 1))
         third = a_launch(
             at, *python("import os; print(os.environ['BETIMES_CPUS'])"), cpu=1.0, run=RunId(3, 1)
         )

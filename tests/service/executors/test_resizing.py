@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,7 +50,7 @@ def test_a_handler_is_told_units_cores_and_gpus(at: Path) -> None:
                 repr([2, "2", f"{cores[0]},{cores[1]}", "x,y", cores[:2]]),
                 repr([1, "1", f"{cores[0]}", "x", cores[:1]]),
             ]
-            other = replace(launch, run=RunId(2, 1), folder=str(at / "other"))
+            other = a_listener(at, cpu=1.0, gpu=1.0, run=RunId(2, 1))
             await executor.start(other)  # what was given up is free
             await heard.started(other.run)
             for run in (RUN, other.run):

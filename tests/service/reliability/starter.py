@@ -1,7 +1,7 @@
 """Starts real services as children, each as `betimes up` does, without paying for the imports every time.
 
-A line of JSON on standard input: the fields of `Options`. On standard output, for each: {"pid"}, then {"url", ...} once
-it is ready, or {"error"} with the exit code.
+A line of JSON on standard input: the fields of `Options`. On standard output, for each: {"begun": pid}, and
+{"pid", "url", ...} once it is ready, or {"pid", "error"} with the exit code.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tests.service.compiling.by_hand import ByHand
 
 
 def say(**what: Any) -> None:
-    os.write(1, json.dumps(what).encode() + b"\n")
+    os.write(1, json.dumps({"pid": os.getpid(), **what}).encode() + b"\n")
 
 
 async def serve(options: Options) -> None:
@@ -69,7 +69,7 @@ def main() -> None:
                 say(error=repr(error), exit_code=70)
             finally:
                 os._exit(70)
-        say(pid=pid)
+        say(begun=pid)
 
 
 if __name__ == "__main__":

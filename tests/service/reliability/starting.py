@@ -32,6 +32,10 @@ class Starter:
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self.process = process
         self.said = b""
+        self.begin()
+
+    def begin(self) -> None:
+        """For another test: no service, and no connection to one."""
         self.pid = 0
         self.states: set[Path] = set()
         self.ready: dict[str, Any] = {}
@@ -43,12 +47,16 @@ class Starter:
         self.states.add(state)
         self.process.stdin.write(json.dumps({"state": str(state), **options}).encode() + b"\n")
         self.process.stdin.flush()
-        found: dict[str, Any] = {}
-        while "url" not in found and "error" not in found:
-            found |= self._heard()
-        if "url" in found:
-            self.pid, self.ready = found["pid"], found
-        return found
+        pid, heard = 0, dict[int, dict[str, Any]]()
+        while pid not in heard:
+            said = self._heard()
+            if "begun" in said:
+                pid = said["begun"]
+            else:  # also of an earlier one, at its end
+                heard[said["pid"]] = said
+        if "url" in heard[pid]:
+            self.pid, self.ready = pid, heard[pid]
+        return heard[pid]
 
     def _heard(self) -> dict[str, Any]:
         assert self.process.stdout is not None
@@ -95,17 +103,21 @@ class Starter:
             after = page["following"]
 
 
+_starters: dict[tuple[tuple[str, str], ...], Starter] = {}  # by environment
+
+
 @contextmanager
 def starter(**env: str) -> Iterator[Starter]:
-    """A starter; its service is killed in the end, and the jobs with it."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tests.service.reliability.starter"],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        cwd=SOURCES,
-        env={**os.environ, "PYTHONPATH": f"{SOURCES / 'src'}:{SOURCES}", "NUMBA_DISABLE_JIT": "1", **env},
-    )
-    one = Starter(process)
+    """A starter; its service is killed in the end, and the jobs with it.
+
+    Its process, which takes seconds for its imports, serves the tests after this one, until `end_starters`.
+    """
+    key = tuple(sorted(env.items()))
+    if key in _starters:
+        _starters[key].begin()
+    else:
+        _starters[key] = Starter(_process(env))
+    one = _starters[key]
     try:
         yield one
     finally:
@@ -113,6 +125,22 @@ def starter(**env: str) -> Iterator[Starter]:
         for state in one.states:
             clear_up(state)
         one.client.close()
+
+
+def _process(env: dict[str, str]) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.service.reliability.starter"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=SOURCES,
+        env={**os.environ, "PYTHONPATH": f"{SOURCES / 'src'}:{SOURCES}", "NUMBA_DISABLE_JIT": "1", **env},
+    )
+
+
+def end_starters() -> None:
+    """End the starters' processes."""
+    while _starters:
+        process = _starters.popitem()[1].process
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.close()

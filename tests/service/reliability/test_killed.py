@@ -196,11 +196,11 @@ def look_at_the_log(state: Path) -> None:
 
 
 def test_no_job_is_lost_or_doubled_whenever_the_service_is_killed(tmp_path: Path) -> None:
-    found = kill_often(tmp_path, jobs=500, kills=25, seed=25)
+    found = kill_often(tmp_path, jobs=160, kills=8, seed=25)
     assert found["adopted"] > 0, found
 
 
 @pytest.mark.slow
 def test_no_job_is_lost_or_doubled_however_often_it_is_killed(tmp_path: Path) -> None:
-    found = kill_often(tmp_path, jobs=2000, kills=200, seed=1)
+    found = kill_often(tmp_path, jobs=1000, kills=100, seed=1)
     assert found["adopted"] > 20, found

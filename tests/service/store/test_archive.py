@@ -134,17 +134,24 @@ def interrupting(at: int) -> Iterator[list[int]]:
 # An interruption just where a file would be closed leaves that to the garbage collector.
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("later", [6, 8])
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
 def test_interrupted_anywhere_it_can_be_run_again_and_loses_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sqlite_connections: list[sqlite3.Connection], later: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    sqlite_connections: list[sqlite3.Connection],
+    step: int,
+    later: int,
 ) -> None:
-    """At every line, with the service ended there and started again, and the same or a later event asked for."""
+    """At every line (or every `step`-th), with the service ended there and started again, and the same or a later
+    event asked for.
+    """
     monkeypatch.setattr("betimes.service.store.archiving._BATCH", 2)
     monkeypatch.setattr("betimes.service.store.archiving._PAGE", 3)
     written, fresh = log(10, 8), tmp_path / "fresh"
     store = Store.open(f"sqlite:///{fresh}/betimes.db", fresh)
     store.commit(written)
     store.close()
-    for at in range(1, 10_000):
+    for at in range(later - 5, 10_000, step):  # other lines for another event
         folder = tmp_path / "state"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(fresh, folder)

@@ -59,7 +59,7 @@ def one_after_another(workload: Workload) -> list[float]:
 
 
 @pytest.mark.parametrize("keys", KEYS)
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_shortest_of_a_thousand_goes_first(keys: str, seed: int) -> None:
     workload = crowd(keys, seed)
     run = run_of(workload)
