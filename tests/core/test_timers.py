@@ -119,7 +119,8 @@ def test_what_is_due_first_is_known_through_all_changes(most: int, instants: int
         assert sorted(state.holders[:holders].tolist()) == sorted(expected)
         for at in range(holders):
             assert state.needs[state.holders[at]].holder == at
-            assert state.timers[state.timer_of[1 + 2 * state.holders[at]]].owner == 1 + 2 * state.holders[at]
+            owner = 1 + 2 * int(state.holders[at])
+            assert state.timers[int(state.timer_of[owner])].owner == owner
         if expected:
             slot = min(expected, key=lambda one: expected[one])
             due = state.timers[0]

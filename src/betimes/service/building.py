@@ -11,10 +11,11 @@ import numpy as np
 
 from betimes.cluster.resources import Amounts
 from betimes.cluster.tasks import undominated
-from betimes.errors import ClusterError
+from betimes.errors import ClusterError, PolicyError
 from betimes.foresight.engines import NODES, POOL, AnyChosen, Engine, engines_of
 from betimes.kernels import Entry
 from betimes.policies import Policy, parse_nodes_policy, parse_policy
+from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.service.engines import nodes as nodes_engine
 from betimes.service.engines import pool
 from betimes.service.engines.moves import Carried, Held
@@ -56,7 +57,10 @@ class Built:
 
 
 def kind_of(policy: str) -> tuple[Engine, str]:
-    """The engine of a policy and its plain specification: `nodes:fifo` names one that both engines have."""
+    """The engine of a policy and its plain specification: `nodes:fifo` names one that both engines have.
+
+    Raises PolicyError for a name that is none, and for a policy that the service cannot follow.
+    """
     for kind in (POOL, NODES):
         if policy.startswith(f"{kind}:"):
             rest = policy.removeprefix(f"{kind}:")
@@ -64,8 +68,20 @@ def kind_of(policy: str) -> tuple[Engine, str]:
                 raise ClusterError(
                     f"policy {policy}: there is no {rest} for {kind}; `betimes policies` lists all"
                 )
+            _check_live(rest)
             return kind, rest
+    _check_live(policy)
     return engines_of(policy)[0], policy
+
+
+def _check_live(policy: str) -> None:
+    """Raises PolicyError for a policy that rents machines, which only the simulator lets it."""
+    found = NODES_POLICIES.get(policy.partition(":")[0])
+    if found is not None and found.rents:
+        raise PolicyError(
+            f"policy {policy}: it decides which machines to rent, and the service leaves that to the operator so far "
+            "(`betimes nodes`); choose another, or try it with `betimes simulate`"
+        )
 
 
 def compile_policy(policy: str) -> None:

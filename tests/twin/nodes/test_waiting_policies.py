@@ -132,3 +132,12 @@ def test_a8_speculation_and_a_bound(waits: str, wait_s: float, finish_s: float) 
     found, rented, result = run(jobs, policy, owned(1, 1.0))
     assert (found[2], rented, result.jobs.finish_s[2]) == (wait_s, [1, 2], finish_s)
     assert summarise(result)["on_demand_usd"] == pytest.approx(650)
+
+
+@pytest.mark.parametrize("policy", ["njw", "ajw-t:b=120", "ljw:t=60"])
+def test_promises_hold_where_run_times_are_known_and_nobody_comes_later(policy: str) -> None:
+    jobs = jobs_of((0.0, 1, 100.0), (0.0, 1, 100.0), (0.0, 1, 300.0))
+    result = simulate_nodes(jobs, policy, cluster=owned(1, 1.0), predict=True)
+    assert result.jobs.predicted_finish_s.tolist() == result.jobs.finish_s.tolist()
+    assert result.leases is not None
+    assert len(result.leases) == result.jobs.rented.sum()  # what was played forward left no trace

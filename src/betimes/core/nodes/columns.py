@@ -454,6 +454,7 @@ def room_to_play(state: NodesState) -> NodesState:
         log=blank(Instruction, 0),
         offers=_copied(state.offers),
         orders=state.orders.copy(),
+        leases=blank(Lease, 0),
     )
 
 

@@ -136,7 +136,7 @@ def _jobs(
     found = list[JobSnapshot]()
     for values in zip(*(column.tolist() for column in columns), strict=True):
         slot, row, seq, submit_s, left, rate, holder, bound, placed, vacate_at, *rest = values
-        tasks, gpu, cpu, memory, launched, *delays = rest
+        tasks, gpu, cpu, memory, launched, launch_s, init_s, stop_s = rest
         leaves = vacate_at < math.inf
         if holder >= 0:
             phase = JobPhase.LEAVES if leaves else JobPhase.RUNS
@@ -151,13 +151,15 @@ def _jobs(
                 phase,
                 tasks,
                 (gpu, cpu, memory),
-                kinds[row],
+                kinds[int(row)],
                 _places(state, placed),
                 _places(state, bound),
                 left,
                 rate if phase == JobPhase.RUNS else 0.0,
                 bool(launched),
-                *delays,
+                launch_s,
+                init_s,
+                stop_s,
             )
         )
     return found

@@ -29,6 +29,9 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
         copy.timer_of[2 + 2 * number] = state.timer_of[2 + 2 * number]
     for offer in range(len(state.offers)):
         copy.offers[offer] = state.offers[offer]
+        copy.offers[
+            offer
+        ].drawn = 0  # what chance will do to machines that are not asked for yet is not known
     for number in range(len(state.placements)):
         copy.placements[number] = state.placements[number]
     for at in range(len(state.directory)):

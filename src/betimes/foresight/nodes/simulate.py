@@ -50,6 +50,11 @@ def simulate_nodes(
     told = warn or _keep_quiet
     if len(workload) == 0:
         raise InputError(f"{workload.name}: there is no job to simulate")
+    if predict and chosen.policy.planner is not None:
+        raise InputError(
+            f"--predict: policy {chosen} plans in rounds, and no end can be promised under it before they come; "
+            "leave --predict out"
+        )
     if seed < 0:
         raise InputError(f"--seed {seed}: a whole number of 0 or more")
     if sizes is None:

@@ -1,0 +1,124 @@
+"""Eva and its baselines over time: the closed form of No-Packing's bill, and what holds for all of them."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from betimes.cluster import read_cluster
+from betimes.cluster.offer import Offer
+from betimes.errors import InputError, PolicyError
+from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.outcome import Result, summarise
+from betimes.service.building import kind_of
+from betimes.workload import Workload, read_trace
+
+PERIOD_S = 300.0
+POLICIES = (
+    "no-packing",
+    "stratus",
+    "synergy",
+    "owl",
+    "consolidation",
+    "eva",
+    "eva:rules=paper",
+    "eva:rules=released",
+)
+
+
+def some_jobs(count: int, seed: int) -> Workload:
+    """Jobs of Eva's workloads, with whole seconds and delays."""
+    rng = np.random.default_rng(seed)
+    names = ("resnet18[0]", "gcn[0]", "a3c[0]", "sage[1]")
+    demands = ((1.0, 4.0, 24.0), (0.0, 6.0, 40.0), (0.0, 4.0, 8.0), (1.0, 8.0, 50.0))
+    which = rng.integers(len(names), size=count)
+    return Workload.from_columns(
+        submit_s=np.sort(rng.integers(0, 20_000, count)).astype(float),
+        work_s=rng.integers(60, 9_000, count).astype(float),
+        min_units=[1] * count,
+        max_units=[1] * count,
+        gpu=[demands[k][0] for k in which],
+        cpu=[demands[k][1] for k in which],
+        memory_gib=[demands[k][2] for k in which],
+        extra={
+            "workload_variant": [names[k] for k in which],
+            "fetch_delay_s": [1.0] * count,
+            "build_image_delay_s": [10.0] * count,
+            "init_delay_s": rng.integers(1, 160, count).astype(float),
+            "kill_delay_s": [1.0] * count,
+            "upload_delay_s": rng.integers(1, 20, count).astype(float),
+        },
+    )
+
+
+def closed_form_usd(jobs: Workload, offers: tuple[Offer, ...]) -> Fraction:
+    """Every job alone on the cheapest type that holds it: rented at the next round, given back at the first after."""
+    total = Fraction(0)
+    for row in range(len(jobs)):
+        needs = (jobs.gpu[row], jobs.cpu[row], jobs.memory_gib[row])
+        fitting = [o for o in offers if all(n <= have for n, have in zip(needs, o.amounts, strict=True))]
+        offer = min(fitting, key=lambda one: one.usd_per_h)
+        asked_s = math.ceil(jobs.submit_s[row] / PERIOD_S) * PERIOD_S
+        up_s = asked_s + offer.boot_s + offer.setup_s
+        works_s = up_s + sum(
+            float(jobs.extra[name][row]) for name in ("fetch_delay_s", "build_image_delay_s", "init_delay_s")
+        )
+        # A round does not see what ends at the same instant.
+        given_back_s = (math.floor((works_s + jobs.work_s[row]) / PERIOD_S) + 1) * PERIOD_S
+        charged_s = given_back_s + offer.release_s - (asked_s + offer.boot_s)
+        total += Fraction(charged_s) * Fraction(offer.usd_per_h) / 3600
+    return total
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_packing_costs_what_its_timeline_says(seed: int) -> None:
+    cluster, jobs = read_cluster("ec2-2023-vcpu"), some_jobs(40, seed)
+    result = simulate_nodes(jobs, "no-packing", cluster=cluster)
+    assert summarise(result)["cost_usd"] == pytest.approx(
+        float(closed_form_usd(jobs, cluster.offers)), abs=1e-9
+    )
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_job_ends_and_every_lease_does(policy: str) -> None:
+    result = simulate_nodes(some_jobs(40, 3), policy, cluster=read_cluster("ec2-2023-vcpu"))
+    assert np.isfinite(result.jobs.finish_s).all()
+    assert result.leases is not None
+    assert (result.leases.cause == 0).all()
+    assert (result.leases.cost_usd > 0).all()
+    assert (result.leases.ended_s >= result.leases.up_s).all()
+
+
+def evas(policy: str) -> Result:
+    path = Path(__file__).parents[4] / "shared" / "data" / "eva" / "eva_pai_200_trace.csv.gz"
+    if not path.exists():
+        pytest.skip(f"{path} is not here")
+    return simulate_nodes(read_trace(path), policy, cluster=read_cluster("ec2-2023-vcpu"))
+
+
+def test_no_packing_on_evas_trace_is_the_published_bill() -> None:
+    found = summarise(evas("no-packing"))
+    assert found["cost_usd"] == pytest.approx(20_736.886176, abs=1e-6)
+    assert (found["instances"], found["migrations"]) == (200, 0)
+
+
+@pytest.mark.slow
+def test_eva_is_a_quarter_cheaper_on_its_trace() -> None:
+    found = summarise(evas("eva"))
+    assert found["cost_usd"] < 0.76 * 20_736.89
+    assert found["tasks_per_instance"] > 1.5
+
+
+def test_no_end_is_promised_under_a_policy_that_plans_in_rounds() -> None:
+    with pytest.raises(InputError, match="--predict: policy no-packing plans in rounds"):
+        simulate_nodes(some_jobs(3, 1), "no-packing", cluster=read_cluster("ec2-2023-vcpu"), predict=True)
+
+
+@pytest.mark.parametrize("policy", ["eva", "nodes:njw", "odb:order=unicef"])
+def test_the_service_refuses_a_policy_that_rents(policy: str) -> None:
+    with pytest.raises(PolicyError, match="it decides which machines to rent"):
+        kind_of(policy)
