@@ -39,6 +39,12 @@ _TOP = (
         "the most machines that are rented at once",
     ),
     ("`seed`", "a whole number", "0", "of what is drawn by lot about rented machines"),
+    (
+        "`interference`",
+        "a name or a path",
+        "none",
+        "the table of how tasks on one machine slow each other: `eva`, or a CSV file beside this one",
+    ),
     ("`catalogue`", "a name", "none", "its offers are there too, before those of the file"),
     ("`[[nodes]]`", "tables", "none", "a group of equal nodes that are owned"),
     ("`[[offers]]`", "tables", "none", "an instance type that can be rented"),

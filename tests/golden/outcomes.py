@@ -8,7 +8,7 @@ from typing import Any
 
 from betimes import read_trace, simulate
 from betimes.workload import samples
-from tests.golden import on_nodes
+from tests.golden import on_nodes, rented
 
 Outcome = dict[str, list[float] | list[int]]
 
@@ -34,9 +34,9 @@ MODES: dict[str, dict[str, Any]] = {
     "whole, restarts, estimates": {"restart_s": 30.0, "sizes": "estimate"},
 }
 
-NODES = "nodes"
-FILES = (*UNITS, NODES)
-"""One a sample in a pool, and one of all that runs on nodes."""
+NODES, RENTED = "nodes", "rented"
+FILES = (*UNITS, NODES, RENTED)
+"""One a sample in a pool, one of all that runs on nodes, and one of those that rent."""
 
 
 def file_of(name: str) -> Path:
@@ -45,6 +45,8 @@ def file_of(name: str) -> Path:
 
 def run(file: str, policy: str, mode: str) -> Outcome:
     """Finish times, promised finish times and counts of every job, in order of submission."""
+    if file == RENTED:
+        return rented.run(policy)
     return on_nodes.run(policy, mode) if file == NODES else _in_a_pool(file, policy, mode)
 
 
@@ -62,7 +64,8 @@ def _in_a_pool(sample: str, policy: str, mode: str) -> Outcome:
 def runs() -> list[tuple[str, str, str]]:
     """All (file, policy, mode). The larger sample is kept in one mode: the file is for people to read, too."""
     pool = [(s, p, m) for s in UNITS for p in POLICIES for m in MODES if s == "tiny" or m == "whole"]
-    return pool + [(NODES, p, m) for p in on_nodes.POLICIES for m in on_nodes.MODES]
+    nodes = [(NODES, p, m) for p in on_nodes.POLICIES for m in on_nodes.MODES]
+    return pool + nodes + [(RENTED, p, "estimates") for p in rented.POLICIES]
 
 
 def load(file: str) -> dict[str, Outcome]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from betimes import NODES_POLICIES, POLICIES
-from tests.golden import on_nodes, outcomes
+from tests.golden import on_nodes, outcomes, rented
 
 # Another processor may round a transcendental function otherwise, never more than this.
 CLOSE = 1e-9
@@ -29,7 +29,9 @@ def test_outcomes_are_what_they_were(file: str, policy: str, mode: str) -> None:
 
 def test_every_policy_is_among_them() -> None:
     assert {policy.partition(":")[0] for policy in outcomes.POLICIES} == set(POLICIES)
-    assert set(NODES_POLICIES) <= set(on_nodes.POLICIES)  # as they are by default
+    renting = {name for name, policy in NODES_POLICIES.items() if policy.rents}
+    assert set(NODES_POLICIES) - renting <= set(on_nodes.POLICIES)  # as they are by default
+    assert renting == {policy.partition(":")[0] for policy in rented.POLICIES} | set(rented.WITHOUT)
 
 
 def test_the_files_hold_the_runs_and_nothing_else() -> None:
