@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from betimes.service.effects import ResizeRun, StartRun, StopRun
 from betimes.service.events import Event
 from betimes.service.executors.protocol import Ended, Launch, Place, RunId, Started
 from betimes.service.executors.virtual import VirtualWorld
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun
+from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 
 

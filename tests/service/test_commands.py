@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from betimes.errors import Refused
-from betimes.service.commands import can_be_known, check_launchable
+from betimes.service.launchable import can_be_known, check_launchable
 from betimes.service.machines.machine import Machine
 from betimes.service.node import LOST, UP, Node
 from betimes.service.spec import JobSpec

@@ -8,7 +8,7 @@ from betimes.service.events import KINDS
 from betimes.service.executors.protocol import RunId
 from betimes.service.job import Job, Run
 from betimes.service.launches import KEPT, VARIABLES, Launches
-from betimes.service.ledger import _CHANGES
+from betimes.service.scheduling.ledger import _CHANGES
 from betimes.service.spec import JobSpec
 
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.service.pace import Pace, differs
+from betimes.service.scheduling.progress_rate import ProgressRate, differs
 
 
-def running(speed: float = 1.0, at_s: float = 0.0) -> Pace:
-    pace = Pace()
+def running(speed: float = 1.0, at_s: float = 0.0) -> ProgressRate:
+    pace = ProgressRate()
     pace.begin(at_s, speed)
     return pace
 
@@ -153,7 +153,7 @@ def test_other_steps_begin_anew() -> None:
 
 
 def test_before_a_run_begins_nothing_is_known() -> None:
-    pace = Pace()
+    pace = ProgressRate()
     assert pace.report(10.0, 1, 10) is None
     assert pace.report(20.0, 2, 10) is None
 

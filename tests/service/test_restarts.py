@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from betimes.service.restarts import MOST, Restarts
+from betimes.service.scheduling.restart_cost import MOST, RestartCost
 from tests.service.reliability.cluster import Cluster, spec
 
 # Of the cluster's jobs those of even numbers have no handler for resizes: they are stopped, which takes their grace
@@ -67,7 +67,7 @@ def test_a_job_that_is_cancelled_meanwhile_is_no_restart() -> None:
 
 
 def test_the_figure_is_the_median_of_the_last_ones_and_moves_only_when_that_is_far_from_it() -> None:
-    restarts = Restarts()
+    restarts = RestartCost()
     assert restarts.usual_s is None
     restarts.took(10.0)
     restarts.took(11.0)

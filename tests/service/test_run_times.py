@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.service.run_times import RunTimes
+from betimes.service.scheduling.runtime_estimates import RuntimeEstimates
 
 
 def test_estimate_then_last_two_then_default() -> None:
-    times = RunTimes(1800.0)
+    times = RuntimeEstimates(1800.0)
     assert times.believed("ann", "train") == (1800.0, "default")
     assert times.believed("ann", "train", 60.0) == (60.0, "estimate")
     times.finished("ann", "train", 100.0)
@@ -27,14 +27,14 @@ def test_estimate_then_last_two_then_default() -> None:
 
 
 def test_no_job_takes_no_time() -> None:
-    times = RunTimes()
+    times = RuntimeEstimates()
     times.finished("ann", "true", 0.0)
     assert times.believed("ann", "true") == (0.01, "last-two")
     assert times.believed("ann", "other") == (3600.0, "default")
 
 
 def test_the_longest_ago_is_forgotten() -> None:
-    times = RunTimes(most=2)
+    times = RuntimeEstimates(most=2)
     times.finished("ann", "a", 1.0)
     times.finished("ann", "b", 2.0)
     times.finished("ann", "a", 3.0)
@@ -48,9 +48,9 @@ def test_the_longest_ago_is_forgotten() -> None:
 @pytest.mark.parametrize("wrong", [-1.0, math.inf, math.nan])
 def test_wrong_run_times(wrong: float) -> None:
     with pytest.raises(ValueError, match="the run time of ann's a: expected 0 s or more"):
-        RunTimes().finished("ann", "a", wrong)
+        RuntimeEstimates().finished("ann", "a", wrong)
     with pytest.raises(ValueError, match="expected a default above 0 s"):
-        RunTimes(wrong)
+        RuntimeEstimates(wrong)
 
 
 @given(
@@ -58,10 +58,10 @@ def test_wrong_run_times(wrong: float) -> None:
     st.integers(1, 7),
 )
 def test_there_and_back_through_json(runs: list[tuple[str, str, float]], most: int) -> None:
-    times = RunTimes(most=most)
+    times = RuntimeEstimates(most=most)
     for run in runs:
         times.finished(*run)
-    again = RunTimes.from_json(json.loads(json.dumps(times.to_json())), most=most)
+    again = RuntimeEstimates.from_json(json.loads(json.dumps(times.to_json())), most=most)
     assert again.to_json() == times.to_json()
     for user in "ab":
         for name in "xyz":
@@ -73,7 +73,7 @@ def test_there_and_back_through_json(runs: list[tuple[str, str, float]], most: i
 
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=10))
 def test_as_the_twin_remembers(runs_s: list[float]) -> None:
-    times = RunTimes()
+    times = RuntimeEstimates()
     for run_s in runs_s:
         times.finished("ann", "a", run_s)
     last_s, before_s = (runs_s[-1], runs_s[-2]) if len(runs_s) > 1 else (runs_s[0], runs_s[0])
@@ -81,9 +81,9 @@ def test_as_the_twin_remembers(runs_s: list[float]) -> None:
 
 
 def test_fewer_names_than_there_were() -> None:
-    times = RunTimes()
+    times = RuntimeEstimates()
     for name in "abc":
         times.finished("ann", name, 5.0)
-    small = RunTimes.from_json(times.to_json(), default_s=7.0, most=1)
+    small = RuntimeEstimates.from_json(times.to_json(), default_s=7.0, most=1)
     assert small.believed("ann", "c") == (5.0, "last-two")
     assert small.believed("ann", "b") == (7.0, "default")

@@ -11,8 +11,8 @@ import pytest
 from betimes.service.desk import Desk
 from betimes.service.executors.virtual import WORK
 from betimes.service.job import Job
-from betimes.service.run_times import RunTimes
-from betimes.service.siblings import MOST_A_TURN, SHARE, Siblings, ranges
+from betimes.service.scheduling.runtime_estimates import RuntimeEstimates
+from betimes.service.scheduling.siblings import MOST_A_TURN, SHARE, Siblings, ranges
 from betimes.service.spec import JobSpec
 from betimes.service.views import JobFilter, Status
 from tests.service.four_cores import on_four_cores
@@ -115,7 +115,7 @@ def test_wide_jobs_take_it_on_their_full_width() -> None:
 
 
 def test_many_are_told_a_part_at_a_time() -> None:
-    siblings, times = Siblings(), RunTimes()
+    siblings, times = Siblings(), RuntimeEstimates()
     times.finished("ann", "x", 10.0)
     jobs = [
         Job(n, JobSpec(command=["x"], name="x"), "ann", 0.0, USUAL_S, "default")
@@ -134,7 +134,7 @@ def test_many_are_told_a_part_at_a_time() -> None:
 
 
 def test_the_next_turn_comes_at_once_while_some_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("betimes.service.siblings.MOST_A_TURN", 3)
+    monkeypatch.setattr("betimes.service.scheduling.siblings.MOST_A_TURN", 3)
     cluster = Cluster("fifo")
     numbers = cluster.submit(untold(10.0, array="1-14"))
     cluster.arrive(cluster.now_at + 10.0)
@@ -152,7 +152,7 @@ def test_the_next_turn_comes_at_once_while_some_are_not_told(monkeypatch: pytest
 
 
 def test_not_every_finish_is_news_to_all() -> None:
-    siblings, times = Siblings(), RunTimes()
+    siblings, times = Siblings(), RuntimeEstimates()
     jobs = [
         Job(n, JobSpec(command=["x"], name="x"), "ann", 0.0, USUAL_S, "default") for n in range(2 * SHARE)
     ]
@@ -170,7 +170,7 @@ def test_not_every_finish_is_news_to_all() -> None:
 
 
 def test_one_that_is_over_is_not_told_any_more() -> None:
-    siblings, times = Siblings(), RunTimes()
+    siblings, times = Siblings(), RuntimeEstimates()
     times.finished("ann", "x", 10.0)
     job = Job(1, JobSpec(command=["x"], name="x"), "ann", 0.0, USUAL_S, "default")
     siblings.note(job)

@@ -32,7 +32,7 @@ from betimes.service.machines.provider import OpenCloud
 from betimes.service.mixing import check_start
 from betimes.service.promises import Promises
 from betimes.service.rentals import Rentals
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.server import serve
 from betimes.service.source import Source
 from betimes.service.store.batch import Batch

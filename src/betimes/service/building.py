@@ -21,8 +21,8 @@ from betimes.service.engines.pool import LivePool
 from betimes.service.engines.speedups import speed
 from betimes.service.job import Account, Job
 from betimes.service.node import UP, Node
-from betimes.service.standby import Standby
-from betimes.service.wanted import at_width, demand_of, wanted_of
+from betimes.service.scheduling.engine_job import at_width, demand_of, wanted_of
+from betimes.service.scheduling.standby import Standby
 
 SIZES_WITHOUT_JOBS = (3600.0,)  # what a policy that looks at the workload sees of none
 

@@ -22,19 +22,19 @@ from betimes.errors import (
     StoreInUse,
     Unavailable,
 )
-from betimes.service.books import IsCompiled
 from betimes.service.building import Settings
 from betimes.service.clock import Clock, VirtualClock
 from betimes.service.compiling.kernels import Kernels
-from betimes.service.effects import Effect
 from betimes.service.events import Event
 from betimes.service.hands import RETRY_S, Hands
 from betimes.service.heartbeats import Heartbeats
 from betimes.service.inputs import Broken, Input, answer, in_order, lose, report_to, submit_to
 from betimes.service.launches import Launches
-from betimes.service.ledger import Ledger
 from betimes.service.node import LOST, Node
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.effects import Effect
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.state import IsCompiled
 from betimes.service.snapshots import keep_snapshot
 from betimes.service.source import Source
 from betimes.service.store.batch import Batch

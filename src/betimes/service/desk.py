@@ -20,11 +20,11 @@ from betimes.errors import (
 )
 from betimes.service.auth import RunTokens
 from betimes.service.building import kind_of
-from betimes.service.commands import can_be_known, check_launchable
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.forecasts import Forecast
 from betimes.service.health import health_of
+from betimes.service.launchable import can_be_known, check_launchable
 from betimes.service.machines.machine import machines_of
 from betimes.service.mixing import kind_to_add
 from betimes.service.node import DRAINED, DRAINING, UP
@@ -33,7 +33,8 @@ from betimes.service.preemptions import displaced_by, preemptions_of
 from betimes.service.promises import Promises
 from betimes.service.readiness import Readiness
 from betimes.service.reasons import compiling
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.shown import event_view, job_view, node_view, quote_view, run_views, submitted_view
 from betimes.service.spec import JobSpec
 from betimes.service.steering import steer
@@ -56,7 +57,6 @@ from betimes.service.views import (
     Submitted,
     TuneSpec,
 )
-from betimes.service.waiting import Waiting
 
 log = logging.getLogger(__name__)
 
@@ -184,7 +184,7 @@ class Desk:
         """Some of the jobs, newest first."""
         rows = await asyncio.to_thread(self.controller.store.jobs, which)
         found = await self._forecast() if any(not Status(row["status"]).is_over for row in rows) else None
-        waiting = Waiting(self.scheduler, found)
+        waiting = WaitReasons(self.scheduler, found)
         items = [job_view(row, waiting) for row in rows]
         return Page(items=items, following=items[-1].job_id if len(items) == which.limit else None)
 
@@ -201,7 +201,7 @@ class Desk:
             asyncio.to_thread(store.events, 0, EVENTS_A_PAGE, number),
         )
         displaced = await asyncio.to_thread(displaced_by, events, store)
-        waiting = Waiting(self.scheduler, found)
+        waiting = WaitReasons(self.scheduler, found)
         view = job_view(row, waiting)
         trials = await self._trials(number, waiting) if _is_set(row) else []
         off_s = None
@@ -223,7 +223,7 @@ class Desk:
             told_s=off_s,
         )
 
-    async def _trials(self, number: int, waiting: Waiting) -> list[JobView]:
+    async def _trials(self, number: int, waiting: WaitReasons) -> list[JobView]:
         """The trials of a set, the first ones first; their numbers follow its own."""
         which = JobFilter(array_id=number, after=number + TRIALS_A_PAGE + 1, limit=TRIALS_A_PAGE + 1)
         rows = await asyncio.to_thread(self.controller.store.jobs, which)

@@ -10,7 +10,7 @@ from typing import Any
 
 from betimes.service.executors.protocol import Report, RunId, Started, Trouble
 from betimes.service.node import LOST
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 
 Act = Callable[[Scheduler], Any]

@@ -14,11 +14,11 @@ from betimes.service.events import Event
 from betimes.service.forecasts import Forecast, cost_usd, forecast
 from betimes.service.job import Job
 from betimes.service.leaving import leaving
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.spec import JobSpec
 from betimes.service.trial_set import full_run_s, set_spec
 from betimes.service.views import Quote, Reason, Status
-from betimes.service.waiting import Waiting
 
 
 class Promises:
@@ -69,7 +69,7 @@ class Promises:
         found = await self.forecast()
 
         def act(scheduler: Scheduler) -> list[Quote]:
-            waiting, jobs = Waiting(scheduler, found), scheduler.ledger.jobs
+            waiting, jobs = WaitReasons(scheduler, found), scheduler.ledger.jobs
             live = [jobs[n] for n in numbers if n in jobs and jobs[n].account is not None]
             return [self._stored(scheduler, waiting, job, found) for job in live]
 
@@ -98,7 +98,7 @@ class Promises:
             elements=1 if spec.array else None,
         )
 
-    def _stored(self, scheduler: Scheduler, waiting: Waiting, job: Job, found: Forecast) -> Quote:
+    def _stored(self, scheduler: Scheduler, waiting: WaitReasons, job: Job, found: Forecast) -> Quote:
         start_at, finish_at = found.of.get(job.job_id, (None, None))
         reason = waiting.why(job) if job.status is Status.QUEUED else job.reason
         row: dict[str, Any] = {

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from betimes.errors import CloudError, Conflict, Refused, Unknown
-from betimes.service.ledger import Ledger
 from betimes.service.machines.provider import (
     Booted,
     CloudEvent,
@@ -17,7 +16,8 @@ from betimes.service.machines.provider import (
     ReclaimNotice,
 )
 from betimes.service.node import BOOTING, DRAINING, UP
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 

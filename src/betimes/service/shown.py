@@ -11,7 +11,8 @@ from betimes.service.events import Event
 from betimes.service.executors.supervision.files import LOG
 from betimes.service.executors.supervision.output import lost_bytes
 from betimes.service.node import Node
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.views import (
     EventView,
     JobView,
@@ -23,12 +24,11 @@ from betimes.service.views import (
     Status,
     Submitted,
 )
-from betimes.service.waiting import Waiting
 
 _VIEWED = set(JobView.model_fields) - {"reason", "estimate"}
 
 
-def job_view(row: Mapping[str, Any], waiting: Waiting) -> JobView:
+def job_view(row: Mapping[str, Any], waiting: WaitReasons) -> JobView:
     """A job of the store, with why it waits and when it is expected to be done."""
     live, found = waiting.books.ledger.jobs.get(row["job_id"]), waiting.forecast
     fields = {name: value for name, value in row.items() if name in _VIEWED}

@@ -8,10 +8,10 @@ from typing import Literal
 
 from betimes.errors import Conflict
 from betimes.service.controller import Controller
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.shown import job_view
 from betimes.service.views import JobView
-from betimes.service.waiting import Waiting
 
 What = Literal["cancel", "hold", "release"]
 
@@ -33,7 +33,7 @@ async def steer(
         return able
 
     able = await controller.ask(act)
-    store, waiting = controller.store, Waiting(controller.scheduler, None)
+    store, waiting = controller.store, WaitReasons(controller.scheduler, None)
     rows = await asyncio.to_thread(lambda: [store.job(number) or {} for number in able])
     return [job_view(row, waiting) for row in rows]
 

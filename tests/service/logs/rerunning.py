@@ -12,9 +12,9 @@ from typing import Any
 from betimes.service.building import Settings
 from betimes.service.events import Event
 from betimes.service.executors.protocol import Ended, RunId, Started
-from betimes.service.ledger import Ledger
 from betimes.service.node import Node
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 
 STOPS = ("preempted", "resized", "cancelled", "stopped")

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from betimes.service.executors.protocol import Ended, RunId
-from betimes.service.life import LEGAL, Step
-from betimes.service.scheduler import MOST_LOSSES
+from betimes.service.scheduling.job_states import LEGAL, Transition
+from betimes.service.scheduling.scheduler import MOST_LOSSES
 from betimes.service.views import Status
 from tests.service.reliability.cluster import Cluster, spec
 
@@ -96,7 +96,7 @@ MAKERS = [
     (failed, Status.FAILED),
     (cancelled, Status.CANCELLED),
 ]
-STEPS = {"hold": Step.HOLD, "release": Step.RELEASE, "cancel": Step.CANCEL}
+STEPS = {"hold": Transition.HOLD, "release": Transition.RELEASE, "cancel": Transition.CANCEL}
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["", "after a crash"])

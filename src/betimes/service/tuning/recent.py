@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from betimes.errors import Conflict
 from betimes.service.engines.speedups import Speedups, speed
-from betimes.service.run_times import LEAST_S
+from betimes.service.scheduling.engine_job import wanted_for
+from betimes.service.scheduling.runtime_estimates import LEAST_S
 from betimes.service.spec import Curve, JobSpec
 from betimes.service.store.storage import Storage
 from betimes.service.store.times import last_before
 from betimes.service.views import JobFilter, Status
-from betimes.service.wanted import wanted_for
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind
 

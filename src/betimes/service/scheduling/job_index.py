@@ -14,7 +14,7 @@ from betimes.service.views import Status
 BUSY = (Status.QUEUED, Status.RUNNING, Status.STOPPING)
 
 
-class Agenda:
+class JobIndex:
     """Jobs by what they wait for, kept up to date by `note` after every change."""
 
     def __init__(self) -> None:

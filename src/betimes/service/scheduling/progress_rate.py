@@ -30,7 +30,7 @@ def differs(new_s: float, old_s: float, frac: float = TOLERANCE_FRAC, least_s: f
     return abs(new_s - old_s) > max(least_s, frac * max(new_s, old_s))
 
 
-class Pace:
+class ProgressRate:
     """Work per step of one job, over the later half of what it was seen doing.
 
     What was seen is cut into stretches of about equal work. No stretch counts for more than a tenth of the others'

@@ -6,18 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from betimes.service import reasons
-from betimes.service.books import Books
-from betimes.service.effects import StopRun
 from betimes.service.engines.moves import Wanted
 from betimes.service.executors.protocol import Ended, RunId
 from betimes.service.job import Job, Places
 from betimes.service.preemption import Preemption, nodes_held
+from betimes.service.scheduling.effects import StopRun
+from betimes.service.scheduling.engine_job import demand_of, wanted_of
+from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec import parse_after
 from betimes.service.views import Status
-from betimes.service.wanted import demand_of, wanted_of
 
 
-class Careers(Books):
+class JobLifecycle(SchedulerState):
     """The ways of jobs, each step of which is an event."""
 
     def _admit(self, job: Job) -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 from betimes.service.engines.moves import Wanted
 from betimes.service.job import Job
-from betimes.service.run_times import Believed
-from betimes.service.sets import TrialSets
-from betimes.service.siblings import ranges
+from betimes.service.scheduling.runtime_estimates import RuntimeEstimate
+from betimes.service.scheduling.siblings import ranges
+from betimes.service.scheduling.trial_sets import TrialSets
 from betimes.service.views import Status
 
 Account = tuple[
@@ -21,7 +21,7 @@ Account = tuple[
 class News:
     """Who is believed to take how long from now on."""
 
-    believed: Believed
+    believed: RuntimeEstimate
     waiting: dict[Account | None, list[int]] = field(default_factory=dict[Account | None, list[int]])
     begun: list[int] = field(default_factory=list[int])
 
@@ -84,14 +84,14 @@ class Learning(TrialSets):
 
         self.pending.wanted = [fresh(wanted) for wanted in self.pending.wanted]
 
-    def _whole(self, job: Job, believed: Believed) -> float:
+    def _whole(self, job: Job, believed: RuntimeEstimate) -> float:
         """All the work of a job, in its engine's unit."""
         whole_s = believed.seconds * self._speed(job, job.spec.max_units)
         if self.built is not None and self.built.kind == "nodes":
             whole_s /= self._speed(job, job.units or job.spec.max_units)
         return whole_s
 
-    def _left_of(self, job: Job, believed: Believed) -> float:
+    def _left_of(self, job: Job, believed: RuntimeEstimate) -> float:
         """The work that a job which has begun has left; one that outran the belief takes twice as long again."""
         whole_s = self._whole(job, believed)
         done_s = self.engine.account(job.job_id).size_s - self._believed_left(job)

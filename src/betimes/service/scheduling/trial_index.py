@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from betimes.service.job import Job
-from betimes.service.life import Step, next_status
+from betimes.service.scheduling.job_states import Transition, next_status
 from betimes.service.trial_set import TrialSet
 from betimes.service.views import Status
 
@@ -21,7 +21,7 @@ def _numbers() -> set[int]:
 
 
 @dataclass
-class Elements:
+class TrialsOfSet:
     """Of one set, by the jobs' numbers."""
 
     live: set[int] = field(default_factory=_numbers)  # not over
@@ -61,11 +61,11 @@ class Elements:
         return None
 
 
-class Sets:
+class TrialIndex:
     """Every set with trials that are not over."""
 
     def __init__(self) -> None:
-        self.of: defaultdict[int, Elements] = defaultdict(Elements)  # by the set's number
+        self.of: defaultdict[int, TrialsOfSet] = defaultdict(TrialsOfSet)  # by the set's number
 
     def note(self, job: Job) -> None:
         """A job is new, or has changed."""
@@ -94,4 +94,4 @@ def rest(jobs: Mapping[int, Job], job: Job) -> None:
     if whole is None or whole.trials.running or not whole.trials.left:
         return
     if whole.job.status is Status.RUNNING:
-        whole.job.status = next_status(whole.job.status, Step.WAIT)
+        whole.job.status = next_status(whole.job.status, Transition.WAIT)

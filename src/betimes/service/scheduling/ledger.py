@@ -11,15 +11,15 @@ from dataclasses import asdict
 from typing import Any
 
 from betimes.errors import StoreError
-from betimes.service.elements import rest, set_of
 from betimes.service.events import Event
 from betimes.service.job import Job, Run
-from betimes.service.life import Step, next_status
 from betimes.service.node import Node
 from betimes.service.preemption import Preemption
-from betimes.service.restarts import Restarts
-from betimes.service.run_times import USUAL_S, RunTimes
-from betimes.service.siblings import apply_learnt
+from betimes.service.scheduling.job_states import Transition, next_status
+from betimes.service.scheduling.restart_cost import RestartCost
+from betimes.service.scheduling.runtime_estimates import USUAL_S, RuntimeEstimates
+from betimes.service.scheduling.siblings import apply_learnt
+from betimes.service.scheduling.trial_index import rest, set_of
 from betimes.service.spec import JobSpec
 from betimes.service.trial_set import TrialSet
 from betimes.service.views import Status
@@ -31,8 +31,8 @@ class Ledger:
     """Jobs that are not over, nodes, and the policy in force."""
 
     def __init__(self, default_run_s: float = USUAL_S) -> None:
-        self.run_times = RunTimes(default_run_s)
-        self.restarts = Restarts()
+        self.run_times = RuntimeEstimates(default_run_s)
+        self.restarts = RestartCost()
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
@@ -95,10 +95,10 @@ class Ledger:
         if found["format"] != FORMAT:
             raise StoreError(f"a snapshot of format {found['format']}, and this version reads {FORMAT}")
         ledger = cls(default_run_s)
-        ledger.run_times = RunTimes.from_json(found["run_times"], default_run_s)
+        ledger.run_times = RuntimeEstimates.from_json(found["run_times"], default_run_s)
         ledger.jobs = {one["job_id"]: Job.from_json(one) for one in found["jobs"]}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
-        ledger.restarts = Restarts(**found.get("restarts", {}))  # earlier versions measured none
+        ledger.restarts = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
         ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
@@ -149,14 +149,14 @@ def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
         set_id=data.get("set_id"),
         trials=TrialSet(**data["trials"]) if "trials" in data else None,
     )
-    job.status = next_status(None, Step.SUBMIT)
+    job.status = next_status(None, Transition.SUBMIT)
     job.reason = data.get("reason")
     ledger.jobs[job.job_id] = job
     ledger.next_job = max(ledger.next_job, job.job_id + 1)
     return job
 
 
-def _moved(step: Step) -> Change:
+def _moved(step: Transition) -> Change:
     def change(_: Ledger, event: Event, job: Job) -> None:
         job.status = next_status(job.status, step)
         job.reason = event.data.get("reason")
@@ -165,7 +165,7 @@ def _moved(step: Step) -> Change:
 
 
 def _queued(_: Ledger, event: Event, job: Job) -> None:
-    job.status = next_status(job.status, Step.QUEUE)
+    job.status = next_status(job.status, Transition.QUEUE)
     job.reason = None
     if "account" in event.data:  # trials have none
         job.settle(event.data["account"])
@@ -173,7 +173,7 @@ def _queued(_: Ledger, event: Event, job: Job) -> None:
 
 
 def _held(_: Ledger, event: Event, job: Job) -> None:
-    job.status = next_status(job.status, Step.HOLD)
+    job.status = next_status(job.status, Transition.HOLD)
     job.reason, job.account, job.binding = event.data["reason"], None, None
     job.units, job.places, job.run = 0, [], None
 
@@ -209,7 +209,7 @@ def _bound(_: Ledger, event: Event, job: Job) -> None:
 def _told(_: Ledger, event: Event, job: Job) -> None:
     """The job's run is told to stop."""
     data = event.data
-    job.status = next_status(job.status, Step.STOP)
+    job.status = next_status(job.status, Transition.STOP)
     if job.run is not None:
         if job.run.stopping != "cancelled":
             job.run.stopping = data["why"]
@@ -236,12 +236,12 @@ def _launched(ledger: Ledger, event: Event, job: Job) -> None:
     job.run.units = data["units"]
     job.run.places = [(str(node), int(units)) for node, units in data["places"]]
     job.attempt = job.run.number
-    job.status = next_status(job.status, Step.START)
+    job.status = next_status(job.status, Transition.START)
     job.reason = None
     if (whole := set_of(ledger.jobs, job)) is not None:
         whole.trials.running += 1
         if whole.job.status is Status.QUEUED:
-            whole.job.status = next_status(whole.job.status, Step.START)
+            whole.job.status = next_status(whole.job.status, Transition.START)
 
 
 def _started(ledger: Ledger, event: Event, job: Job) -> None:
@@ -274,7 +274,7 @@ def _ended(ledger: Ledger, event: Event, job: Job) -> None:
 
 
 def _waits(ledger: Ledger, event: Event, job: Job) -> None:
-    job.status = next_status(job.status, Step.WAIT)
+    job.status = next_status(job.status, Transition.WAIT)
     job.losses = job.losses + 1 if (event.data.get("reason") or {}).get("code") == "lost" else 0
     if "account" in event.data:
         job.settle(event.data["account"])
@@ -287,7 +287,7 @@ def _waits(ledger: Ledger, event: Event, job: Job) -> None:
 
 
 def _retries(ledger: Ledger, event: Event, job: Job) -> None:
-    job.status = next_status(job.status, Step.BLOCK)
+    job.status = next_status(job.status, Transition.BLOCK)
     job.units, job.places, job.account = 0, [], None
     job.failures += 1
     job.not_before_at = event.data["not_before_at"]
@@ -295,21 +295,21 @@ def _retries(ledger: Ledger, event: Event, job: Job) -> None:
     rest(ledger.jobs, job)
 
 
-def _over(step: Step) -> Change:
+def _over(step: Transition) -> Change:
     def change(ledger: Ledger, event: Event, job: Job) -> None:
         job.status = next_status(job.status, step)
         job.finished_at = event.at_s
         job.units, job.places, job.account, job.run, job.binding = 0, [], None, None, None
         job.reason = event.data.get("reason")
-        if step is Step.FINISH:
+        if step is Transition.FINISH:
             job.progress_frac = 1.0
-        if step is Step.FINISH and job.trials is None:  # of a set each trial has told
+        if step is Transition.FINISH and job.trials is None:  # of a set each trial has told
             ledger.run_times.finished(job.user, job.spec.title, event.data["run_s"])
         if (whole := set_of(ledger.jobs, job)) is not None:
-            whole.trials.finished += step is Step.FINISH
-            whole.trials.failed += step is Step.FAIL
-            whole.trials.cancelled += step is Step.CANCEL
-            whole.trials.taken_s += job.ran_s if step is Step.FINISH else 0.0
+            whole.trials.finished += step is Transition.FINISH
+            whole.trials.failed += step is Transition.FAIL
+            whole.trials.cancelled += step is Transition.CANCEL
+            whole.trials.taken_s += job.ran_s if step is Transition.FINISH else 0.0
             rest(ledger.jobs, job)
 
     return change
@@ -367,7 +367,7 @@ _CHANGES: dict[str, Change] = {
     "queued": _queued,
     "blocked": _blocked,
     "held": _held,
-    "released": _moved(Step.RELEASE),
+    "released": _moved(Transition.RELEASE),
     "granted": _granted,
     "nominated": _bound,
     "reserved": _bound,
@@ -382,9 +382,9 @@ _CHANGES: dict[str, Change] = {
     "waits": _waits,
     "retries": _retries,
     "cancel-asked": _cancel_asked,
-    "finished": _over(Step.FINISH),
-    "failed": _over(Step.FAIL),
-    "cancelled": _over(Step.CANCEL),
+    "finished": _over(Transition.FINISH),
+    "failed": _over(Transition.FAIL),
+    "cancelled": _over(Transition.CANCEL),
     "believed": _believed,
     "learnt": lambda ledger, event, _: apply_learnt(ledger.jobs, event.data),
     "quoted": _quoted,

@@ -6,7 +6,6 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from betimes.service.effects import ResizeRun, StartRun
 from betimes.service.engines.moves import (
     Grant,
     Move,
@@ -19,12 +18,13 @@ from betimes.service.engines.moves import (
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.executors.protocol import RunId
 from betimes.service.job import Job, Places
-from betimes.service.learning import Learning
 from betimes.service.node import UP
-from betimes.service.waiting import Waiting
+from betimes.service.scheduling.effects import ResizeRun, StartRun
+from betimes.service.scheduling.learning import Learning
+from betimes.service.scheduling.wait_reasons import WaitReasons
 
 
-class Decisions(Learning):
+class DecisionApplier(Learning):
     """From moves to events and effects."""
 
     def _note(self, rounds: Iterable[Round]) -> None:
@@ -42,7 +42,7 @@ class Decisions(Learning):
         if any(not isinstance(move, Outrun) for one in rounds for move in one.moves):
             self.idle = None
             return
-        self.idle = Waiting(self, None).idle()
+        self.idle = WaitReasons(self, None).idle()
         if _answer(self.idle) != _answer(self.ledger.idle):
             self._log("idle", "policy", reason=self.idle)
 

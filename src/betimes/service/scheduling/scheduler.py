@@ -13,7 +13,6 @@ from betimes.errors import Conflict, Unavailable, Unknown
 from betimes.foresight.engines import NODES
 from betimes.service import reasons
 from betimes.service.building import kind_of
-from betimes.service.effects import Effect
 from betimes.service.engines.moves import (
     Happened,
     Play,
@@ -21,19 +20,20 @@ from betimes.service.engines.moves import (
 )
 from betimes.service.events import Event
 from betimes.service.executors.protocol import Ended, Started, Trouble
-from betimes.service.fleet import Fleet
 from betimes.service.job import Job
-from betimes.service.pace import Pace, differs
-from betimes.service.possible import check_possible
+from betimes.service.scheduling.admission import check_possible
+from betimes.service.scheduling.effects import Effect
+from betimes.service.scheduling.engine_job import wanted_for
+from betimes.service.scheduling.node_lifecycle import NodeLifecycle
+from betimes.service.scheduling.progress_rate import ProgressRate, differs
 from betimes.service.spec import JobSpec, parse_after, parse_array
 from betimes.service.trial_set import full_run_s, set_spec
 from betimes.service.views import Status
-from betimes.service.wanted import wanted_for
 
 MOST_LOSSES = 10  # of a job's runs, one after the other, each with the machine that it ran on
 
 
-class Scheduler(Fleet):
+class Scheduler(NodeLifecycle):
     """One cluster under one policy. Instants are seconds since 1970 (`_at`); engines count from `ledger.epoch_at`."""
 
     # --- what happens outside -----------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Scheduler(Fleet):
         if job is None or job.run is None or job.run.started_at is not None:
             return
         self._log("started", "executor", job.job_id, number=report.run.number, adopted=report.adopted)
-        pace = self.paces.setdefault(job.job_id, Pace())
+        pace = self.paces.setdefault(job.job_id, ProgressRate())
         pace.begin(self.now_at, self._speed(job))
         self._run_row(job, limited_by=report.memory_limited_by)
         if job.progress_frac is None:  # else it gets on when it reports how far it is
@@ -221,7 +221,7 @@ class Scheduler(Fleet):
             raise Conflict(
                 f"job {number}, attempt {attempt} is over; only the present attempt reports progress"
             )
-        left_s = self.paces.setdefault(number, Pace()).report(self.now_at, done, total)
+        left_s = self.paces.setdefault(number, ProgressRate()).report(self.now_at, done, total)
         self._restarted(job)
         frac = min(1.0, done / total)
         self._note_lost_work(job, frac)

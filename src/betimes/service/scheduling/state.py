@@ -8,10 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from betimes.errors import Conflict, Unknown
-from betimes.service.agenda import Agenda
 from betimes.service.building import Built, Settings, build
-from betimes.service.effects import Effect
-from betimes.service.elements import Sets
 from betimes.service.engines.moves import (
     Happened,
     Held,
@@ -22,12 +19,15 @@ from betimes.service.engines.speedups import speed
 from betimes.service.events import Event
 from betimes.service.executors.protocol import Ended, RunId
 from betimes.service.job import Job, Places
-from betimes.service.ledger import Ledger
-from betimes.service.pace import Pace
-from betimes.service.rooms import Rooms
-from betimes.service.siblings import Siblings
-from betimes.service.standby import Standby
-from betimes.service.wanted import wanted_of
+from betimes.service.scheduling.effects import Effect
+from betimes.service.scheduling.engine_job import wanted_of
+from betimes.service.scheduling.job_index import JobIndex
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.occupancy import Occupancy
+from betimes.service.scheduling.progress_rate import ProgressRate
+from betimes.service.scheduling.siblings import Siblings
+from betimes.service.scheduling.standby import Standby
+from betimes.service.scheduling.trial_index import TrialIndex
 
 NOTHING_NEW = {"quoted", "idle", "tuning", "tuned", "not-tuned", "trouble"}
 """Events that change nothing about who starts or finishes when."""
@@ -39,7 +39,7 @@ IsCompiled = Callable[[str], bool]
 """Whether the kernels of a policy can be called at once."""
 
 
-class Books:
+class SchedulerState:
     """What every part of the scheduler writes to, and looks things up in."""
 
     def __init__(
@@ -57,13 +57,13 @@ class Books:
         self.runs: list[dict[str, Any]] = []  # rows of runs that have changed
         self.now_at = ledger.last_at
         self.pending = Happened()
-        self.rooms = Rooms(ledger)
-        self.agenda, self.sets, self.siblings = Agenda(), Sets(), Siblings()
+        self.rooms = Occupancy(ledger)
+        self.agenda, self.sets, self.siblings = JobIndex(), TrialIndex(), Siblings()
         for job in ledger.jobs.values():
             for index in (self.agenda, self.sets, self.siblings):
                 index.note(job)
         self.resizing: dict[RunId, int] = {}  # runs that are being told another width
-        self.paces: dict[int, Pace] = {}
+        self.paces: dict[int, ProgressRate] = {}
         self.version = (
             0  # grows when who starts or finishes when may be different from what was last foreseen
         )

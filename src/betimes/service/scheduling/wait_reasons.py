@@ -8,15 +8,15 @@ from functools import cached_property
 from typing import Any
 
 from betimes.cluster.resources import PER_UNIT
-from betimes.service.books import Books
 from betimes.service.engines.pool import LivePool
 from betimes.service.forecasts import Forecast
 from betimes.service.job import Job
 from betimes.service.node import BOOTING, UP
 from betimes.service.reasons import compiling, named, reason
-from betimes.service.rooms import Amounts, most
+from betimes.service.scheduling.engine_job import demand_of
+from betimes.service.scheduling.occupancy import Amounts, most
+from betimes.service.scheduling.state import SchedulerState
 from betimes.service.views import Status
-from betimes.service.wanted import demand_of
 
 NAMES = ("GPU", "core", "GiB of memory")
 MOST_NAMED = 20  # jobs in a reason's evidence
@@ -24,13 +24,13 @@ DAY_S = 86_400.0
 SECONDS_MATTER_S = 600.0
 
 
-class Waiting:
+class WaitReasons:
     """The reasons of jobs that are queued, as things stand at one instant; what all of them need is worked out once.
 
     Who frees what, and when, is said only where the forecast has it so: it knows who is ahead.
     """
 
-    def __init__(self, books: Books, forecast: Forecast | None) -> None:
+    def __init__(self, books: SchedulerState, forecast: Forecast | None) -> None:
         self.books, self.forecast = books, forecast
 
     def is_for_the_policy(self, job: Job) -> bool:

@@ -12,7 +12,7 @@ from betimes.errors import IllegalMove
 from betimes.service.views import Status
 
 
-class Step(StrEnum):
+class Transition(StrEnum):
     """What can happen to a live job."""
 
     SUBMIT = "submit"
@@ -29,33 +29,33 @@ class Step(StrEnum):
 
 
 _S = Status
-LEGAL: dict[tuple[Status | None, Step], Status] = {
-    (None, Step.SUBMIT): _S.BLOCKED,
-    (_S.BLOCKED, Step.QUEUE): _S.QUEUED,
-    (_S.BLOCKED, Step.HOLD): _S.HELD,
-    (_S.BLOCKED, Step.CANCEL): _S.CANCELLED,
-    (_S.QUEUED, Step.START): _S.RUNNING,
-    (_S.QUEUED, Step.HOLD): _S.HELD,
-    (_S.QUEUED, Step.CANCEL): _S.CANCELLED,
-    (_S.HELD, Step.RELEASE): _S.BLOCKED,
-    (_S.HELD, Step.CANCEL): _S.CANCELLED,
-    (_S.RUNNING, Step.STOP): _S.STOPPING,
-    (_S.RUNNING, Step.WAIT): _S.QUEUED,
-    (_S.RUNNING, Step.FINISH): _S.FINISHED,
-    (_S.RUNNING, Step.FAIL): _S.FAILED,
-    (_S.RUNNING, Step.BLOCK): _S.BLOCKED,
-    (_S.RUNNING, Step.CANCEL): _S.CANCELLED,
-    (_S.STOPPING, Step.STOP): _S.STOPPING,
-    (_S.STOPPING, Step.WAIT): _S.QUEUED,
-    (_S.STOPPING, Step.FINISH): _S.FINISHED,
-    (_S.STOPPING, Step.FAIL): _S.FAILED,
-    (_S.STOPPING, Step.BLOCK): _S.BLOCKED,
-    (_S.STOPPING, Step.CANCEL): _S.CANCELLED,
+LEGAL: dict[tuple[Status | None, Transition], Status] = {
+    (None, Transition.SUBMIT): _S.BLOCKED,
+    (_S.BLOCKED, Transition.QUEUE): _S.QUEUED,
+    (_S.BLOCKED, Transition.HOLD): _S.HELD,
+    (_S.BLOCKED, Transition.CANCEL): _S.CANCELLED,
+    (_S.QUEUED, Transition.START): _S.RUNNING,
+    (_S.QUEUED, Transition.HOLD): _S.HELD,
+    (_S.QUEUED, Transition.CANCEL): _S.CANCELLED,
+    (_S.HELD, Transition.RELEASE): _S.BLOCKED,
+    (_S.HELD, Transition.CANCEL): _S.CANCELLED,
+    (_S.RUNNING, Transition.STOP): _S.STOPPING,
+    (_S.RUNNING, Transition.WAIT): _S.QUEUED,
+    (_S.RUNNING, Transition.FINISH): _S.FINISHED,
+    (_S.RUNNING, Transition.FAIL): _S.FAILED,
+    (_S.RUNNING, Transition.BLOCK): _S.BLOCKED,
+    (_S.RUNNING, Transition.CANCEL): _S.CANCELLED,
+    (_S.STOPPING, Transition.STOP): _S.STOPPING,
+    (_S.STOPPING, Transition.WAIT): _S.QUEUED,
+    (_S.STOPPING, Transition.FINISH): _S.FINISHED,
+    (_S.STOPPING, Transition.FAIL): _S.FAILED,
+    (_S.STOPPING, Transition.BLOCK): _S.BLOCKED,
+    (_S.STOPPING, Transition.CANCEL): _S.CANCELLED,
 }
 """(status, step) -> next status. ``None``: the job does not exist yet. A new job is blocked until it may queue."""
 
 
-def next_status(status: Status | None, step: Step) -> Status:
+def next_status(status: Status | None, step: Transition) -> Status:
     """The status after `step`; raises IllegalMove naming both where the table forbids it."""
     try:
         return LEGAL[status, step]

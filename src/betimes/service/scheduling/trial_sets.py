@@ -12,17 +12,17 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from betimes.service import reasons
-from betimes.service.careers import Careers
 from betimes.service.engines.moves import Wanted
 from betimes.service.job import Job
 from betimes.service.node import UP
+from betimes.service.scheduling.job_lifecycle import JobLifecycle
 from betimes.service.spec import JobSpec, parse_after, parse_array
 from betimes.service.trial_set import TrialSet, full_run_s, set_spec, trial_spec
 from betimes.service.views import Status
 from betimes.twin.trials import SLACK, is_news, usual_s, work_left
 
 
-class TrialSets(Careers):
+class TrialSets(JobLifecycle):
     """What becomes of sets and of their trials."""
 
     def __init__(self, *given: Any) -> None:

@@ -7,14 +7,14 @@ from typing import Any, Literal
 
 from betimes.errors import Conflict, Unknown
 from betimes.service import reasons
-from betimes.service.decisions import Decisions
-from betimes.service.effects import DropRun, GiveBack
 from betimes.service.executors.protocol import Ended
 from betimes.service.machines.machine import Machine
 from betimes.service.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Node
+from betimes.service.scheduling.apply_decisions import DecisionApplier
+from betimes.service.scheduling.effects import DropRun, GiveBack
 
 
-class Fleet(Decisions):
+class NodeLifecycle(DecisionApplier):
     """What the scheduler is told about nodes."""
 
     def add_node(self, machine: Machine, cause: str) -> None:

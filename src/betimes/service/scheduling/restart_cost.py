@@ -10,7 +10,7 @@ TOLERANCE = 0.2  # of the figure in force; policies are not made anew for less
 
 
 @dataclass
-class Restarts:
+class RestartCost:
     """The last restarts of jobs that were to go on at once at another width, s.
 
     `usual_s` is what the next one is counted with: the median of them. It stays as it is while the median is close

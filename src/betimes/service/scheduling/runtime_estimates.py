@@ -13,14 +13,14 @@ LEAST_S = 0.01  # no job is believed to take less, however short the last ones w
 MOST_NAMES = 10_000
 
 
-class Believed(NamedTuple):
+class RuntimeEstimate(NamedTuple):
     """Seconds on max_units, and where they are from."""
 
     seconds: float
     basis: Basis
 
 
-class RunTimes:
+class RuntimeEstimates:
     """The last two run times of each user's jobs of a name, and what follows for the next one.
 
     As in the twin (`--sizes last-two`), a run time is a job's work over its speed on max_units, so that it does not
@@ -42,14 +42,14 @@ class RunTimes:
     def __len__(self) -> int:
         return len(self._last_s)
 
-    def believed(self, user: str, name: str, told_s: float = math.nan) -> Believed:
+    def believed(self, user: str, name: str, told_s: float = math.nan) -> RuntimeEstimate:
         """What a job of that user and name takes; `told_s` is the estimate that came with it, NaN: none."""
         if not math.isnan(told_s):
-            return Believed(told_s, "estimate")
+            return RuntimeEstimate(told_s, "estimate")
         last_s = self._last_s.get((user, name))
         if last_s is None:
-            return Believed(self.default_s, "default")
-        return Believed(max(sum(last_s) / len(last_s), LEAST_S), "last-two")
+            return RuntimeEstimate(self.default_s, "default")
+        return RuntimeEstimate(max(sum(last_s) / len(last_s), LEAST_S), "last-two")
 
     def finished(self, user: str, name: str, run_s: float) -> None:
         """A job finished, and would have taken so many seconds on max_units; ValueError: below 0, or not finite."""
@@ -65,7 +65,9 @@ class RunTimes:
         return [[user, name, [*last_s]] for (user, name), last_s in self._last_s.items()]
 
     @classmethod
-    def from_json(cls, body: list[list[Any]], default_s: float = USUAL_S, most: int = MOST_NAMES) -> RunTimes:
+    def from_json(
+        cls, body: list[list[Any]], default_s: float = USUAL_S, most: int = MOST_NAMES
+    ) -> RuntimeEstimates:
         """The same again, under other settings perhaps."""
         made = cls(default_s, most)
         for user, name, last_s in body:

@@ -6,28 +6,28 @@ from dataclasses import dataclass
 
 from betimes.service.executors.protocol import RunId
 from betimes.service.job import Job, Places
-from betimes.service.ledger import Ledger
-from betimes.service.wanted import demand_of
+from betimes.service.scheduling.engine_job import demand_of
+from betimes.service.scheduling.ledger import Ledger
 
 Amounts = tuple[int, int, int]  # thousandths of GPUs, thousandths of cores, MiB
 
 
 @dataclass
-class _Stay:
+class _Holding:
     demand: Amounts
     places: Places
 
 
-class Rooms:
+class Occupancy:
     """Runs on nodes, as the executors have them."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.nodes = ledger.nodes
-        self.stays: dict[RunId, _Stay] = {}
+        self.stays: dict[RunId, _Holding] = {}
         self.used: dict[str, Amounts] = {}
         for job in ledger.jobs.values():
             if job.run is not None and job.run.launched:
-                self._take(RunId(job.job_id, job.run.number), _Stay(demand_of(job.spec), job.run.places))
+                self._take(RunId(job.job_id, job.run.number), _Holding(demand_of(job.spec), job.run.places))
 
     def free_on(self, name: str) -> Amounts:
         """What a node has left; below zero nowhere, unless it has shrunk."""
@@ -43,7 +43,7 @@ class Rooms:
         demand = demand_of(job.spec)
         if any(most(self.free_on(name), demand, units) < units for name, units in job.places):
             return None
-        self._take(run, _Stay(demand, job.places))
+        self._take(run, _Holding(demand, job.places))
         return job.places
 
     def resize(self, run: RunId, job: Job, at_once: bool) -> Places | None:
@@ -66,7 +66,7 @@ class Rooms:
         """A run holds this, and nothing else any more."""
         stay = self.stays[run]
         self.leave(run)
-        self._take(run, _Stay(stay.demand, places))
+        self._take(run, _Holding(stay.demand, places))
 
     def leave(self, run: RunId) -> None:
         """Nothing of a run is left."""
@@ -74,11 +74,11 @@ class Rooms:
         if stay is not None:
             self._count(stay, -1)
 
-    def _take(self, run: RunId, stay: _Stay) -> None:
+    def _take(self, run: RunId, stay: _Holding) -> None:
         self.stays[run] = stay
         self._count(stay, 1)
 
-    def _count(self, stay: _Stay, sign: int) -> None:
+    def _count(self, stay: _Holding, sign: int) -> None:
         for name, units in stay.places:
             gpu, cpu, memory = self.used.get(name, (0, 0, 0))
             times = sign * units

@@ -8,8 +8,8 @@ from betimes.cluster.resources import PER_UNIT
 from betimes.errors import Refused
 from betimes.foresight.engines import NODES
 from betimes.service.node import LOST, Node
+from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.spec import JobSpec
-from betimes.service.wanted import demand_of
 
 FIELDS = ("gpu", "cpu", "memory_gib")
 NAMES = ("GPUs", "cores", "GiB of memory")

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from betimes.service.job import Job
-from betimes.service.pace import differs
-from betimes.service.run_times import Believed
+from betimes.service.scheduling.progress_rate import differs
+from betimes.service.scheduling.runtime_estimates import RuntimeEstimate
 
 LEARNT = ("default", "last-two")  # what a belief must rest on to be replaced
 LEAST_NEWS_S = 0.1  # beliefs that are closer are not told apart
@@ -26,7 +26,7 @@ class Siblings:
     def __init__(self) -> None:
         self._live: defaultdict[Key, dict[int, Job]] = defaultdict(dict)
         self._finished: defaultdict[Key, int] = defaultdict(int)  # since they were told last
-        self._untold: dict[Key, tuple[Believed, list[Job]]] = {}
+        self._untold: dict[Key, tuple[RuntimeEstimate, list[Job]]] = {}
 
     def note(self, job: Job) -> None:
         """A job is new, or has changed. A set of trials learns from its own, and so do they."""
@@ -41,7 +41,7 @@ class Siblings:
                 for gone in (self._live, self._finished, self._untold):
                     gone.pop(key, None)
 
-    def finished(self, user: str, name: str, believed: Believed) -> None:
+    def finished(self, user: str, name: str, believed: RuntimeEstimate) -> None:
         """A job has finished; the next one of its name would be believed to take so long."""
         key = (user, name)
         if key not in self._live:
@@ -59,7 +59,7 @@ class Siblings:
         """Whether some have not heard the news yet."""
         return bool(self._untold)
 
-    def take(self) -> Iterator[tuple[Believed, list[Job]]]:
+    def take(self) -> Iterator[tuple[RuntimeEstimate, list[Job]]]:
         """Those to be told now, the first ones first; each is told once."""
         room = MOST_A_TURN
         for key, (believed, jobs) in list(self._untold.items()):
@@ -101,5 +101,5 @@ def ranges(numbers: Iterable[int]) -> list[list[int]]:
     return found
 
 
-def _is_news(believed: Believed, job: Job) -> bool:
+def _is_news(believed: RuntimeEstimate, job: Job) -> bool:
     return differs(believed.seconds, job.believed_s, least_s=LEAST_NEWS_S)
