@@ -15,10 +15,11 @@ import time
 from measuring import Table, introduce
 
 from betimes import simulate
-from betimes.service.building import Settings, compile_policy
-from betimes.service.executors.protocol import Ended, RunId
+from betimes.service.building import compile_policy
 from betimes.service.machines.machine import Machine
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 from betimes.twin.generate import generate

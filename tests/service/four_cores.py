@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from betimes.service.auth import RunTokens
-from betimes.service.building import Settings
 from betimes.service.clock import VirtualClock
 from betimes.service.controller import Controller
 from betimes.service.desk import Desk
@@ -16,6 +15,7 @@ from betimes.service.executors.virtual import WORK, VirtualExecutor, VirtualWorl
 from betimes.service.launches import Launches
 from betimes.service.machines.machine import Machine
 from betimes.service.promises import Promises
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.spec import JobSpec
 from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.tuner import LiveTuner

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 
 from betimes.service.events import Event
-from betimes.service.executors.protocol import Ended, Launch, Place, RunId, Started
+from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun
+from betimes.service.scheduling.run_reports import Ended, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 

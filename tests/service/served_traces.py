@@ -13,7 +13,7 @@ import numpy as np
 from betimes import Workload
 from betimes.cluster import Cluster
 from betimes.service.auth import RunTokens
-from betimes.service.building import Settings, kind_of
+from betimes.service.building import kind_of
 from betimes.service.clock import VirtualClock
 from betimes.service.controller import Controller
 from betimes.service.desk import Desk
@@ -21,6 +21,7 @@ from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.launches import Launches
 from betimes.service.promises import Promises
 from betimes.service.replay import Arrivals, machines_for
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.source import Source
 from betimes.service.spec import JobSpec
 from betimes.service.store.memory import MemoryStore

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from betimes.service.executors.protocol import Ended, RunId
 from betimes.service.preemptions import displaced_by, preemptions_of
+from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.store.batch import Batch
 from betimes.service.store.memory import MemoryStore
 from betimes.service.views import PreemptionView

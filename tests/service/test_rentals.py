@@ -13,7 +13,6 @@ import pytest
 from betimes.cluster.offer import Offer
 from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.auth import RunTokens
-from betimes.service.building import Settings
 from betimes.service.clock import VirtualClock
 from betimes.service.controller import Controller
 from betimes.service.desk import Desk
@@ -25,6 +24,7 @@ from betimes.service.machines.provider import OpenCloud
 from betimes.service.machines.scenario import Outage, Reclaim, SetPrice, Slow, Step
 from betimes.service.promises import Promises
 from betimes.service.rentals import Rentals
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.views import JobFilter, NodeSpec, NodeView, Status

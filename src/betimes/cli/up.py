@@ -221,8 +221,8 @@ def up(
 
     from betimes.service.address import default_state
     from betimes.service.assembly import Options, speed_of
-    from betimes.service.building import Settings
     from betimes.service.machines.files import machines_of_cluster
+    from betimes.service.scheduling.engine_factory import Settings
     from betimes.service.tuning.retune import parse_retune
     from betimes.service.upkeep import Keeping
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 from betimes.errors import Conflict, InputError, ServiceError
 from betimes.service.api.app import create_app
 from betimes.service.auth import RunTokens, Tokens, operator_token
-from betimes.service.building import Settings
 from betimes.service.clock import Clock, VirtualClock
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.controller import LEASE_S, Controller
@@ -32,6 +31,7 @@ from betimes.service.machines.provider import OpenCloud
 from betimes.service.mixing import check_start
 from betimes.service.promises import Promises
 from betimes.service.rentals import Rentals
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.server import serve
 from betimes.service.source import Source

@@ -22,7 +22,6 @@ from betimes.errors import (
     StoreInUse,
     Unavailable,
 )
-from betimes.service.building import Settings
 from betimes.service.clock import Clock, VirtualClock
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.events import Event
@@ -32,6 +31,7 @@ from betimes.service.inputs import Broken, Input, answer, in_order, lose, report
 from betimes.service.launches import Launches
 from betimes.service.node import LOST, Node
 from betimes.service.scheduling.effects import Effect
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.state import IsCompiled

@@ -9,13 +9,14 @@ from typing import Any
 
 from betimes.errors import CloudError, Unavailable
 from betimes.service.clock import Clock, VirtualClock
-from betimes.service.executors.protocol import Executor, Place, Report, RunId
+from betimes.service.executors.protocol import Executor, Place
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.inputs import Act, Input, report_to
 from betimes.service.job import Job
 from betimes.service.launches import Launches
 from betimes.service.rentals import Rentals
 from betimes.service.scheduling.effects import DropRun, Effect, GiveBack, ResizeRun, StartRun, StopRun
+from betimes.service.scheduling.run_reports import Report, RunId
 from betimes.service.scheduling.scheduler import Scheduler
 
 RETRY_S = 1.0  # between two tries of what cannot be done just now

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from betimes.service.executors.protocol import Report, RunId, Started, Trouble
 from betimes.service.node import LOST
+from betimes.service.scheduling.run_reports import Report, RunId, Started, Trouble
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from betimes.service.building import Settings
 from betimes.service.events import Event
-from betimes.service.executors.protocol import Ended, RunId, Started
 from betimes.service.node import Node
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.run_reports import Ended, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from betimes.service.executors.protocol import Ended, RunId
 from betimes.service.scheduling.job_states import LEGAL, Transition
+from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import MOST_LOSSES
 from betimes.service.views import Status
 from tests.service.reliability.cluster import Cluster, spec

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from betimes.service.building import Settings
 from betimes.service.clock import Clock, VirtualClock
 from betimes.service.controller import Controller
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.job import Job, Places
 from betimes.service.launches import Launches
 from betimes.service.machines.machine import Machine
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.store.memory import MemoryStore
 from betimes.service.views import Status
 from tests.service.reliability.cluster import spec

@@ -11,7 +11,6 @@ from typing import Any
 
 from betimes.foresight.tuning import Front
 from betimes.service.auth import RunTokens
-from betimes.service.building import Settings
 from betimes.service.clock import VirtualClock
 from betimes.service.controller import Controller
 from betimes.service.desk import Desk
@@ -20,6 +19,7 @@ from betimes.service.executors.virtual import WORK, VirtualExecutor, VirtualWorl
 from betimes.service.launches import Launches
 from betimes.service.machines.machine import Machine
 from betimes.service.promises import Promises
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.source import Source
 from betimes.service.spec import JobSpec
 from betimes.service.store.memory import MemoryStore

@@ -16,11 +16,11 @@ from betimes.service.engines.moves import (
     Tell,
 )
 from betimes.service.engines.nodes import LiveNodes
-from betimes.service.executors.protocol import RunId
 from betimes.service.job import Job, Places
 from betimes.service.node import UP
 from betimes.service.scheduling.effects import ResizeRun, StartRun
 from betimes.service.scheduling.learning import Learning
+from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.wait_reasons import WaitReasons
 
 

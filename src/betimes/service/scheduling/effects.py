@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from betimes.service.executors.protocol import RunId
 from betimes.service.job import Places
+from betimes.service.scheduling.run_reports import RunId
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,11 +7,11 @@ from typing import Any
 
 from betimes.service import reasons
 from betimes.service.engines.moves import Wanted
-from betimes.service.executors.protocol import Ended, RunId
 from betimes.service.job import Job, Places
 from betimes.service.preemption import Preemption, nodes_held
 from betimes.service.scheduling.effects import StopRun
 from betimes.service.scheduling.engine_job import demand_of, wanted_of
+from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec import parse_after
 from betimes.service.views import Status

@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 from betimes.errors import Conflict, Unknown
 from betimes.service import reasons
-from betimes.service.executors.protocol import Ended
 from betimes.service.machines.machine import Machine
 from betimes.service.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Node
 from betimes.service.scheduling.apply_decisions import DecisionApplier
 from betimes.service.scheduling.effects import DropRun, GiveBack
+from betimes.service.scheduling.run_reports import Ended
 
 
 class NodeLifecycle(DecisionApplier):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from betimes.service.executors.protocol import RunId
 from betimes.service.job import Job, Places
 from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.run_reports import RunId
 
 Amounts = tuple[int, int, int]  # thousandths of GPUs, thousandths of cores, MiB
 

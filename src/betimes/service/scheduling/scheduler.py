@@ -19,13 +19,13 @@ from betimes.service.engines.moves import (
     Round,
 )
 from betimes.service.events import Event
-from betimes.service.executors.protocol import Ended, Started, Trouble
 from betimes.service.job import Job
 from betimes.service.scheduling.admission import check_possible
 from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.engine_job import wanted_for
 from betimes.service.scheduling.node_lifecycle import NodeLifecycle
 from betimes.service.scheduling.progress_rate import ProgressRate, differs
+from betimes.service.scheduling.run_reports import Ended, Started, Trouble
 from betimes.service.spec import JobSpec, parse_after, parse_array
 from betimes.service.trial_set import full_run_s, set_spec
 from betimes.service.views import Status

@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from betimes.errors import Conflict, Unknown
-from betimes.service.building import Built, Settings, build
 from betimes.service.engines.moves import (
     Happened,
     Held,
@@ -17,14 +16,15 @@ from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.engines.speedups import speed
 from betimes.service.events import Event
-from betimes.service.executors.protocol import Ended, RunId
 from betimes.service.job import Job, Places
 from betimes.service.scheduling.effects import Effect
+from betimes.service.scheduling.engine_factory import Built, Settings, build
 from betimes.service.scheduling.engine_job import wanted_of
 from betimes.service.scheduling.job_index import JobIndex
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.occupancy import Occupancy
 from betimes.service.scheduling.progress_rate import ProgressRate
+from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.siblings import Siblings
 from betimes.service.scheduling.standby import Standby
 from betimes.service.scheduling.trial_index import TrialIndex

@@ -15,10 +15,11 @@ from betimes.cluster import Cluster, NodeGroup
 from betimes.errors import BetimesError, Conflict, InputError, PolicyError, Refused
 from betimes.foresight.engines import POOL
 from betimes.foresight.tuning import BASELINES, Front, parse_objectives, parts
-from betimes.service.building import kind_of, pool_units
+from betimes.service.building import kind_of
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.node import UP
+from betimes.service.scheduling.engine_factory import pool_units
 from betimes.service.tuning.drift import Range, drifted
 from betimes.service.tuning.kept import FILE, PREFIX, Tuned, reported
 from betimes.service.tuning.orders import Order
