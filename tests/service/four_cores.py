@@ -32,7 +32,7 @@ def on_four_cores(folder: Path, ask: Callable[[Desk], Awaitable[None]]) -> None:
         store, clock, tokens = MemoryStore(folder), VirtualClock(0.0, math.inf), RunTokens(b"secret")
         controller = Controller(store, clock, Launches(folder, tokens.issue), Settings(), 3600.0)
         controller.scheduler.begin(0.0)
-        controller.scheduler.add_node(Machine("n", "virtual", "n", 4.0, 8.0, 0.0), "operator")
+        controller.scheduler.nodes.add(Machine("n", "virtual", "n", 4.0, 8.0, 0.0), "operator")
         controller.scheduler.open("fifo", 0.0)
         world = VirtualWorld(0.0, at_once=True)
         controller.worlds.append(world)

@@ -64,11 +64,11 @@ class Replay:
         scheduler.begin(now)
         for report in reports:
             if isinstance(report, Started):
-                scheduler.started(report)
+                scheduler.reports.started(report)
         for report in sorted((r for r in reports if isinstance(r, Ended)), key=lambda r: r.run):
-            scheduler.ended(report)
+            scheduler.reports.ended(report)
         for spec in specs:
-            scheduler.submit(spec, user)
+            scheduler.submission.submit(spec, user)
         scheduler.turn()
         while True:
             events, effects, _, _ = scheduler.take()
@@ -84,8 +84,8 @@ class Replay:
                     self.world.stop(effect.run, effect.grace_s, now)
                 elif isinstance(effect, ResizeRun):
                     done = self.world.resize(effect.run, effect.units, now)
-                    scheduler.resized(effect.run, effect.units, effect.places, done)
+                    scheduler.reports.resized(effect.run, effect.units, effect.places, done)
             for report in self.world.reports:
                 if isinstance(report, Started):
-                    scheduler.started(report)
+                    scheduler.reports.started(report)
             self.world.reports.clear()

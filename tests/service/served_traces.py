@@ -73,7 +73,7 @@ async def _serve(
     scheduler = controller.scheduler
     scheduler.begin(0.0)
     for machine in machines_for(cluster):
-        scheduler.add_node(machine, "operator")
+        scheduler.nodes.add(machine, "operator")
     scheduler.open(policy, 0.0)
     world = VirtualWorld(restart_s, at_once=kind_of(policy)[0] == "pool")
     controller.worlds.append(world)

@@ -19,7 +19,7 @@ def test_one_that_runs(policy: str) -> None:
     cluster = Cluster(policy)
     (job,) = cluster.submit(spec(10.0))
     cluster.go_on(1.0)
-    cluster.scheduler.cancel(job, "bob")
+    cluster.scheduler.control.cancel(job, "bob")
     cluster.turn()
     cluster.crash()  # whoever asked is known from the log
     cluster.go_on()
@@ -30,9 +30,9 @@ def test_one_whose_node_vanishes_meanwhile() -> None:
     cluster = Cluster("fifo", nodes=1)
     (job,) = cluster.submit(spec(10.0))
     cluster.go_on(1.0)
-    cluster.scheduler.cancel(job, "bob")
+    cluster.scheduler.control.cancel(job, "bob")
     cluster.turn()
-    cluster.scheduler.set_node("n-0", "lost", "timer")
+    cluster.scheduler.nodes.set_status("n-0", "lost", "timer")
     cluster.turn()
     assert end_of(cluster, job) == ("user:bob", "cancelled by bob")
 
@@ -41,7 +41,7 @@ def test_a_set_and_its_trials() -> None:
     cluster = Cluster("fifo")
     (whole,) = cluster.submit(spec(10.0, array="1-6", as_one=True))
     cluster.go_on(1.0)
-    cluster.scheduler.cancel(whole, "bob")
+    cluster.scheduler.control.cancel(whole, "bob")
     cluster.turn()
     cluster.go_on()
     ends = [event for event in cluster.log if event.kind == "cancelled"]
@@ -53,7 +53,7 @@ def test_one_that_waited_in_vain() -> None:
     cluster = Cluster("fifo")
     (first,) = cluster.submit(spec(10.0))
     (second,) = cluster.submit(spec(10.0, after=[str(first)]))
-    cluster.scheduler.cancel(first, "bob")
+    cluster.scheduler.control.cancel(first, "bob")
     cluster.turn()
     cluster.go_on()
     assert end_of(cluster, second)[0] == "policy"

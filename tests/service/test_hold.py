@@ -12,7 +12,7 @@ def test_a_job_that_is_held_from_the_start() -> None:
     cluster.go_on(100.0)
     assert cluster.status(job) == Status.HELD
     assert cluster.job(job).reason["code"] == "held"
-    cluster.scheduler.release(job, "ann")
+    cluster.scheduler.control.release(job, "ann")
     cluster.turn()
     cluster.go_on(5.0)
     assert cluster.status(job) == Status.FINISHED
@@ -24,7 +24,7 @@ def test_every_element_of_an_array_is_held() -> None:
     jobs = cluster.submit(spec(5.0, hold=True, array="1-3%2"))
     assert [cluster.status(job) for job in jobs] == [Status.HELD] * 3
     for job in jobs:
-        cluster.scheduler.release(job, "ann")
+        cluster.scheduler.control.release(job, "ann")
     cluster.turn()
     assert [cluster.status(job) for job in jobs] == [Status.RUNNING, Status.RUNNING, Status.BLOCKED]
     cluster.go_on(20.0)
@@ -37,6 +37,6 @@ def test_a_job_that_waits_for_another_stays_held_when_that_has_ended() -> None:
     (second,) = cluster.submit(spec(5.0, hold=True, after=[str(first)]))
     cluster.go_on(10.0)
     assert cluster.status(second) == Status.HELD
-    cluster.scheduler.release(second, "ann")
+    cluster.scheduler.control.release(second, "ann")
     cluster.turn()
     assert cluster.status(second) == Status.RUNNING

@@ -13,7 +13,7 @@ def test_resizes_are_counted_on_over_a_switch_to_nodes_and_back() -> None:
     cluster.go_on(1.0)
     assert cluster.rows[wide]["resizes"] == 1  # from four cores to two
     for policy in ("fitgpp", "max-min"):
-        cluster.ask("set_policy", policy, "ann")
+        cluster.ask("policy.set_policy", policy, "ann")
         cluster.turn()
         cluster.crash()
         assert cluster.rows[wide]["resizes"] >= 1

@@ -62,7 +62,7 @@ class House:
         if known:
             controller.scheduler.recover()
         else:
-            controller.scheduler.add_node(Machine("own-0", "virtual", "own", 1.0, 8.0, 0.0), "operator")
+            controller.scheduler.nodes.add(Machine("own-0", "virtual", "own", 1.0, 8.0, 0.0), "operator")
             controller.scheduler.open(self.policy, self.clock.now_s())
         world = VirtualWorld(epoch_at=1000.0)
         controller.worlds.append(world)

@@ -43,11 +43,11 @@ def test_a_restart_is_measured_from_being_told_to_running_again() -> None:
 
 def test_a_job_that_reports_progress_gets_on_when_it_reports_again() -> None:
     cluster = resized_once(measures_restarts=True)
-    cluster.scheduler.progressed(2, 1, 10.0, 200.0)
+    cluster.scheduler.reports.progressed(2, 1, 10.0, 200.0)
     cluster.go_on(5.0)
     assert cluster.job(2).attempt == 2
     assert restart_of(cluster) == 0.0
-    cluster.scheduler.progressed(2, 2, 10.0, 200.0)
+    cluster.scheduler.reports.progressed(2, 2, 10.0, 200.0)
     cluster.turn()
     assert restart_of(cluster) == 5.0
 
@@ -61,7 +61,7 @@ def test_an_operators_figure_stands() -> None:
 
 def test_a_job_that_is_cancelled_meanwhile_is_no_restart() -> None:
     cluster = resized_once(measures_restarts=True)
-    cluster.scheduler.cancel(2, "ann")
+    cluster.scheduler.control.cancel(2, "ann")
     cluster.go_on(10.0)
     assert "restarted" not in cluster.story(2)
 

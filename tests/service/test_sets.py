@@ -78,7 +78,7 @@ def test_a_cancelled_set_is_over_when_its_last_run_has_left() -> None:
     cluster = Cluster()
     (number,) = cluster.submit(a_set("1-6", grace_s=3.0))
     (after,) = cluster.submit(spec(1.0, after=[f"{number}:any"]))
-    cluster.scheduler.cancel(number, "ann")
+    cluster.scheduler.control.cancel(number, "ann")
     cluster.turn()
     assert cluster.status(number) == Status.STOPPING
     assert cluster.status(number + 6) == Status.CANCELLED
@@ -90,7 +90,7 @@ def test_a_cancelled_set_is_over_when_its_last_run_has_left() -> None:
 def test_a_cancelled_trial_leaves_the_others() -> None:
     cluster = Cluster()
     (number,) = cluster.submit(a_set("1-6"))
-    cluster.scheduler.cancel(number + 5, "ann")
+    cluster.scheduler.control.cancel(number + 5, "ann")
     cluster.turn()
     assert cluster.job(number).trials.width == 5
     cluster.go_on()
@@ -103,8 +103,8 @@ def test_holding_is_for_the_whole_set() -> None:
     assert cluster.status(number) == Status.HELD
     assert running(cluster, number) == []
     with pytest.raises(Conflict, match=f"trial of job {number}"):
-        cluster.scheduler.hold(number + 1, "ann")
-    cluster.scheduler.release(number, "ann")
+        cluster.scheduler.control.hold(number + 1, "ann")
+    cluster.scheduler.control.release(number, "ann")
     cluster.turn()
     assert running(cluster, number) == [1, 2, 3]
 
@@ -135,7 +135,7 @@ def test_a_set_survives_the_service(lose_world: bool) -> None:
 def test_a_draining_node_takes_no_further_trials() -> None:
     cluster = Cluster()
     (number,) = cluster.submit(a_set("1-8"))
-    cluster.scheduler.set_node("n-0", "draining", "user:ann")
+    cluster.scheduler.nodes.set_status("n-0", "draining", "user:ann")
     cluster.turn()
     assert len(running(cluster, number)) == 4
     cluster.go_on(10.0)
@@ -159,7 +159,7 @@ def test_nodes_do_not_run_sets() -> None:
     cluster = Cluster()
     cluster.submit(a_set("1-3"))
     with pytest.raises(Conflict, match="is a set of trials"):
-        cluster.scheduler.set_policy("easy", "ann")
+        cluster.scheduler.policy.set_policy("easy", "ann")
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_what_was_told_or_reported_stays() -> None:
     told, reports = cluster.submit(spec(100.0, estimate_s=100.0), untold(100.0))
     cluster.go_on(5.0)
     for step in range(1, 7):
-        cluster.scheduler.progressed(reports, 1, step, 100.0)
+        cluster.scheduler.reports.progressed(reports, 1, step, 100.0)
         cluster.go_on(1.0)
     (short,) = cluster.submit(untold(10.0))
     cluster.go_on(10.0)

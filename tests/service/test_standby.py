@@ -55,7 +55,7 @@ def test_a_job_whose_node_vanishes_has_the_account_that_the_engine_gives_it(poli
     for is_compiled in (True, False):
         cluster = at_work(policy, is_compiled)
         cluster.arrive(cluster.now_at + 3.0)
-        cluster.ask("set_node", cluster.job(1).places[0][0], "lost", "timer")
+        cluster.ask("nodes.set_status", cluster.job(1).places[0][0], "lost", "timer")
         cluster.turn()
         found.append(first(cluster, "waits")["account"])
     assert found[0]["attained"] > 0.0
@@ -105,13 +105,13 @@ def test_nobody_is_started_before_the_policy_is_compiled_and_everybody_after_tha
 def test_a_job_that_was_taken_meanwhile_may_be_held_or_cancelled() -> None:
     cluster = at_work("fifo", False)
     held, cancelled = cluster.submit(spec(1.0), spec(1.0))
-    assert cluster.ask("hold", held, "ann")
-    assert cluster.ask("cancel", cancelled, "ann")
+    assert cluster.ask("control.hold", held, "ann")
+    assert cluster.ask("control.cancel", cancelled, "ann")
     cluster.turn()
     cluster.take_over()
     cluster.go_on()
     assert (cluster.status(held), cluster.status(cancelled)) == ("held", "cancelled")
-    cluster.ask("release", held, "ann")
+    cluster.ask("control.release", held, "ann")
     cluster.turn()
     cluster.go_on()
     assert cluster.status(held) == "finished"

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from betimes.service.forecasts import Forecast, forecast
-from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.views import Status
 from tests.service.reliability.cluster import Cluster, spec
 
@@ -21,7 +20,7 @@ def foreseen(cluster: Cluster) -> Forecast:
 
 def why(cluster: Cluster, number: int, with_forecast: bool = True) -> dict[str, Any]:
     found = foreseen(cluster) if with_forecast else None
-    return WaitReasons(cluster.scheduler, found).why(cluster.job(number))
+    return cluster.scheduler.wait_reasons(found).why(cluster.job(number))
 
 
 def at(instant: float, form: str = "%H:%M:%S") -> str:
@@ -72,7 +71,7 @@ def test_without_a_forecast_nothing_is_said_about_who_frees_it() -> None:
     cluster = Cluster("fifo", nodes=1)
     cluster.submit(spec(200.0, min_units=2, max_units=2), spec(10.0))
     assert why(cluster, 2, with_forecast=False)["text"] == "waits for 1 more core"
-    assert WaitReasons(cluster.scheduler, Forecast(cluster.now_at)).why(cluster.job(2))["text"] == (
+    assert cluster.scheduler.wait_reasons(Forecast(cluster.now_at)).why(cluster.job(2))["text"] == (
         "waits for 1 more core"  # a forecast from before it was submitted
     )
 
@@ -80,7 +79,7 @@ def test_without_a_forecast_nothing_is_said_about_who_frees_it() -> None:
 def test_what_never_starts_is_said_so() -> None:
     cluster = Cluster("fifo", nodes=1)
     cluster.submit(spec(200.0, min_units=2, max_units=2), spec(10.0))
-    found = WaitReasons(cluster.scheduler, Forecast(cluster.now_at, {2: (None, None)})).why(cluster.job(2))
+    found = cluster.scheduler.wait_reasons(Forecast(cluster.now_at, {2: (None, None)})).why(cluster.job(2))
     assert found["text"] == "waits for 1 more core; as things stand it never starts"
 
 
@@ -92,7 +91,7 @@ def test_an_instant_is_told_to_the_second_where_it_is_near_and_else_to_the_neare
     cluster = Cluster("fifo", nodes=1)
     minute = 60.0 * round(cluster.now_at / 60.0 + 30)
     for seconds, shown in ((29.0, minute), (31.0, minute + 60.0)):
-        waits = WaitReasons(cluster.scheduler, None)
+        waits = cluster.scheduler.wait_reasons(None)
         assert waits._clock(minute + seconds) == at(shown, "%H:%M")
 
 
@@ -164,7 +163,7 @@ def test_what_is_said_comes_true_when_beliefs_are(policy: str, seed: int) -> Non
     found, told = foreseen(cluster), {}
     for number, job in cluster.ledger.jobs.items():
         if job.status is Status.QUEUED and job.run is None:
-            told[number] = WaitReasons(cluster.scheduler, found).why(job)["evidence"]
+            told[number] = cluster.scheduler.wait_reasons(found).why(job)["evidence"]
     assert told
     logged = len(cluster.log)
     cluster.go_on()

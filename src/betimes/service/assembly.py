@@ -193,7 +193,7 @@ def _begin(
     """Open the books, or go on with them."""
     if not known:
         for machine in machines:
-            scheduler.add_node(machine, "operator")
+            scheduler.nodes.add(machine, "operator")
         scheduler.open(options.policy or DEFAULT_POLICY, now_at)
         return
     check_start(machines, scheduler.ledger.nodes.values())
@@ -201,12 +201,12 @@ def _begin(
     for machine in machines:
         node = scheduler.ledger.nodes.get(machine.name)
         if node is None:
-            scheduler.add_node(machine, "operator")
+            scheduler.nodes.add(machine, "operator")
         elif node.machine != machine:
             log.warning("node %s has changed: %s was %s", machine.name, machine, node.machine)
-            scheduler.change_node(machine)
+            scheduler.nodes.change(machine)
     if options.policy is not None and options.policy != scheduler.ledger.policy:
-        scheduler.set_policy(options.policy, "operator")
+        scheduler.policy.set_policy(options.policy, "operator")
 
 
 def _executors(controller: Controller, machines: list[Machine], options: Options) -> None:
@@ -219,7 +219,7 @@ def _executors(controller: Controller, machines: list[Machine], options: Options
         controller.admit(
             "local", LocalExecutor(controller.hear, cpus=local.cores or None, gpus=local.gpu_ids)
         )
-    at_once = controller.scheduler.built is not None and controller.scheduler.built.kind == "pool"
+    at_once = controller.scheduler.kind == "pool"
     world = VirtualWorld(
         options.settings.restart_s,
         at_once and options.arrivals is not None,

@@ -33,8 +33,8 @@ from betimes.service.node import LOST, Node
 from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.policy_engine import IsCompiled
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.scheduling.state import IsCompiled
 from betimes.service.snapshots import keep_snapshot
 from betimes.service.source import Source
 from betimes.service.store.batch import Batch
@@ -98,10 +98,8 @@ class Controller(Hands):
             if row["progress_frac"] is not None and row["job_id"] in ledger.jobs:
                 ledger.jobs[row["job_id"]].progress_frac = row["progress_frac"]
         self.replayed, self.snapshot_at = ledger.next_event - 1 - after, after
-        scheduler = self._scheduler(ledger)
         # What was foreseen of a turn that has not happened is out of date.
-        scheduler.version = self.scheduler.version + 1
-        self.scheduler = scheduler
+        self.scheduler = self._scheduler(ledger, self.scheduler.version + 1)
         if self.rentals is not None:
             self.rentals.resume(ledger)
         return ledger.next_event > 1
@@ -113,7 +111,7 @@ class Controller(Hands):
             if node.watched and node.is_there:
                 self.leases.beat(name, self.clock.now_s())
         try:
-            if self.scheduler.agenda.entering:  # the service was stopped before its policy was compiled
+            if self.scheduler.has_entering:  # the service was stopped before its policy was compiled
                 await self._turn_once()
             while not self.stopping or self.inbox:
                 self._see_to_kernels()
@@ -144,13 +142,13 @@ class Controller(Hands):
         Only the first sign of life, and that of a node that was lost, are stored. Raises Unknown; Conflict for this
         machine, which lives as long as the service does.
         """
-        node = self.scheduler.node(name)
+        node = self.scheduler.nodes.node(name)
         if node.machine.kind == "local":
             raise Conflict(f"node {name} is the service's own machine, which needs no sign of life")
         if not node.watched or node.status == LOST:
-            await self.ask(lambda scheduler: scheduler.heard(name))
+            await self.ask(lambda scheduler: scheduler.nodes.heard(name))
         now_at = self.clock.now_s()
-        self.scheduler.node(name).last_seen_at = now_at
+        self.scheduler.nodes.node(name).last_seen_at = now_at
         self.leases.beat(name, now_at)
         self.woken.set()  # there may be an earlier end to wait for
         return Lease(node=name, lease_s=self.leases.lease_s, until_at=now_at + self.leases.lease_s)
@@ -191,7 +189,7 @@ class Controller(Hands):
         try:
             with self.clock.hold():
                 await self.compile(policy)
-                self.tell(lambda scheduler: scheduler.take_over())
+                self.tell(lambda scheduler: scheduler.policy.take_over())
         except Unavailable:
             return  # the service is stopping
         except Exception as error:
@@ -318,7 +316,7 @@ class Controller(Hands):
                 self.scheduler.begin(self.clock.now_s())
                 self.scheduler.recover()
                 if isinstance(error, PolicyViolation):
-                    self.scheduler.set_policy("fifo", "operator")
+                    self.scheduler.policy.set_policy("fifo", "operator")
                 again = self._decide()
                 await asyncio.to_thread(self.store.commit, again.batch)
             except Exception as another:
@@ -356,9 +354,9 @@ class Controller(Hands):
 
     # --- small things -------------------------------------------------------------------------------------------
 
-    def _scheduler(self, ledger: Ledger) -> Scheduler:
+    def _scheduler(self, ledger: Ledger, version: int = 0) -> Scheduler:
         is_compiled: IsCompiled = self.kernels.are_compiled if self.kernels is not None else lambda _: True
-        return Scheduler(ledger, self._status_of, self.settings, is_compiled)
+        return Scheduler(ledger, self._status_of, self.settings, is_compiled, version)
 
     def _heed_jumps(self) -> None:
         """Nobody's lease ends for time that was skipped, and in which nobody could have been heard."""

@@ -112,11 +112,11 @@ class Desk:
         def act(scheduler: Scheduler) -> list[list[int]]:
             check_names(specs)
             for spec in specs:
-                scheduler.check(by_number(spec))
+                scheduler.submission.check(by_number(spec))
             taken: list[list[int]] = []
             named: dict[str, list[int]] = {}
             for spec in specs:
-                taken.append(scheduler.submit(resolved(spec, named), user))
+                taken.append(scheduler.submission.submit(resolved(spec, named), user))
                 named.setdefault(spec.title, []).extend(taken[-1])
             return taken
 
@@ -174,7 +174,7 @@ class Desk:
 
     async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
         """How far a run has come."""
-        await self.controller.ask(lambda scheduler: scheduler.progressed(job, attempt, done, total))
+        await self.controller.ask(lambda scheduler: scheduler.reports.progressed(job, attempt, done, total))
 
     def check_run_token(self, job: int, attempt: int, token: str) -> bool:
         """Whether a token is that of this very run."""
@@ -184,7 +184,7 @@ class Desk:
         """Some of the jobs, newest first."""
         rows = await asyncio.to_thread(self.controller.store.jobs, which)
         found = await self._forecast() if any(not Status(row["status"]).is_over for row in rows) else None
-        waiting = WaitReasons(self.scheduler, found)
+        waiting = self.scheduler.wait_reasons(found)
         items = [job_view(row, waiting) for row in rows]
         return Page(items=items, following=items[-1].job_id if len(items) == which.limit else None)
 
@@ -201,7 +201,7 @@ class Desk:
             asyncio.to_thread(store.events, 0, EVENTS_A_PAGE, number),
         )
         displaced = await asyncio.to_thread(displaced_by, events, store)
-        waiting = WaitReasons(self.scheduler, found)
+        waiting = self.scheduler.wait_reasons(found)
         view = job_view(row, waiting)
         trials = await self._trials(number, waiting) if _is_set(row) else []
         off_s = None
@@ -261,7 +261,7 @@ class Desk:
             nodes = scheduler.ledger.nodes
             machines = machines_of(group, kind_to_add(spec.kind, nodes.values()), nodes)
             for machine in machines:
-                scheduler.add_node(machine, f"user:{user}")
+                scheduler.nodes.add(machine, f"user:{user}")
             return [machine.name for machine in machines]
 
         return self._nodes(await self.controller.ask(act))
@@ -278,7 +278,9 @@ class Desk:
 
     async def drain(self, name: str, user: str) -> NodeView:
         """Start nothing more on a node."""
-        node = await self.controller.ask(lambda scheduler: scheduler.set_node(name, DRAINING, f"user:{user}"))
+        node = await self.controller.ask(
+            lambda scheduler: scheduler.nodes.set_status(name, DRAINING, f"user:{user}")
+        )
         return node_view(name, node, self.scheduler)
 
     async def undrain(self, name: str, user: str) -> NodeView:
@@ -286,7 +288,9 @@ class Desk:
         node = self.scheduler.ledger.nodes.get(name)
         if node is not None and node.status not in (DRAINING, DRAINED, UP):
             raise Conflict(f"node {name} is {node.status}; only a drained one can be used again")
-        node = await self.controller.ask(lambda scheduler: scheduler.set_node(name, UP, f"user:{user}"))
+        node = await self.controller.ask(
+            lambda scheduler: scheduler.nodes.set_status(name, UP, f"user:{user}")
+        )
         return node_view(name, node, self.scheduler)
 
     async def heartbeat(self, name: str) -> Lease:

@@ -112,7 +112,7 @@ class Hands:
 
     async def _resize(self, executor: Executor, effect: ResizeRun, places: tuple[Place, ...]) -> None:
         done = await executor.resize(effect.run, effect.units, places)
-        self.tell(lambda scheduler: scheduler.resized(effect.run, effect.units, effect.places, done))
+        self.tell(lambda scheduler: scheduler.reports.resized(effect.run, effect.units, effect.places, done))
 
     async def _give_back(self, node: str) -> None:
         """Give a rented node back; a cloud that does not answer is asked again until it does."""
@@ -125,7 +125,7 @@ class Hands:
 
     async def _give_back_later(self, node: str) -> None:
         await asyncio.sleep(RETRY_S)
-        self.tell(lambda scheduler: scheduler.give_back(node))
+        self.tell(lambda scheduler: scheduler.nodes.give_back(node))
 
     def _kind_of(self, job: Job) -> str:
         run = job.run

@@ -52,23 +52,23 @@ def answer(one: Input, result: Any) -> None:
 
 def submit_to(scheduler: Scheduler, spec: JobSpec, user: str) -> None:
     """A job of a replayed trace."""
-    scheduler.submit(spec, user)
+    scheduler.submission.submit(spec, user)
 
 
 def lose(scheduler: Scheduler, name: str) -> None:
     """A node has not been heard of for as long as its lease."""
     if scheduler.ledger.nodes[name].is_there:
-        scheduler.set_node(name, LOST, "timer")
+        scheduler.nodes.set_status(name, LOST, "timer")
 
 
 def report_to(scheduler: Scheduler, report: Report) -> None:
     """An executor has told something."""
     if isinstance(report, Started):
-        scheduler.started(report)
+        scheduler.reports.started(report)
     elif isinstance(report, Trouble):
-        scheduler.troubled(report)
+        scheduler.reports.troubled(report)
     else:
-        scheduler.ended(report)
+        scheduler.reports.ended(report)
 
 
 def in_order(report: Report) -> tuple[bool, RunId]:

@@ -69,7 +69,7 @@ class Promises:
         found = await self.forecast()
 
         def act(scheduler: Scheduler) -> list[Quote]:
-            waiting, jobs = WaitReasons(scheduler, found), scheduler.ledger.jobs
+            waiting, jobs = scheduler.wait_reasons(found), scheduler.ledger.jobs
             live = [jobs[n] for n in numbers if n in jobs and jobs[n].account is not None]
             return [self._stored(scheduler, waiting, job, found) for job in live]
 
@@ -84,7 +84,7 @@ class Promises:
         with self.controller.clock.hold():
             found = gone.put_off(forecast(await asyncio.to_thread(play), made_at, epoch_at))
         start_at, finish_at = found.of[0]
-        run_s = scheduler.ledger.run_times.believed(user, spec.title, spec.told_s).seconds
+        run_s = scheduler.ledger.runtime_estimates.believed(user, spec.title, spec.told_s).seconds
         if spec.as_one:
             spec, run_s = set_spec(spec), full_run_s(run_s, spec)
         return Quote(

@@ -30,7 +30,7 @@ _VIEWED = set(JobView.model_fields) - {"reason", "estimate"}
 
 def job_view(row: Mapping[str, Any], waiting: WaitReasons) -> JobView:
     """A job of the store, with why it waits and when it is expected to be done."""
-    live, found = waiting.books.ledger.jobs.get(row["job_id"]), waiting.forecast
+    live, found = waiting.live_job(row["job_id"]), waiting.forecast
     fields = {name: value for name, value in row.items() if name in _VIEWED}
     reason, estimate = row["reason"], None
     if live is not None and (live.status is Status.QUEUED or waiting.is_for_the_policy(live)):
@@ -82,7 +82,7 @@ def event_view(event: Event) -> EventView:
 
 def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
     """A node, with what it has free."""
-    free = scheduler.rooms.free_on(name) if node.is_there else (0, 0, 0)
+    free = scheduler.occupancy.free_on(name) if node.is_there else (0, 0, 0)
     gpu, cpu, memory = (amount / per for amount, per in zip(free, PER_UNIT, strict=True))
     machine = node.machine
     return NodeView(
@@ -97,5 +97,5 @@ def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
         free_gpu=gpu,
         usd_per_h=machine.usd_per_h,
         last_seen_at=node.last_seen_at,
-        jobs=sorted(run.job for run in scheduler.rooms.runs_on(name)),
+        jobs=sorted(run.job for run in scheduler.occupancy.runs_on(name)),
     )

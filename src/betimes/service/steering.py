@@ -9,7 +9,6 @@ from typing import Literal
 from betimes.errors import Conflict
 from betimes.service.controller import Controller
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.shown import job_view
 from betimes.service.views import JobView
 
@@ -33,14 +32,14 @@ async def steer(
         return able
 
     able = await controller.ask(act)
-    store, waiting = controller.store, WaitReasons(controller.scheduler, None)
+    store, waiting = controller.store, controller.scheduler.wait_reasons(None)
     rows = await asyncio.to_thread(lambda: [store.job(number) or {} for number in able])
     return [job_view(row, waiting) for row in rows]
 
 
 def _can_be(scheduler: Scheduler, what: What, number: int, where_possible: bool) -> bool:
     try:
-        scheduler.may(what, number)
+        scheduler.control.check(what, number)
     except Conflict:
         if not where_possible:
             raise

@@ -86,7 +86,7 @@ class House:
         if known:
             controller.scheduler.recover()
         else:
-            controller.scheduler.add_node(Machine("n", "virtual", "n", self.cores, 8.0, 0.0), "operator")
+            controller.scheduler.nodes.add(Machine("n", "virtual", "n", self.cores, 8.0, 0.0), "operator")
             controller.scheduler.open(self.policy, 0.0)
         world = VirtualWorld(0.0, at_once=True)
         controller.worlds.append(world)

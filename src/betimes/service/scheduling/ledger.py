@@ -31,8 +31,8 @@ class Ledger:
     """Jobs that are not over, nodes, and the policy in force."""
 
     def __init__(self, default_run_s: float = USUAL_S) -> None:
-        self.run_times = RuntimeEstimates(default_run_s)
-        self.restarts = RestartCost()
+        self.runtime_estimates = RuntimeEstimates(default_run_s)
+        self.restart_cost = RestartCost()
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
@@ -75,8 +75,8 @@ class Ledger:
                 "nodes": [node.to_json() for node in self.nodes.values()],
                 "rented": self.rented,
                 "over": sorted(self.over.items()),
-                "run_times": self.run_times.to_json(),
-                "restarts": asdict(self.restarts),
+                "run_times": self.runtime_estimates.to_json(),
+                "restarts": asdict(self.restart_cost),
                 "epoch_at": self.epoch_at,
                 "policy": self.policy,
                 "policy_since_at": self.policy_since_at,
@@ -95,10 +95,10 @@ class Ledger:
         if found["format"] != FORMAT:
             raise StoreError(f"a snapshot of format {found['format']}, and this version reads {FORMAT}")
         ledger = cls(default_run_s)
-        ledger.run_times = RuntimeEstimates.from_json(found["run_times"], default_run_s)
+        ledger.runtime_estimates = RuntimeEstimates.from_json(found["run_times"], default_run_s)
         ledger.jobs = {one["job_id"]: Job.from_json(one) for one in found["jobs"]}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
-        ledger.restarts = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
+        ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
         ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
@@ -255,7 +255,7 @@ def _started(ledger: Ledger, event: Event, job: Job) -> None:
 
 def _restarted(ledger: Ledger, event: Event, job: Job) -> None:
     job.restarting_since_at = None
-    ledger.restarts.took(event.data["took_s"])
+    ledger.restart_cost.took(event.data["took_s"])
 
 
 def _resized(_: Ledger, event: Event, job: Job) -> None:
@@ -304,7 +304,7 @@ def _over(step: Transition) -> Change:
         if step is Transition.FINISH:
             job.progress_frac = 1.0
         if step is Transition.FINISH and job.trials is None:  # of a set each trial has told
-            ledger.run_times.finished(job.user, job.spec.title, event.data["run_s"])
+            ledger.runtime_estimates.finished(job.user, job.spec.title, event.data["run_s"])
         if (whole := set_of(ledger.jobs, job)) is not None:
             whole.trials.finished += step is Transition.FINISH
             whole.trials.failed += step is Transition.FAIL

@@ -23,7 +23,7 @@ class Occupancy:
 
     def __init__(self, ledger: Ledger) -> None:
         self.nodes = ledger.nodes
-        self.stays: dict[RunId, _Holding] = {}
+        self.holdings: dict[RunId, _Holding] = {}
         self.used: dict[str, Amounts] = {}
         for job in ledger.jobs.values():
             if job.run is not None and job.run.launched:
@@ -36,9 +36,11 @@ class Occupancy:
 
     def runs_on(self, name: str) -> list[RunId]:
         """The runs that hold something of a node."""
-        return [run for run, stay in self.stays.items() if any(where == name for where, _ in stay.places)]
+        return [
+            run for run, holding in self.holdings.items() if any(where == name for where, _ in holding.places)
+        ]
 
-    def enter(self, run: RunId, job: Job) -> Places | None:
+    def reserve(self, run: RunId, job: Job) -> Places | None:
         """Take what a run needs, where the policy has put it; null: others have not left all of that yet."""
         demand = demand_of(job.spec)
         if any(most(self.free_on(name), demand, units) < units for name, units in job.places):
@@ -49,43 +51,43 @@ class Occupancy:
     def resize(self, run: RunId, job: Job, at_once: bool) -> Places | None:
         """Let a run hold what the policy gives it now; null: others have not left all of that yet.
 
-        What it is to give up it holds until `settle`, unless it is known to do so at once.
+        What it is to give up it holds until `hold`, unless it is known to do so at once.
         """
-        stay = self.stays[run]
-        had = dict(stay.places)
+        holding = self.holdings[run]
+        had = dict(holding.places)
         for name, held in job.places:
             more = held - had.get(name, 0)
-            if more > 0 and most(self.free_on(name), stay.demand, more) < more:
+            if more > 0 and most(self.free_on(name), holding.demand, more) < more:
                 return None
         now = dict(job.places)
         both = [(name, max(had.get(name, 0), now.get(name, 0))) for name in {**had, **now}]
-        self.settle(run, job.places if at_once else both)
+        self.hold(run, job.places if at_once else both)
         return job.places
 
-    def settle(self, run: RunId, places: Places) -> None:
-        """A run holds this, and nothing else any more."""
-        stay = self.stays[run]
-        self.leave(run)
-        self._take(run, _Holding(stay.demand, places))
+    def hold(self, run: RunId, places: Places) -> None:
+        """A run holds these places, and no others any more."""
+        holding = self.holdings[run]
+        self.release(run)
+        self._take(run, _Holding(holding.demand, places))
 
-    def leave(self, run: RunId) -> None:
+    def release(self, run: RunId) -> None:
         """Nothing of a run is left."""
-        stay = self.stays.pop(run, None)
-        if stay is not None:
-            self._count(stay, -1)
+        holding = self.holdings.pop(run, None)
+        if holding is not None:
+            self._count(holding, -1)
 
-    def _take(self, run: RunId, stay: _Holding) -> None:
-        self.stays[run] = stay
-        self._count(stay, 1)
+    def _take(self, run: RunId, holding: _Holding) -> None:
+        self.holdings[run] = holding
+        self._count(holding, 1)
 
-    def _count(self, stay: _Holding, sign: int) -> None:
-        for name, units in stay.places:
+    def _count(self, holding: _Holding, sign: int) -> None:
+        for name, units in holding.places:
             gpu, cpu, memory = self.used.get(name, (0, 0, 0))
             times = sign * units
             self.used[name] = (
-                gpu + times * stay.demand[0],
-                cpu + times * stay.demand[1],
-                memory + times * stay.demand[2],
+                gpu + times * holding.demand[0],
+                cpu + times * holding.demand[1],
+                memory + times * holding.demand[2],
             )
 
 

@@ -62,10 +62,14 @@ class TrialsOfSet:
 
 
 class TrialIndex:
-    """Every set with trials that are not over."""
+    """Every set with trials that are not over, and what is to be looked at in the present turn."""
 
     def __init__(self) -> None:
         self.of: defaultdict[int, TrialsOfSet] = defaultdict(TrialsOfSet)  # by the set's number
+        self.to_review: set[int] = set()  # sets of which a trial is over, or may run again
+        self.to_share: dict[
+            int, tuple[int, ...]
+        ] = {}  # sets whose units may change hands; the jobs that take some
 
     def note(self, job: Job) -> None:
         """A job is new, or has changed."""

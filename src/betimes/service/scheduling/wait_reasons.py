@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import Any
@@ -11,17 +10,17 @@ from betimes.cluster.resources import PER_UNIT
 from betimes.service.engines.pool import LivePool
 from betimes.service.forecasts import Forecast
 from betimes.service.job import Job
+from betimes.service.local_time import time_of_day
 from betimes.service.node import BOOTING, UP
 from betimes.service.reasons import compiling, named, reason
 from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.scheduling.occupancy import Amounts, most
+from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.views import Status
 
 NAMES = ("GPU", "core", "GiB of memory")
 MOST_NAMED = 20  # jobs in a reason's evidence
-DAY_S = 86_400.0
-SECONDS_MATTER_S = 600.0
 
 
 class WaitReasons:
@@ -30,12 +29,17 @@ class WaitReasons:
     Who frees what, and when, is said only where the forecast has it so: it knows who is ahead.
     """
 
-    def __init__(self, books: SchedulerState, forecast: Forecast | None) -> None:
-        self.books, self.forecast = books, forecast
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, forecast: Forecast | None) -> None:
+        self.forecast = forecast
+        self._state, self._engine = state, engine
+
+    def live_job(self, number: int) -> Job | None:
+        """A job that is not over."""
+        return self._state.ledger.jobs.get(number)
 
     def is_for_the_policy(self, job: Job) -> bool:
         """Whether a job would be queued if the policy in force were compiled."""
-        return self.books.stands_by and job.job_id in self.books.agenda.entering
+        return self._engine.stands_by and job.job_id in self._state.job_index.entering
 
     def why(self, job: Job) -> dict[str, Any]:
         """The reason of a job, with its evidence."""
@@ -48,8 +52,8 @@ class WaitReasons:
         binding = job.binding or {}
         if job.set_id is not None:
             return self._within_its_set(job, job.set_id)
-        if self.books.stands_by:
-            return compiling(self.books.ledger.policy)
+        if self._engine.stands_by:
+            return compiling(self._state.ledger.policy)
         if "owed" in binding:
             victims = [other.job_id for other in self._jobs if other.makes_room_for == job.job_id]
             make = "makes" if len(victims) == 1 else "make"
@@ -58,14 +62,14 @@ class WaitReasons:
         if short is not None:
             return short
         if "start_s" in binding:
-            start_at = binding["start_s"] + self.books.ledger.epoch_at
+            start_at = binding["start_s"] + self._state.ledger.epoch_at
             text = f"its start is reserved for about {self._clock(start_at)}"
             return reason("reserved", text, **self._evidence, about_at=start_at)
         return self._not_its_turn(job)
 
     def _within_its_set(self, job: Job, number: int) -> dict[str, Any]:
         """A trial waits for a unit of its set."""
-        whole = self.books.ledger.jobs[number]
+        whole = self._state.ledger.jobs[number]
         if whole.units == 0:
             return reason(
                 "set", f"waits for job {number}, of which it is a trial, to be given units", job=number
@@ -83,7 +87,7 @@ class WaitReasons:
             first = min(queued, default=None)
         if first is None:
             return reason("nobody-waits", "no job is queued")
-        found = self.why(self.books.ledger.jobs[first])
+        found = self.why(self._state.ledger.jobs[first])
         text = f"job {first} is next: {found['text']}"
         return reason(found["code"], text, **{**found["evidence"], "job": first})
 
@@ -102,7 +106,7 @@ class WaitReasons:
 
     def _too_little(self, job: Job) -> dict[str, Any] | None:
         """What it lacks; null: it would fit into what is free."""
-        engine, demand, units = self.books.engine, demand_of(job.spec), job.spec.min_units
+        engine, demand, units = self._engine.engine, demand_of(job.spec), job.spec.min_units
         needs = [(at, need) for at, need in enumerate(demand) if need > 0]
         missing, at = max((need * units - self._total[at], at) for at, need in needs)
         if missing > 0:
@@ -126,7 +130,7 @@ class WaitReasons:
 
     def _not_its_turn(self, job: Job) -> dict[str, Any]:
         """There is room for it, and yet it has not been started."""
-        engine, policy = self.books.engine, self.books.ledger.policy
+        engine, policy = self._engine.engine, self._state.ledger.policy
         if isinstance(engine, LivePool):
             asked, why = engine.why_less(job.job_id)
             if why:
@@ -166,29 +170,24 @@ class WaitReasons:
         return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
 
     def _clock(self, at: float) -> str:
-        """The time of day: to the second where it is near, and with the day where it is not of the next 24 hours."""
-        away_s = at - self.books.now_at
-        if abs(away_s) < SECONDS_MATTER_S:
-            return time.strftime("%H:%M:%S", time.localtime(round(at)))
-        form = "%H:%M" if 0.0 <= away_s < DAY_S else "%Y-%m-%d %H:%M"
-        return time.strftime(form, time.localtime(round(at / 60.0) * 60.0))
+        return time_of_day(at, self._state.now_at)
 
     def _boots(self, code: str, text: str, **evidence: Any) -> dict[str, Any]:
         return reason(code, f"{text}; node {self._booting[0]} is booting", **evidence, nodes=self._booting)
 
     @cached_property
     def _jobs(self) -> list[Job]:
-        return list(self.books.ledger.jobs.values())
+        return list(self._state.ledger.jobs.values())
 
     @cached_property
     def free(self) -> dict[str, Amounts]:
         """What the nodes that take work have left, by name."""
-        rooms, nodes = self.books.rooms, self.books.ledger.nodes
-        return {name: rooms.free_on(name) for name, node in nodes.items() if node.status == UP}
+        occupancy, nodes = self._state.occupancy, self._state.ledger.nodes
+        return {name: occupancy.free_on(name) for name, node in nodes.items() if node.status == UP}
 
     @cached_property
     def _booting(self) -> list[str]:
-        return [name for name, node in self.books.ledger.nodes.items() if node.status == BOOTING]
+        return [name for name, node in self._state.ledger.nodes.items() if node.status == BOOTING]
 
     @cached_property
     def _total(self) -> list[int]:
@@ -224,4 +223,4 @@ class WaitReasons:
     @cached_property
     def _first(self) -> int | None:
         """Who is next under the policy."""
-        return self.books.engine.first_waiting()
+        return self._engine.engine.first_waiting()

@@ -268,7 +268,7 @@ class LiveTuner:
         if text.startswith(PREFIX):
             text, front = self.chosen(text)
         await self.controller.compile(text)
-        await self.controller.ask(lambda scheduler: scheduler.set_policy(text, user, front, cause))
+        await self.controller.ask(lambda scheduler: scheduler.policy.set_policy(text, user, front, cause))
 
     def _in_force(self) -> str:
         """The policy in force, as the twin of a pool names it; under no name of a pool's where it is for nodes."""
