@@ -25,9 +25,9 @@ from betimes.errors import (
 from betimes.service.clock import Clock, VirtualClock
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.events import Event
-from betimes.service.hands import RETRY_S, Hands
+from betimes.service.effect_runner import RETRY_S, Hands
 from betimes.service.heartbeats import Heartbeats
-from betimes.service.inputs import Broken, Input, answer, in_order, lose, report_to, submit_to
+from betimes.service.inbox import Broken, Input, answer, in_order, lose, report_to, submit_to
 from betimes.service.launches import Launches
 from betimes.service.node import LOST, Node
 from betimes.service.scheduling.effects import Effect

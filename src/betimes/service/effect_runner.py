@@ -11,7 +11,7 @@ from betimes.errors import CloudError, Unavailable
 from betimes.service.clock import Clock, VirtualClock
 from betimes.service.executors.protocol import Executor, Place
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
-from betimes.service.inputs import Act, Input, report_to
+from betimes.service.inbox import Act, Input, report_to
 from betimes.service.job import Job
 from betimes.service.launches import Launches
 from betimes.service.rentals import Rentals
