@@ -76,8 +76,10 @@ async def _serve(
         scheduler.nodes.add(machine, "operator")
     scheduler.open(policy, 0.0)
     world = VirtualWorld(restart_s, at_once=kind_of(policy)[0] == "pool")
-    controller.worlds.append(world)
-    controller.admit("virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear))
+    controller.effects.worlds.append(world)
+    controller.effects.admit(
+        "virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
+    )
     controller.source = Source(submissions)
     desk = Desk(controller, Promises(controller), tokens, LiveTuner(controller, folder))
     deciding = asyncio.ensure_future(controller.run())

@@ -55,8 +55,9 @@ class House:
     async def open(self) -> AsyncIterator[None]:
         """While this is entered the service runs; entered again, it starts again from its store."""
         launches = Launches(self.folder, lambda _job, _number: "")
-        self.controller = controller = Controller(self.store, self.clock, launches, Settings(), 3600.0)
-        controller.rentals = Rentals(self.open_cloud)
+        self.controller = controller = Controller(
+            self.store, self.clock, launches, Settings(), 3600.0, rentals=Rentals(self.open_cloud)
+        )
         known = controller.recover()
         controller.scheduler.begin(self.clock.now_s())
         if known:
@@ -65,10 +66,10 @@ class House:
             controller.scheduler.nodes.add(Machine("own-0", "virtual", "own", 1.0, 8.0, 0.0), "operator")
             controller.scheduler.open(self.policy, self.clock.now_s())
         world = VirtualWorld(epoch_at=1000.0)
-        controller.worlds.append(world)
-        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
+        controller.effects.worlds.append(world)
+        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
         for served in ("virtual", "fake-cloud"):
-            controller.admit(served, executor)
+            controller.effects.admit(served, executor)
         self.desk = Desk(
             controller, Promises(controller), RunTokens(b"secret"), LiveTuner(controller, self.folder)
         )

@@ -115,10 +115,17 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
     launches = Launches(options.state, run_tokens.issue)
     replays = options.arrivals is not None
     kernels = options.kernels
+    rentals = Rentals(options.cloud) if options.cloud is not None else None
     controller = Controller(
-        store, Clock(0.0), launches, options.settings, options.default_run_s, options.lease_s, kernels
+        store,
+        Clock(0.0),
+        launches,
+        options.settings,
+        options.default_run_s,
+        options.lease_s,
+        kernels,
+        rentals,
     )
-    controller.rentals = Rentals(options.cloud) if options.cloud is not None else None
     known = await asyncio.to_thread(controller.recover)
     if known and replays:
         raise Conflict(
@@ -163,7 +170,9 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
         launches.url = listening.result()
         if known:
             await controller.adopt()
-        controller.go(keep_up(store, launches.runs, options.keeping, controller.clock, options.default_run_s))
+        controller.background.go(
+            keep_up(store, launches.runs, options.keeping, controller.clock, options.default_run_s)
+        )
         deciding = asyncio.ensure_future(controller.run())
         failed = _first_failure(serving, deciding)
         try:
@@ -175,8 +184,7 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
             await controller.stop()
             await asyncio.wait((deciding,))
             failed.cancel()
-            for executor in controller.executors.values():
-                await executor.close()
+            await controller.effects.close()
             error = deciding.exception()
             if isinstance(error, InputError):  # the policy does not compile
                 raise error
@@ -216,8 +224,8 @@ def _executors(controller: Controller, machines: list[Machine], options: Options
     ]  # what runs there is adopted
     local = next((machine for machine in (*machines, *known) if machine.kind == "local"), None)
     if local is not None:
-        controller.admit(
-            "local", LocalExecutor(controller.hear, cpus=local.cores or None, gpus=local.gpu_ids)
+        controller.effects.admit(
+            "local", LocalExecutor(controller.inbox.hear, cpus=local.cores or None, gpus=local.gpu_ids)
         )
     at_once = controller.scheduler.kind == "pool"
     world = VirtualWorld(
@@ -225,10 +233,10 @@ def _executors(controller: Controller, machines: list[Machine], options: Options
         at_once and options.arrivals is not None,
         controller.scheduler.ledger.epoch_at,
     )
-    controller.worlds.append(world)
-    executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
+    controller.effects.worlds.append(world)
+    executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
     for kind in ("virtual", "fake-cloud"):
-        controller.admit(kind, executor)
+        controller.effects.admit(kind, executor)
 
 
 def _every(options: Options) -> int:

@@ -20,15 +20,24 @@ from betimes.errors import (
 )
 from betimes.service.auth import RunTokens
 from betimes.service.building import kind_of
+from betimes.service.commands import (
+    AddNodes,
+    CancelJobs,
+    HoldJobs,
+    ReleaseJobs,
+    RentNodes,
+    ReportProgress,
+    SetNodeStatus,
+    SubmitJobs,
+)
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.forecasts import Forecast
 from betimes.service.health import health_of
+from betimes.service.inbox import IdempotencyKey
 from betimes.service.launchable import can_be_known, check_launchable
-from betimes.service.machines.machine import machines_of
-from betimes.service.mixing import kind_to_add
 from betimes.service.node import DRAINED, DRAINING, UP
-from betimes.service.pipelines import by_number, check_names, resolved
+from betimes.service.pipelines import check_names
 from betimes.service.preemptions import displaced_by, preemptions_of
 from betimes.service.promises import Promises
 from betimes.service.readiness import Readiness
@@ -37,7 +46,6 @@ from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.shown import event_view, job_view, node_view, quote_view, run_views, submitted_view
 from betimes.service.spec import JobSpec
-from betimes.service.steering import steer
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.tuning.view import TuningView
 from betimes.service.views import (
@@ -103,25 +111,11 @@ class Desk:
     async def _take(self, specs: Sequence[JobSpec], user: str, key: str | None) -> list[list[int]]:
         """Take all of the jobs, or none; their numbers."""
         await self._check_launchable(specs)
-        asked = (
-            [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
-            if key is not None
-            else None
+        return await self.controller.ask(
+            SubmitJobs(tuple(specs), user),
+            IdempotencyKey(user, key, _texts(specs)) if key is not None else None,
+            self.promises.begin,
         )
-
-        def act(scheduler: Scheduler) -> list[list[int]]:
-            check_names(specs)
-            for spec in specs:
-                scheduler.submission.check(by_number(spec))
-            taken: list[list[int]] = []
-            named: dict[str, list[int]] = {}
-            for spec in specs:
-                taken.append(scheduler.submission.submit(resolved(spec, named), user))
-                named.setdefault(spec.title, []).extend(taken[-1])
-            return taken
-
-        keep = None if key is None else (user, key, lambda ids: {"asked": asked, "job_ids": ids})
-        return await self.controller.ask(act, keep, self.promises.begin)
 
     async def _promised(self, taken: list[list[int]]) -> list[Submitted]:
         """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""
@@ -137,7 +131,7 @@ class Desk:
 
     async def _again(self, before: Any, specs: Sequence[JobSpec], key: str) -> list[Submitted]:
         """The same answer as to the first request with this key."""
-        if before["asked"] != [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]:
+        if before["asked"] != _texts(specs):
             raise Conflict(f"the key {key!r} was used for other jobs; choose another")
         answers: list[Submitted] = []
         for ids in before["job_ids"]:
@@ -162,19 +156,25 @@ class Desk:
 
     async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """End jobs."""
-        return await steer(self.controller, "cancel", ids, user, where_possible)
+        return await self._views(await self.controller.ask(CancelJobs(tuple(ids), user, where_possible)))
 
     async def hold(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """Keep jobs from starting."""
-        return await steer(self.controller, "hold", ids, user, where_possible)
+        return await self._views(await self.controller.ask(HoldJobs(tuple(ids), user, where_possible)))
 
     async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """Let held jobs start."""
-        return await steer(self.controller, "release", ids, user, where_possible)
+        return await self._views(await self.controller.ask(ReleaseJobs(tuple(ids), user, where_possible)))
+
+    async def _views(self, numbers: Sequence[int]) -> list[JobView]:
+        """Jobs as they are after a change."""
+        store, waiting = self.controller.store, self.scheduler.wait_reasons(None)
+        rows = await asyncio.to_thread(lambda: [store.job(number) or {} for number in numbers])
+        return [job_view(row, waiting) for row in rows]
 
     async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
         """How far a run has come."""
-        await self.controller.ask(lambda scheduler: scheduler.reports.progressed(job, attempt, done, total))
+        await self.controller.ask(ReportProgress(job, attempt, done, total))
 
     def check_run_token(self, job: int, attempt: int, token: str) -> bool:
         """Whether a token is that of this very run."""
@@ -257,30 +257,16 @@ class Desk:
         except ClusterError as error:
             raise Refused(str(error)) from None
 
-        def act(scheduler: Scheduler) -> list[str]:
-            nodes = scheduler.ledger.nodes
-            machines = machines_of(group, kind_to_add(spec.kind, nodes.values()), nodes)
-            for machine in machines:
-                scheduler.nodes.add(machine, f"user:{user}")
-            return [machine.name for machine in machines]
-
-        return self._nodes(await self.controller.ask(act))
+        return self._nodes(await self.controller.ask(AddNodes(group, spec.kind, f"user:{user}")))
 
     async def _rent(self, spec: NodeSpec, user: str) -> list[NodeView]:
-        rentals = self.controller.rentals
-        if rentals is None:
+        if self.controller.rentals is None:
             raise Conflict("this service rents from no cloud; start it with `betimes up --cloud FILE.toml`")
-        return self._nodes(
-            await self.controller.ask(
-                lambda scheduler: rentals.rent(scheduler, spec.type, spec.count, f"user:{user}")
-            )
-        )
+        return self._nodes(await self.controller.ask(RentNodes(spec.type, spec.count, f"user:{user}")))
 
     async def drain(self, name: str, user: str) -> NodeView:
         """Start nothing more on a node."""
-        node = await self.controller.ask(
-            lambda scheduler: scheduler.nodes.set_status(name, DRAINING, f"user:{user}")
-        )
+        node = await self.controller.ask(SetNodeStatus(name, DRAINING, f"user:{user}"))
         return node_view(name, node, self.scheduler)
 
     async def undrain(self, name: str, user: str) -> NodeView:
@@ -288,9 +274,7 @@ class Desk:
         node = self.scheduler.ledger.nodes.get(name)
         if node is not None and node.status not in (DRAINING, DRAINED, UP):
             raise Conflict(f"node {name} is {node.status}; only a drained one can be used again")
-        node = await self.controller.ask(
-            lambda scheduler: scheduler.nodes.set_status(name, UP, f"user:{user}")
-        )
+        node = await self.controller.ask(SetNodeStatus(name, UP, f"user:{user}"))
         return node_view(name, node, self.scheduler)
 
     async def heartbeat(self, name: str) -> Lease:
@@ -378,6 +362,10 @@ class Desk:
     def _heed(self, _: list[Event]) -> None:
         self.stored.set()
         self.stored = asyncio.Event()
+
+
+def _texts(specs: Sequence[JobSpec]) -> list[dict[str, Any]]:
+    return [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
 
 
 def _is_set(row: Mapping[str, Any]) -> bool:

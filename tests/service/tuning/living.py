@@ -89,9 +89,9 @@ class House:
             controller.scheduler.nodes.add(Machine("n", "virtual", "n", self.cores, 8.0, 0.0), "operator")
             controller.scheduler.open(self.policy, 0.0)
         world = VirtualWorld(0.0, at_once=True)
-        controller.worlds.append(world)
-        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
-        controller.admit("virtual", executor)
+        controller.effects.worlds.append(world)
+        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
+        controller.effects.admit("virtual", executor)
         if arrivals is not None:
             controller.source = Source(arrivals)
         self.tuner = LiveTuner(controller, self.folder, self.retune, self.searches)
