@@ -21,7 +21,6 @@ from betimes.service.auth import RunTokens, Tokens, operator_token
 from betimes.service.clock import Clock, VirtualClock
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.controller import LEASE_S, Controller
-from betimes.service.desk import Desk
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.launches import Launches
@@ -34,6 +33,7 @@ from betimes.service.rentals import Rentals
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.server import serve
+from betimes.service.service_backend import ServiceBackend
 from betimes.service.source import Source
 from betimes.service.store.batch import Batch
 from betimes.service.store.store import Store, default_url
@@ -80,7 +80,7 @@ class Service:
     url: str
     token: str
     controller: Controller
-    desk: Desk
+    backend: ServiceBackend
     store: Store
     failed: asyncio.Future[None]  # done when the service cannot go on
 
@@ -149,8 +149,10 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
         controller.source = Source(options.arrivals, promise_every=_every(options))
     controller.recovery_s = time.monotonic() - began
     promises = Promises(controller)
-    desk = Desk(controller, promises, run_tokens, LiveTuner(controller, options.state, options.retune))
-    app = create_app(desk, tokens, hosts=[options.host] if options.listen else [])
+    backend = ServiceBackend(
+        controller, promises, run_tokens, LiveTuner(controller, options.state, options.retune)
+    )
+    app = create_app(backend, tokens, hosts=[options.host] if options.listen else [])
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
     serving = asyncio.ensure_future(
         serve(
@@ -176,7 +178,7 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
         deciding = asyncio.ensure_future(controller.run())
         failed = _first_failure(serving, deciding)
         try:
-            yield Service(launches.url, token, controller, desk, store, failed)
+            yield Service(launches.url, token, controller, backend, store, failed)
         finally:
             stop.set()
             await kernels.close()  # or requests that wait for it would not be answered before it is done

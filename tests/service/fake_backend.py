@@ -36,7 +36,7 @@ LARGEST_CPU = 64.0
 READ_AHEAD = 16  # events that `watch` takes from the log at once
 
 
-class FakeDoor:
+class FakeBackend:
     """Remembers what it is told and logs an event for it."""
 
     def __init__(self, folder: Path | None = None) -> None:

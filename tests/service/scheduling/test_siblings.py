@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from betimes.service.desk import Desk
 from betimes.service.executors.virtual import WORK
 from betimes.service.job import Job
 from betimes.service.scheduling.runtime_estimates import RuntimeEstimates
 from betimes.service.scheduling.siblings import MOST_A_TURN, SHARE, Siblings, ranges
+from betimes.service.service_backend import ServiceBackend
 from betimes.service.spec import JobSpec
 from betimes.service.views import JobFilter, Status
 from tests.service.four_cores import on_four_cores
@@ -186,14 +186,14 @@ def test_ranges() -> None:
 
 
 def test_the_estimates_of_those_that_wait_follow(tmp_path: Path) -> None:
-    async def ask(desk: Desk) -> None:
+    async def ask(backend: ServiceBackend) -> None:
         asked = JobSpec(command=["x"], workdir="/", array="1-400", env={WORK: "0.05"})
-        (taken,) = await desk.submit([asked], "ann")
+        (taken,) = await backend.submit([asked], "ann")
         assert taken.quote is not None
         assert taken.quote.finish_at == pytest.approx(100 * USUAL_S, rel=0.01)
         async with asyncio.timeout(60):
             while True:
-                page = await desk.jobs(JobFilter(status=[Status.QUEUED]))
+                page = await backend.jobs(JobFilter(status=[Status.QUEUED]))
                 known = [job.estimate for job in page.items if job.estimate is not None]
                 if known and max(one.finish_at or 0.0 for one in known) < 60.0:
                     break

@@ -1,4 +1,4 @@
-"""The controller as the API sees it (`api.door`)."""
+"""The controller as the API sees it (`api.backend`)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ TRIALS_A_PAGE = 1000
 PATIENCE_S = 0.05  # for a fresh forecast when jobs are listed; after that they are shown without
 
 
-class Desk:
+class ServiceBackend:
     """Answers what the API asks, from the state in memory and from the store."""
 
     def __init__(

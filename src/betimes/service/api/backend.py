@@ -25,7 +25,7 @@ from betimes.service.views import (
 )
 
 
-class Door(Protocol):
+class Backend(Protocol):
     """The service, as the API sees it. Calls may overlap; errors are those of `betimes.errors`."""
 
     async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
