@@ -200,7 +200,7 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
 def _begin(
     scheduler: Scheduler, known: bool, machines: list[Machine], options: Options, now_at: float
 ) -> None:
-    """Open the books, or go on with them."""
+    """Begin a history, or go on with the one that was recovered."""
     if not known:
         for machine in machines:
             scheduler.nodes.add(machine, "operator")
@@ -220,7 +220,7 @@ def _begin(
 
 
 def _executors(controller: Controller, machines: list[Machine], options: Options) -> None:
-    """Somebody to carry out the runs of every kind of node."""
+    """An executor for the runs of every kind of node."""
     known = [
         node.machine for node in controller.scheduler.ledger.nodes.values()
     ]  # what runs there is adopted

@@ -1,6 +1,6 @@
 """The one task that owns the service's state: it gathers what has happened, decides, stores, and only then acts.
 
-If the store cannot be written, nothing of the turn has happened: the state is read back, and whoever waited is told.
+If the store cannot be written, nothing of the turn has happened: the state is read back, and requests are refused.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class Controller:
 
     async def run(self) -> None:
         """Turn after turn, until `stop`."""
-        # Nobody has listened until now: the leases of nodes that are watched begin here.
+        # No heartbeat could be heard until now: the leases of nodes that are watched begin here.
         for name, node in self.scheduler.ledger.nodes.items():
             if node.watched and node.is_there:
                 self.leases.beat(name, self.clock.now_s())
@@ -220,7 +220,7 @@ class Controller:
     # --- a turn -------------------------------------------------------------------------------------------------
 
     async def _wait(self) -> None:
-        """Until somebody has put something into the inbox, or something is due."""
+        """Until there is something in the inbox, or something is due."""
         if self.inbox or self.stopping:
             await asyncio.sleep(0)
             return
@@ -355,7 +355,7 @@ class Controller:
             return
 
     def _put_back(self, error: Exception) -> None:
-        """Tell those who wait that nothing was done, and keep for later what nobody asked for."""
+        """Refuse the requests that wait for an answer, and keep the other inputs for the next turn."""
         at_fault, why = (error.one, error.error) if isinstance(error, Broken) else (None, error)
         if isinstance(error, PolicyViolation):
             self.problem = f"{error}; fifo takes over"
@@ -383,7 +383,7 @@ class Controller:
         return Scheduler(ledger, self._status_of, self.settings, is_compiled, version)
 
     def _heed_jumps(self) -> None:
-        """Nobody's lease ends for time that was skipped, and in which nobody could have been heard."""
+        """No lease ends for time that was skipped, in which no heartbeat could be heard."""
         jump = self.clock.jump()
         if jump is not None:
             log.warning("the wall clock jumped by %.3f s; the service's was put forward by %.3f s", *jump)

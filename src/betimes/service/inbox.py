@@ -1,4 +1,4 @@
-"""What has come in for the controller's next turns, in order, and how whoever asked gets an answer."""
+"""What has come in for the controller's next turns, in order, and the answers to it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class IdempotencyKey:
 
 @dataclass
 class Input:
-    """A command, and who waits for what comes of it."""
+    """A command, and the request that waits for what comes of it; null: none does."""
 
     command: Command[Any]
     done: asyncio.Future[Any] | None = None
@@ -39,7 +39,7 @@ class Input:
     meanwhile: Callable[[], None] | None = None  # to be called once it is done, while it is being stored
 
     def answer(self, result: Any) -> None:
-        """Give whoever waits a result, or raise it there; a second one is dropped."""
+        """Set the result, or the exception, of the request that waits; a second one is dropped."""
         if self.done is None or self.done.done():
             if isinstance(result, BaseException) and self.done is None:
                 log.warning("not done: %s", result)

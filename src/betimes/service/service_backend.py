@@ -326,7 +326,7 @@ class ServiceBackend:
         )
 
     async def watch(self, after: int) -> AsyncIterator[EventView]:
-        """Every event past `after`: each is read from the log, so that a slow reader holds up nobody."""
+        """Every event past `after`: each is read from the log, so that a slow reader delays no other."""
         after = after or self.controller.store.archived_upto
         while True:
             stored = self.stored

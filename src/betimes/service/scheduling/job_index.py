@@ -1,4 +1,4 @@
-"""Which jobs to look at when something happens, so that nobody has to look at all of them."""
+"""Which jobs to look at when something happens, so that not all of them have to be looked at."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class JobIndex:
         return sorted(self._followers.get(number, ()))
 
     def is_awaited(self, number: int) -> bool:
-        """Whether somebody waits for a job to end."""
+        """Whether another job waits for a job to end."""
         return number in self._followers
 
     def has_room(self, job: Job) -> bool:

@@ -38,7 +38,7 @@ class Ledger:
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
         self.over: dict[
             int, str
-        ] = {}  # how the jobs ended that somebody may still wait for: by number, the status
+        ] = {}  # the status of jobs that are over and that others may still wait for, by number
         self.epoch_at = 0.0  # engines count seconds from here
         self.policy = ""
         self.policy_since_at = 0.0

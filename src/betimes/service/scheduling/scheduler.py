@@ -25,7 +25,7 @@ from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.preemption_costs import PreemptionCosts
 from betimes.service.scheduling.report_handling import ReportHandling
 from betimes.service.scheduling.runs import Runs
-from betimes.service.scheduling.state import FindStatus, Outcome, SchedulerState
+from betimes.service.scheduling.state import Changes, FindStatus, SchedulerState
 from betimes.service.scheduling.submission import Submission
 from betimes.service.scheduling.trial_sets import TrialSets
 from betimes.service.scheduling.trial_work import TrialWork
@@ -188,12 +188,12 @@ class Scheduler:
         self._runs.launch_granted()
         self._decisions.explain_idle(rounds)
 
-    def take(self) -> Outcome:
+    def take(self) -> Changes:
         """What has come of it since the last time: events, effects, rows of jobs, and rows of runs."""
-        outcome, over = self._state.take()
+        changes, over = self._state.take()
         for number in over:
             self.reports.forget(number)
-        return outcome
+        return changes
 
     # --- forecasts --------------------------------------------------------------------------------------------
 

@@ -82,7 +82,7 @@ class Standby:
         return []
 
     def lose(self, job: int, now_s: float) -> None:
-        """A job has lost what it held, and nobody has decided so."""
+        """A job has lost what it held, without a decision."""
         if not self._jobs[job].units:
             return
         work = self._rest(job, now_s)
@@ -101,7 +101,7 @@ class Standby:
         return self._jobs[job].at(now_s).left_s
 
     def first_waiting(self) -> int | None:
-        """Nobody: there is no order yet."""
+        """Null: there is no order yet."""
         return None
 
     def _rest(self, number: int, now_s: float) -> _Work:

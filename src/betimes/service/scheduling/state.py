@@ -23,8 +23,8 @@ FindStatus = Callable[[int], str | None]
 """How a job that is over ended; null: there was none of that number."""
 
 
-class Outcome(NamedTuple):
-    """What has happened since the last time that somebody took it: to be stored, and then to be carried out."""
+class Changes(NamedTuple):
+    """What has happened since the last `take`: to be stored, and then to be carried out."""
 
     events: list[Event]
     effects: list[Effect]
@@ -128,10 +128,10 @@ class SchedulerState:
             return None
         return job
 
-    def take(self) -> tuple[Outcome, list[int]]:
+    def take(self) -> tuple[Changes, list[int]]:
         """What has happened since the last time, and the jobs that are over, which the ledger forgets."""
         changed = list(self._changed.values())
-        taken = Outcome(self.events, self.effects, [job.row() for job in changed], self._run_rows)
+        taken = Changes(self.events, self.effects, [job.row() for job in changed], self._run_rows)
         over = [job for job in changed if job.status.is_over]
         for job in over:
             if job.job_id in self.ledger.jobs:

@@ -1,4 +1,4 @@
-"""The trials of sets by what they do, so that nobody has to look at all of them."""
+"""The trials of sets by what they do, so that not all of them have to be looked at."""
 
 from __future__ import annotations
 

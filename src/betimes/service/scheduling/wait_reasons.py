@@ -1,4 +1,4 @@
-"""Why a queued job has not started: found out when somebody asks, from what is free and what is foreseen."""
+"""Why a queued job has not started: found out on request, from what is free and what is foreseen."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class WaitReasons:
         )
 
     def idle(self) -> dict[str, Any]:
-        """Why a decision started nobody: the reason of the job that is next under the policy."""
+        """Why a decision started no job: the reason of the job that is next under the policy."""
         first = self._first
         if first is None:
             queued = (job.job_id for job in self._jobs if job.status is Status.QUEUED and job.set_id is None)
@@ -124,7 +124,7 @@ class WaitReasons:
 
     def _short(self, job: Job, what: str, **lacks: Any) -> dict[str, Any]:
         outlook, evidence = self._outlook(job, "it has that" if lacks["missing"] == 1 else "it has them")
-        if self._booting and "about_at" not in evidence:  # nobody who runs now makes room for it
+        if self._booting and "about_at" not in evidence:  # no job that runs now makes room for it
             return self._boots("no-room", f"waits for {what}", **self._evidence, **lacks)
         return reason("no-room", f"waits for {what}{outlook}", **self._evidence, **lacks, **evidence)
 
