@@ -44,8 +44,8 @@ from betimes.service.readiness import Readiness
 from betimes.service.reasons import compiling
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.wait_reasons import WaitReasons
-from betimes.service.shown import event_view, job_view, node_view, quote_view, run_views, submitted_view
 from betimes.service.spec import JobSpec
+from betimes.service.to_views import event_view, job_view, node_view, quote_view, run_views, submitted_view
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.tuning.view import TuningView
 from betimes.service.views import (
