@@ -137,7 +137,7 @@ def test_the_stream_of_events_is_described() -> None:
 
 def service() -> Fake:
     it = fake()
-    it.door.happens("started")
+    it.backend.happens("started")
     return it
 
 
@@ -157,7 +157,7 @@ def test_the_api_does_what_the_document_says(case: Any) -> None:
     headers = {"Authorization": f"Bearer {IT.token}", "Host": "127.0.0.1"}
     if case.path.endswith("/progress"):
         job = case.path_parameters.get("job_id")
-        headers["Authorization"] = f"Bearer {IT.door.runs.issue(job, 1) if isinstance(job, int) else 'x'}"
+        headers["Authorization"] = f"Bearer {IT.backend.runs.issue(job, 1) if isinstance(job, int) else 'x'}"
     if case.path.endswith("/wait") and isinstance(case.query, dict):
         case.query["timeout_s"] = 0
     response = case.call(headers=headers)
