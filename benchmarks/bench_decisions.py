@@ -15,11 +15,12 @@ import time
 from measuring import Table, introduce
 
 from betimes import simulate
-from betimes.service.building import Settings, compile_policy
-from betimes.service.executors.protocol import Ended, RunId
-from betimes.service.ledger import Ledger
+from betimes.service.building import compile_policy
 from betimes.service.machines.machine import Machine
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.run_reports import Ended, RunId
+from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 from betimes.twin.generate import generate
 
@@ -47,14 +48,14 @@ def crowded(policy: str, queued: int) -> Scheduler:
     scheduler = Scheduler(Ledger(), lambda _: None, Settings())
     scheduler.begin(0.0)
     for number in range(NODES):
-        scheduler.add_node(Machine(f"n-{number}", "virtual", "rack", float(CORES), 512.0, 0.0), "operator")
+        scheduler.nodes.add(Machine(f"n-{number}", "virtual", "rack", float(CORES), 512.0, 0.0), "operator")
     scheduler.open(policy, 0.0)
     scheduler.turn()
     scheduler.take()
     number = 0
     while sum(not one.units for one in scheduler.ledger.jobs.values()) < queued:
         for _ in range(200):
-            scheduler.submit(job(number), "ann")
+            scheduler.submission.submit(job(number), "ann")
             number += 1
         scheduler.turn()
         scheduler.take()
@@ -69,11 +70,11 @@ def decisions(policy: str, queued: int, count: int) -> tuple[float, float]:
         began = time.perf_counter()
         scheduler.begin(1.0 + step)
         if step % 2:
-            scheduler.submit(job(step), "ann")
+            scheduler.submission.submit(job(step), "ann")
         else:
             running = next(one for one in scheduler.ledger.jobs.values() if one.run and one.run.launched)
             run = RunId(running.job_id, running.run.number) if running.run else RunId(0, 0)
-            scheduler.ended(Ended(run, 1.0 + step, 0, why="exited"))
+            scheduler.reports.ended(Ended(run, 1.0 + step, 0, why="exited"))
         scheduler.turn()
         scheduler.take()
         took.append(1000.0 * (time.perf_counter() - began))

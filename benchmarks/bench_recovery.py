@@ -24,9 +24,9 @@ from pathlib import Path
 from measuring import Table, introduce
 
 from betimes.service.events import Event
-from betimes.service.ledger import Ledger
 from betimes.service.machines.machine import Machine
 from betimes.service.node import Node
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.snapshots import keep_snapshot
 from betimes.service.store import Batch, Store, default_url
 

@@ -22,7 +22,8 @@ from measuring import Table, arguments, introduce
 from betimes.service.executors.devices import Assigned
 from betimes.service.executors.launching import Keeping, spawn, write_launch
 from betimes.service.executors.local import LocalExecutor
-from betimes.service.executors.protocol import Ended, Launch, Place, Report, RunId, Started
+from betimes.service.executors.protocol import Launch, Place
+from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
 
 # `date` is the first instruction that can tell the time.
 COMMAND = ("date", "+%s.%N")

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 
 from betimes.service.events import KINDS
 from betimes.service.launches import KEPT, VARIABLES
-from betimes.service.life import diagram
 from betimes.service.machines import cloud_file
 from betimes.service.reasons import CODES
+from betimes.service.scheduling.job_states import diagram
 from betimes.service.views import Status
 
 Table = Callable[[tuple[str, ...], Iterable[tuple[str, ...]]], str]

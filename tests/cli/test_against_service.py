@@ -41,7 +41,7 @@ def test_from_a_quote_to_the_end(betimes: Call, live: Background, tmp_path: Path
     assert [each["status"] for each in betimes("hold", "1-2", "--json").json()] == ["held", "held"]
     assert [each["status"] for each in betimes("release", "1,2", "--json").json()] == ["queued", "queued"]
     assert betimes("cancel", "2").out == "Job 2, a: cancelled\n"
-    live.do(live.it.door.becomes, 3, Status.FINISHED)
+    live.do(live.it.backend.becomes, 3, Status.FINISHED)
     assert betimes("wait", "3").code == 0
     assert betimes("wait", "2").code == 1
     assert betimes("wait", "1", "--timeout", "0").code == 1
@@ -66,7 +66,7 @@ def test_nodes_and_policy(betimes: Call, live: Background) -> None:
 def test_logs(betimes: Call, live: Background, tmp_path: Path) -> None:
     betimes("submit", "--", "true")
     assert betimes("logs", "1").code == 2
-    live.do(live.it.door.becomes, 1, Status.FINISHED, attempt=1)
+    live.do(live.it.backend.becomes, 1, Status.FINISHED, attempt=1)
     folder = tmp_path / "runs" / "1" / "1"
     folder.mkdir(parents=True)
     (folder / "log").write_bytes(b"one\ntwo\nthree\n")
@@ -101,7 +101,7 @@ def test_ctrl_c_ends_what_goes_on_without_a_word(
     betimes: Call, live: Background, tmp_path: Path, words: list[str]
 ) -> None:
     betimes("submit", "--", "true")
-    live.do(live.it.door.becomes, 1, Status.RUNNING, attempt=1)
+    live.do(live.it.backend.becomes, 1, Status.RUNNING, attempt=1)
     folder = tmp_path / "runs" / "1" / "1"
     folder.mkdir(parents=True)
     (folder / "log").write_bytes(b"one\n")

@@ -11,7 +11,7 @@ import pytest
 
 from betimes.cli.replayed import told_as_it_goes
 from betimes.cli.words import standing
-from betimes.service.assembly import Options, running
+from betimes.service.bootstrap import Options, running
 from betimes.service.replay import Arrivals, cluster_for, machines_for
 from betimes.workload.generators import generate
 from tests.service.serving import PATIENCE_S

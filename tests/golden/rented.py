@@ -10,7 +10,9 @@ from tests.golden.on_nodes import workload
 
 OFFERS = (
     Offer(type="large", gpu=4, cpu=16, memory_gib=64, usd_per_h=4.0, boot_s=60, setup_s=30, release_s=1),
-    Offer(type="small", gpu=1, cpu=4, memory_gib=16, usd_per_h=1.25, boot_s=45, bill_step_s=60, min_bill_s=120),
+    Offer(
+        type="small", gpu=1, cpu=4, memory_gib=16, usd_per_h=1.25, boot_s=45, bill_step_s=60, min_bill_s=120
+    ),
 )
 CLUSTER = Cluster("one of our own", (NodeGroup("ours", 1, 4, 16, 64, 2.0),), offers=OFFERS)
 

@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 from betimes.service.auth import RunTokens
-from betimes.service.building import Settings
 from betimes.service.clock import VirtualClock
 from betimes.service.controller import Controller
-from betimes.service.desk import Desk
 from betimes.service.executors.virtual import WORK, VirtualExecutor, VirtualWorld
 from betimes.service.launches import Launches
 from betimes.service.machines.machine import Machine
 from betimes.service.promises import Promises
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.service_backend import ServiceBackend
 from betimes.service.spec import JobSpec
 from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.tuner import LiveTuner
@@ -27,27 +27,27 @@ def spec(**asked: object) -> JobSpec:
     return JobSpec(command=["x"], workdir="/", estimate_s=RUN_S, env={WORK: str(RUN_S)}, **asked)  # type: ignore[arg-type]
 
 
-def on_four_cores(folder: Path, ask: Callable[[Desk], Awaitable[None]]) -> None:
+def on_four_cores(folder: Path, ask: Callable[[ServiceBackend], Awaitable[None]]) -> None:
     async def serve() -> None:
         store, clock, tokens = MemoryStore(folder), VirtualClock(0.0, math.inf), RunTokens(b"secret")
         controller = Controller(store, clock, Launches(folder, tokens.issue), Settings(), 3600.0)
         controller.scheduler.begin(0.0)
-        controller.scheduler.add_node(Machine("n", "virtual", "n", 4.0, 8.0, 0.0), "operator")
+        controller.scheduler.nodes.add(Machine("n", "virtual", "n", 4.0, 8.0, 0.0), "operator")
         controller.scheduler.open("fifo", 0.0)
         world = VirtualWorld(0.0, at_once=True)
-        controller.worlds.append(world)
-        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
-        controller.admit("virtual", executor)
-        desk = Desk(controller, Promises(controller), tokens, LiveTuner(controller, folder))
+        controller.effects.worlds.append(world)
+        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
+        controller.effects.admit("virtual", executor)
+        backend = ServiceBackend(controller, Promises(controller), tokens, LiveTuner(controller, folder))
         deciding = asyncio.ensure_future(controller.run())
-        await ask(desk)
+        await ask(backend)
         await controller.stop()
         await deciding
 
     asyncio.run(serve())
 
 
-async def over(desk: Desk) -> None:
+async def over(backend: ServiceBackend) -> None:
     async with asyncio.timeout(60):
-        while desk.scheduler.ledger.jobs:
+        while backend.scheduler.ledger.jobs:
             await asyncio.sleep(0.005)

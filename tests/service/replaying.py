@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from betimes.service.effects import ResizeRun, StartRun, StopRun
 from betimes.service.events import Event
-from betimes.service.executors.protocol import Ended, Launch, Place, RunId, Started
+from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.virtual import VirtualWorld
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun
+from betimes.service.scheduling.run_reports import Ended, RunId, Started
+from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 
 
@@ -63,11 +64,11 @@ class Replay:
         scheduler.begin(now)
         for report in reports:
             if isinstance(report, Started):
-                scheduler.started(report)
+                scheduler.reports.started(report)
         for report in sorted((r for r in reports if isinstance(r, Ended)), key=lambda r: r.run):
-            scheduler.ended(report)
+            scheduler.reports.ended(report)
         for spec in specs:
-            scheduler.submit(spec, user)
+            scheduler.submission.submit(spec, user)
         scheduler.turn()
         while True:
             events, effects, _, _ = scheduler.take()
@@ -83,8 +84,8 @@ class Replay:
                     self.world.stop(effect.run, effect.grace_s, now)
                 elif isinstance(effect, ResizeRun):
                     done = self.world.resize(effect.run, effect.units, now)
-                    scheduler.resized(effect.run, effect.units, effect.places, done)
+                    scheduler.reports.resized(effect.run, effect.units, effect.places, done)
             for report in self.world.reports:
                 if isinstance(report, Started):
-                    scheduler.started(report)
+                    scheduler.reports.started(report)
             self.world.reports.clear()

@@ -13,20 +13,21 @@ import numpy as np
 from betimes import Workload
 from betimes.cluster import Cluster
 from betimes.service.auth import RunTokens
-from betimes.service.building import Settings, kind_of
+from betimes.service.building import kind_of
 from betimes.service.clock import VirtualClock
 from betimes.service.controller import Controller
-from betimes.service.desk import Desk
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.launches import Launches
 from betimes.service.promises import Promises
 from betimes.service.replay import Arrivals, machines_for
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.service_backend import ServiceBackend
 from betimes.service.source import Source
 from betimes.service.spec import JobSpec
 from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.tuner import LiveTuner
 
-Disturb = Callable[[Desk, VirtualWorld], Awaitable[None]]
+Disturb = Callable[[ServiceBackend, VirtualWorld], Awaitable[None]]
 
 
 @dataclass
@@ -74,15 +75,17 @@ async def _serve(
     scheduler = controller.scheduler
     scheduler.begin(0.0)
     for machine in machines_for(cluster):
-        scheduler.add_node(machine, "operator")
+        scheduler.nodes.add(machine, "operator")
     scheduler.open(policy, 0.0)
     world = VirtualWorld(restart_s, at_once=kind_of(policy)[0] == "pool")
-    controller.worlds.append(world)
-    controller.admit("virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear))
+    controller.effects.worlds.append(world)
+    controller.effects.admit(
+        "virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
+    )
     controller.source = Source(submissions, promise_every=promise_every)
-    desk = Desk(controller, Promises(controller), tokens, LiveTuner(controller, folder))
+    backend = ServiceBackend(controller, Promises(controller), tokens, LiveTuner(controller, folder))
     deciding = asyncio.ensure_future(controller.run())
-    disturbing = asyncio.ensure_future(disturb(desk, world)) if disturb is not None else None
+    disturbing = asyncio.ensure_future(disturb(backend, world)) if disturb is not None else None
     while controller.source.next_at() < math.inf or controller.scheduler.ledger.jobs:
         await asyncio.sleep(0.01)
         if deciding.done():

@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from betimes.service.api import Limits, create_app
 from betimes.service.auth import MemoryTokens, Tokens
 from betimes.service.server import serve
-from tests.service.fake_door import FakeDoor
+from tests.service.fake_backend import FakeBackend
 
 PATIENCE_S = 60  # of a test, for what takes a moment
 
@@ -25,7 +25,7 @@ PATIENCE_S = 60  # of a test, for what takes a moment
 class Fake:
     """The fake, the application over it, and the operator's token."""
 
-    door: FakeDoor
+    backend: FakeBackend
     tokens: Tokens
     token: str
     limits: Limits
@@ -34,7 +34,7 @@ class Fake:
 
     def renewed(self) -> FastAPI:
         """A new application over the same service, as after a restart."""
-        self.app = create_app(self.door, self.tokens, limits=self.limits, hosts=self.hosts)
+        self.app = create_app(self.backend, self.tokens, limits=self.limits, hosts=self.hosts)
         return self.app
 
     @property
@@ -48,11 +48,11 @@ class Fake:
 
 
 def fake(folder: Path | None = None, limits: Limits | None = None, hosts: tuple[str, ...] = ()) -> Fake:
-    door = FakeDoor(folder)
+    backend = FakeBackend(folder)
     tokens = Tokens(MemoryTokens())
     quick = limits or Limits(keep_alive_s=0.05, follow_s=0.01, over_s=0.02)
-    app = create_app(door, tokens, limits=quick, hosts=hosts)
-    return Fake(door, tokens, tokens.new("ada"), quick, hosts, app)
+    app = create_app(backend, tokens, limits=quick, hosts=hosts)
+    return Fake(backend, tokens, tokens.new("ada"), quick, hosts, app)
 
 
 @contextlib.asynccontextmanager

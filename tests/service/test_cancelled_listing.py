@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.assembly import Options, running
+from betimes.service.bootstrap import Options, running
 from betimes.service.forecasts import Forecast
 from betimes.service.machines.machine import Machine
 from betimes.service.spec import JobSpec
@@ -23,9 +23,9 @@ def test_a_forecast_that_is_ready_at_that_moment_loses_no_cancellation(
 ) -> None:
     async def main() -> None:
         async with running(Options(tmp_path, machines=[MACHINE], kernels=before_listening())) as service:
-            desk = service.desk
-            await desk.submit([JobSpec(command=["x"], env={"VIRTUAL_WORK_S": "1000"})], "ada")
-            found = await desk.promises.forecast()
+            backend = service.backend
+            await backend.submit([JobSpec(command=["x"], env={"VIRTUAL_WORK_S": "1000"})], "ada")
+            found = await backend.promises.forecast()
             for turns in range(12):  # of the event loop, between the forecast and the cancellation
                 asked, ready = asyncio.Event(), asyncio.Event()
 
@@ -35,9 +35,9 @@ def test_a_forecast_that_is_ready_at_that_moment_loses_no_cancellation(
                     return found
 
                 with monkeypatch.context() as patch:
-                    patch.setattr(desk.promises, "forecast", forecast)
-                    patch.setattr("betimes.service.desk.PATIENCE_S", 60.0)
-                    listing = asyncio.ensure_future(desk.jobs(JobFilter()))
+                    patch.setattr(backend.promises, "forecast", forecast)
+                    patch.setattr("betimes.service.service_backend.PATIENCE_S", 60.0)
+                    listing = asyncio.ensure_future(backend.jobs(JobFilter()))
                     await until(asked.is_set)
                     ready.set()
                     for _ in range(turns):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from betimes.service.events import KINDS
-from betimes.service.executors.protocol import RunId
 from betimes.service.job import Job, Run
 from betimes.service.launches import KEPT, VARIABLES, Launches
-from betimes.service.ledger import _CHANGES
+from betimes.service.scheduling.ledger import _CHANGES
+from betimes.service.scheduling.run_reports import RunId
 from betimes.service.spec import JobSpec
 
 

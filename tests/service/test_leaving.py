@@ -23,7 +23,7 @@ def test_behind_a_cancelled_job_nothing_is_promised_before_its_grace_period_is_o
     hung, second = cluster.submit(spec(5.0, grace_s=60.0, cpu=2.0), spec(4.0, cpu=2.0))
     third = cluster.submit(spec(3.0, cpu=2.0))[0]
     cluster.go_on(1.0)
-    cluster.scheduler.cancel(hung, "ann")
+    cluster.scheduler.control.cancel(hung, "ann")
     cluster.scheduler.turn()  # and its executor does nothing about it
     asked_at = cluster.now_at
     times = promised(cluster).of
@@ -40,12 +40,12 @@ def test_a_job_that_is_granted_the_place_of_one_that_leaves_starts_once_it_has()
     cluster = Cluster("las", nodes=1)
     first = cluster.submit(spec(1000.0, grace_s=60.0, cpu=2.0))[0]
     cluster.go_on(100.0)
-    cluster.scheduler.submit(spec(10.0, cpu=2.0), "ann")
+    cluster.scheduler.submission.submit(spec(10.0, cpu=2.0), "ann")
     cluster.scheduler.turn()
     run = cluster.job(first).run
     assert run is not None
     if run.stopping is None:
-        cluster.scheduler._preempt(cluster.job(first), 60.0, cluster.now_at + 60.0, [], {})
+        cluster.scheduler._runs.preempt_until(cluster.job(first), 60.0, cluster.now_at + 60.0, [], {})
     waits = cluster.job(first + 1)
     waits.run, waits.places = waits.run or run.__class__(1, 1, run.places, cluster.now_at), run.places
     gone = leaving(cluster.ledger.jobs.values(), cluster.now_at)

@@ -10,7 +10,7 @@ import pytest
 
 from betimes.client import AsyncClient
 from betimes.errors import Conflict
-from betimes.service.assembly import Options, running
+from betimes.service.bootstrap import Options, running
 from betimes.service.machines.machine import Machine
 from betimes.service.views import NodeSpec, NodeView
 

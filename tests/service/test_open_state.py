@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.assembly import Options, running
+from betimes.service.bootstrap import Options, running
 from betimes.service.machines.machine import Machine
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import JobFileError, Refused
-from betimes.service.desk import Desk
 from betimes.service.pipelines import check_names, resolved
+from betimes.service.service_backend import ServiceBackend
 from betimes.service.spec import JobSpec, split_after
 from betimes.service.spec_file import read_jobs
 from betimes.service.views import Status
@@ -51,22 +51,22 @@ def test_what_is_waited_for(text: str, job: int | str, on: str) -> None:
 
 
 def test_a_pipeline_runs_in_its_order(tmp_path: Path) -> None:
-    async def ask(desk: Desk) -> None:
+    async def ask(backend: ServiceBackend) -> None:
         specs = [
             named("prep"),
             named("train", "prep", array="1-3"),
             named("notes", "prep:any"),
             named("report", "train", "notes:any"),
         ]
-        taken = await desk.submit(specs, "ann", key="once")
+        taken = await backend.submit(specs, "ann", key="once")
         assert [one.job_ids for one in taken] == [[1], [2, 3, 4], [5], [6]]
-        assert (await desk.job(3)).spec.after == ["1:ok"]
-        assert (await desk.job(5)).spec.after == ["1:any"]
-        assert (await desk.job(6)).spec.after == ["2:ok", "3:ok", "4:ok", "5:any"]
-        again = await desk.submit(specs, "ann", key="once")
+        assert (await backend.job(3)).spec.after == ["1:ok"]
+        assert (await backend.job(5)).spec.after == ["1:any"]
+        assert (await backend.job(6)).spec.after == ["2:ok", "3:ok", "4:ok", "5:any"]
+        again = await backend.submit(specs, "ann", key="once")
         assert [one.job_ids for one in again] == [one.job_ids for one in taken]
-        await over(desk)
-        story = await desk.job(6)
+        await over(backend)
+        story = await backend.job(6)
         assert story.job.status is Status.FINISHED
         assert story.job.started_at == 200.0  # two stages of 100 s before it, on four cores
 
@@ -74,12 +74,12 @@ def test_a_pipeline_runs_in_its_order(tmp_path: Path) -> None:
 
 
 def test_all_of_one_name_are_meant(tmp_path: Path) -> None:
-    async def ask(desk: Desk) -> None:
-        await desk.submit([named("part"), named("part"), named("all", "part")], "ann")
-        assert (await desk.job(3)).spec.after == ["1:ok", "2:ok"]
+    async def ask(backend: ServiceBackend) -> None:
+        await backend.submit([named("part"), named("part"), named("all", "part")], "ann")
+        assert (await backend.job(3)).spec.after == ["1:ok", "2:ok"]
         whole = named("sweep", array="1-4", as_one=True)
-        taken = await desk.submit([whole, named("best", "sweep")], "ann")
-        assert (await desk.job(taken[1].job_id)).spec.after == [f"{taken[0].job_id}:ok"]
+        taken = await backend.submit([whole, named("best", "sweep")], "ann")
+        assert (await backend.job(taken[1].job_id)).spec.after == [f"{taken[0].job_id}:ok"]
 
     on_four_cores(tmp_path, ask)
 
@@ -94,22 +94,22 @@ def test_all_of_one_name_are_meant(tmp_path: Path) -> None:
     ids=["later", "itself", "nobody"],
 )
 def test_a_name_of_no_job_before_it_is_refused(tmp_path: Path, specs: list[JobSpec], field: str) -> None:
-    async def ask(desk: Desk) -> None:
+    async def ask(backend: ServiceBackend) -> None:
         with pytest.raises(Refused, match="no job of that name stands before it") as error:
-            await desk.submit(specs, "ann")
+            await backend.submit(specs, "ann")
         assert error.value.field == field
-        assert not desk.scheduler.ledger.jobs
+        assert not backend.scheduler.ledger.jobs
         with pytest.raises(Refused, match="no job of that name stands before it"):
-            await desk.quote(specs[-1] if specs[-1].after else specs[0], "ann")
+            await backend.quote(specs[-1] if specs[-1].after else specs[0], "ann")
 
     on_four_cores(tmp_path, ask)
 
 
 def test_nothing_is_taken_where_a_later_one_cannot_be(tmp_path: Path) -> None:
-    async def ask(desk: Desk) -> None:
+    async def ask(backend: ServiceBackend) -> None:
         with pytest.raises(Refused, match="cores"):
-            await desk.submit([named("a"), named("b", "a", cpu=64.0)], "ann")
-        assert not desk.scheduler.ledger.jobs
+            await backend.submit([named("a"), named("b", "a", cpu=64.0)], "ann")
+        assert not backend.scheduler.ledger.jobs
 
     on_four_cores(tmp_path, ask)
 

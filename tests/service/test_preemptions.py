@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from betimes.service.executors.protocol import Ended, RunId
 from betimes.service.preemptions import displaced_by, preemptions_of
+from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.store.batch import Batch
 from betimes.service.store.memory import MemoryStore
 from betimes.service.views import PreemptionView
@@ -57,14 +57,14 @@ def test_work_since_the_checkpoint_is_lost() -> None:
     cluster = Cluster("fitgpp", nodes=1)
     (long,) = cluster.submit(spec(100.0, cpu=2.0))
     cluster.go_on(20.0)
-    cluster.scheduler.progressed(long, 1, 20.0, 100.0)
+    cluster.scheduler.reports.progressed(long, 1, 20.0, 100.0)
     (short,) = cluster.submit(spec(10.0, qos="trial"))
     cluster.go_on(14.0)
     assert cluster.status(long) == "running"
     before = stories(cluster, long, short)
     assert before[0][0].lost_node_s is None
-    cluster.scheduler.progressed(long, 2, 15.0, 100.0)  # of 100 s on a whole node, 5 % are done again
-    cluster.scheduler.progressed(long, 2, 16.0, 100.0)
+    cluster.scheduler.reports.progressed(long, 2, 15.0, 100.0)  # of 100 s on a whole node, 5 % are done again
+    cluster.scheduler.reports.progressed(long, 2, 16.0, 100.0)
     cluster.turn()
     own, others = stories(cluster, long, short)
     assert own == others

@@ -11,7 +11,7 @@ from sqlalchemy import make_url
 
 from betimes.client import AsyncClient
 from betimes.errors import StoreFull
-from betimes.service.assembly import Options, running
+from betimes.service.bootstrap import Options, running
 from betimes.service.machines.machine import Machine
 from betimes.service.readiness import Readiness
 from betimes.service.store.memory import MemoryStore

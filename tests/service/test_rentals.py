@@ -13,10 +13,8 @@ import pytest
 from betimes.cluster.offer import Offer
 from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.auth import RunTokens
-from betimes.service.building import Settings
 from betimes.service.clock import VirtualClock
 from betimes.service.controller import Controller
-from betimes.service.desk import Desk
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.launches import Launches
 from betimes.service.machines.fake_cloud import FakeCloud
@@ -25,6 +23,8 @@ from betimes.service.machines.provider import OpenCloud
 from betimes.service.machines.scenario import Outage, Reclaim, SetPrice, Slow, Step
 from betimes.service.promises import Promises
 from betimes.service.rentals import Rentals
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.service_backend import ServiceBackend
 from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.views import JobFilter, NodeSpec, NodeView, Status
@@ -55,21 +55,22 @@ class House:
     async def open(self) -> AsyncIterator[None]:
         """While this is entered the service runs; entered again, it starts again from its store."""
         launches = Launches(self.folder, lambda _job, _number: "")
-        self.controller = controller = Controller(self.store, self.clock, launches, Settings(), 3600.0)
-        controller.rentals = Rentals(self.open_cloud)
+        self.controller = controller = Controller(
+            self.store, self.clock, launches, Settings(), 3600.0, rentals=Rentals(self.open_cloud)
+        )
         known = controller.recover()
         controller.scheduler.begin(self.clock.now_s())
         if known:
             controller.scheduler.recover()
         else:
-            controller.scheduler.add_node(Machine("own-0", "virtual", "own", 1.0, 8.0, 0.0), "operator")
+            controller.scheduler.nodes.add(Machine("own-0", "virtual", "own", 1.0, 8.0, 0.0), "operator")
             controller.scheduler.open(self.policy, self.clock.now_s())
         world = VirtualWorld(epoch_at=1000.0)
-        controller.worlds.append(world)
-        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
+        controller.effects.worlds.append(world)
+        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
         for served in ("virtual", "fake-cloud"):
-            controller.admit(served, executor)
-        self.desk = Desk(
+            controller.effects.admit(served, executor)
+        self.backend = ServiceBackend(
             controller, Promises(controller), RunTokens(b"secret"), LiveTuner(controller, self.folder)
         )
         if known:
@@ -89,18 +90,18 @@ class House:
             await asyncio.sleep(0.005)
 
     async def rent(self, count: int = 1, kind: str = "big") -> list[NodeView]:
-        return await self.desk.add_nodes(NodeSpec(kind="fake-cloud", type=kind, count=count), "ann")
+        return await self.backend.add_nodes(NodeSpec(kind="fake-cloud", type=kind, count=count), "ann")
 
     async def submit(self, *seconds: float, cpu: float = 2.0) -> list[int]:
-        taken = await self.desk.submit([spec(each, cpu=cpu) for each in seconds], "ann")
+        taken = await self.backend.submit([spec(each, cpu=cpu) for each in seconds], "ann")
         await self.at(self.clock.now_s() - 1000.0)
         return [one.job_id for one in taken]
 
     async def statuses(self) -> dict[str, str]:
-        return {node.name: node.status for node in await self.desk.nodes()}
+        return {node.name: node.status for node in await self.backend.nodes()}
 
     async def job(self, number: int) -> tuple[Status, int]:
-        view = (await self.desk.job(number)).job
+        view = (await self.backend.job(number)).job
         return view.status, view.attempt
 
     def told(self, *kinds: str) -> list[tuple[str, str | None, float]]:
@@ -132,8 +133,8 @@ def test_a_rented_node_boots_runs_jobs_and_is_given_back(tmp_path: Path, policy:
         assert (node.name, node.kind, node.status, node.usd_per_h) == ("big-0", "fake-cloud", "booting", 2.0)
         assert (node.cpu, node.free_cpu) == (4.0, 0.0)
         (job,) = await house.submit(100.0)
-        assert (await house.desk.quote(spec(3600.0, cpu=2.0), "ann")).cost_usd == pytest.approx(1.0)
-        waiting = (await house.desk.job(job)).job
+        assert (await house.backend.quote(spec(3600.0, cpu=2.0), "ann")).cost_usd == pytest.approx(1.0)
+        waiting = (await house.backend.job(job)).job
         assert (waiting.status, waiting.attempt) == (Status.QUEUED, 0)
         assert waiting.reason is not None
         assert "node big-0 is booting" in waiting.reason.text
@@ -142,16 +143,16 @@ def test_a_rented_node_boots_runs_jobs_and_is_given_back(tmp_path: Path, policy:
         await house.at(60.0)
         assert await house.statuses() == {"own-0": "up", "big-0": "up"}
         assert await house.job(job) == (Status.RUNNING, 1)
-        await house.desk.drain("big-0", "ann")
+        await house.backend.drain("big-0", "ann")
         assert (await house.statuses())["big-0"] == "draining"
         await house.at(160.0)
         assert await house.job(job) == (Status.FINISHED, 1)
         assert await house.statuses() == {"own-0": "up"}
         with pytest.raises(Unknown, match="big-0"):
-            await house.desk.undrain("big-0", "ann")
+            await house.backend.undrain("big-0", "ann")
         (again,) = await house.rent()
         assert again.name == "big-1", "no name is used twice"
-        assert (await house.desk.drain("big-1", "ann")).status == "gone"
+        assert (await house.backend.drain("big-1", "ann")).status == "gone"
 
     house = play(tmp_path, policy, test)
     assert house.told("node-added", "node-is", "node-gone") == [
@@ -174,7 +175,7 @@ def test_no_capacity(tmp_path: Path) -> None:
         with pytest.raises(Refused, match="no instance type 'small'; there are big"):
             await house.rent(kind="small")
         assert list(await house.statuses()) == ["own-0", "big-0", "big-1"]
-        await house.desk.drain("big-0", "ann")
+        await house.backend.drain("big-0", "ann")
         await house.at(1.0)
         assert [node.name for node in await house.rent(2)] == ["big-2", "big-3"]
 
@@ -183,7 +184,7 @@ def test_no_capacity(tmp_path: Path) -> None:
 
 def test_names_of_own_nodes_are_not_rented(tmp_path: Path) -> None:
     async def test(house: House) -> None:
-        await house.desk.add_nodes(NodeSpec(type="big", cpu=1, memory_gib=1), "ann")
+        await house.backend.add_nodes(NodeSpec(type="big", cpu=1, memory_gib=1), "ann")
         with pytest.raises(Conflict, match="nodes of type big that are not rented"):
             await house.rent()
 
@@ -201,7 +202,7 @@ def test_jobs_of_a_node_that_is_taken_back_go_on_elsewhere(tmp_path: Path, polic
         assert [await house.job(job) for job in jobs] == [(Status.RUNNING, 1)] * 4
         await house.at(120.0)
         assert await house.statuses() == {"own-0": "up", "big-1": "up"}
-        story = await house.desk.job(jobs[0])
+        story = await house.backend.job(jobs[0])
         assert [run.outcome for run in story.runs] == ["node-lost"]
         (waits,) = [event for event in story.events if event.kind == "waits"]
         assert waits.data["reason"]["code"] == "reclaimed"
@@ -211,7 +212,7 @@ def test_jobs_of_a_node_that_is_taken_back_go_on_elsewhere(tmp_path: Path, polic
         await house.at(180.0)
         assert [await house.job(job) for job in jobs[:2]] == [(Status.RUNNING, 2)] * 2
         await house.at(3000.0)
-        page = await house.desk.jobs(JobFilter())
+        page = await house.backend.jobs(JobFilter())
         assert {view.status for view in page.items} == {Status.FINISHED}
 
     house = play(tmp_path, policy, test, clouds(Reclaim(1100.0, "big")))
@@ -240,7 +241,7 @@ def test_a_service_that_starts_again_knows_what_it_rents(tmp_path: Path, policy:
             await house.rent()
             await house.at(30.0)
             await house.rent(2)
-            await house.desk.drain("big-2", "ann")
+            await house.backend.drain("big-2", "ann")
         house.clock.advance_to(1040.0)
         async with house.open():
             assert await house.statuses() == {"own-0": "up", "big-0": "booting", "big-1": "booting"}
@@ -284,7 +285,7 @@ def test_a_cloud_that_does_not_answer(tmp_path: Path) -> None:
         await house.at(100.0)
         with pytest.raises(Conflict, match="nothing is rented: the cloud"):
             await house.rent()
-        assert (await house.desk.drain("big-0", "ann")).status == "gone"
+        assert (await house.backend.drain("big-0", "ann")).status == "gone"
         await house.at(300.0)
         await asyncio.sleep(1.1)  # until it is tried again
         await house.at(301.0)
@@ -311,7 +312,7 @@ def test_a_price_that_changes(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         await house.rent()
         await house.at(80.0)
-        assert [node.usd_per_h for node in await house.desk.nodes()] == [None, 3.0]
+        assert [node.usd_per_h for node in await house.backend.nodes()] == [None, 3.0]
         assert (await house.statuses())["big-0"] == "up"
 
     play(tmp_path, "fifo", test, clouds(SetPrice(1070.0, "big", 3.0)))

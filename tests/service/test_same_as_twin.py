@@ -19,8 +19,8 @@ from betimes.cluster import Cluster
 from betimes.errors import Conflict
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result
-from betimes.service.desk import Desk
 from betimes.service.executors.virtual import VirtualWorld
+from betimes.service.service_backend import ServiceBackend
 from betimes.service.spec import JobSpec
 from betimes.service.views import JobFilter
 from betimes.workload.speedup import bind
@@ -74,29 +74,29 @@ def estimated(workload: Workload, seed: int = 1) -> Workload:
     return replace(workload, estimate_s=np.maximum(known(workload).estimate_s * off, 1.0))
 
 
-async def pester(desk: Desk, world: VirtualWorld) -> None:
+async def pester(backend: ServiceBackend, world: VirtualWorld) -> None:
     """Ask for what must not change anything, as often as one gets a turn."""
     spec = JobSpec(command=["x"], workdir="/", cpu=0.001, gpu=0.0, estimate_s=30)
     rng = np.random.default_rng(3)
     while True:
-        await desk.quote(spec, "bob")
-        await desk.jobs(JobFilter(limit=5))
-        await desk.nodes()
+        await backend.quote(spec, "bob")
+        await backend.jobs(JobFilter(limit=5))
+        await backend.nodes()
         await asyncio.sleep(float(rng.uniform(0.0, 0.02)))
 
 
-async def pester_with_progress(desk: Desk, world: VirtualWorld) -> None:
+async def pester_with_progress(backend: ServiceBackend, world: VirtualWorld) -> None:
     """Besides, let runs report the progress that is believed of them."""
     rng = np.random.default_rng(4)
-    pestering = asyncio.ensure_future(pester(desk, world))
+    pestering = asyncio.ensure_future(pester(backend, world))
     try:
         while True:
             for number, stay in list(world.stays.items())[:3]:
-                done = world.progress_frac(stay.run, desk.controller.clock.now_s())
-                if done is not None and number in desk.scheduler.ledger.jobs:
+                done = world.progress_frac(stay.run, backend.controller.clock.now_s())
+                if done is not None and number in backend.scheduler.ledger.jobs:
                     # The run may end before the report is heard; time stands still until it is.
-                    with suppress(Conflict), desk.controller.clock.hold():
-                        await desk.progress(number, stay.run.number, done * 1000.0, 1000.0)
+                    with suppress(Conflict), backend.controller.clock.hold():
+                        await backend.progress(number, stay.run.number, done * 1000.0, 1000.0)
             await asyncio.sleep(float(rng.uniform(0.0, 0.003)))
     finally:
         pestering.cancel()

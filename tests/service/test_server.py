@@ -42,7 +42,7 @@ async def main():
     server.GOODBYE_S = float(sys.argv[3])
     text = "x" * 100_000
     for _ in range(int(sys.argv[2])):
-        it.door.happens("started", text=text)
+        it.backend.happens("started", text=text)
     Path(sys.argv[1], "token").write_text(it.token)
     await serve(it.app, "127.0.0.1", 0, state=Path(sys.argv[1]), stop=stop)
     print("stopped in good order", flush=True)
@@ -116,14 +116,14 @@ def test_a_host_that_is_none(tmp_path: Path) -> None:
 def test_an_answer_under_way_is_finished(tmp_path: Path) -> None:
     async def run() -> None:
         it = fake()
-        submit, begun, go = it.door.submit, asyncio.Event(), asyncio.Event()
+        submit, begun, go = it.backend.submit, asyncio.Event(), asyncio.Event()
 
         async def slow(*arguments, **options):  # type: ignore[no-untyped-def]
             begun.set()
             await go.wait()
             return await submit(*arguments, **options)
 
-        it.door.submit = slow  # type: ignore[method-assign]
+        it.backend.submit = slow  # type: ignore[method-assign]
         async with httpx.AsyncClient(headers=it.headers, timeout=PATIENCE_S) as http:
             async with served(it, tmp_path) as url:
                 answer = asyncio.ensure_future(http.post(f"{url}/api/v1/jobs", json={"command": ["true"]}))

@@ -6,8 +6,8 @@ import pytest
 
 from betimes.errors import Refused
 from betimes.service.events import Event
-from betimes.service.ledger import Ledger
 from betimes.service.machines.machine import Machine
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec import JobSpec
 from tests.service.reliability.cluster import EPOCH_AT, Cluster, machine, spec
 
@@ -15,7 +15,7 @@ from tests.service.reliability.cluster import EPOCH_AT, Cluster, machine, spec
 def of_gpus(*gpus: float, policy: str = "nodes:fifo") -> Cluster:
     cluster = Cluster(policy, nodes=0)
     for at, count in enumerate(gpus):
-        cluster.scheduler.add_node(machine(f"g-{at}", 64.0, count), "operator")
+        cluster.scheduler.nodes.add(machine(f"g-{at}", 64.0, count), "operator")
     cluster.turn()
     return cluster
 
@@ -51,7 +51,7 @@ def test_a_task_sets_aside_what_the_fullest_needs() -> None:
     cluster = of_gpus(4, 4, 4)
     (places,) = placed(cluster, gpus(10))
     assert [units for _, units in places] == [4, 3, 3]
-    assert [cluster.scheduler.rooms.free_on(name)[0] for name in cluster.ledger.nodes] == [0, 0, 0]
+    assert [cluster.scheduler.occupancy.free_on(name)[0] for name in cluster.ledger.nodes] == [0, 0, 0]
 
 
 def test_a_pool_knows_no_tasks() -> None:
@@ -79,7 +79,7 @@ def test_a_pool_knows_no_tasks() -> None:
 def test_what_never_fits_is_refused(asked: JobSpec, field: str, said: str) -> None:
     cluster = of_gpus(8, 4, 4)
     with pytest.raises(Refused, match=said) as refused:
-        cluster.scheduler.submit(asked, "ann")
+        cluster.scheduler.submission.submit(asked, "ann")
     assert refused.value.field == field
     assert len(placed(cluster, gpus(16, units_per_task=4))[0]) == 3
 
@@ -89,12 +89,12 @@ def test_jobs_that_wait_are_split_for_the_nodes_that_take_work() -> None:
     (running, waiting) = cluster.submit(gpus(8, units_per_task=8), gpus(8))
     assert cluster.job(running).places == [("g-0", 8)]
     assert not cluster.job(waiting).places
-    cluster.scheduler.set_node("g-0", "draining", "user:ann")
+    cluster.scheduler.nodes.set_status("g-0", "draining", "user:ann")
     cluster.turn()
     assert sorted(cluster.job(waiting).places) == [("g-1", 4), ("g-2", 4)]
     assert cluster.job(running).places == [("g-0", 8)], "what runs goes on where it is"
     cluster.go_on(1.0)
-    cluster.scheduler.set_node("g-0", "up", "user:ann")
+    cluster.scheduler.nodes.set_status("g-0", "up", "user:ann")
     cluster.turn()
     assert cluster.job(waiting).units_per_task == 4
     cluster.crash()
@@ -128,13 +128,13 @@ def test_a_share_of_a_gpu_taken_three_times_is_a_gpu() -> None:
     (places,) = placed(cluster, gpus(3, gpu=1 / 3))
     assert places == [("g-0", 3)]
     cluster.crash()
-    assert cluster.scheduler.rooms.free_on("g-0")[0] == 0
+    assert cluster.scheduler.occupancy.free_on("g-0")[0] == 0
 
 
 def test_a_node_of_a_thousandth_has_it() -> None:
     """1.001 GPUs are a hair less than 1001 thousandths in floating point; nodes and demands round alike."""
     cluster = Cluster("nodes:fifo", nodes=0)
-    cluster.scheduler.add_node(Machine("n-0", "local", "n", 8.0, 8.0, 1.001), "operator")
+    cluster.scheduler.nodes.add(Machine("n-0", "local", "n", 8.0, 8.0, 1.001), "operator")
     cluster.turn()
     assert cluster.now_at > EPOCH_AT
     assert placed(cluster, gpus(1, gpu=1.001)) == [[("n-0", 1)]]

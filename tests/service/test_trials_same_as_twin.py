@@ -11,7 +11,7 @@ import pytest
 from betimes import Workload, simulate
 from betimes.cluster import Cluster
 from betimes.service.executors.virtual import WORK
-from betimes.service.ledger import Ledger
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.spec import JobSpec
 from tests.service.served_traces import Served, serve_trace
 

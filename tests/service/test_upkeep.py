@@ -11,9 +11,9 @@ import pytest
 
 from betimes.client import AsyncClient
 from betimes.errors import Refused, Unknown
-from betimes.service.assembly import Options, running
-from betimes.service.ledger import Ledger
+from betimes.service.bootstrap import Options, running
 from betimes.service.machines.machine import Machine
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.event_file import archives, read_archive
 from betimes.service.upkeep import Keeping
 from tests.service.compiling.by_hand import before_listening

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import Conflict, Unknown
-from betimes.service.desk import Desk
+from betimes.service.service_backend import ServiceBackend
 from betimes.service.spec import JobSpec
 from tests.service.four_cores import on_four_cores, spec
 
 
-async def submitted(desk: Desk, *specs: JobSpec) -> list[int]:
-    return [each.job_id for each in await desk.submit(specs, "ann")]
+async def submitted(backend: ServiceBackend, *specs: JobSpec) -> list[int]:
+    return [each.job_id for each in await backend.submit(specs, "ann")]
 
 
 def numbers(found: Sequence[object]) -> list[int]:
@@ -22,27 +22,27 @@ def numbers(found: Sequence[object]) -> list[int]:
 
 
 def test_those_that_are_over_are_left_out(tmp_path: Path) -> None:
-    async def ask(desk: Desk) -> None:
-        first, second, third = await submitted(desk, *(spec(hold=True) for _ in range(3)))
-        await desk.cancel([second], "ann")
+    async def ask(backend: ServiceBackend) -> None:
+        first, second, third = await submitted(backend, *(spec(hold=True) for _ in range(3)))
+        await backend.cancel([second], "ann")
         with pytest.raises(Conflict, match=f"job {second} is cancelled"):
-            await desk.cancel([first, second, third], "ann")
-        done = await desk.cancel([first, second, third], "ann", where_possible=True)
+            await backend.cancel([first, second, third], "ann")
+        done = await backend.cancel([first, second, third], "ann", where_possible=True)
         assert [(view.job_id, view.status) for view in done] == [(first, "cancelled"), (third, "cancelled")]
-        assert await desk.cancel([first, second, third], "ann", where_possible=True) == []
+        assert await backend.cancel([first, second, third], "ann", where_possible=True) == []
         with pytest.raises(Unknown, match="no job 999"):
-            await desk.cancel([first, 999], "ann", where_possible=True)
+            await backend.cancel([first, 999], "ann", where_possible=True)
 
     on_four_cores(tmp_path, ask)
 
 
 def test_hold_and_release_too(tmp_path: Path) -> None:
-    async def ask(desk: Desk) -> None:
-        held, free = await submitted(desk, spec(hold=True), spec(hold=True))
-        await desk.release([free], "ann")
-        assert numbers(await desk.release([held, free], "ann", where_possible=True)) == [held]
-        running, cancelled = await submitted(desk, spec(), spec(hold=True))
-        await desk.cancel([cancelled], "ann")
-        assert numbers(await desk.hold([running, cancelled], "ann", where_possible=True)) == []
+    async def ask(backend: ServiceBackend) -> None:
+        held, free = await submitted(backend, spec(hold=True), spec(hold=True))
+        await backend.release([free], "ann")
+        assert numbers(await backend.release([held, free], "ann", where_possible=True)) == [held]
+        running, cancelled = await submitted(backend, spec(), spec(hold=True))
+        await backend.cancel([cancelled], "ann")
+        assert numbers(await backend.hold([running, cancelled], "ann", where_possible=True)) == []
 
     on_four_cores(tmp_path, ask)

@@ -12,7 +12,7 @@ from betimes.errors import InputError
 
 if TYPE_CHECKING:
     from betimes.cluster import Cluster
-    from betimes.service.assembly import Options, Service
+    from betimes.service.bootstrap import Options, Service
     from betimes.service.machines.provider import OpenCloud
 
 
@@ -220,9 +220,9 @@ def up(
     import logging
 
     from betimes.service.address import default_state
-    from betimes.service.assembly import Options, speed_of
-    from betimes.service.building import Settings
+    from betimes.service.bootstrap import Options, speed_of
     from betimes.service.machines.files import machines_of_cluster
+    from betimes.service.scheduling.engine_factory import Settings
     from betimes.service.tuning.retune import parse_retune
     from betimes.service.upkeep import Keeping
 
@@ -301,7 +301,7 @@ def _replayed(
 ) -> None:
     """Add a trace and its machine: the one that is named, or else its own."""
     from betimes.cli.sources import GENERATED_UNITS, is_generated, read
-    from betimes.service.assembly import DEFAULT_POLICY
+    from betimes.service.bootstrap import DEFAULT_POLICY
     from betimes.service.replay import Arrivals, cluster_for, machines_for
 
     if cluster is None and units is None and is_generated(trace):
@@ -321,7 +321,7 @@ async def _serve(chosen: Options, as_json: bool) -> None:
     from contextlib import AsyncExitStack
 
     from betimes.cli.replayed import told_as_it_goes
-    from betimes.service.assembly import running
+    from betimes.service.bootstrap import running
 
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from betimes.service.engines.speedups import Speedups
+from betimes.service.scheduling.engine_job import wanted_for
 from betimes.service.spec import Curve, JobSpec
-from betimes.service.wanted import wanted_for
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable
 

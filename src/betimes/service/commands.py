@@ -1,99 +1,189 @@
-"""Whether a job could start: a command or a folder that this machine does not have is refused at submission."""
+"""What the controller can be asked to do with the state in a turn: one record a request, that says what and not how."""
 
 from __future__ import annotations
 
-import errno
-import os
-import shutil
-import stat
-from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
 
-from betimes.errors import Refused
-from betimes.service.executors.supervision.command import describe
-from betimes.service.node import LOST, Node
+from betimes.cluster.cluster import NodeGroup
+from betimes.service.forecasts import Forecast
+from betimes.service.job import Places
+from betimes.service.machines.machine import Kind
+from betimes.service.node import Node
+from betimes.service.scheduling.run_reports import Report, RunId
 from betimes.service.spec import JobSpec
+from betimes.service.views import Quote
 
-MOST_SHEBANG = 255  # bytes that the kernel reads of a first line
-
-
-def can_be_known(nodes: Iterable[Node]) -> bool:
-    """Whether every node is this machine, so that what is not here will not be found anywhere."""
-    there = [node for node in nodes if node.status != LOST]
-    return bool(there) and all(node.machine.kind == "local" for node in there)
+T = TypeVar("T")
 
 
-def check_launchable(specs: Sequence[JobSpec], kept: Mapping[str, str]) -> None:
-    """Raise Refused for a command, a working directory or a checkpoint folder with which no run could start.
-
-    `kept`: what a job gets of the service's own environment. A job that follows another is taken as it is: the other
-    may make its command and its folders.
-    """
-    known: set[tuple[str, str, str, str | None]] = set()
-    for spec in specs:
-        env = {**kept, **spec.env}
-        program, workdir, path = spec.command[0], spec.workdir or "/", env.get("PATH", os.defpath)
-        asked = (program, workdir, path, spec.checkpoint_dir)
-        if spec.after or asked in known:
-            continue
-        launch = {"command": spec.command, "workdir": workdir, "env": env}
-        for field, number in (
-            ("workdir", _trouble_of_folder(workdir)),
-            ("command", _trouble(program, workdir, path)),
-        ):
-            if number:
-                raise Refused(describe(field, number, os.strerror(number), launch), field)
-        if spec.checkpoint_dir is not None:
-            _check_can_be_made(Path(spec.checkpoint_dir))
-        known.add(asked)
+class Command(Generic[T]):
+    """A request to the controller; T: what comes of it. `dispatch` says how each is carried out."""
 
 
-def _trouble_of_folder(workdir: str) -> int:
-    """The error that entering the folder would end with; 0: none that can be foreseen."""
-    try:
-        is_folder = stat.S_ISDIR(Path(workdir).stat().st_mode)
-    except OSError as error:
-        return error.errno or errno.ENOENT
-    if not is_folder:
-        return errno.ENOTDIR
-    return 0 if os.access(workdir, os.X_OK) else errno.EACCES
+# --- users ----------------------------------------------------------------------------------------------------
 
 
-def _check_can_be_made(folder: Path) -> None:
-    """Raise Refused for a folder that neither is there nor can be made."""
-    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-    why = ""
-    if not there.is_dir():
-        why = "is no folder"
-    elif there != folder and not os.access(there, os.W_OK | os.X_OK):
-        why = "may not be written"
-    if why:
-        made = "" if there == folder else f"{str(folder)!r} cannot be made, since "
-        raise Refused(f"{made}{str(there)!r} {why}; name another", "checkpoint_dir")
+@dataclass(frozen=True)
+class SubmitJobs(Command[list[list[int]]]):
+    """Take all of these jobs, or none; the numbers of each. They may name each other in `after`."""
+
+    specs: tuple[JobSpec, ...]
+    user: str
 
 
-def _trouble(program: str, workdir: str, path: str) -> int:
-    """The error that starting the program would end with; 0: none that can be foreseen."""
-    if "/" not in program:
-        folders = os.pathsep.join(str(Path(workdir) / folder) for folder in path.split(os.pathsep))
-        return 0 if shutil.which(program, path=folders) else errno.ENOENT
-    file = Path(workdir) / program
-    try:
-        is_file = stat.S_ISREG(file.stat().st_mode)
-    except OSError as error:
-        return error.errno or errno.ENOENT
-    if not is_file or not os.access(file, os.X_OK):
-        return errno.EACCES
-    interpreter = _interpreter_of(file)
-    return 0 if interpreter is None or (Path(workdir) / interpreter).exists() else errno.ENOENT
+@dataclass(frozen=True)
+class SubmitJob(Command[list[int]]):
+    """Take one job, or the jobs of an array; their numbers."""
+
+    spec: JobSpec
+    user: str
 
 
-def _interpreter_of(file: Path) -> str | None:
-    """The program that a script's first line names; None: it names none, or may not be read."""
-    try:
-        with file.open("rb") as script:
-            line = script.readline(MOST_SHEBANG)
-    except OSError:  # what may be executed need not be readable
-        return None
-    words = line.removeprefix(b"#!").split() if line.startswith(b"#!") else []
-    return os.fsdecode(words[0]) if words else None
+@dataclass(frozen=True)
+class CancelJobs(Command[list[int]]):
+    """End all of these jobs, or none; where_possible: those that can be. The numbers of those that are."""
+
+    numbers: tuple[int, ...]
+    user: str
+    where_possible: bool = False
+
+
+@dataclass(frozen=True)
+class HoldJobs(Command[list[int]]):
+    """Keep all of these jobs from starting, or none; where_possible: those that can be. Their numbers."""
+
+    numbers: tuple[int, ...]
+    user: str
+    where_possible: bool = False
+
+
+@dataclass(frozen=True)
+class ReleaseJobs(Command[list[int]]):
+    """Let all of these held jobs start, or none; where_possible: those that are held. Their numbers."""
+
+    numbers: tuple[int, ...]
+    user: str
+    where_possible: bool = False
+
+
+@dataclass(frozen=True)
+class SetPolicy(Command[None]):
+    """Decide by another policy from now on; front: the point of a front that it is; cause: if it is not the user."""
+
+    policy: str
+    user: str
+    front: Mapping[str, Any] | None = None
+    cause: str | None = None
+
+
+# --- nodes ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AddNodes(Command[list[str]]):
+    """Add the operator's own nodes; their names. kind: null where none was named."""
+
+    group: NodeGroup
+    kind: Kind | None
+    cause: str
+
+
+@dataclass(frozen=True)
+class RentNodes(Command[list[str]]):
+    """Rent machines, all or none; the names of those that boot now."""
+
+    type: str
+    count: int
+    cause: str
+
+
+@dataclass(frozen=True)
+class SetNodeStatus(Command[Node]):
+    """A node is up, drains, or is lost."""
+
+    name: str
+    status: str
+    cause: str
+
+
+@dataclass(frozen=True)
+class NoteHeartbeat(Command[None]):
+    """A node has sent a sign of life that matters: its first one, or one after it was lost."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class ExpireLease(Command[None]):
+    """A node has not been heard of for as long as its lease."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class GiveBackNode(Command[None]):
+    """Give a rented node back, after the cloud did not answer."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class AdvanceCloud(Command[None]):
+    """Tell the scheduler what has happened at the cloud by now."""
+
+
+# --- runs -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TakeReport(Command[None]):
+    """An executor has reported something of a run."""
+
+    report: Report
+
+
+@dataclass(frozen=True)
+class ReportProgress(Command[None]):
+    """A run has come so far."""
+
+    job: int
+    attempt: int
+    done: float
+    total: float
+
+
+@dataclass(frozen=True)
+class ReportResize(Command[None]):
+    """A run has been told its new width; not done: it has to be restarted for it."""
+
+    run: RunId
+    units: int
+    places: Places
+    done: bool
+
+
+# --- the service itself ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TakeOver(Command[None]):
+    """The policy in force is compiled, and decides from now on."""
+
+
+@dataclass(frozen=True)
+class PromiseJobs(Command[list[Quote]]):
+    """Log what these jobs are promised according to a forecast."""
+
+    numbers: tuple[int, ...]
+    forecast: Forecast
+
+
+@dataclass(frozen=True)
+class NoteTuning(Command[int]):
+    """Log that a search has begun or ended (`tuning`, `tuned`, `not-tuned`); the event's number."""
+
+    kind: str
+    cause: str
+    data: Mapping[str, Any] = field(default_factory=dict[str, Any])

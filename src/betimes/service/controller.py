@@ -1,6 +1,6 @@
 """The one task that owns the service's state: it gathers what has happened, decides, stores, and only then acts.
 
-If the store cannot be written, nothing of the turn has happened: the state is read back, and whoever waited is told.
+If the store cannot be written, nothing of the turn has happened: the state is read back, and requests are refused.
 """
 
 from __future__ import annotations
@@ -8,9 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 from betimes.errors import (
@@ -22,19 +21,31 @@ from betimes.errors import (
     StoreInUse,
     Unavailable,
 )
-from betimes.service.books import IsCompiled
-from betimes.service.building import Settings
+from betimes.service.background import Background
 from betimes.service.clock import Clock, VirtualClock
+from betimes.service.commands import (
+    AdvanceCloud,
+    Command,
+    ExpireLease,
+    NoteHeartbeat,
+    SubmitJob,
+    TakeOver,
+    TakeReport,
+)
 from betimes.service.compiling.kernels import Kernels
-from betimes.service.effects import Effect
+from betimes.service.dispatch import carry_out
+from betimes.service.effect_runner import RETRY_S, EffectRunner
 from betimes.service.events import Event
-from betimes.service.hands import RETRY_S, Hands
 from betimes.service.heartbeats import Heartbeats
-from betimes.service.inputs import Broken, Input, answer, in_order, lose, report_to, submit_to
+from betimes.service.inbox import Broken, IdempotencyKey, Inbox, Input, in_order
 from betimes.service.launches import Launches
-from betimes.service.ledger import Ledger
 from betimes.service.node import LOST, Node
-from betimes.service.scheduler import Scheduler
+from betimes.service.rentals import Rentals
+from betimes.service.scheduling.effects import Effect
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.policy_engine import IsCompiled
+from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.snapshots import keep_snapshot
 from betimes.service.source import Source
 from betimes.service.store.batch import Batch
@@ -60,8 +71,8 @@ class _Turn:
     results: list[tuple[Input, Any]] = field(default_factory=list[tuple[Input, Any]])
 
 
-class Controller(Hands):
-    """Owns the scheduler; everything else talks to it through inputs."""
+class Controller:
+    """Owns the scheduler; everything else asks it by commands. What a turn has decided is carried out by `effects`."""
 
     def __init__(
         self,
@@ -72,9 +83,19 @@ class Controller(Hands):
         default_run_s: float,
         lease_s: float = LEASE_S,
         kernels: Kernels | None = None,  # null: policies are compiled where they are first called
+        rentals: Rentals | None = None,  # null: nothing can be rented
     ) -> None:
         self.store, self.settings, self.default_run_s, self.kernels = store, settings, default_run_s, kernels
-        super().__init__(self._scheduler(Ledger(default_run_s)), clock, launches)
+        self.clock, self.launches, self.rentals = clock, launches, rentals
+        self.scheduler = self._scheduler(Ledger(default_run_s))
+        self.inbox, self.background = Inbox(), Background()
+        self.effects = EffectRunner(
+            self.inbox,
+            self.background,
+            launches,
+            rentals,
+            lambda: self.clock.now_s(),  # noqa: PLW0108 (which clock it is may be known only after `recover`)
+        )
         self.leases = Heartbeats(lease_s)
         self.source: Source | None = None
         self.taken: list[Input] = []  # out of the inbox by the present turn
@@ -98,22 +119,20 @@ class Controller(Hands):
             if row["progress_frac"] is not None and row["job_id"] in ledger.jobs:
                 ledger.jobs[row["job_id"]].progress_frac = row["progress_frac"]
         self.replayed, self.snapshot_at = ledger.next_event - 1 - after, after
-        scheduler = self._scheduler(ledger)
         # What was foreseen of a turn that has not happened is out of date.
-        scheduler.version = self.scheduler.version + 1
-        self.scheduler = scheduler
+        self.scheduler = self._scheduler(ledger, self.scheduler.version + 1)
         if self.rentals is not None:
             self.rentals.resume(ledger)
         return ledger.next_event > 1
 
     async def run(self) -> None:
         """Turn after turn, until `stop`."""
-        # Nobody has listened until now: the leases of nodes that are watched begin here.
+        # No heartbeat could be heard until now: the leases of nodes that are watched begin here.
         for name, node in self.scheduler.ledger.nodes.items():
             if node.watched and node.is_there:
                 self.leases.beat(name, self.clock.now_s())
         try:
-            if self.scheduler.agenda.entering:  # the service was stopped before its policy was compiled
+            if self.scheduler.has_entering:  # the service was stopped before its policy was compiled
                 await self._turn_once()
             while not self.stopping or self.inbox:
                 self._see_to_kernels()
@@ -121,17 +140,15 @@ class Controller(Hands):
                 await self._turn_once()
         finally:
             self.stopping = True
-            for one in (*self.taken, *self.inbox):
-                answer(one, Unavailable("the service is stopping; try again in a moment"))
-            self.inbox = []
-            for task in list(self.tasks):
-                task.cancel()
-            await asyncio.gather(*self.tasks, return_exceptions=True)
+            for one in (*self.taken, *self.inbox.inputs):
+                one.answer(Unavailable("the service is stopping; try again in a moment"))
+            self.inbox.inputs = []
+            await self.background.cancel()
 
     async def stop(self) -> None:
         """Take no more inputs, store what there is, and let executors go; runs go on."""
         self.stopping = True
-        self.woken.set()
+        self.inbox.woken.set()
 
     async def compile(self, policy: str) -> None:
         """Return when a policy can be put in force; all goes on meanwhile. Raises what `Kernels.compile` does."""
@@ -144,37 +161,38 @@ class Controller(Hands):
         Only the first sign of life, and that of a node that was lost, are stored. Raises Unknown; Conflict for this
         machine, which lives as long as the service does.
         """
-        node = self.scheduler.node(name)
+        node = self.scheduler.nodes.node(name)
         if node.machine.kind == "local":
             raise Conflict(f"node {name} is the service's own machine, which needs no sign of life")
         if not node.watched or node.status == LOST:
-            await self.ask(lambda scheduler: scheduler.heard(name))
+            await self.ask(NoteHeartbeat(name))
         now_at = self.clock.now_s()
-        self.scheduler.node(name).last_seen_at = now_at
+        self.scheduler.nodes.node(name).last_seen_at = now_at
         self.leases.beat(name, now_at)
-        self.woken.set()  # there may be an earlier end to wait for
+        self.inbox.woken.set()  # there may be an earlier end to wait for
         return Lease(node=name, lease_s=self.leases.lease_s, until_at=now_at + self.leases.lease_s)
 
     # --- inputs -------------------------------------------------------------------------------------------------
 
     async def ask(
         self,
-        act: Callable[[Scheduler], T],
-        keep: tuple[str, str, Callable[[T], Any]] | None = None,
+        command: Command[T],
+        key: IdempotencyKey | None = None,
         meanwhile: Callable[[], None] | None = None,
     ) -> T:
-        """The result of something done with the state, once it is stored. Raises what it raises; Unavailable.
+        """What comes of a command, once it is stored. Raises what it is refused with; Unavailable.
 
-        meanwhile: called while it is being stored, if it is.
+        key: under which the store keeps the answer; meanwhile: called while it is being stored, if it is.
         """
         if self.stopping:
             raise Unavailable("the service is stopping; try again in a moment")
         if self.problem is not None:
             raise Unavailable(self.problem)
-        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.inbox.append(Input(act, done, keep, meanwhile))
-        self.woken.set()
-        return await done
+        return await self.inbox.ask(command, key, meanwhile)
+
+    async def adopt(self) -> None:
+        """After a start: the executors take up the runs that went on."""
+        await self.effects.adopt(self.scheduler)
 
     # --- compiling ------------------------------------------------------------------------------------------------
 
@@ -184,25 +202,25 @@ class Controller(Hands):
             raise self.fault
         if self.scheduler.stands_by and not self.taking_over:
             self.taking_over = True
-            self.go(self._take_over(self.scheduler.ledger.policy))
+            self.background.go(self._take_over(self.scheduler.ledger.policy))
 
     async def _take_over(self, policy: str) -> None:
         """Let the policy in force decide as soon as it is compiled."""
         try:
             with self.clock.hold():
                 await self.compile(policy)
-                self.tell(lambda scheduler: scheduler.take_over())
+                self.inbox.tell(TakeOver())
         except Unavailable:
             return  # the service is stopping
         except Exception as error:
             self.fault = error
         self.taking_over = False
-        self.woken.set()
+        self.inbox.woken.set()
 
     # --- a turn -------------------------------------------------------------------------------------------------
 
     async def _wait(self) -> None:
-        """Until somebody has put something into the inbox, or something is due."""
+        """Until there is something in the inbox, or something is due."""
         if self.inbox or self.stopping:
             await asyncio.sleep(0)
             return
@@ -210,8 +228,8 @@ class Controller(Hands):
         if due_at <= self.clock.now_s():
             await asyncio.sleep(0)
             return
-        self.woken.clear()
-        waiters: list[asyncio.Future[Any]] = [asyncio.ensure_future(self.woken.wait())]
+        self.inbox.woken.clear()
+        waiters: list[asyncio.Future[Any]] = [asyncio.ensure_future(self.inbox.woken.wait())]
         if due_at < math.inf:
             waiters.append(asyncio.ensure_future(self.clock.sleep_until(due_at)))
         try:
@@ -223,7 +241,7 @@ class Controller(Hands):
 
     def next_due_at(self) -> float:
         """When something happens by itself: a timer of the policy, the end of a virtual run, a replayed submission."""
-        due = [self.scheduler.next_timer_at(), *(world.next_at() for world in self.worlds)]
+        due = [self.scheduler.next_timer_at(), *(world.next_at() for world in self.effects.worlds)]
         due.append(self.leases.next_expiry_s())
         due.append(self.rentals.next_at() if self.rentals is not None else math.inf)
         return min([*due, self.source.next_at() if self.source is not None else math.inf])
@@ -231,7 +249,7 @@ class Controller(Hands):
     def _instant(self) -> float:
         """The time of this turn: what happens in a virtual world happens when it is due, however late we are."""
         now_at = self.clock.now_s()
-        return min(now_at, self.next_due_at()) if self.worlds else now_at
+        return min(now_at, self.next_due_at()) if self.effects.worlds else now_at
 
     async def _turn_once(self) -> None:
         turn = None
@@ -248,40 +266,33 @@ class Controller(Hands):
             return
         self.taken, self.failures = [], 0
         for waiting, result in turn.results:
-            answer(waiting, result)
+            waiting.answer(result)
         for effect in turn.effects:
-            await self._carry_out(effect)
+            await self.effects.carry_out(effect, self.scheduler)
         if turn.batch.events:
             for listener in self.listeners:
                 listener(turn.batch.events)
             if turn.batch.events[-1].event_id - self.snapshot_at >= EVENTS_A_SNAPSHOT:
                 self.snapshot_at = turn.batch.events[-1].event_id
-                self.go(asyncio.to_thread(keep_snapshot, self.store, self.snapshot_at, self.default_run_s))
+                snapshot = asyncio.to_thread(keep_snapshot, self.store, self.snapshot_at, self.default_run_s)
+                self.background.go(snapshot)
 
     def _decide(self) -> _Turn:
         """Everything in memory: inputs, the policy, and what is to be stored and done."""
         scheduler = self.scheduler
-        asked, self.inbox = self.inbox[:MOST_A_TURN], self.inbox[MOST_A_TURN:]
+        asked = self.inbox.take(MOST_A_TURN)
         self._heed_jumps()
         now_at = max(scheduler.now_at, self._instant())
-        reports = [report for world in self.worlds for report in sorted(world.advance(now_at), key=in_order)]
-        lost = [name for name in self.leases.expired(now_at) if name in scheduler.ledger.nodes]
-        rentals = [self.rentals] if self.rentals is not None and self.rentals.next_at() <= now_at else []
-        self.taken = [
-            *(Input(partial(report_to, report=report)) for report in reports),
-            *(Input(each.advance) for each in rentals),
-            *(Input(partial(lose, name=name)) for name in lost),
-            *asked,
-        ]
+        self.taken = [*(Input(command) for command in self._due(now_at)), *asked]
         if self.source is not None:
             user = self.source.user
-            self.taken += [Input(partial(submit_to, spec=s, user=user)) for s in self.source.take(now_at)]
+            self.taken += [Input(SubmitJob(spec, user)) for spec in self.source.take(now_at)]
         scheduler.begin(now_at)
         results: list[tuple[Input, Any]] = []
         for one in self.taken:
             before = len(scheduler.events)
             try:
-                results.append((one, one.act(scheduler)))
+                results.append((one, carry_out(one.command, scheduler, self.rentals)))
             except InputError as error:
                 if len(scheduler.events) > before:  # half of it has been done
                     raise Broken(one, error) from error
@@ -296,10 +307,20 @@ class Controller(Hands):
         batch.nodes = list(_rows_of_nodes(events, scheduler.ledger.nodes).values())
         batch.quotes = [e.data["quote"] for e in events if e.kind == "quoted"]
         for one, result in results:
-            if one.answer is not None and not isinstance(result, BaseException):
-                user, key, keep = one.answer
-                batch.answers.append((user, key, keep(result)))
+            if one.key is not None and not isinstance(result, BaseException):
+                batch.answers.append((one.key.user, one.key.key, one.key.answer(result)))
         return _Turn(batch, effects, results)
+
+    def _due(self, now_at: float) -> Iterator[Command[Any]]:
+        """What happens by itself: virtual runs start and end, the cloud has news, leases are over."""
+        for world in self.effects.worlds:
+            for report in sorted(world.advance(now_at), key=in_order):
+                yield TakeReport(report)
+        if self.rentals is not None and self.rentals.next_at() <= now_at:
+            yield AdvanceCloud()
+        for name in self.leases.expired(now_at):
+            if name in self.scheduler.ledger.nodes:
+                yield ExpireLease(name)
 
     async def _take_back(self, error: Exception) -> None:
         """Nothing of the turn has happened: read the state back, and tell those who waited.
@@ -318,7 +339,7 @@ class Controller(Hands):
                 self.scheduler.begin(self.clock.now_s())
                 self.scheduler.recover()
                 if isinstance(error, PolicyViolation):
-                    self.scheduler.set_policy("fifo", "operator")
+                    self.scheduler.policy.set_policy("fifo", "operator")
                 again = self._decide()
                 await asyncio.to_thread(self.store.commit, again.batch)
             except Exception as another:
@@ -327,14 +348,14 @@ class Controller(Hands):
                 continue
             self.taken, self.failures, self.problem = [], 0, None
             for effect in again.effects:
-                await self._carry_out(effect)
+                await self.effects.carry_out(effect, self.scheduler)
             await self.adopt()
             for listener in self.listeners:
                 listener(again.batch.events)
             return
 
     def _put_back(self, error: Exception) -> None:
-        """Tell those who wait that nothing was done, and keep for later what nobody asked for."""
+        """Refuse the requests that wait for an answer, and keep the other inputs for the next turn."""
         at_fault, why = (error.one, error.error) if isinstance(error, Broken) else (None, error)
         if isinstance(error, PolicyViolation):
             self.problem = f"{error}; fifo takes over"
@@ -345,23 +366,24 @@ class Controller(Hands):
             self.failures += 1
         log.error("%s", self.problem, exc_info=None if isinstance(why, ServiceError | InputError) else why)
         if at_fault is not None:
-            answer(at_fault, why if isinstance(why, InputError) else ServiceError(self.problem))
-        kept = [one for one in (*self.taken, *self.inbox) if one is not at_fault and one.done is None]
-        for one in (*self.taken, *self.inbox):
+            at_fault.answer(why if isinstance(why, InputError) else ServiceError(self.problem))
+        waiting = [*self.taken, *self.inbox.inputs]
+        kept = [one for one in waiting if one is not at_fault and one.done is None]
+        for one in waiting:
             if one.done is not None and not one.done.done():
-                answer(one, Unavailable(self.problem))
-        self.taken, self.inbox = [], kept
+                one.answer(Unavailable(self.problem))
+        self.taken, self.inbox.inputs = [], kept
         if isinstance(error, StoreInUse) or self.failures > MOST_FAILURES:
             raise error
 
     # --- small things -------------------------------------------------------------------------------------------
 
-    def _scheduler(self, ledger: Ledger) -> Scheduler:
+    def _scheduler(self, ledger: Ledger, version: int = 0) -> Scheduler:
         is_compiled: IsCompiled = self.kernels.are_compiled if self.kernels is not None else lambda _: True
-        return Scheduler(ledger, self._status_of, self.settings, is_compiled)
+        return Scheduler(ledger, self._status_of, self.settings, is_compiled, version)
 
     def _heed_jumps(self) -> None:
-        """Nobody's lease ends for time that was skipped, and in which nobody could have been heard."""
+        """No lease ends for time that was skipped, in which no heartbeat could be heard."""
         jump = self.clock.jump()
         if jump is not None:
             log.warning("the wall clock jumped by %.3f s; the service's was put forward by %.3f s", *jump)

@@ -10,9 +10,9 @@ import numpy as np
 from betimes.kernels import Floats
 from betimes.service.engines.moves import Foreseen
 from betimes.service.node import LOST, Node
+from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.spec import JobSpec
 from betimes.service.views import Estimate
-from betimes.service.wanted import demand_of
 
 
 @dataclass

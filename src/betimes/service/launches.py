@@ -6,8 +6,9 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from betimes.service.executors.protocol import Launch, Place, RunId
+from betimes.service.executors.protocol import Launch, Place
 from betimes.service.job import Job
+from betimes.service.scheduling.run_reports import RunId
 
 IssueToken = Callable[[int, int], str]
 

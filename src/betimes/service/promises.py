@@ -6,19 +6,16 @@ import asyncio
 import math
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
-from typing import Any
 
 from betimes.errors import BetimesError
+from betimes.service.commands import PromiseJobs
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.forecasts import Forecast, cost_usd, forecast
-from betimes.service.job import Job
 from betimes.service.leaving import leaving
-from betimes.service.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 from betimes.service.trial_set import full_run_s, set_spec
-from betimes.service.views import Quote, Reason, Status
-from betimes.service.waiting import Waiting
+from betimes.service.views import Quote
 
 
 class Promises:
@@ -53,7 +50,7 @@ class Promises:
 
     def begin(self) -> None:
         """Play the state forward already, which somebody will ask for in a moment."""
-        self.controller.go(self._begun())
+        self.controller.background.go(self._begun())
 
     def current(self) -> Forecast | None:
         """The forecast, if it still holds; else it is withdrawn."""
@@ -67,13 +64,7 @@ class Promises:
     async def make(self, numbers: Sequence[int]) -> list[Quote]:
         """Promise jobs when they will be done, and store it; those that wait for other jobs have to wait for it too."""
         found = await self.forecast()
-
-        def act(scheduler: Scheduler) -> list[Quote]:
-            waiting, jobs = Waiting(scheduler, found), scheduler.ledger.jobs
-            live = [jobs[n] for n in numbers if n in jobs and jobs[n].account is not None]
-            return [self._stored(scheduler, waiting, job, found) for job in live]
-
-        return await self.controller.ask(act)
+        return await self.controller.ask(PromiseJobs(tuple(numbers), found))
 
     async def ask(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised if it were submitted now; nothing is stored. Raises Refused."""
@@ -84,7 +75,7 @@ class Promises:
         with self.controller.clock.hold():
             found = gone.put_off(forecast(await asyncio.to_thread(play), made_at, epoch_at))
         start_at, finish_at = found.of[0]
-        run_s = scheduler.ledger.run_times.believed(user, spec.title, spec.told_s).seconds
+        run_s = scheduler.ledger.runtime_estimates.believed(user, spec.title, spec.told_s).seconds
         if spec.as_one:
             spec, run_s = set_spec(spec), full_run_s(run_s, spec)
         return Quote(
@@ -98,23 +89,6 @@ class Promises:
             elements=1 if spec.array else None,
         )
 
-    def _stored(self, scheduler: Scheduler, waiting: Waiting, job: Job, found: Forecast) -> Quote:
-        start_at, finish_at = found.of.get(job.job_id, (None, None))
-        reason = waiting.why(job) if job.status is Status.QUEUED else job.reason
-        row: dict[str, Any] = {
-            "job_id": job.job_id,
-            "made_at": scheduler.now_at,
-            "policy": scheduler.ledger.policy,
-            "start_at": start_at,
-            "finish_at": finish_at,
-            "cost_usd": cost_usd(job.spec, job.believed_s, scheduler.ledger.nodes.values()),
-            "run_s": job.believed_s,
-            "basis": job.basis,
-            "reason": reason,
-        }
-        number = scheduler.quoted(row)
-        return Quote(**{**row, "quote_id": number, "reason": Reason(**reason) if reason else None})
-
     def _heed(self, events: list[Event]) -> None:
         """A job that has outrun what was believed is promised anew; one of a trace, when it is submitted.
 
@@ -127,7 +101,7 @@ class Promises:
         if numbers:
             held = ExitStack()
             held.enter_context(self.controller.clock.hold())  # a promise must not know what comes next
-            self.controller.go(self._make_holding(numbers, held))
+            self.controller.background.go(self._make_holding(numbers, held))
 
     def _late(self, events: list[Event]) -> list[int]:
         """Those that queue now, were submitted before, and have no promise."""

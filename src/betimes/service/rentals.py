@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from betimes.errors import CloudError, Conflict, Refused, Unknown
-from betimes.service.ledger import Ledger
 from betimes.service.machines.provider import (
     Booted,
     CloudEvent,
@@ -17,7 +16,8 @@ from betimes.service.machines.provider import (
     ReclaimNotice,
 )
 from betimes.service.node import BOOTING, DRAINING, UP
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.scheduler import Scheduler
 
 log = logging.getLogger(__name__)
 
@@ -76,7 +76,7 @@ class Rentals:
         """Machines that boot become nodes; the names of the new ones."""
         new = [machine for machine in self._cloud.booting() if machine.name not in scheduler.ledger.nodes]
         for machine in new:
-            scheduler.rent_node(machine, cause)
+            scheduler.nodes.rent(machine, cause)
         return [machine.name for machine in new]
 
 
@@ -86,18 +86,18 @@ def _tell(scheduler: Scheduler, event: CloudEvent) -> None:
     match event:
         case Booted(machine=machine):
             if machine.name not in nodes:
-                scheduler.rent_node(machine, "cloud", UP)
+                scheduler.nodes.rent(machine, "cloud", UP)
             elif nodes[machine.name].status == BOOTING:
-                scheduler.set_node(machine.name, UP, "cloud")
+                scheduler.nodes.set_status(machine.name, UP, "cloud")
         case Failed(node=None):
-            scheduler.not_rented(event.request.type, event.text)
+            scheduler.nodes.not_rented(event.request.type, event.text)
         case Failed(node=str(name)) if name in nodes:
-            scheduler.never_booted(name)
+            scheduler.nodes.never_booted(name)
         case ReclaimNotice(node=name) if name in nodes:
-            scheduler.set_node(name, DRAINING, "cloud")
+            scheduler.nodes.set_status(name, DRAINING, "cloud")
         case Reclaimed(node=name) if name in nodes:
-            scheduler.reclaimed(name)
+            scheduler.nodes.reclaimed(name)
         case PriceChanged(type=type, usd_per_h=usd_per_h):
-            scheduler.reprice(type, usd_per_h)
+            scheduler.nodes.reprice(type, usd_per_h)
         case _:
             log.info("the cloud speaks of a node that is gone: %s", event)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from betimes import __version__
-from betimes.service.ledger import Ledger
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.batch import Batch, Snapshot
 from betimes.service.store.storage import Storage
 

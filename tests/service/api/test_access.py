@@ -45,7 +45,7 @@ def test_every_route_but_health_needs_a_token() -> None:
 
 def test_a_runs_token_opens_nothing_but_its_progress() -> None:
     it = fake()
-    headers = {"Authorization": f"Bearer {it.door.runs.issue(1, 1)}"}
+    headers = {"Authorization": f"Bearer {it.backend.runs.issue(1, 1)}"}
     for method, path in routes(it):
         if not path.endswith("/progress"):
             assert ask(it, method, path, headers=headers).status_code == 403, (method, path)

@@ -140,7 +140,7 @@ def test_the_stream_of_events_is_described() -> None:
 
 def service() -> Fake:
     it = fake(Path("no-such-folder"))  # every log is empty
-    it.door.happens("started")
+    it.backend.happens("started")
     return it
 
 
@@ -180,13 +180,13 @@ def check_answer(case: Any) -> None:
     headers = {"Authorization": f"Bearer {IT.token}", "Host": "127.0.0.1"}
     if case.path.endswith("/progress"):
         job = case.path_parameters.get("job_id")
-        headers["Authorization"] = f"Bearer {IT.door.runs.issue(job, 1) if isinstance(job, int) else 'x'}"
+        headers["Authorization"] = f"Bearer {IT.backend.runs.issue(job, 1) if isinstance(job, int) else 'x'}"
     if case.path.endswith(
         ("/wait", "/log")
     ):  # both may go on until the job is over, and nothing else ends it
-        for number, view in IT.door.views.items():
+        for number, view in IT.backend.views.items():
             if not view.status.is_over:
-                IT.door.becomes(number, Status.FINISHED, attempt=1)
+                IT.backend.becomes(number, Status.FINISHED, attempt=1)
     response = case.call(headers=headers)
     excluded: list[Any] = []
     if response.status_code in (404, 409, *TOO_LARGE) or _is_of_relations(response):

@@ -85,7 +85,7 @@ def test_a_batch_is_refused_whole_and_names_the_job() -> None:
     jobs = [{"command": ["true"]}] * 3 + [{"command": ["true"], "cpu": -1}, {}]
     error = failure(it, 422, "POST", "/api/v1/jobs", json={"jobs": jobs})
     assert [fault["field"] for fault in error["details"]] == ["jobs[3].cpu", "jobs[4].command"]
-    assert it.door.specs == {}
+    assert it.backend.specs == {}
     assert refused({"jobs": []})["field"] == "jobs"
     assert refused({"jobs": {}})["field"] == "jobs"
     assert refused({"jobs": [1]})["field"] == "jobs[0]"
@@ -133,7 +133,7 @@ def test_the_last_of_two_equal_names_counts() -> None:
     body = '{"command": ["first"], "command": ["second"]}'
     response = ask(it, "POST", "/api/v1/jobs", content=body, headers={"Content-Type": "application/json"})
     assert response.status_code == 201
-    assert it.door.specs[1].command == ["second"]
+    assert it.backend.specs[1].command == ["second"]
 
 
 def test_a_body_is_json_by_name_too() -> None:
@@ -191,7 +191,7 @@ def test_what_is_not_there() -> None:
     it = with_jobs(1)
     assert "no job 7" in failure(it, 404, "GET", "/api/v1/jobs/7")["message"]
     assert failure(it, 404, "POST", "/api/v1/jobs/cancel", json={"jobs": [1, 7]})["code"] == "unknown"
-    assert it.door.views[1].status == "queued"
+    assert it.backend.views[1].status == "queued"
     assert failure(it, 404, "GET", "/api/v1/jobs/7/wait")["code"] == "unknown"
     assert failure(it, 404, "GET", "/api/v1/jobs/7/log")["code"] == "unknown"
     assert failure(it, 404, "POST", "/api/v1/nodes/there/drain")["code"] == "unknown"
@@ -226,7 +226,7 @@ def test_an_unknown_policy_is_refused() -> None:
 @pytest.mark.parametrize("error", [Unavailable("it is stopping"), StoreFull("the disk is full")])
 def test_a_service_that_cannot_says_so(error: Exception) -> None:
     it = fake()
-    it.door.failing = error
+    it.backend.failing = error
     for method, path, options in [
         ("POST", "/api/v1/jobs", {"json": {"command": ["true"]}}),
         ("GET", "/api/v1/jobs", {}),
@@ -242,7 +242,7 @@ def test_what_nobody_foresaw_is_logged_and_not_shown(
     error: Exception, caplog: pytest.LogCaptureFixture
 ) -> None:
     it = fake()
-    it.door.failing = error
+    it.backend.failing = error
     with caplog.at_level(logging.ERROR, "betimes.api"):
         found = failure(it, 500, "GET", "/api/v1/jobs")
     assert found["code"] == "internal"

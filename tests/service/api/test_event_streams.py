@@ -16,7 +16,7 @@ from betimes.client.sse import EventReader
 from betimes.service.api import Limits
 from betimes.service.views import EventView, Status
 from tests.service.api.test_routes import ask
-from tests.service.fake_door import FakeDoor
+from tests.service.fake_backend import FakeBackend
 from tests.service.serving import PATIENCE_S, Fake, fake, served, until
 
 STREAM = "/api/v1/events/stream"
@@ -54,15 +54,15 @@ def test_a_stream_begins_in_the_log_and_goes_on_live(tmp_path: Path) -> None:
     async def run() -> None:
         it = fake()
         for _ in range(40):
-            it.door.happens("old")
+            it.backend.happens("old")
         async with served(it, tmp_path) as url, connected(it, url, params={"after": 10}) as response:
-            await until(lambda: it.door.watching == 1)
+            await until(lambda: it.backend.watching == 1)
             for _ in range(5):
-                it.door.happens("new")
+                it.backend.happens("new")
                 await asyncio.sleep(0)
             events = await read(response, 35)
         assert [event.event_id for event in events] == list(range(11, 46))
-        assert events[-1] == it.door.log[-1]
+        assert events[-1] == it.backend.log[-1]
 
     asyncio.run(run())
 
@@ -72,7 +72,7 @@ def test_a_reader_who_comes_back_says_where_it_was(tmp_path: Path, way: str) -> 
     async def run() -> None:
         it = fake()
         for _ in range(9):
-            it.door.happens("old")
+            it.backend.happens("old")
         path = "/api/v1/events" if way == "accept" else STREAM
         headers = {"Accept": "text/event-stream", "Last-Event-ID": "6"}
         async with (
@@ -94,7 +94,7 @@ def test_nothing_is_lost_or_told_twice_over_many_breaks(tmp_path: Path) -> None:
 
         async def life() -> None:
             for _ in range(300):
-                it.door.happens("tick", data=1)
+                it.backend.happens("tick", data=1)
                 await asyncio.sleep(0.001)
 
         async with served(it, tmp_path) as url:
@@ -114,7 +114,7 @@ def test_nothing_is_lost_or_told_twice_over_many_breaks(tmp_path: Path) -> None:
                             if not left or len(seen) >= 300:
                                 break
             await living
-            await until(lambda: it.door.watching == 0)
+            await until(lambda: it.backend.watching == 0)
         return seen
 
     assert asyncio.run(run()) == list(range(1, 301))
@@ -124,7 +124,7 @@ def test_events_are_filtered_and_silence_says_how_far_it_is(tmp_path: Path) -> N
     async def run() -> None:
         it = fake()
         for kind, job in [("a", 1), ("b", 1), ("a", 2), ("a", None)]:
-            it.door.happens(kind, job)
+            it.backend.happens(kind, job)
         reader, events, text = EventReader(), [], b""
         params = {"job": 1, "kind": ["a", "c"]}
         async with (
@@ -163,9 +163,9 @@ def test_a_reader_who_does_not_read_holds_up_only_itself(tmp_path: Path) -> None
     async def run() -> None:
         it = fake()
         for _ in range(4000):
-            it.door.happens("large", text="x" * 10_000)
-        pulled = Pulled(it.door)
-        it.door.watch = pulled.watch  # type: ignore[method-assign]
+            it.backend.happens("large", text="x" * 10_000)
+        pulled = Pulled(it.backend)
+        it.backend.watch = pulled.watch  # type: ignore[method-assign]
         async with served(it, tmp_path) as url, connected(it, url):
             async with connected(it, url) as other:
                 assert len(await read(other, 50)) >= 50  # others read on
@@ -181,8 +181,8 @@ def test_a_reader_who_does_not_read_holds_up_only_itself(tmp_path: Path) -> None
 class Pulled:
     """Counts what the slowest reader has been given."""
 
-    def __init__(self, door: FakeDoor) -> None:
-        self._watch, self.most = door.watch, 0
+    def __init__(self, backend: FakeBackend) -> None:
+        self._watch, self.most = backend.watch, 0
 
     async def watch(self, after: int) -> AsyncIterator[EventView]:
         async for event in self._watch(after):
@@ -196,8 +196,8 @@ def test_readers_who_leave_leave_nothing_behind(tmp_path: Path) -> None:
         async with served(it, tmp_path) as url:
             for _ in range(3):
                 async with connected(it, url):
-                    await until(lambda: it.door.watching == 1)
-                await until(lambda: it.door.watching == 0)
+                    await until(lambda: it.backend.watching == 1)
+                await until(lambda: it.backend.watching == 0)
 
     asyncio.run(run())
 
@@ -216,10 +216,10 @@ def test_a_stream_ends_when_the_log_cannot_be_read(tmp_path: Path) -> None:
         async def broken(after: int) -> AsyncIterator[EventView]:
             from betimes.errors import StoreDamaged
 
-            yield it.door.happens("last")
+            yield it.backend.happens("last")
             raise StoreDamaged("the database is damaged")
 
-        it.door.watch = broken  # type: ignore[method-assign]
+        it.backend.watch = broken  # type: ignore[method-assign]
         async with served(it, tmp_path) as url, connected(it, url) as response:
             reader = EventReader()
             events = [event async for chunk in response.aiter_bytes() for event in reader.feed(chunk)]
@@ -231,14 +231,14 @@ def test_a_stream_ends_when_the_log_cannot_be_read(tmp_path: Path) -> None:
 def test_waiting_for_a_job_ends_with_the_service(tmp_path: Path) -> None:
     async def run() -> None:
         it = fake()
-        await it.door.submit([], "ada")
+        await it.backend.submit([], "ada")
         async with httpx.AsyncClient(timeout=PATIENCE_S, headers=it.headers) as http:
             async with served(it, tmp_path) as url:
                 await http.post(f"{url}/api/v1/jobs", json={"command": ["true"]})
                 waiting = asyncio.ensure_future(
                     http.get(f"{url}/api/v1/jobs/1/wait", params={"timeout_s": 60})
                 )
-                await until(lambda: it.door.watching == 1)
+                await until(lambda: it.backend.watching == 1)
             assert (await waiting).json()["status"] == Status.QUEUED
 
     asyncio.run(run())

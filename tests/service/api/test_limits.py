@@ -60,7 +60,7 @@ def test_so_has_a_batch_and_every_job_in_it() -> None:
     assert found.status_code == 413
     assert found.json()["error"]["code"] == "too-large"
     assert "jobs[1]" in found.json()["error"]["message"]
-    assert len(it.door.specs) == 10
+    assert len(it.backend.specs) == 10
 
 
 def test_the_rest_of_what_is_far_too_large_is_not_read() -> None:
@@ -84,7 +84,7 @@ def test_a_large_batch_leaves_others_their_turn() -> None:
             batch = asyncio.ensure_future(http.post("/api/v1/jobs", json=body))
             while not batch.done():
                 await asyncio.sleep(0)
-                turns.append(bool(it.door.specs))
+                turns.append(bool(it.backend.specs))
             assert (await batch).status_code == 201
 
     asyncio.run(both())

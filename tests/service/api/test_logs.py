@@ -49,8 +49,8 @@ def whole(cursor: LogCursor) -> bytes:
 
 def running(folder: Path, attempt: int = 1) -> tuple[Fake, Log]:
     it = fake(folder)
-    asyncio.run(it.door.submit([JobSpec(command=["true"])], "ada"))
-    it.door.becomes(1, Status.RUNNING, attempt=attempt)
+    asyncio.run(it.backend.submit([JobSpec(command=["true"])], "ada"))
+    it.backend.becomes(1, Status.RUNNING, attempt=attempt)
     return it, Log(folder / "1" / str(attempt))
 
 
@@ -188,7 +188,7 @@ def test_the_output_of_any_attempt(tmp_path: Path) -> None:
 
 def test_a_job_that_has_not_run_has_no_output(tmp_path: Path) -> None:
     it = fake(tmp_path)
-    asyncio.run(it.door.submit([JobSpec(command=["true"])], "ada"))
+    asyncio.run(it.backend.submit([JobSpec(command=["true"])], "ada"))
     response = ask(it, "GET", "/api/v1/jobs/1/log")
     assert response.status_code == 404
     assert "has not run" in response.json()["error"]["message"]
@@ -236,7 +236,7 @@ def test_a_run_is_followed_over_rotations_to_its_end(tmp_path: Path) -> None:
         log.write(b"three\n")
         yield 14
         log.write(b"the end")
-        it.door.becomes(1, Status.FINISHED)
+        it.backend.becomes(1, Status.FINISHED)
 
     assert followed(it, tmp_path / "state", life) == b"one\ntwo\nthree\nthe end"
 
@@ -247,32 +247,32 @@ def test_following_ends_with_the_attempt_though_the_job_goes_on(tmp_path: Path) 
     def life() -> Iterator[int]:
         log.write(b"preempted\n")
         yield 10
-        it.door.becomes(1, Status.RUNNING, attempt=2)
+        it.backend.becomes(1, Status.RUNNING, attempt=2)
 
     assert followed(it, tmp_path / "state", life) == b"preempted\n"
 
 
 def test_following_waits_for_the_first_run(tmp_path: Path) -> None:
     it = fake(tmp_path / "runs")
-    asyncio.run(it.door.submit([JobSpec(command=["true"])], "ada"))
+    asyncio.run(it.backend.submit([JobSpec(command=["true"])], "ada"))
 
     def life() -> Iterator[int]:
         yield 0
-        it.door.becomes(1, Status.RUNNING, attempt=1)
+        it.backend.becomes(1, Status.RUNNING, attempt=1)
         Log(tmp_path / "runs" / "1" / "1").write(b"at last\n")
         yield 8
-        it.door.becomes(1, Status.FINISHED)
+        it.backend.becomes(1, Status.FINISHED)
 
     assert followed(it, tmp_path / "state", life) == b"at last\n"
 
 
 def test_following_a_job_that_is_cancelled_before_it_runs_ends(tmp_path: Path) -> None:
     it = fake(tmp_path / "runs")
-    asyncio.run(it.door.submit([JobSpec(command=["true"])], "ada"))
+    asyncio.run(it.backend.submit([JobSpec(command=["true"])], "ada"))
 
     def life() -> Iterator[int]:
         yield 0
-        it.door.becomes(1, Status.CANCELLED)
+        it.backend.becomes(1, Status.CANCELLED)
 
     assert followed(it, tmp_path / "state", life) == b""
 

@@ -36,7 +36,7 @@ def ask(it: Fake, method: str, path: str, **options: Any) -> httpx.Response:
 
 def with_jobs(number: int, **fields: Any) -> Fake:
     it = fake()
-    asyncio.run(it.door.submit([JobSpec(command=["true"], **fields)] * number, "ada"))
+    asyncio.run(it.backend.submit([JobSpec(command=["true"], **fields)] * number, "ada"))
     return it
 
 
@@ -45,8 +45,8 @@ def test_a_job_is_submitted() -> None:
     response = ask(it, "POST", "/api/v1/jobs", json={**SPEC, "labels": {"team": "vision"}})
     assert response.status_code == 201
     assert Submitted.model_validate_json(response.content).job_ids == [1]
-    assert it.door.views[1].user == "ada"
-    assert it.door.specs[1].labels == {"team": "vision"}
+    assert it.backend.views[1].user == "ada"
+    assert it.backend.specs[1].labels == {"team": "vision"}
 
 
 def test_a_batch_is_submitted_in_its_order() -> None:
@@ -54,7 +54,7 @@ def test_a_batch_is_submitted_in_its_order() -> None:
     response = ask(it, "POST", "/api/v1/jobs", json={"jobs": [{"command": [str(n)]} for n in range(500)]})
     assert response.status_code == 201
     assert [job["job_id"] for job in response.json()["jobs"]] == list(range(1, 501))
-    assert [spec.command[0] for spec in it.door.specs.values()] == [str(n) for n in range(500)]
+    assert [spec.command[0] for spec in it.backend.specs.values()] == [str(n) for n in range(500)]
 
 
 def test_the_same_key_submits_once() -> None:
@@ -64,14 +64,14 @@ def test_the_same_key_submits_once() -> None:
     assert ask(it, "POST", "/api/v1/jobs", json=SPEC, headers=headers).json() == first.json()
     other = ask(it, "POST", "/api/v1/jobs", json={"command": ["false"]}, headers=headers)
     assert other.status_code == 409
-    assert len(it.door.specs) == 1
+    assert len(it.backend.specs) == 1
 
 
 def test_a_quote_submits_nothing() -> None:
     it = fake()
     response = ask(it, "POST", "/api/v1/quote", json=SPEC)
     assert Quote.model_validate_json(response.content).run_s == 60
-    assert it.door.specs == {}
+    assert it.backend.specs == {}
 
 
 def test_jobs_are_listed_in_pages_newest_first() -> None:
@@ -93,8 +93,8 @@ def test_jobs_are_listed_in_pages_newest_first() -> None:
 
 def test_jobs_are_filtered() -> None:
     it = with_jobs(2, labels={"team": "vision", "note": "a=b"})
-    asyncio.run(it.door.submit([JobSpec(command=["false"])], "eve"))
-    it.door.becomes(2, Status.FINISHED)
+    asyncio.run(it.backend.submit([JobSpec(command=["false"])], "eve"))
+    it.backend.becomes(2, Status.FINISHED)
 
     def numbers(**params: Any) -> list[int]:
         return [job["job_id"] for job in ask(it, "GET", "/api/v1/jobs", params=params).json()["items"]]
@@ -129,11 +129,11 @@ def test_a_search_is_begun_followed_and_ended() -> None:
     assert ask(it, "DELETE", "/api/v1/tune").status_code == 409
     begun = ask(it, "POST", "/api/v1/tune", json={"objectives": ["jct:avg"], "evaluations": 9})
     assert (begun.status_code, begun.json()["search"]["of"]) == (202, 9)
-    assert TuningView.model_validate_json(begun.content).search == it.door.tuning_here.search
+    assert TuningView.model_validate_json(begun.content).search == it.backend.tuning_here.search
     assert ask(it, "DELETE", "/api/v1/tune").json()["search"]["stopping"]
-    it.door.finds()
+    it.backend.finds()
     found = TuningView.model_validate_json(ask(it, "GET", "/api/v1/tune").content)
-    assert found == it.door.tuning_here
+    assert found == it.backend.tuning_here
     assert found.front is not None
     assert len(found.front) == 3
 
@@ -156,7 +156,7 @@ def test_a_search_that_cannot_be_is_refused(body: dict[str, Any], field: str) ->
     it = fake()
     response = ask(it, "POST", "/api/v1/tune", json=body)
     assert (response.status_code, response.json()["error"]["field"]) == (422, field)
-    assert it.door.tuning_here.search is None
+    assert it.backend.tuning_here.search is None
 
 
 def test_waiting_ends_with_the_job_or_with_the_time() -> None:
@@ -166,14 +166,14 @@ def test_waiting_ends_with_the_job_or_with_the_time() -> None:
         early = await http.get("/api/v1/jobs/1/wait", params={"timeout_s": 0.05})
         assert early.json()["status"] == "queued"
         waiting = asyncio.ensure_future(http.get("/api/v1/jobs/1/wait", params={"timeout_s": 60}))
-        while not it.door.watching:
+        while not it.backend.watching:
             await asyncio.sleep(0.001)
-        it.door.happens("heartbeat")
-        it.door.becomes(1, Status.RUNNING)
-        it.door.becomes(1, Status.FAILED)
+        it.backend.happens("heartbeat")
+        it.backend.becomes(1, Status.RUNNING)
+        it.backend.becomes(1, Status.FAILED)
         assert (await waiting).json()["status"] == "failed"
         assert (await http.get("/api/v1/jobs/1/wait")).json()["status"] == "failed"
-        assert it.door.watching == 0
+        assert it.backend.watching == 0
 
     talk(it, conversation)
 
@@ -186,10 +186,10 @@ def test_progress_is_for_the_run_itself() -> None:
         body = {"done": 3, "total": 10, **more}
         return ask(it, "POST", f"/api/v1/jobs/{job}/progress", json=body, headers=headers)
 
-    own = it.door.runs.issue(1, 2)
+    own = it.backend.runs.issue(1, 2)
     assert report(own).status_code == 204
     assert report(own, attempt=2).status_code == 204
-    assert it.door.reports == [(1, 2, 3, 10)] * 2
+    assert it.backend.reports == [(1, 2, 3, 10)] * 2
     assert report(own, attempt=1).status_code == 403
     assert report(own, job=2).status_code == 403
     assert report(it.token).status_code == 403
@@ -197,7 +197,7 @@ def test_progress_is_for_the_run_itself() -> None:
     assert report(own.replace("run.1.2", "run.1.3")).status_code == 403
     assert report("run.1.²." + "0" * 64).status_code == 401
     assert report(own, done=-1).json()["error"]["field"] == "done"
-    assert len(it.door.reports) == 2
+    assert len(it.backend.reports) == 2
     assert ask(it, "GET", "/api/v1/jobs", headers={"Authorization": f"Bearer {own}"}).status_code == 403
 
 
@@ -217,12 +217,12 @@ def test_the_policy_is_shown_and_changed() -> None:
     it = fake()
     assert ask(it, "GET", "/api/v1/policy").json()["policy"] == "fifo"
     assert ask(it, "PUT", "/api/v1/policy", json={"policy": "srsf"}).json()["policy"] == "srsf"
-    assert it.door.policy_here.policy == "srsf"
+    assert it.backend.policy_here.policy == "srsf"
 
 
 def test_events_come_in_pages_and_filtered() -> None:
     it = with_jobs(3)
-    it.door.becomes(2, Status.RUNNING)
+    it.backend.becomes(2, Status.RUNNING)
     page = ask(it, "GET", "/api/v1/events", params={"after": 1, "limit": 2}).json()
     assert [event["event_id"] for event in page["items"]] == [2, 3]
     assert page["following"] == 3
@@ -235,7 +235,7 @@ def test_health_needs_no_token() -> None:
     anyone = {"Authorization": ""}
     assert ask(it, "GET", "/healthz", headers=anyone).json() == {"status": "alive"}
     assert ask(it, "GET", "/readyz", headers=anyone).json()["ready"] is True
-    it.door.ready = False
+    it.backend.ready = False
     unready = ask(it, "GET", "/readyz", headers=anyone)
     assert (unready.status_code, unready.json()["problems"]) == (503, ["the disk is full"])
     assert ask(it, "GET", "/healthz", headers=anyone).status_code == 200

@@ -56,15 +56,15 @@ def test_jobs_are_submitted_and_listed(running: Background, call: Both) -> None:
     assert (one.job_id, one.quote.finish_at - one.quote.start_at) == (1, 60)
     assert call("submit", command=["sleep", "1"], max_units=4).job_id == 2
     assert [each.job_id for each in call("submit", [TRUE, TRUE])] == [3, 4]
-    assert running.it.door.specs[2].max_units == 4
-    assert running.it.door.specs[1].workdir == str(Path.cwd())
+    assert running.it.backend.specs[2].max_units == 4
+    assert running.it.backend.specs[1].workdir == str(Path.cwd())
     assert [job.job_id for job in call("jobs", limit=3).items] == [4, 3, 2]
     assert [job.job_id for job in call("jobs", label={"team": "vision"}).items] == [1]
     assert [job.job_id for job in call("iterate_jobs", limit=1)] == [4, 3, 2, 1]
     assert call("jobs", status=["finished", Status.FAILED], user="ada", name="x", array_id=3).items == []
     assert call("quote", TRUE).run_s == call("quote", command=["true"]).run_s == 60
     assert call("job", 2).spec.command == ["sleep", "1"]
-    assert len(running.it.door.specs) == 4
+    assert len(running.it.backend.specs) == 4
 
 
 def test_jobs_are_steered(running: Background, call: Both) -> None:
@@ -92,7 +92,7 @@ def test_a_front_is_searched_for(running: Background, call: Both) -> None:
     assert call("tune", TuneSpec(seed=4)).search.spec.seed == 4
     assert not call("tuning").search.stopping
     assert call("stop_tuning").search.stopping
-    running.do(running.it.door.finds)
+    running.do(running.it.backend.finds)
     found = call("tuning")
     assert (found.search, found.front, found.in_force.policy) == (None, front(), "fifo")
     assert call("set_policy", "front:1").policy == found.front.named("PCS-balanced").policy
@@ -108,9 +108,9 @@ def test_a_front_is_searched_for(running: Background, call: Both) -> None:
 
 def test_health_is_told_well_or_not(running: Background, call: Both) -> None:
     assert call("health").ready
-    running.it.door.ready = False
+    running.it.backend.ready = False
     assert call("health").problems == ["the disk is full"]
-    running.it.door.failing = Unavailable("it is stopping")
+    running.it.backend.failing = Unavailable("it is stopping")
     with pytest.raises(Unavailable, match="it is stopping"):
         call("health")
 
@@ -178,7 +178,7 @@ def test_waiting_for_a_job(running: Background, call: Both) -> None:
     call("submit", [TRUE] * 2)
     with pytest.raises(TimeoutError, match="job 1 is still queued"):
         call("wait", 1, timeout=0.05)
-    timer = threading.Timer(0.2, lambda: running.do(running.it.door.becomes, 1, Status.FAILED))
+    timer = threading.Timer(0.2, lambda: running.do(running.it.backend.becomes, 1, Status.FAILED))
     timer.start()
     assert call("wait", 1).status == "failed"
     timer.join()
@@ -188,7 +188,7 @@ def test_logged_events_are_read_page_by_page(
     running: Background, call: Both, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for number in range(2500):
-        running.it.door.happens("a" if number % 2 else "b", number % 3)
+        running.it.backend.happens("a" if number % 2 else "b", number % 3)
     assert [event.event_id for event in call("events")] == list(range(1, 2501))
     some = call("events", 2400, job=1, kinds=["a"])
     assert {(event.job_id, event.kind) for event in some} == {(1, "a")}
@@ -197,15 +197,15 @@ def test_logged_events_are_read_page_by_page(
 
 def test_logs(running: Background, call: Both) -> None:
     call("submit", TRUE)
-    running.do(running.it.door.becomes, 1, Status.RUNNING, attempt=1)
-    folder = running.it.door.folder
+    running.do(running.it.backend.becomes, 1, Status.RUNNING, attempt=1)
+    folder = running.it.backend.folder
     assert folder is not None
     path = folder / "1" / "1" / "log"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"one\ntwo\xff\n")
     assert b"".join(call("logs", 1)) == b"one\ntwo\xff\n"
     assert b"".join(call("logs", 1, attempt=1, tail=1)) == b"two\xff\n"
-    timer = threading.Timer(0.2, lambda: running.do(running.it.door.becomes, 1, Status.FINISHED))
+    timer = threading.Timer(0.2, lambda: running.do(running.it.backend.becomes, 1, Status.FINISHED))
     timer.start()
     assert b"".join(call("logs", 1, follow=True)) == b"one\ntwo\xff\n"
     timer.join()

@@ -96,16 +96,16 @@ def test_a_submission_whose_answer_is_lost_is_not_made_twice(
         kind_of_client, running, [error, error], lambda client: client.submit([TRUE, TRUE])
     )
     assert (len(submitted), asked) == (2, 3)
-    assert running.it.door.submissions == 1
-    assert len(running.it.door.specs) == 2
+    assert running.it.backend.submissions == 1
+    assert len(running.it.backend.specs) == 2
 
 
 def test_what_might_do_harm_is_not_repeated(running: Background, kind_of_client: str) -> None:
-    running.it.door.nodes_here.clear()
+    running.it.backend.nodes_here.clear()
     spec = NodeSpec(type="big", cpu=1, memory_gib=1)
     with pytest.raises(NotReachable, match="look whether it was carried out"):
         reached(kind_of_client, running, [httpx.ReadError], lambda client: client.add_nodes(spec))
-    assert len(running.it.door.nodes_here) == 1
+    assert len(running.it.backend.nodes_here) == 1
     _, asked = reached(kind_of_client, running, [httpx.ConnectError], lambda client: client.add_nodes(spec))
     assert asked == 2
 
@@ -138,7 +138,7 @@ def test_a_service_that_restarts_elsewhere_is_found_again(service: Background) -
             waiting.start()
         with socket.create_server(("127.0.0.1", int(first.rsplit(":", 1)[1]))), service() as second:
             assert second != first
-            service.do(service.it.door.becomes, 1, Status.FINISHED)
+            service.do(service.it.backend.becomes, 1, Status.FINISHED)
             waiting.join(PATIENCE_S)
         assert results[0].status == "finished"
 
@@ -170,7 +170,7 @@ def test_events_are_followed_over_restarts_without_loss_or_repetition(service: B
             if number == 0:
                 reader.start()
             for _ in range(total // 3):
-                service.do(service.it.door.happens, "tick")
+                service.do(service.it.backend.happens, "tick")
             if number == 2:
                 reader.join(PATIENCE_S)
             elif number == 0:

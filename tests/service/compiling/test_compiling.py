@@ -12,7 +12,7 @@ import pytest
 
 from betimes.client import AsyncClient
 from betimes.errors import PolicyError, Refused, ServiceError, Unavailable
-from betimes.service.assembly import Options, Service, running
+from betimes.service.bootstrap import Options, Service, running
 from betimes.service.machines.machine import Machine
 from betimes.service.views import JobStory
 from tests.service.compiling.by_hand import ByHand, before_listening

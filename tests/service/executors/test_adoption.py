@@ -20,9 +20,10 @@ import pytest
 from betimes.service.executors.devices import Assigned
 from betimes.service.executors.launching import Keeping, spawn, write_launch
 from betimes.service.executors.local import LocalExecutor
-from betimes.service.executors.protocol import Ended, Launch, Report, RunId, Started
+from betimes.service.executors.protocol import Launch
 from betimes.service.executors.supervision import files
 from betimes.service.executors.watching import wait_for
+from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
 from tests.service.executors.running import (
     PATIENCE_S,
     RUN,

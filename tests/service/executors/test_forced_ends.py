@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from betimes.service.executors import local
-from betimes.service.executors.protocol import Launch, Trouble
+from betimes.service.executors.protocol import Launch
 from betimes.service.executors.watching import Watch
+from betimes.service.scheduling.run_reports import Trouble
 from tests.service.executors.running import (
     RUN,
     Heard,

@@ -59,17 +59,19 @@ def _meddle(cluster: Cluster, draw: random.Random) -> None:
     jobs, what = list(cluster.ledger.jobs), draw.randrange(5)
     held = [number for number, job in cluster.ledger.jobs.items() if job.status is Status.HELD]
     if held:
-        cluster.ask("release", held[0], "ann")
+        cluster.ask("control.release", held[0], "ann")
     elif what == 0 and jobs:
-        cluster.ask("cancel", draw.choice(jobs), "bob")
+        cluster.ask("control.cancel", draw.choice(jobs), "bob")
     elif what == 1 and jobs:
-        cluster.ask("hold", draw.choice(jobs), "ann")
+        cluster.ask("control.hold", draw.choice(jobs), "ann")
     elif what == 2:
         drained = [name for name, node in cluster.ledger.nodes.items() if node.status != "up"]
-        cluster.ask("set_node", drained[0] if drained else "n-1", "up" if drained else "draining", "user:ann")
+        cluster.ask(
+            "nodes.set_status", drained[0] if drained else "n-1", "up" if drained else "draining", "user:ann"
+        )
     elif what == 3:
-        cluster.ask("set_node", "n-2", "lost", "timer")
+        cluster.ask("nodes.set_status", "n-2", "lost", "timer")
     else:
-        cluster.ask("add_node", machine(f"x-{len(cluster.log)}", 1.0), "user:ann")
+        cluster.ask("nodes.add", machine(f"x-{len(cluster.log)}", 1.0), "user:ann")
     cluster.turn()
     cluster.go_on(0.25)

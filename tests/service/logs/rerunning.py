@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from betimes.service.building import Settings
 from betimes.service.events import Event
-from betimes.service.executors.protocol import Ended, RunId, Started
-from betimes.service.ledger import Ledger
 from betimes.service.node import Node
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.run_reports import Ended, RunId, Started
+from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 
 STOPS = ("preempted", "resized", "cancelled", "stopped")
@@ -51,7 +51,7 @@ class Rerun:
         """Let that happen which the log has next."""
         scheduler = self.scheduler
         if logged.at_s > scheduler.now_at:
-            if self.told and scheduler.built is not None:
+            if self.told and scheduler.kind is not None:
                 self._decide()
             scheduler.begin(logged.at_s)
             self._collect()
@@ -81,32 +81,32 @@ class Rerun:
         user = logged.cause.removeprefix("user:")
         match logged.kind:
             case "node-added":
-                scheduler.add_node(Node.from_json(data).machine, logged.cause)
+                scheduler.nodes.add(Node.from_json(data).machine, logged.cause)
             case "opened":
                 policy = next(event.data["policy"] for event in self.events if event.kind == "policy-set")
                 scheduler.open(policy, data["epoch_at"])
             case "submitted":
-                scheduler.submit(self._spec(at, logged), data["user"])
+                scheduler.submission.submit(self._spec(at, logged), data["user"])
             case "cancel-asked":
-                scheduler.cancel(job, user)
+                scheduler.control.cancel(job, user)
             case "held":
-                scheduler.hold(job, user)
+                scheduler.control.hold(job, user)
             case "released":
-                scheduler.release(job, user)
+                scheduler.control.release(job, user)
             case "node-is":
-                scheduler.set_node(logged.node or "", data["status"], logged.cause)
+                scheduler.nodes.set_status(logged.node or "", data["status"], logged.cause)
             case "started":
-                scheduler.started(Started(RunId(job, data["number"]), logged.at_s, data["adopted"]))
+                scheduler.reports.started(Started(RunId(job, data["number"]), logged.at_s, data["adopted"]))
             case "ended":
                 why = "stopped" if data["outcome"] in STOPS else data["outcome"]
                 end = (data["exit_code"], data["signal"], why, data["message"])
-                scheduler.ended(Ended(RunId(job, data["number"]), logged.at_s, *end))
+                scheduler.reports.ended(Ended(RunId(job, data["number"]), logged.at_s, *end))
             case "resized":
                 run, places = RunId(job, data["number"]), [(name, units) for name, units in data["places"]]
-                scheduler.resized(run, data["units"], places, done=True)
+                scheduler.reports.resized(run, data["units"], places, done=True)
             case "told" if data["why"] == "resized":
                 found = scheduler.ledger.jobs[job]
-                scheduler.resized(RunId(job, found.attempt), found.units, found.places, done=False)
+                scheduler.reports.resized(RunId(job, found.attempt), found.units, found.places, done=False)
             case _:
                 return False
         return True

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.building import Settings
 from betimes.service.events import Event
-from betimes.service.ledger import Ledger
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.event_file import archives, read_archive
 from tests.service.logs.recording import POLICIES, RESTART_S
 from tests.service.logs.rerunning import Rerun, same

@@ -7,22 +7,23 @@ import math
 from collections import Counter
 from dataclasses import asdict, replace
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any
 
 from betimes.core import invariants as of_pool
 from betimes.core.nodes import invariants as of_nodes
 from betimes.errors import InputError
-from betimes.service.building import Settings
-from betimes.service.effects import DropRun, GiveBack, ResizeRun, StartRun, StopRun
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.events import Event
-from betimes.service.executors.protocol import Ended, Report, RunId, Started
 from betimes.service.executors.virtual import EXIT_CODE, WORK, VirtualWorld
-from betimes.service.ledger import Ledger
 from betimes.service.machines.machine import Machine
 from betimes.service.node import UP
-from betimes.service.scheduler import Scheduler
+from betimes.service.scheduling.effects import DropRun, GiveBack, ResizeRun, StartRun, StopRun
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
+from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec import JobSpec
 from betimes.service.views import Status
 from tests.service.replaying import launch_of
@@ -59,7 +60,7 @@ class Cluster:
         self.scheduler = self._scheduler(Ledger())
         self.scheduler.begin(self.now_at)
         for number in range(nodes):
-            self.scheduler.add_node(machine(f"n-{number}"), "operator")
+            self.scheduler.nodes.add(machine(f"n-{number}"), "operator")
         self.scheduler.open(policy, EPOCH_AT)
         self.turn()
         self.go_on(1.0)
@@ -90,14 +91,14 @@ class Cluster:
         self.scheduler.quoted(quote)
 
     def submit(self, *specs: JobSpec, user: str = "ann") -> list[int]:
-        numbers = [number for one in specs for number in self.scheduler.submit(one, user)]
+        numbers = [number for one in specs for number in self.scheduler.submission.submit(one, user)]
         self.turn()
         return numbers
 
     def ask(self, what: str, *args: Any) -> bool:
         """Ask the scheduler for something that it may refuse; returns whether it did it. No turn is taken."""
         try:
-            getattr(self.scheduler, what)(*args)
+            attrgetter(what)(self.scheduler)(*args)
         except InputError:
             return False
         return True
@@ -134,7 +135,7 @@ class Cluster:
             self.world.stop(effect.run, effect.grace_s, self.now_at)
         elif isinstance(effect, ResizeRun):
             done = self.resizes(effect)
-            self.scheduler.resized(effect.run, effect.units, effect.places, done)
+            self.scheduler.reports.resized(effect.run, effect.units, effect.places, done)
 
     def resizes(self, effect: ResizeRun) -> bool:
         """Every other job has a handler; the others must be started again at their new width."""
@@ -144,9 +145,9 @@ class Cluster:
 
     def report(self, report: Report) -> None:
         if isinstance(report, Started):
-            self.scheduler.started(report)
+            self.scheduler.reports.started(report)
         elif isinstance(report, Ended):
-            self.scheduler.ended(report)
+            self.scheduler.reports.ended(report)
 
     def next_at(self) -> float:
         return min(self.world.next_at(), self.scheduler.next_timer_at())
@@ -198,9 +199,9 @@ class Cluster:
             if stay is not None and stay.run == run and lose_world:
                 self.world.forget(run, self.now_at)
             if stay is None or stay.run != run or lose_world:
-                self.scheduler.ended(Ended(run, self.now_at, None, why="node-lost", message="gone"))
+                self.scheduler.reports.ended(Ended(run, self.now_at, None, why="node-lost", message="gone"))
             else:
-                self.scheduler.started(Started(run, self.now_at, adopted=True))
+                self.scheduler.reports.started(Started(run, self.now_at, adopted=True))
                 if job.run.stopping is not None:
                     left_s = max(0.0, (job.run.stop_by_at or 0.0) - self.now_at)
                     self.world.stop(run, left_s, self.now_at)
@@ -210,7 +211,7 @@ class Cluster:
     def take_over(self) -> None:
         """The policy in force is compiled."""
         self.is_compiled = True
-        self.scheduler.take_over()
+        self.scheduler.policy.take_over()
         self.turn()
 
     def _since_snapshot(self) -> list[Event]:
@@ -229,7 +230,7 @@ def seen(ledger: Ledger) -> dict[str, Any]:
     nodes = {name: node.to_json() for name, node in ledger.nodes.items()}
     names = ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at", "rented")
     plain = {name: getattr(ledger, name) for name in names}
-    found = {"jobs": jobs, "nodes": nodes, "run_times": ledger.run_times.to_json(), **plain}
+    found = {"jobs": jobs, "nodes": nodes, "run_times": ledger.runtime_estimates.to_json(), **plain}
     return json.loads(json.dumps(found))
 
 
@@ -245,11 +246,11 @@ def check(cluster: Cluster) -> None:
         of_pool.check(engine.state)
     same_grants(scheduler)
     for name in scheduler.ledger.nodes:
-        assert min(scheduler.rooms.free_on(name)) >= 0, (name, scheduler.rooms.free_on(name))
+        assert min(scheduler.occupancy.free_on(name)) >= 0, (name, scheduler.occupancy.free_on(name))
     launched = {
         RunId(j.job_id, j.run.number) for j in scheduler.ledger.jobs.values() if j.run and j.run.launched
     }
-    assert set(scheduler.rooms.stays) == launched
+    assert set(scheduler.occupancy.holdings) == launched
     for number, job in scheduler.ledger.jobs.items():
         in_engine = job.status in (Status.QUEUED, *RUNS) and job.set_id is None
         assert (number in engine.slot_of) == in_engine, (number, job.status)

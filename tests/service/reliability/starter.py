@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.errors import BetimesError
-from betimes.service.assembly import Options, Service, running
+from betimes.service.bootstrap import Options, Service, running
 from betimes.service.machines.machine import Machine
 from tests.service.compiling.by_hand import ByHand
 

@@ -62,30 +62,32 @@ def play(
                     asked = asked.model_copy(
                         update={"array": array, "as_one": True, "max_units": 1, "units_per_task": "pack"}
                     )
-                cluster.ask("submit", asked, draw.choice(("ann", "bob")))
+                cluster.ask("submission.submit", asked, draw.choice(("ann", "bob")))
             elif kind < 8 and some:
-                cluster.ask("cancel", some, "ann")
+                cluster.ask("control.cancel", some, "ann")
             elif kind < 9 and some:
-                cluster.ask("hold", some, "ann")
+                cluster.ask("control.hold", some, "ann")
             elif kind < 10:
                 held = [n for n, job in cluster.ledger.jobs.items() if job.status is Status.HELD]
                 if held:
-                    cluster.ask("release", draw.choice(held), "ann")
+                    cluster.ask("control.release", draw.choice(held), "ann")
             elif kind < 12:
-                cluster.ask("set_policy", draw.choice(policies), "ann")
+                cluster.ask("policy.set_policy", draw.choice(policies), "ann")
             elif kind < 13:
-                cluster.ask("set_node", draw.choice(nodes), draw.choice(("draining", "up")), "user:ann")
+                cluster.ask(
+                    "nodes.set_status", draw.choice(nodes), draw.choice(("draining", "up")), "user:ann"
+                )
             elif kind < 14:
                 if sum(node.is_there for node in cluster.ledger.nodes.values()) > 1:
-                    cluster.ask("set_node", draw.choice(nodes), "lost", "timer")
+                    cluster.ask("nodes.set_status", draw.choice(nodes), "lost", "timer")
             elif kind < 15 and extra < 3:
                 extra += 1
-                cluster.ask("add_node", machine(f"x-{extra}", draw.choice((1.0, 2.0))), "user:ann")
+                cluster.ask("nodes.add", machine(f"x-{extra}", draw.choice((1.0, 2.0))), "user:ann")
             elif kind < 17 and some:
                 job = cluster.ledger.jobs.get(some)
                 if job is not None and job.run is not None:
                     done = draw.uniform(0.0, 100.0)
-                    cluster.ask("progressed", some, job.run.number, done, 100.0)
+                    cluster.ask("reports.progressed", some, job.run.number, done, 100.0)
             elif kind < 18 and some in cluster.ledger.jobs:
                 cluster.promise(some)
             elif kind < 19:
@@ -105,9 +107,9 @@ def play(
             cluster.take_over()
     cluster.take_over()
     for number in [n for n, job in cluster.ledger.jobs.items() if job.status is Status.HELD]:
-        cluster.ask("release", number, "ann")
+        cluster.ask("control.release", number, "ann")
     for name in list(cluster.ledger.nodes):
-        cluster.ask("set_node", name, "up", "user:ann")
+        cluster.ask("nodes.set_status", name, "up", "user:ann")
     cluster.turn()
     cluster.go_on()
     left = {number: job.status for number, job in cluster.ledger.jobs.items()}
@@ -122,15 +124,15 @@ def _rent(cluster: Cluster, draw: random.Random) -> None:
     if len(rented) < 2 and draw.random() < 0.5:
         number = cluster.ledger.rented.get("r", 0)
         new = replace(machine(f"r-{number}", draw.choice((1.0, 2.0))), kind="fake-cloud")
-        cluster.ask("rent_node", new, "user:ann")
+        cluster.ask("nodes.rent", new, "user:ann")
     elif rented:
         name = draw.choice(list(rented))
         if rented[name].status != BOOTING:
-            cluster.ask("reclaimed", name)
+            cluster.ask("nodes.reclaimed", name)
         elif draw.random() < 0.7:
-            cluster.ask("set_node", name, "up", "cloud")
+            cluster.ask("nodes.set_status", name, "up", "cloud")
         else:
-            cluster.ask("never_booted", name)
+            cluster.ask("nodes.never_booted", name)
 
 
 @pytest.mark.parametrize("policies", [POOL, NODES, POOL + NODES], ids=["pool", "nodes", "both"])
@@ -150,7 +152,7 @@ def test_what_is_refused_changes_nothing() -> None:
     cluster = Cluster()
     before = cluster.ledger.next_event
     with pytest.raises(InputError):
-        cluster.scheduler.submit(spec(after=["99"]), "ann")
+        cluster.scheduler.submission.submit(spec(after=["99"]), "ann")
     assert cluster.ledger.next_event == before
 
 

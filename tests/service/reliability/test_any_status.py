@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from betimes.service.executors.protocol import Ended, RunId
-from betimes.service.life import LEGAL, Step
-from betimes.service.scheduler import MOST_LOSSES
+from betimes.service.scheduling.job_states import LEGAL, Transition
+from betimes.service.scheduling.report_handling import MOST_LOSSES
+from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.views import Status
 from tests.service.reliability.cluster import Cluster, spec
 
 
 def held(cluster: Cluster) -> int:
     job = queued(cluster)
-    cluster.scheduler.hold(job, "ann")
+    cluster.scheduler.control.hold(job, "ann")
     cluster.turn()
     return job
 
@@ -50,7 +50,7 @@ def preempted(cluster: Cluster) -> int:
     """Told to leave, with its grace period still to go."""
     long = cluster.submit(*[spec(1000.0)] * 4)
     cluster.go_on(0.5)
-    cluster.scheduler.set_policy("srsf", "ann")
+    cluster.scheduler.policy.set_policy("srsf", "ann")
     cluster.turn()
     cluster.go_on(0.5)
     cluster.submit(spec(1.0))
@@ -59,7 +59,7 @@ def preempted(cluster: Cluster) -> int:
 
 def cancelled_but_there(cluster: Cluster) -> int:
     job = running(cluster)
-    cluster.scheduler.cancel(job, "ann")
+    cluster.scheduler.control.cancel(job, "ann")
     cluster.turn()
     return job
 
@@ -78,7 +78,7 @@ def failed(cluster: Cluster) -> int:
 
 def cancelled(cluster: Cluster) -> int:
     job = held(cluster)
-    cluster.scheduler.cancel(job, "ann")
+    cluster.scheduler.control.cancel(job, "ann")
     cluster.turn()
     return job
 
@@ -96,7 +96,7 @@ MAKERS = [
     (failed, Status.FAILED),
     (cancelled, Status.CANCELLED),
 ]
-STEPS = {"hold": Step.HOLD, "release": Step.RELEASE, "cancel": Step.CANCEL}
+STEPS = {"hold": Transition.HOLD, "release": Transition.RELEASE, "cancel": Transition.CANCEL}
 
 
 @pytest.mark.parametrize("crash", [False, True], ids=["", "after a crash"])
@@ -113,7 +113,7 @@ def test_what_is_asked_is_done_where_the_table_has_it(
     assert cluster.status(job) == status.value
     cluster.go_on(0.1)
     events = cluster.ledger.next_event
-    done = cluster.ask(verb, job, "bob")
+    done = cluster.ask(f"control.{verb}", job, "bob")
     again = verb == "hold" and status is Status.HELD  # which is so already
     assert done == ((status, STEPS[verb]) in LEGAL or again)
     if not done:
@@ -125,7 +125,7 @@ def test_what_is_asked_is_done_where_the_table_has_it(
     elif done and verb == "hold":
         cluster.go_on(200.0)
         assert cluster.status(job) == "held"
-        cluster.scheduler.release(job, "bob")
+        cluster.scheduler.control.release(job, "bob")
         cluster.turn()
     cluster.go_on()
     assert all(live.status is Status.HELD for live in cluster.ledger.jobs.values())
@@ -205,12 +205,12 @@ def test_a_job_is_started_again_after_an_interruption_unless_it_is_not_to_be(how
     cluster = Cluster("nodes:fifo", nodes=1)
     (job,) = cluster.submit(spec(10.0, requeue=requeue))
     if how == "node":
-        cluster.scheduler.set_node("n-0", "lost", "timer")
+        cluster.scheduler.nodes.set_status("n-0", "lost", "timer")
         cluster.turn()
-        cluster.scheduler.set_node("n-0", "up", "node")
+        cluster.scheduler.nodes.set_status("n-0", "up", "node")
         cluster.turn()
     elif how == "preempted":
-        cluster.scheduler._preempt(cluster.job(job), 1.0, cluster.now_at + 1.0, [], {})
+        cluster.scheduler._runs.preempt_until(cluster.job(job), 1.0, cluster.now_at + 1.0, [], {})
         lose(cluster, job, "stopped", "")
     else:
         lose(cluster, job, {"machine": "node-lost", "stopped": "stopped"}[how], "")
@@ -263,13 +263,13 @@ def test_no_more_of_an_array_is_at_work_than_may_be_whatever_happens_to_it(polic
         busy = [n for n in jobs if cluster.status(n) in ("queued", "running", "stopping")]
         most = max(most, len(busy))
         if cluster.now_at < 1010.0 and len(busy) == 2:
-            cluster.ask("hold", busy[0], "ann")
-            cluster.ask("cancel", busy[1], "ann")
+            cluster.ask("control.hold", busy[0], "ann")
+            cluster.ask("control.cancel", busy[1], "ann")
             cluster.turn()
         cluster.go_on(1.5)
         cluster.crash()
         for number in [n for n in jobs if cluster.status(n) == "held"]:
-            cluster.scheduler.release(number, "ann")
+            cluster.scheduler.control.release(number, "ann")
             cluster.turn()
     assert most == 2
 

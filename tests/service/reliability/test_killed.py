@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 import pytest
 
-from betimes.service.ledger import Ledger
+from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.store import Store, default_url
 from tests.service.reliability.cluster import equal, seen
 from tests.service.reliability.starting import Gone, Starter, runs_below, starter, until

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from betimes.service.building import Settings
 from betimes.service.clock import Clock, VirtualClock
+from betimes.service.commands import CancelJobs, SubmitJob
 from betimes.service.controller import Controller
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.job import Job, Places
 from betimes.service.launches import Launches
 from betimes.service.machines.machine import Machine
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.store.memory import MemoryStore
 from betimes.service.views import Status
 from tests.service.reliability.cluster import spec
@@ -37,12 +38,12 @@ def with_controller(
         epoch_at = clock.now_s()
         controller.scheduler.begin(epoch_at)
         for number in range(2):
-            controller.scheduler.add_node(Machine(f"n-{number}", "virtual", "n", 1.0, 8.0, 0.0), "operator")
+            controller.scheduler.nodes.add(Machine(f"n-{number}", "virtual", "n", 1.0, 8.0, 0.0), "operator")
         controller.scheduler.open(policy, epoch_at)
         world = VirtualWorld(epoch_at=epoch_at)
-        controller.worlds.append(world)
-        controller.admit(
-            "virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
+        controller.effects.worlds.append(world)
+        controller.effects.admit(
+            "virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
         )
         deciding = asyncio.ensure_future(controller.run())
         try:
@@ -73,8 +74,8 @@ def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, 
     clock = VirtualClock(0.0, 0.0)
 
     async def test(controller: Controller) -> None:
-        first, second = await controller.ask(
-            lambda scheduler: scheduler.submit(spec(100.0), "ann") + scheduler.submit(spec(35.0), "ann")
+        (first,), (second,) = await asyncio.gather(
+            controller.ask(SubmitJob(spec(100.0), "ann")), controller.ask(SubmitJob(spec(35.0), "ann"))
         )
         await settled(clock, 1.0)
         jobs = controller.scheduler.ledger.jobs
@@ -105,7 +106,7 @@ def test_a_node_that_never_beats_is_never_lost(tmp_path: Path) -> None:
     clock = VirtualClock(0.0, math.inf)
 
     async def test(controller: Controller) -> None:
-        (job,) = await controller.ask(lambda scheduler: scheduler.submit(spec(10_000.0), "ann"))
+        (job,) = await controller.ask(SubmitJob(spec(10_000.0), "ann"))
         while job in controller.scheduler.ledger.jobs:
             await asyncio.sleep(0.005)
         assert controller.scheduler.ledger.nodes["n-0"].status == "up"
@@ -130,16 +131,16 @@ def test_a_clock_that_jumps_is_survived(tmp_path: Path, jump_s: float) -> None:
     clock = Clock(wall=lambda: times.wall_s, steady=lambda: times.steady_s)
 
     async def test(controller: Controller) -> None:
-        await controller.ask(lambda scheduler: scheduler.submit(spec(1e9), "ann"))
+        await controller.ask(SubmitJob(spec(1e9), "ann"))
         await asyncio.sleep(0.05)  # until it has started
         await controller.beat("n-0")
         times.pass_by(5.0, jump_s)
-        await controller.ask(lambda scheduler: scheduler.submit(spec(1e9), "ann"))
-        await controller.ask(lambda _: None)
+        await controller.ask(SubmitJob(spec(1e9), "ann"))
+        await controller.ask(CancelJobs((), "ann"))
         assert controller.scheduler.ledger.nodes["n-0"].status == "up"  # nobody could have heard it
         times.pass_by(LEASE_S + 1.0)
-        await controller.ask(lambda scheduler: scheduler.submit(spec(1e9), "ann"))
-        await controller.ask(lambda _: None)
+        await controller.ask(SubmitJob(spec(1e9), "ann"))
+        await controller.ask(CancelJobs((), "ann"))
         assert controller.scheduler.ledger.nodes["n-0"].status == "lost"
 
     store = with_controller(tmp_path, clock, test)
@@ -156,4 +157,4 @@ def test_a_service_whose_clock_was_put_back_while_it_was_away_goes_on_where_it_w
 
 
 async def _submit_one(controller: Controller) -> None:
-    await controller.ask(lambda scheduler: scheduler.submit(spec(1.0), "ann"))
+    await controller.ask(SubmitJob(spec(1.0), "ann"))

@@ -11,15 +11,15 @@ from typing import Any
 
 from betimes.foresight.tuning import Front
 from betimes.service.auth import RunTokens
-from betimes.service.building import Settings
 from betimes.service.clock import VirtualClock
 from betimes.service.controller import Controller
-from betimes.service.desk import Desk
 from betimes.service.events import Event
 from betimes.service.executors.virtual import WORK, VirtualExecutor, VirtualWorld
 from betimes.service.launches import Launches
 from betimes.service.machines.machine import Machine
 from betimes.service.promises import Promises
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.service_backend import ServiceBackend
 from betimes.service.source import Source
 from betimes.service.spec import JobSpec
 from betimes.service.store.memory import MemoryStore
@@ -86,16 +86,16 @@ class House:
         if known:
             controller.scheduler.recover()
         else:
-            controller.scheduler.add_node(Machine("n", "virtual", "n", self.cores, 8.0, 0.0), "operator")
+            controller.scheduler.nodes.add(Machine("n", "virtual", "n", self.cores, 8.0, 0.0), "operator")
             controller.scheduler.open(self.policy, 0.0)
         world = VirtualWorld(0.0, at_once=True)
-        controller.worlds.append(world)
-        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.hear)
-        controller.admit("virtual", executor)
+        controller.effects.worlds.append(world)
+        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
+        controller.effects.admit("virtual", executor)
         if arrivals is not None:
             controller.source = Source(arrivals)
         self.tuner = LiveTuner(controller, self.folder, self.retune, self.searches)
-        self.desk = Desk(controller, Promises(controller), RunTokens(b"secret"), self.tuner)
+        self.backend = ServiceBackend(controller, Promises(controller), RunTokens(b"secret"), self.tuner)
         if known:
             await controller.adopt()
         deciding = asyncio.ensure_future(controller.run())
@@ -123,7 +123,7 @@ class House:
         )
 
     async def submit(self, *work_s: float, **asked: Any) -> list[int]:
-        taken = await self.desk.submit([spec(each, **asked) for each in work_s], "ann")
+        taken = await self.backend.submit([spec(each, **asked) for each in work_s], "ann")
         return [one.job_id for one in taken]
 
     async def found(self, found: Front | None = None) -> None:

@@ -27,17 +27,17 @@ def play(house: House, test: Callable[[House], Awaitable[None]]) -> None:
 def test_a_search_is_followed_to_its_front(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         await house.submit(10.0, 20.0, 30.0)
-        begun = (await house.desk.tune(SPEC, "ann")).search
+        begun = (await house.backend.tune(SPEC, "ann")).search
         assert begun is not None
         assert (begun.doing, begun.of, begun.reason.text) == ("starting", 30, "asked for by ann")
         await house.until(lambda: bool(house.searches.orders))
         progress = {"doing": "searching", "done": 7, "of": 30, "front": 2, "hypervolume": 0.5}
         house.searches.told(progress)
-        search = (await house.desk.tuning()).search
+        search = (await house.backend.tuning()).search
         assert search is not None
         assert (search.doing, search.done, search.front, search.hypervolume) == ("searching", 7, 2, 0.5)
         await house.found()
-        view = await house.desk.tuning()
+        view = await house.backend.tuning()
         assert (view.search, view.problem, view.front) == (None, None, front())
         assert view.in_force is not None
         assert (view.in_force.policy, view.in_force.test) == ("fifo", {"jct:avg": 200.0, "pred_err:avg": 0.0})
@@ -58,7 +58,7 @@ def test_few_jobs_are_a_note(tmp_path: Path, jobs: int, noted: bool) -> None:
     async def test(house: House) -> None:
         with house.clock.hold():
             await house.submit(*(10.0 + at for at in range(jobs)), hold=True)
-            begun = (await house.desk.tune(TuneSpec(evaluations=30, jobs=1000), "ann")).search
+            begun = (await house.backend.tune(TuneSpec(evaluations=30, jobs=1000), "ann")).search
             assert begun is not None
             assert (begun.note or "").startswith(f"only {jobs} jobs") is noted
         await house.found()
@@ -70,21 +70,21 @@ def test_points_are_put_in_force_by_number_and_by_name_and_the_log_says_so(tmp_p
     async def test(house: House) -> None:
         await house.submit(10.0, 20.0)
         with pytest.raises(PolicyError, match="front:1: there is no front yet; `betimes tune --live`"):
-            await house.desk.set_policy("front:1", "ann")
-        await house.desk.tune(SPEC, "ann")
+            await house.backend.set_policy("front:1", "ann")
+        await house.backend.tune(SPEC, "ann")
         await house.found()
-        assert (await house.desk.set_policy("front:2", "ann")).policy == policy(2)
-        assert (await house.desk.set_policy("front:pcs-jct", "ann")).policy == policy(0)
-        in_force = (await house.desk.tuning()).in_force
+        assert (await house.backend.set_policy("front:2", "ann")).policy == policy(2)
+        assert (await house.backend.set_policy("front:pcs-jct", "ann")).policy == policy(0)
+        in_force = (await house.backend.tuning()).in_force
         assert in_force is not None
         assert in_force.test == {"jct:avg": 100.0, "pred_err:avg": 0.5}
         for wrong in ("front:3", "front:-1", "front:", "front:PCS"):
             with pytest.raises(
                 PolicyError, match="number from 0 to 2, or one of PCS-JCT, PCS-balanced, PCS-pred"
             ):
-                await house.desk.set_policy(wrong, "ann")
-        await house.desk.set_policy("srsf", "ann")
-        assert (await house.desk.tuning()).in_force is None  # it was not tried
+                await house.backend.set_policy(wrong, "ann")
+        await house.backend.set_policy("srsf", "ann")
+        assert (await house.backend.tuning()).in_force is None  # it was not tried
 
     house = House(tmp_path)
     play(house, test)
@@ -103,16 +103,16 @@ def test_the_front_survives_a_restart_and_a_damaged_file_does_no_harm(
 ) -> None:
     async def tune(house: House) -> None:
         await house.submit(10.0, 20.0)
-        await house.desk.tune(SPEC, "ann")
+        await house.backend.tune(SPEC, "ann")
         await house.found()
 
     async def choose(house: House) -> None:
-        assert (await house.desk.tuning()).front == front()
-        await house.desk.set_policy("front:PCS-pred", "ann")
+        assert (await house.backend.tuning()).front == front()
+        await house.backend.set_policy("front:PCS-pred", "ann")
 
     async def damaged(house: House) -> None:
-        assert (await house.desk.tuning()).front is None
-        assert (await house.desk.policy()).policy == policy(2)
+        assert (await house.backend.tuning()).front is None
+        assert (await house.backend.policy()).policy == policy(2)
 
     house = House(tmp_path)
     play(house, tune)
@@ -125,9 +125,9 @@ def test_the_front_survives_a_restart_and_a_damaged_file_does_no_harm(
 def test_another_search_takes_the_place_of_the_first(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         await house.submit(10.0, 20.0)
-        await house.desk.tune(SPEC, "ann")
+        await house.backend.tune(SPEC, "ann")
         await house.until(lambda: len(house.searches.orders) == 1)
-        await house.desk.tune(SPEC.model_copy(update={"seed": 5}), "eve")
+        await house.backend.tune(SPEC.model_copy(update={"seed": 5}), "eve")
         assert house.searches.cancelled == 1
         await house.until(lambda: len(house.searches.orders) == 2)
         await house.found()
@@ -143,18 +143,18 @@ def test_another_search_takes_the_place_of_the_first(tmp_path: Path) -> None:
 def test_a_search_is_stopped_on_demand_and_with_the_service(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         with pytest.raises(Conflict, match="no search is going on"):
-            await house.desk.stop_tuning()
+            await house.backend.stop_tuning()
         await house.submit(10.0, 20.0)
-        await house.desk.tune(SPEC, "ann")
+        await house.backend.tune(SPEC, "ann")
         await house.until(lambda: bool(house.searches.orders))
         assert not house.searches.stop.is_set()
-        search = (await house.desk.stop_tuning()).search
+        search = (await house.backend.stop_tuning()).search
         assert search is not None
         assert search.stopping
         assert house.searches.stop.is_set()
-        await house.desk.stop_tuning()  # once more does no harm
+        await house.backend.stop_tuning()  # once more does no harm
         await house.found()
-        await house.desk.tune(SPEC, "ann")
+        await house.backend.tune(SPEC, "ann")
         await house.until(lambda: len(house.searches.orders) == 2)
 
     house = House(tmp_path)
@@ -165,16 +165,16 @@ def test_a_search_is_stopped_on_demand_and_with_the_service(tmp_path: Path) -> N
 def test_a_search_that_fails_leaves_the_front_before_and_says_why(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         await house.submit(10.0, 20.0)
-        await house.desk.tune(SPEC, "ann")
+        await house.backend.tune(SPEC, "ann")
         await house.found()
-        await house.desk.tune(SPEC, "ann")
+        await house.backend.tune(SPEC, "ann")
         await house.until(lambda: len(house.searches.orders) == 2)
         house.searches.ends.set_exception(InputError("too short for one evaluation"))
         await house.until(lambda: house.tuner.going is None)
-        view = await house.desk.tuning()
+        view = await house.backend.tuning()
         assert (view.problem, view.front) == ("too short for one evaluation", front())
-        await house.desk.tune(SPEC, "ann")
-        assert (await house.desk.tuning()).problem is None
+        await house.backend.tune(SPEC, "ann")
+        assert (await house.backend.tuning()).problem is None
 
     house = House(tmp_path)
     play(house, test)
@@ -202,7 +202,7 @@ def test_what_cannot_be_tuned_is_refused(
     async def test(house: House) -> None:
         await house.submit(*work_s)
         with pytest.raises(kind, match=part) as refused:
-            await house.desk.tune(SPEC.model_copy(update=changes), "ann")
+            await house.backend.tune(SPEC.model_copy(update=changes), "ann")
         assert "\n" not in str(refused.value)
 
     house = House(tmp_path)
@@ -214,7 +214,7 @@ def test_a_policy_on_nodes_is_in_the_way(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         await house.submit(10.0, 20.0)
         with pytest.raises(Conflict, match=r"nodes:fifo, is for nodes.*`betimes policy set pool:fifo`"):
-            await house.desk.tune(SPEC, "ann")
+            await house.backend.tune(SPEC, "ann")
 
     play(House(tmp_path, policy="nodes:fifo"), test)
 
@@ -222,8 +222,8 @@ def test_a_policy_on_nodes_is_in_the_way(tmp_path: Path) -> None:
 def test_no_node_that_takes_work_is_in_the_way(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         await house.submit(10.0, 20.0)
-        await house.desk.drain("n", "ann")
+        await house.backend.drain("n", "ann")
         with pytest.raises(Conflict, match="no node takes work"):
-            await house.desk.tune(SPEC, "ann")
+            await house.backend.tune(SPEC, "ann")
 
     play(House(tmp_path), test)

@@ -42,7 +42,7 @@ def served(house: House, arrivals: Arrivals) -> PolicyView:
     async def main() -> PolicyView:
         async with house.open(arrivals):
             await house.all_over()
-            return await house.desk.policy()
+            return await house.backend.policy()
 
     return asyncio.run(main())
 
@@ -73,9 +73,9 @@ def test_after_an_interval_a_point_is_proposed_and_nothing_is_put_in_force(tmp_p
 
     async def again() -> None:
         async with house.open():
-            assert (await house.desk.policy()).proposal == proposal  # it is still news after a restart
-            await house.desk.set_policy("srsf", "ann")
-            assert (await house.desk.policy()).proposal is None
+            assert (await house.backend.policy()).proposal == proposal  # it is still news after a restart
+            await house.backend.set_policy("srsf", "ann")
+            assert (await house.backend.policy()).proposal is None
 
     asyncio.run(again())
 
@@ -117,9 +117,9 @@ def test_the_name_that_was_chosen_is_proposed_again(tmp_path: Path) -> None:
         async with house.open():
             with house.clock.hold():  # the jobs still run when the service stops
                 await house.submit(10.0, 20.0)
-                await house.desk.tune(SPEC, "ann")
+                await house.backend.tune(SPEC, "ann")
                 await house.until(lambda: house.tuner.going is None and house.tuner.tuned is not None)
-                await house.desk.set_policy("front:PCS-pred", "ann")
+                await house.backend.set_policy("front:PCS-pred", "ann")
                 await house.controller.stop()
 
     asyncio.run(choose())
@@ -145,7 +145,7 @@ def test_a_workload_that_has_changed_is_searched_on_again(tmp_path: Path, scale:
     async def main() -> None:
         async with house.open(steady(80)):
             await house.all_over()
-            await house.desk.tune(SPEC, "ann")
+            await house.backend.tune(SPEC, "ann")
             await house.until(lambda: house.tuner.going is None and house.tuner.tuned is not None)
         now_s = house.store.events(limit=100_000)[-1].at_s
         async with house.open(steady(45, begin_s=now_s, scale=scale, seed=1)):
@@ -175,7 +175,7 @@ def test_an_unasked_search_waits_for_one_that_goes_on(tmp_path: Path) -> None:
         async with house.open():
             with house.clock.hold():
                 await house.submit(10.0, 7200.0, 7300.0)
-                await house.desk.tune(SPEC, "ann")
+                await house.backend.tune(SPEC, "ann")
                 await house.until(lambda: bool(house.searches.orders))
             await house.until(lambda: len(house.told("finished")) == 3)
             assert len(house.searches.orders) == 1

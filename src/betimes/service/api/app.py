@@ -9,9 +9,9 @@ from fastapi import FastAPI
 
 from betimes import __version__
 from betimes.service.api import cluster, events, failures, health, jobs, logs, tuning
+from betimes.service.api.backend import Backend
 from betimes.service.api.context import Context
 from betimes.service.api.document import PREFIX, about, install_document
-from betimes.service.api.door import Door
 from betimes.service.api.heads import BoundedHeads
 from betimes.service.api.hosts import KnownHosts
 from betimes.service.api.limits import Limits
@@ -19,7 +19,7 @@ from betimes.service.auth import Tokens
 
 
 def create_app(
-    controller: Door,
+    controller: Backend,
     tokens: Tokens,
     *,
     hosts: Iterable[str] = (),

@@ -28,7 +28,7 @@ _NODE = NodeSpec(type="big", count=4, cpu=64, memory_gib=512, gpu=8).model_dump(
 )
 async def list_nodes(here: Here, _: User) -> Response:
     """Every node, with what is free on it."""
-    return json(dump_list("nodes", await here.door.nodes()))
+    return json(dump_list("nodes", await here.backend.nodes()))
 
 
 @router.post(
@@ -46,7 +46,7 @@ async def list_nodes(here: Here, _: User) -> Response:
 async def add_nodes(request: Request, here: Here, user: User) -> Response:
     """Add nodes of one type."""
     spec = await read_model(request, NodeSpec, here.limits)
-    return json(dump_list("nodes", await here.door.add_nodes(spec, user.user)), 201)
+    return json(dump_list("nodes", await here.backend.add_nodes(spec, user.user)), 201)
 
 
 @router.post(
@@ -61,7 +61,7 @@ async def add_nodes(request: Request, here: Here, user: User) -> Response:
 )
 async def drain_node(name: NodeName, here: Here, user: User) -> Response:
     """Start nothing more on a node; what runs there goes on."""
-    return json((await here.door.drain(name, user.user)).model_dump_json())
+    return json((await here.backend.drain(name, user.user)).model_dump_json())
 
 
 @router.post(
@@ -76,7 +76,7 @@ async def drain_node(name: NodeName, here: Here, user: User) -> Response:
 )
 async def undrain_node(name: NodeName, here: Here, user: User) -> Response:
     """Take back a drain."""
-    return json((await here.door.undrain(name, user.user)).model_dump_json())
+    return json((await here.backend.undrain(name, user.user)).model_dump_json())
 
 
 @router.post(
@@ -91,7 +91,7 @@ async def undrain_node(name: NodeName, here: Here, user: User) -> Response:
 )
 async def heartbeat(name: NodeName, here: Here, _: User) -> Response:
     """It must be said again before the lease ends, or else the node is lost and its jobs are requeued."""
-    return json((await here.door.heartbeat(name)).model_dump_json())
+    return json((await here.backend.heartbeat(name)).model_dump_json())
 
 
 @router.get(
@@ -103,7 +103,7 @@ async def heartbeat(name: NodeName, here: Here, _: User) -> Response:
 )
 async def get_policy(here: Here, _: User) -> Response:
     """By what the service decides."""
-    return json((await here.door.policy()).model_dump_json())
+    return json((await here.backend.policy()).model_dump_json())
 
 
 @router.put(
@@ -127,4 +127,4 @@ async def get_policy(here: Here, _: User) -> Response:
 async def set_policy(request: Request, here: Here, user: User) -> Response:
     """Change the policy while jobs run; estimates are made anew."""
     choice = await read_model(request, PolicyChoice, here.limits)
-    return json((await here.door.set_policy(choice.policy, user.user)).model_dump_json())
+    return json((await here.backend.set_policy(choice.policy, user.user)).model_dump_json())

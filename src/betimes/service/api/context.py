@@ -9,7 +9,7 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 
-from betimes.service.api.door import Door
+from betimes.service.api.backend import Backend
 from betimes.service.api.failures import Nobody, Rejected
 from betimes.service.api.limits import Limits
 from betimes.service.auth import Caller, Tokens, attempt_of, bearer
@@ -19,7 +19,7 @@ from betimes.service.auth import Caller, Tokens, attempt_of, bearer
 class Context:
     """One application's parts."""
 
-    door: Door
+    backend: Backend
     tokens: Tokens
     limits: Limits
     closing: asyncio.Event  # set: end what would go on for ever

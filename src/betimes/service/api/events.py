@@ -67,7 +67,7 @@ async def list_events(
     after = _after(asked, last)
     if _wants_stream(request.headers.get("accept", "")):
         return await _stream(here, asked, after)
-    page = await here.door.events(after, asked.limit, asked.job, tuple(asked.kind))
+    page = await here.backend.events(after, asked.limit, asked.job, tuple(asked.kind))
     return json(page.model_dump_json())
 
 
@@ -91,12 +91,12 @@ async def stream_events(
 async def _stream(here: Context, asked: EventQuery, after: int) -> EventStream:
     kinds = frozenset(asked.kind)
     # What cannot be read (events that were archived) is said now: a stream that has begun can only end.
-    await here.door.events(after, 1, None, ())
+    await here.backend.events(after, 1, None, ())
 
     def wanted(event: EventView) -> bool:
         return (asked.job is None or event.job_id == asked.job) and (not kinds or event.kind in kinds)
 
-    return EventStream(sse(here.door.watch(after), after, wanted, here.closing, here.limits.keep_alive_s))
+    return EventStream(sse(here.backend.watch(after), after, wanted, here.closing, here.limits.keep_alive_s))
 
 
 def _after(asked: EventQuery, last: str) -> int:

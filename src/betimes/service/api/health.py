@@ -39,5 +39,5 @@ async def healthz() -> Response:
 )
 async def readyz(here: Here) -> Response:
     """Whether the service is up, recovered and able to write; no token is needed."""
-    health = await here.door.health()
+    health = await here.backend.health()
     return json(health.model_dump_json(), 200 if health.ready else 503)

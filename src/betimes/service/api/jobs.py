@@ -77,7 +77,7 @@ async def submit(request: Request, here: Here, user: User, key: _Key = None) -> 
         message = f"Idempotency-Key: 1 to {MOST_KEY_CHARACTERS} printable ASCII characters without spaces"
         raise Rejected(422, "refused", message, "Idempotency-Key")
     specs, batch = await read_jobs(request, here.limits)
-    taken = await here.door.submit(specs, user.user, key)
+    taken = await here.backend.submit(specs, user.user, key)
     if batch:
         return json(dump_list("jobs", taken), 201)
     return json(taken[0].model_dump_json(), 201)
@@ -97,7 +97,7 @@ async def submit(request: Request, here: Here, user: User, key: _Key = None) -> 
 async def quote(request: Request, here: Here, user: User) -> Response:
     """Play the present state forward with the job in it, without submitting it."""
     spec = await read_model(request, JobSpec, here.limits)
-    return json((await here.door.quote(spec, user.user)).model_dump_json())
+    return json((await here.backend.quote(spec, user.user)).model_dump_json())
 
 
 @router.get(
@@ -112,7 +112,7 @@ async def quote(request: Request, here: Here, user: User) -> Response:
 )
 async def list_jobs(here: Here, _: User, asked: Annotated[JobQuery, Query()]) -> Response:
     """Jobs of any status, newest first, filtered and in pages."""
-    return json((await here.door.jobs(asked.which())).model_dump_json())
+    return json((await here.backend.jobs(asked.which())).model_dump_json())
 
 
 @router.get(
@@ -127,7 +127,7 @@ async def list_jobs(here: Here, _: User, asked: Annotated[JobQuery, Query()]) ->
 )
 async def get_job(job_id: JobId, here: Here, _: User) -> Response:
     """Everything about a job."""
-    return json((await here.door.job(job_id)).model_dump_json())
+    return json((await here.backend.job(job_id)).model_dump_json())
 
 
 @router.get(
@@ -156,11 +156,11 @@ def _steering(verb: str, summary: str, description: str) -> None:
     """The two routes of something that is done to jobs: one, and several at once."""
 
     async def one(job_id: JobId, here: Here, user: User) -> Response:
-        act: Act = getattr(here.door, verb)
+        act: Act = getattr(here.backend, verb)
         return json((await act([job_id], user.user, False))[0].model_dump_json())
 
     async def several(request: Request, here: Here, user: User) -> Response:
-        return await _act(getattr(here.door, verb), request, here, user)
+        return await _act(getattr(here.backend, verb), request, here, user)
 
     router.post(
         f"/jobs/{{job_id:job}}/{verb}",
@@ -207,7 +207,7 @@ _steering("release", "Release", "Let a held job start when its turn comes.")
 async def report_progress(job_id: JobId, request: Request, here: Here, token: RunToken) -> Response:
     """Called by the job itself, with the token that it finds in BETIMES_RUN_TOKEN. Any Content-Type will do."""
     named = attempt_of(token)
-    if named is None or not here.door.check_run_token(job_id, named, token):
+    if named is None or not here.backend.check_run_token(job_id, named, token):
         if here.tokens.caller(token) is None and named is None:
             raise Nobody("this is no run's token; a job finds its own in BETIMES_RUN_TOKEN")
         raise Rejected(403, "not-allowed", f"the token is not that of a run of job {job_id}")
@@ -215,5 +215,5 @@ async def report_progress(job_id: JobId, request: Request, here: Here, token: Ru
     if report.attempt not in (None, named):
         message = f"attempt: the token is that of attempt {named}, not of {report.attempt}"
         raise Rejected(403, "not-allowed", message, "attempt")
-    await here.door.progress(job_id, named, report.done, report.total)
+    await here.backend.progress(job_id, named, report.done, report.total)
     return Response(status_code=204)

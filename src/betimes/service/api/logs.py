@@ -35,7 +35,7 @@ router = APIRouter(prefix=PREFIX, tags=["jobs"])
 )
 async def get_log(job_id: JobId, here: Here, _: User, asked: Annotated[LogQuery, Query()]) -> Stream:
     """The output of a job's run. A job that has not run yet has none; `follow` waits for its first run."""
-    story = await here.door.job(job_id)
+    story = await here.backend.job(job_id)
     if story.trials:
         first = story.trials[0].job_id
         text = f"job {job_id} is a set of trials, each of which has output of its own"
@@ -45,7 +45,7 @@ async def get_log(job_id: JobId, here: Here, _: User, asked: Annotated[LogQuery,
     waits = run == 0 and asked.follow and not story.job.status.is_over
     if run == 0 and not waits:
         raise Unknown(f"job {job_id} has not run: it is {story.job.status.value}, and there is no output")
-    path = None if waits else await here.door.log_file(job_id, run)
+    path = None if waits else await here.backend.log_file(job_id, run)
     text = _output(here, job_id, run or 1, path, asked.follow, asked.tail)
     return Stream(text, media_type="text/plain; charset=utf-8", headers={"X-Content-Type-Options": "nosniff"})
 
@@ -58,7 +58,7 @@ async def _output(
             if await _closing(here, here.limits.over_s):
                 return
         try:
-            path = await here.door.log_file(job_id, attempt)
+            path = await here.backend.log_file(job_id, attempt)
         except Unknown:  # it was cancelled before it ran
             return
     cursor = await asyncio.to_thread(LogCursor, path, tail)
@@ -93,7 +93,7 @@ async def _is_over(here: Context, job_id: int, attempt: int) -> bool:
 
 async def _state(here: Context, job_id: int) -> tuple[Status, int]:
     """Status and latest attempt, from one row of the list: the story is long, and this is asked every second."""
-    page = await here.door.jobs(JobFilter(after=job_id + 1, limit=1))
+    page = await here.backend.jobs(JobFilter(after=job_id + 1, limit=1))
     if not page.items or page.items[0].job_id != job_id:
         return Status.FINISHED, 0  # it has been retired meanwhile
     return page.items[0].status, page.items[0].attempt

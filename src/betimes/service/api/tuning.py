@@ -33,7 +33,7 @@ router = APIRouter(prefix=f"{PREFIX}/tune", tags=["cluster"])
 async def tune(request: Request, here: Here, user: User) -> Response:
     """In a process of its own, and in the place of a search that is going on."""
     spec = await read_model(request, TuneSpec, here.limits)
-    return json((await here.door.tune(spec, user.user)).model_dump_json(), 202)
+    return json((await here.backend.tune(spec, user.user)).model_dump_json(), 202)
 
 
 @router.get(
@@ -45,7 +45,7 @@ async def tune(request: Request, here: Here, user: User) -> Response:
 )
 async def get_tuning(here: Here, _: User) -> Response:
     """Points are put in force by `front:NUMBER` as the policy."""
-    return json((await here.door.tuning()).model_dump_json())
+    return json((await here.backend.tuning()).model_dump_json())
 
 
 @router.delete(
@@ -61,4 +61,4 @@ async def get_tuning(here: Here, _: User) -> Response:
 )
 async def stop_tuning(here: Here, _: User) -> Response:
     """It takes a moment: the front so far is still to be judged."""
-    return json((await here.door.stop_tuning()).model_dump_json(), 202)
+    return json((await here.backend.stop_tuning()).model_dump_json(), 202)

@@ -24,18 +24,10 @@ from betimes.service.executors.devices import Devices
 from betimes.service.executors.fates import Fate, Never, Over, Running, Starting, look, record_end
 from betimes.service.executors.launching import Keeping, is_known, last_error, spawn, write_launch
 from betimes.service.executors.leftovers import kill_leftovers
-from betimes.service.executors.protocol import (
-    FORCE_AFTER_S,
-    Ended,
-    Launch,
-    Listener,
-    Place,
-    RunId,
-    Started,
-    Trouble,
-)
+from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, Place
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.watching import Watch, wait_for
+from betimes.service.scheduling.run_reports import Ended, RunId, Started, Trouble
 
 _AGAIN_S = 0.02  # after which a run that another shim is about to start is looked at again
 _TROUBLE_S = 1.0  # after which a folder that could not be read is

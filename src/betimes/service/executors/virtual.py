@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from betimes.service.executors.protocol import Ended, Launch, Listener, Place, Report, RunId, Started
+from betimes.service.executors.protocol import Launch, Listener, Place
+from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
 from betimes.twin.physics import VirtualJob
 
 WORK = "VIRTUAL_WORK_S"

@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from betimes.errors import Conflict
 from betimes.service.as_workload import as_workload
 from betimes.service.engines.speedups import speed
-from betimes.service.run_times import LEAST_S
+from betimes.service.scheduling.engine_job import wanted_for
+from betimes.service.scheduling.runtime_estimates import LEAST_S
 from betimes.service.spec import JobSpec
 from betimes.service.store.storage import Storage
 from betimes.service.store.times import last_before
 from betimes.service.views import JobFilter, Status
-from betimes.service.wanted import wanted_for
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind
 

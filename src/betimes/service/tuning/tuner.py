@@ -15,10 +15,12 @@ from betimes.cluster import Cluster, NodeGroup
 from betimes.errors import BetimesError, Conflict, InputError, PolicyError, Refused
 from betimes.foresight.engines import POOL
 from betimes.foresight.tuning import BASELINES, Front, parse_objectives, parts
-from betimes.service.building import kind_of, pool_units
+from betimes.service.building import kind_of
+from betimes.service.commands import NoteTuning, SetPolicy
 from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.node import UP
+from betimes.service.scheduling.engine_factory import pool_units
 from betimes.service.tuning.drift import Range, drifted
 from betimes.service.tuning.kept import FILE, PREFIX, Tuned, reported
 from betimes.service.tuning.orders import Order
@@ -128,12 +130,9 @@ class LiveTuner:
             policy = self._in_force()
             order, of = await self._ordered(spec, policy)
             await self._give_up()
-            number = await self.controller.ask(
-                lambda scheduler: scheduler.note_tuning(
-                    "tuning", cause, reason=reason.model_dump(), objectives=spec.objectives,
-                    jobs=len(order.recent.workload),
-                )
-            )  # fmt: skip
+            jobs = len(order.recent.workload)
+            said = {"reason": reason.model_dump(), "objectives": spec.objectives, "jobs": jobs}
+            number = await self.controller.ask(NoteTuning("tuning", cause, said))
             begun_at = self.controller.scheduler.now_at
             view = SearchView(
                 spec=spec, reason=reason, begun_at=begun_at, of=spec.evaluations, note=_note(order)
@@ -143,7 +142,7 @@ class LiveTuner:
             if self.watch is not None:
                 self.watch.begins(begun_at)
             going.task = asyncio.ensure_future(self._carry_out(going))
-            self.controller.go(going.task)
+            self.controller.background.go(going.task)
 
     async def _ordered(self, spec: TuneSpec, policy: str) -> tuple[Order, Range]:
         """Everything that a search needs. Raises Conflict, Refused."""
@@ -211,9 +210,7 @@ class LiveTuner:
                 self.going = None
 
     async def _failed(self, going: _Search, problem: str) -> None:
-        await self.controller.ask(
-            lambda scheduler: scheduler.note_tuning("not-tuned", f"event:{going.event}", problem=problem)
-        )
+        await self.controller.ask(NoteTuning("not-tuned", f"event:{going.event}", {"problem": problem}))
 
     async def _found(self, going: _Search, front: Front) -> None:
         """Keep the front, say so in the log, and act on it as far as that is allowed."""
@@ -229,9 +226,7 @@ class LiveTuner:
             point = propose(front, self.tuned, going.policy, bounds)
             why = self._not_applied(going, front, point.number)
             said |= {"proposed": point.number, "names": list(point.names), "not_applied": why}
-        number = await self.controller.ask(
-            lambda scheduler: scheduler.note_tuning("tuned", f"event:{going.event}", **said)
-        )
+        number = await self.controller.ask(NoteTuning("tuned", f"event:{going.event}", said))
         self.tuned = tuned = Tuned(
             at=self.controller.scheduler.now_at,
             event=number,
@@ -267,7 +262,7 @@ class LiveTuner:
         if text.startswith(PREFIX):
             text, front = self.chosen(text)
         await self.controller.compile(text)
-        await self.controller.ask(lambda scheduler: scheduler.set_policy(text, user, front, cause))
+        await self.controller.ask(SetPolicy(text, user, front, cause))
 
     def _in_force(self) -> str:
         """The policy in force, as the twin of a pool names it; under no name of a pool's where it is for nodes."""
@@ -285,11 +280,11 @@ class LiveTuner:
             reason = watch.heed(event)
             if reason is not None and self.going is None and not self.beginning.locked():
                 cause = "timer" if reason.code == "interval" else f"event:{event.event_id}"
-                self.controller.go(self._retune(reason, cause))
+                self.controller.background.go(self._retune(reason, cause))
                 return
         if watch.wants_look and self.going is None:
             watch.looked()
-            self.controller.go(self._look(f"event:{events[-1].event_id}"))
+            self.controller.background.go(self._look(f"event:{events[-1].event_id}"))
 
     async def _look(self, cause: str) -> None:
         """Search if the jobs that have come are not like those tuned on, or nothing has been tuned yet."""

@@ -1,0 +1,125 @@
+"""What the API asks of the service behind it: the controller is one, and so is the fake of the tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from betimes.service.spec import JobSpec
+from betimes.service.tuning.view import TuningView
+from betimes.service.views import (
+    EventView,
+    Health,
+    JobFilter,
+    JobStory,
+    JobView,
+    Lease,
+    NodeSpec,
+    NodeView,
+    Page,
+    PolicyView,
+    Quote,
+    Submitted,
+    TuneSpec,
+)
+
+
+class Backend(Protocol):
+    """The service, as the API sees it. Calls may overlap; errors are those of `betimes.errors`."""
+
+    async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
+        """Take all of the jobs, or none; the same key again gives the same answer. Raises Refused, Conflict."""
+        ...
+
+    async def quote(self, spec: JobSpec, user: str) -> Quote:
+        """What a job would be promised now. Raises Refused."""
+        ...
+
+    async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        """End jobs. Raises Unknown, Conflict."""
+        ...
+
+    async def hold(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        """Keep jobs from starting. Raises Unknown, Conflict."""
+        ...
+
+    async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        """Let held jobs start. Raises Unknown, Conflict."""
+        ...
+
+    async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
+        """How far a run has come. Raises Unknown, Conflict."""
+        ...
+
+    def check_run_token(self, job: int, attempt: int, token: str) -> bool:
+        """Whether a token is that of this very run; compares in constant time, and reads no database."""
+        ...
+
+    async def jobs(self, which: JobFilter, /) -> Page[JobView]:
+        """Some of the jobs, newest first."""
+        ...
+
+    async def job(self, number: int, /) -> JobStory:
+        """Everything about a job. Raises Unknown."""
+        ...
+
+    async def log_file(self, number: int, attempt: int | None, /) -> Path:
+        """Where a run's newest output goes; older output lies beside it (`.1`, `.2`, ...). Raises Unknown."""
+        ...
+
+    async def nodes(self) -> list[NodeView]:
+        """Every node."""
+        ...
+
+    async def add_nodes(self, spec: NodeSpec, user: str) -> list[NodeView]:
+        """Add nodes. Raises Refused, Conflict."""
+        ...
+
+    async def drain(self, name: str, user: str) -> NodeView:
+        """Start nothing more on a node. Raises Unknown, Conflict."""
+        ...
+
+    async def undrain(self, name: str, user: str) -> NodeView:
+        """Use a node again. Raises Unknown, Conflict."""
+        ...
+
+    async def heartbeat(self, name: str) -> Lease:
+        """A node lives, and must say so again within its lease. Raises Unknown, Conflict."""
+        ...
+
+    async def policy(self) -> PolicyView:
+        """The policy in force."""
+        ...
+
+    async def set_policy(self, text: str, user: str) -> PolicyView:
+        """Decide by another policy from now on, or by a point of the latest front. Raises PolicyError, Conflict."""
+        ...
+
+    async def tune(self, spec: TuneSpec, user: str) -> TuningView:
+        """Begin a search, in the place of one that is going on. Raises Refused, Conflict."""
+        ...
+
+    async def tuning(self) -> TuningView:
+        """The search that is going on, and the latest front."""
+        ...
+
+    async def stop_tuning(self) -> TuningView:
+        """Let the search end with the front so far. Raises Conflict where none is going on."""
+        ...
+
+    async def events(
+        self, after: int, limit: int, job: int | None, kinds: tuple[str, ...]
+    ) -> Page[EventView]:
+        """Lines of the event log, oldest first."""
+        ...
+
+    def watch(self, after: int) -> AsyncIterator[EventView]:
+        """Every event past `after`: from the log, then as they happen, without gaps. It holds no more than a bounded
+        number of them for a reader that is slow, and goes back to the log for the rest.
+        """
+        ...
+
+    async def health(self) -> Health:
+        """Whether work can be taken."""
+        ...

@@ -1,0 +1,69 @@
+"""Whether a job could ever run here: what no node will ever hold is refused when it is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from betimes.cluster.resources import PER_UNIT, Amounts
+from betimes.cluster.tasks import job_tasks, undominated
+from betimes.errors import Refused
+from betimes.foresight.engines import NODES
+from betimes.service.node import LOST, Node
+from betimes.service.scheduling.engine_job import demand_of
+from betimes.service.spec import JobSpec
+
+FIELDS = ("gpu", "cpu", "memory_gib")
+NAMES = ("GPUs", "cores", "GiB of memory")
+
+
+def check_possible(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
+    """Raise Refused, naming field and limit, if the empty cluster could not run the job."""
+    if spec.as_one and engine == NODES:
+        raise Refused(
+            "needs a policy for a pool; this one runs on nodes, where widths do not change", "as_one"
+        )
+    there = [node.capacity for node in nodes.values() if node.status != LOST]
+    if not there:
+        return  # nodes may come; until then it waits, and is told so
+    demand = demand_of(spec)
+    for at, field in enumerate(FIELDS):
+        most = max(capacity[at] for capacity in there)
+        if demand[at] > most:
+            raise Refused(
+                f"expected at most {most / PER_UNIT[at]:g} {NAMES[at]} a unit, as on the largest node, "
+                f"found {demand[at] / PER_UNIT[at]:g}",
+                field,
+            )
+    held = sum(_units_on(capacity, demand) for capacity in there)
+    if held == 0:
+        raise Refused("no node has all that a unit needs at once; ask for less, or add such a node", "cpu")
+    if engine == NODES:
+        _check_tasks(spec, there)
+    elif spec.min_units > held:
+        raise Refused(
+            f"expected at most {held} units, as the empty cluster holds, found {spec.min_units}", "min_units"
+        )
+
+
+def _check_tasks(spec: JobSpec, there: Sequence[Amounts]) -> None:
+    """Raise Refused if the job's tasks, at full width, do not find room on these nodes."""
+    unit, units = (spec.gpu, spec.cpu, spec.memory_gib), spec.max_units
+    tasks = job_tasks(unit, units, spec.task_choice, undominated(there))
+    if tasks.units_each > tasks.together:
+        raise Refused(
+            f"expected at most {tasks.together}, as many units as some node holds, found {tasks.units_each}",
+            "units_per_task",
+        )
+    room = sum(_units_on(capacity, tasks.demand) for capacity in there)
+    if tasks.count <= room:
+        return
+    why = "as the empty cluster holds (nodes run jobs at full width)"
+    if tasks.units_each == 1:
+        raise Refused(f"expected at most {room} units, {why}, found {units}", "max_units")
+    found = f"found {tasks.count} ({units} units); ask for fewer units, or for smaller tasks (units_per_task)"
+    several = f"{room} task{'' if room == 1 else 's'} of {tasks.units_each} units"
+    raise Refused(f"expected at most {several}, {why}, {found}", "max_units")
+
+
+def _units_on(capacity: Amounts, demand: Amounts) -> int:
+    return min(room // need for room, need in zip(capacity, demand, strict=True) if need > 0)

@@ -1,0 +1,50 @@
+"""What the service wants done outside, once the decision is in the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from betimes.service.job import Places
+from betimes.service.scheduling.run_reports import RunId
+
+
+@dataclass(frozen=True, slots=True)
+class StartRun:
+    """Start a job's command."""
+
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True)
+class StopRun:
+    """Tell a run to stop; `why`: preempted, resized, cancelled."""
+
+    run: RunId
+    grace_s: float
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeRun:
+    """Let a run work on so many units from now on."""
+
+    run: RunId
+    units: int
+    places: Places
+
+
+@dataclass(frozen=True, slots=True)
+class DropRun:
+    """Forget a run: its node has vanished, and the run with it."""
+
+    run: RunId
+
+
+@dataclass(frozen=True, slots=True)
+class GiveBack:
+    """Give a rented node back to the cloud."""
+
+    node: str
+
+
+Effect = StartRun | StopRun | ResizeRun | DropRun | GiveBack

@@ -1,0 +1,208 @@
+"""Engines made of the ledger: when the service starts, when the policy changes, and when nodes come or go."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from betimes.cluster.resources import Amounts
+from betimes.cluster.tasks import undominated
+from betimes.foresight.engines import NODES, POOL
+from betimes.policies import parse_nodes_policy, parse_policy
+from betimes.service.building import kind_of
+from betimes.service.engines.moves import Carried, Held
+from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.pool import LivePool
+from betimes.service.engines.speedups import speed
+from betimes.service.job import Account, Job
+from betimes.service.node import UP, Node
+from betimes.service.scheduling.engine_job import at_width, held_by, wanted_of
+from betimes.service.scheduling.standby import Standby
+
+SIZES_WITHOUT_JOBS = (3600.0,)  # what a policy that looks at the workload sees of none
+
+
+@dataclass
+class Settings:
+    """What an operator may set of the engines."""
+
+    restart_s: float = 0.0  # lost whenever a job's units change
+    measures_restarts: bool = False  # restart_s is what restarts have taken, once there was one
+    resize_interval_s: float = 0.0  # a job's width does not change again within so many seconds
+    resize_gain: bool = False  # a resize must pay, restart included
+    seed: int = 0  # of whatever is decided by lot
+
+
+@dataclass
+class Built:
+    """An engine, or what stands in for it, and its nodes by number."""
+
+    engine: LivePool | LiveNodes | Standby
+    kind: str  # pool or nodes
+    nodes: list[str]
+    accounts: dict[int, Account]  # of the jobs that it has taken over, in its own units of work
+    shapes: tuple[Amounts, ...]  # of nodes that take work, by which jobs are split into tasks
+
+    def is_of(self, nodes: dict[str, Node]) -> bool:
+        """Whether it was made for these nodes; which of them take work it can be told, if the shapes are the same."""
+        return list(nodes) == self.nodes and _shapes(nodes) == self.shapes
+
+
+def build(
+    policy: str,
+    nodes: dict[str, Node],
+    jobs: dict[int, Job],
+    before: str | None,
+    now_s: float,
+    settings: Settings,
+    sizes: tuple[float, ...] = (),
+    epoch_at: float = 0.0,
+    is_compiled: bool = True,
+) -> Built:
+    """The engine of `policy` with all jobs that the engine of policy `before` had (null: none is different).
+
+    Engines count seconds from `epoch_at`. Where the policy is not compiled yet, something stands in for its engine.
+    Raises PolicyError, ClusterError.
+    """
+    kind, text = kind_of(policy)
+    numbers = {name: at for at, name in enumerate(nodes)}
+    live = sorted((job for job in jobs.values() if job.account is not None), key=_seq)
+    capacity = np.array([node.capacity for node in nodes.values()], dtype=np.int64).reshape(-1, 3)
+    engine: LivePool | LiveNodes | Standby
+    if not is_compiled:
+        engine = Standby(kind)
+    elif kind == POOL:
+        known = tuple(_work_of(job, before or policy) for job in live) + sizes
+        engine = LivePool(
+            parse_policy(text),
+            max(1, pool_units(nodes, live)),  # without any, nothing finds room
+            capacity,
+            restart_s=settings.restart_s,
+            resize_interval_s=settings.resize_interval_s,
+            resize_gain=settings.resize_gain,
+            sizes=known or SIZES_WITHOUT_JOBS,
+        )
+    else:
+        kinds = np.unique([node.machine.type for node in nodes.values()], return_inverse=True)[1]
+        engine = LiveNodes(
+            parse_nodes_policy(text),
+            capacity,
+            kinds.astype(np.int64),
+            shapes=_shapes(nodes),
+            units=float(max(1, pool_units(nodes, ()))),
+            restart_s=settings.restart_s,
+            seed=settings.seed,
+        )
+    victims: dict[int, list[Job]] = {}
+    for job in live:
+        if job.makes_room_for is not None and job.run is not None:
+            victims.setdefault(job.makes_room_for, []).append(job)
+    carried = [
+        _still_owed(_carried(job, kind, before or policy, numbers, epoch_at), victims, numbers)
+        for job in live
+    ]
+    for one in carried:
+        engine.restore(one, now_s)
+    if isinstance(engine, LiveNodes):
+        engine.settle(carried)
+    for name, node in nodes.items():
+        if node.status != UP:
+            engine.open_node(numbers[name], False)
+    accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
+    return Built(engine, kind, list(nodes), accounts, _shapes(nodes))
+
+
+def _shapes(nodes: dict[str, Node]) -> tuple[Amounts, ...]:
+    return undominated([node.capacity for node in nodes.values() if node.takes_work])
+
+
+def _still_owed(carried: Carried, victims: dict[int, list[Job]], numbers: dict[str, int]) -> Carried:
+    """What those have given up that have left since a job was nominated is owed no more."""
+    if not carried.owed:
+        return carried
+    held: dict[int, Amounts] = {}
+    for victim in victims.get(carried.wanted.job, ()):
+        places = victim.run.places if victim.run is not None else []
+        for node, amounts in held_by(victim.spec, places, victim.units_per_task):
+            whole = held.get(numbers[node], (0, 0, 0))
+            held[numbers[node]] = whole[0] + amounts[0], whole[1] + amounts[1], whole[2] + amounts[2]
+    owed = tuple(
+        tuple(map(min, before, held.get(place.node, (0, 0, 0))))
+        for place, before in zip(carried.bound, carried.owed, strict=True)
+    )
+    if not any(map(any, owed)):
+        return replace(carried, bound=(), owed=())
+    return replace(carried, owed=owed)
+
+
+def pool_units(nodes: dict[str, Node], jobs: Iterable[Job]) -> int:
+    """The units of the pool: GPUs where any node has some, else cores; of nodes that take work.
+
+    What jobs still hold on nodes that take no more counts as long as they do.
+    """
+    at = 0 if any(node.capacity[0] >= 1000 for node in nodes.values() if node.is_there) else 1
+    ups = sum(node.capacity[at] for node in nodes.values() if node.status == UP) // 1000
+    return ups + sum(
+        units for job in jobs if job.units for name, units in job.places if nodes[name].status != UP
+    )
+
+
+def _seq(job: Job) -> int:
+    return job.account.seq if job.account else 0
+
+
+def _work_of(job: Job, policy: str) -> float:
+    """Believed work in all, seconds on one unit."""
+    account = job.account
+    if account is None:
+        return 0.0
+    return account.size_s * (_full_speed(job) if kind_of(policy)[0] == NODES else 1.0)
+
+
+def _full_speed(job: Job) -> float:
+    wanted = wanted_of(job)
+    return speed(wanted, wanted.max_units)
+
+
+def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at: float) -> Carried:
+    """A job as the new engine takes it over. Work is in seconds on one unit in a pool, in plain seconds on nodes."""
+    account, wanted, was = job.account, wanted_of(job), kind_of(before)[0]
+    if account is None:
+        raise ValueError(f"internal: job {job.job_id} is in no engine")
+    run = job.run
+    places = tuple(
+        Held(numbers[node], units) for node, units in (run.places if run and run.launched else job.places)
+    )
+    units = run.units if run and run.launched and kind == NODES else job.units
+    if kind != was:
+        faster = speed(wanted, units or wanted.max_units) if kind == NODES else _full_speed(job)
+        factor = 1.0 / faster if kind == NODES else faster
+        account = Account(
+            **{**account.__dict__, "left_s": account.left_s * factor, "size_s": account.size_s * factor}
+        )
+    if kind == POOL:
+        leaving = was == NODES and run is not None and run.stopping is not None
+        units = 0 if leaving else job.units
+        where = job.places or (run.places if run is not None else [])
+        return Carried(
+            wanted, account, units, tuple(Held(numbers[node], held) for node, held in where if units)
+        )
+    if units and not places:
+        units = 0  # granted by a pool, and not started yet
+    if units:
+        wanted = at_width(wanted, units)
+        leave_by_s = run.stop_by_at - epoch_at if run is not None and run.stop_by_at is not None else math.inf
+        return Carried(wanted, account, units, places, job.units_per_task, leave_by_s, job.makes_room_for)
+    bound = job.binding or {}
+    if was != NODES or any(node not in numbers for node, _ in bound.get("places", ())):
+        bound = {}
+    return Carried(
+        wanted,
+        account,
+        bound=tuple(Held(numbers[node], held) for node, held in bound.get("places", ())),
+        owed=tuple((gpu, cpu, memory) for gpu, cpu, memory in bound.get("owed", ())),
+        start_s=bound.get("start_s", math.inf),
+    )

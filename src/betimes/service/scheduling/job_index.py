@@ -1,0 +1,104 @@
+"""Which jobs to look at when something happens, so that not all of them have to be looked at."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+
+from betimes.service.job import Job
+from betimes.service.spec import parse_after
+from betimes.service.views import Status
+
+BUSY = (Status.QUEUED, Status.RUNNING, Status.STOPPING)
+
+
+class JobIndex:
+    """Jobs by what they wait for, kept up to date by `note` after every change."""
+
+    def __init__(self) -> None:
+        self.unsettled: set[int] = set()  # granted units that their runs do not have yet
+        self.entering: set[int] = set()  # told to the policy at the next decision
+        self._followers: defaultdict[int, set[int]] = defaultdict(set)  # by the job that they wait for
+        self._busy: defaultdict[int, set[int]] = defaultdict(set)  # by array: queued, running, or about to be
+        self._waiting: defaultdict[int, list[int]] = defaultdict(
+            list
+        )  # by array: a heap of those beyond its limit
+        self._delays: dict[int, float] = {}  # of blocked jobs, be they over or not
+        self._due: list[
+            tuple[float, int]
+        ] = []  # a heap of those that are not over, and of some that do not count
+
+    def note(self, job: Job) -> None:
+        """A job is new, or has changed."""
+        number, run = job.job_id, job.run
+        settled = run is None or job.units == 0 or run.stopping is not None
+        settled = settled or (run is not None and run.launched and run.units == job.units)
+        (self.unsettled.discard if settled else self.unsettled.add)(number)
+        if job.spec.after:
+            for after in job.spec.after:
+                first = parse_after(after)[0]
+                if not job.status.is_over:
+                    self._followers[first].add(number)
+                elif first in self._followers:
+                    self._followers[first].discard(number)
+                    if not self._followers[first]:
+                        del self._followers[first]
+        if job.status is Status.BLOCKED and job.not_before_at > 0.0:
+            if self._delays.get(number) != job.not_before_at:
+                self._delays[number] = job.not_before_at
+                heapq.heappush(self._due, (job.not_before_at, number))
+        else:
+            self._delays.pop(number, None)
+        if job.array_most and job.array_id is not None:
+            is_busy = job.status in BUSY or number in self.entering
+            (self._busy[job.array_id].add if is_busy else self._busy[job.array_id].discard)(number)
+            if not self._busy[job.array_id] and not self._waiting[job.array_id]:
+                del self._busy[job.array_id], self._waiting[job.array_id]
+
+    def enters(self, job: Job) -> None:
+        """A job will be told to the policy at the next decision, unless something happens before."""
+        self.entering.add(job.job_id)
+        self.note(job)
+
+    def stays_out(self, job: Job) -> None:
+        """It has been told by now, or will not be."""
+        self.entering.discard(job.job_id)
+        self.note(job)
+
+    def followers(self, number: int) -> list[int]:
+        """Those that wait, or waited, for a job to end."""
+        return sorted(self._followers.get(number, ()))
+
+    def is_awaited(self, number: int) -> bool:
+        """Whether another job waits for a job to end."""
+        return number in self._followers
+
+    def has_room(self, job: Job) -> bool:
+        """Whether one more of a job's array may be at work; else it will be among `next_of_array`."""
+        if not job.array_most or job.array_id is None:
+            return True
+        if len(self._busy[job.array_id]) < job.array_most:
+            return True
+        heapq.heappush(self._waiting[job.array_id], job.job_id)
+        return False
+
+    def next_of_array(self, array: int, most: int) -> Iterator[int]:
+        """Those that waited because of their array's limit, the first ones first, for as long as there is room."""
+        waiting = self._waiting[array]
+        while waiting and len(self._busy[array]) < most:
+            yield heapq.heappop(waiting)
+
+    def next_delay_at(self) -> float:
+        """When the first delay is over; infinity: there is none."""
+        while self._due and self._delays.get(self._due[0][1]) != self._due[0][0]:
+            heapq.heappop(self._due)
+        return self._due[0][0] if self._due else math.inf
+
+    def awake(self, now_at: float) -> list[int]:
+        """Those whose delays are over by now; each is told once."""
+        found: list[int] = []
+        while self.next_delay_at() <= now_at:
+            found.append(heapq.heappop(self._due)[1])
+        return sorted(found)

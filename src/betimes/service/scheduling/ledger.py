@@ -1,0 +1,400 @@
+"""The state of the service as its event log has it: `apply` an event, live or when recovering, and nothing else.
+
+What the policy decided stands in the events, so that recovering never asks it again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from typing import Any
+
+from betimes.errors import StoreError
+from betimes.service.events import Event
+from betimes.service.job import Job, Run
+from betimes.service.node import Node
+from betimes.service.preemption import Preemption
+from betimes.service.scheduling.job_states import Transition, next_status
+from betimes.service.scheduling.restart_cost import RestartCost
+from betimes.service.scheduling.runtime_estimates import USUAL_S, RuntimeEstimates
+from betimes.service.scheduling.siblings import apply_learnt
+from betimes.service.scheduling.trial_index import rest, set_of
+from betimes.service.spec import JobSpec
+from betimes.service.trial_set import TrialSet
+from betimes.service.views import Status
+
+FORMAT = 1  # of a snapshot
+
+
+class Ledger:
+    """Jobs that are not over, nodes, and the policy in force."""
+
+    def __init__(self, default_run_s: float = USUAL_S) -> None:
+        self.runtime_estimates = RuntimeEstimates(default_run_s)
+        self.restart_cost = RestartCost()
+        self.jobs: dict[int, Job] = {}
+        self.nodes: dict[str, Node] = {}
+        self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
+        self.over: dict[
+            int, str
+        ] = {}  # the status of jobs that are over and that others may still wait for, by number
+        self.epoch_at = 0.0  # engines count seconds from here
+        self.policy = ""
+        self.policy_since_at = 0.0
+        self.idle: dict[str, Any] | None = None  # why a decision did nothing, as was logged last
+        self.next_job = 1
+        self.next_event = 1
+        self.last_at = 0.0
+
+    def apply(self, event: Event) -> Job | None:
+        """Let an event have happened; returns its job, also when this was its last event."""
+        if event.event_id != self.next_event:
+            raise StoreError(
+                f"the event log goes on with {event.event_id} where {self.next_event} should follow; "
+                "restore the database from a copy"
+            )
+        self.next_event += 1
+        self.last_at = max(self.last_at, event.at_s)
+        change = _CHANGES.get(event.kind)
+        job = self.jobs.get(event.job) if event.job is not None else None
+        if event.job is not None and job is None and event.kind != "submitted":
+            return None  # it was over within the turn; a promise may still have been on its way
+        if change is not None:
+            job = change(self, event, job) or job
+        if job is not None and "preemption" in event.data:
+            job.preemption = Preemption.from_json(event.data["preemption"])
+        return job
+
+    def to_bytes(self) -> bytes:
+        """A snapshot."""
+        return json.dumps(
+            {
+                "format": FORMAT,
+                "jobs": [job.to_json() for job in self.jobs.values()],
+                "nodes": [node.to_json() for node in self.nodes.values()],
+                "rented": self.rented,
+                "over": sorted(self.over.items()),
+                "run_times": self.runtime_estimates.to_json(),
+                "restarts": asdict(self.restart_cost),
+                "epoch_at": self.epoch_at,
+                "policy": self.policy,
+                "policy_since_at": self.policy_since_at,
+                "idle": self.idle,
+                "next_job": self.next_job,
+                "next_event": self.next_event,
+                "last_at": self.last_at,
+            },
+            allow_nan=False,
+        ).encode()
+
+    @classmethod
+    def from_bytes(cls, body: bytes, default_run_s: float = USUAL_S) -> Ledger:
+        """The ledger of a snapshot."""
+        found = json.loads(body)
+        if found["format"] != FORMAT:
+            raise StoreError(f"a snapshot of format {found['format']}, and this version reads {FORMAT}")
+        ledger = cls(default_run_s)
+        ledger.runtime_estimates = RuntimeEstimates.from_json(found["run_times"], default_run_s)
+        ledger.jobs = {one["job_id"]: Job.from_json(one) for one in found["jobs"]}
+        ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
+        ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
+        ledger.rented = found.get("rented", {})  # earlier versions rented nothing
+        ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
+        for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
+            setattr(ledger, name, found[name])
+        return ledger
+
+    @classmethod
+    def recovered(cls, body: bytes | None, events: Iterable[Event], default_run_s: float = USUAL_S) -> Ledger:
+        """The ledger of a snapshot, if there is one, and of the events that follow it."""
+        ledger = cls(default_run_s) if body is None else cls.from_bytes(body, default_run_s)
+        for event in events:
+            job = ledger.apply(event)
+            if job is not None and job.status.is_over:
+                ledger.forget(job)
+        return ledger
+
+    def forget(self, job: Job) -> None:
+        """A job that is over is kept by the store alone, but for how it ended while others wait for it."""
+        del self.jobs[job.job_id]
+        self.over[job.job_id] = job.status.value
+
+    def is_awaited(self, job_id: int) -> bool:
+        """Whether a job waits for this one to end."""
+        return any(
+            after.split(":")[0] == str(job_id) for job in self.jobs.values() for after in job.spec.after
+        )
+
+
+Change = Callable[[Ledger, Event, Any], Job | None]
+
+
+def _opened(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.epoch_at = event.data["epoch_at"]
+
+
+def _submitted(ledger: Ledger, event: Event, _: Job | None) -> Job:
+    data = event.data
+    job = Job(
+        job_id=int(event.job or 0),
+        spec=JobSpec(**data["spec"]),
+        user=data["user"],
+        submitted_at=event.at_s,
+        believed_s=data["believed_s"],
+        basis=data["basis"],
+        array_id=data.get("array_id"),
+        array_index=data.get("array_index"),
+        array_most=data.get("array_most", 0),
+        set_id=data.get("set_id"),
+        trials=TrialSet(**data["trials"]) if "trials" in data else None,
+    )
+    job.status = next_status(None, Transition.SUBMIT)
+    job.reason = data.get("reason")
+    ledger.jobs[job.job_id] = job
+    ledger.next_job = max(ledger.next_job, job.job_id + 1)
+    return job
+
+
+def _moved(step: Transition) -> Change:
+    def change(_: Ledger, event: Event, job: Job) -> None:
+        job.status = next_status(job.status, step)
+        job.reason = event.data.get("reason")
+
+    return change
+
+
+def _queued(_: Ledger, event: Event, job: Job) -> None:
+    job.status = next_status(job.status, Transition.QUEUE)
+    job.reason = None
+    if "account" in event.data:  # trials have none
+        job.settle(event.data["account"])
+    job.believed_s, job.basis = event.data["believed_s"], event.data["basis"]
+
+
+def _held(_: Ledger, event: Event, job: Job) -> None:
+    job.status = next_status(job.status, Transition.HOLD)
+    job.reason, job.account, job.binding = event.data["reason"], None, None
+    job.units, job.places, job.run = 0, [], None
+
+
+def _granted(_: Ledger, event: Event, job: Job) -> None:
+    """The policy gives the job so many units, or none."""
+    data = event.data
+    job.units = data["units"]
+    job.places = [(str(node), int(units)) for node, units in data["places"]]
+    if job.units:
+        job.units_per_task = data.get("units_per_task", 1)
+    if "account" in data:
+        job.settle(data["account"])
+    job.reason, job.binding = None if job.units else data.get("reason"), None
+    if job.trials is not None:
+        return  # the runs are its trials'
+    run = job.run
+    if job.units and run is None:
+        job.run = Run(job.attempt + 1, job.units, job.places, event.at_s)
+    elif job.units and run is not None and not run.launched:
+        run.units, run.places = job.units, job.places
+    elif not job.units and run is not None and not run.launched:
+        job.run = None  # it was never told to start
+
+
+def _blocked(_: Ledger, event: Event, job: Job) -> None:
+    job.reason = event.data["reason"]
+
+
+def _bound(_: Ledger, event: Event, job: Job) -> None:
+    """The job is to have these nodes once its victims have left, or from an instant on."""
+    job.binding = event.data or None
+
+
+def _told(_: Ledger, event: Event, job: Job) -> None:
+    """The job's run is told to stop."""
+    data = event.data
+    job.status = next_status(job.status, Transition.STOP)
+    if job.run is not None:
+        if job.run.stopping != "cancelled":
+            job.run.stopping = data["why"]
+        job.run.stop_by_at = data["stop_by_at"]
+    job.restarting_since_at = event.at_s if data["why"] == "resized" else None
+    if data["why"] == "preempted":
+        job.makes_room_for = data.get("makes_room_for")
+    if data.get("account"):
+        job.settle(data["account"])
+    job.reason = data.get("reason")
+
+
+def _width(_: Ledger, event: Event, job: Job) -> None:
+    """A set of trials can use so many units from now on."""
+    if job.trials is not None:
+        job.trials.width = event.data["units"]
+
+
+def _launched(ledger: Ledger, event: Event, job: Job) -> None:
+    data = event.data
+    if job.run is None or job.run.number != data["number"]:
+        job.run = Run(data["number"], data["units"], [], event.at_s)
+    job.run.launched = True
+    job.run.units = data["units"]
+    job.run.places = [(str(node), int(units)) for node, units in data["places"]]
+    job.attempt = job.run.number
+    job.status = next_status(job.status, Transition.START)
+    job.reason = None
+    if (whole := set_of(ledger.jobs, job)) is not None:
+        whole.trials.running += 1
+        if whole.job.status is Status.QUEUED:
+            whole.job.status = next_status(whole.job.status, Transition.START)
+
+
+def _started(ledger: Ledger, event: Event, job: Job) -> None:
+    if job.run is not None:
+        job.run.started_at = event.at_s
+    if job.started_at is None:
+        job.started_at = event.at_s
+    if (whole := set_of(ledger.jobs, job)) is not None and whole.job.started_at is None:
+        whole.job.started_at = event.at_s
+
+
+def _restarted(ledger: Ledger, event: Event, job: Job) -> None:
+    job.restarting_since_at = None
+    ledger.restart_cost.took(event.data["took_s"])
+
+
+def _resized(_: Ledger, event: Event, job: Job) -> None:
+    if job.run is not None:
+        job.run.units = event.data["units"]
+        job.run.places = [(str(node), int(units)) for node, units in event.data["places"]]
+
+
+def _ended(ledger: Ledger, event: Event, job: Job) -> None:
+    """The job's run has ended; what becomes of the job is another event."""
+    job.ran_s = job.has_run_s(event.at_s)
+    if job.run is not None and (whole := set_of(ledger.jobs, job)) is not None:
+        whole.trials.running -= 1
+    job.run = None
+    job.makes_room_for = None
+
+
+def _waits(ledger: Ledger, event: Event, job: Job) -> None:
+    job.status = next_status(job.status, Transition.WAIT)
+    job.losses = job.losses + 1 if (event.data.get("reason") or {}).get("code") == "lost" else 0
+    if "account" in event.data:
+        job.settle(event.data["account"])
+    if not event.data.get("keeps_units"):
+        job.units, job.places, job.run, job.restarting_since_at = 0, [], None, None
+    elif job.units:
+        job.run = Run(job.attempt + 1, job.units, job.places, event.at_s)
+    job.reason = event.data.get("reason")
+    rest(ledger.jobs, job)
+
+
+def _retries(ledger: Ledger, event: Event, job: Job) -> None:
+    job.status = next_status(job.status, Transition.BLOCK)
+    job.units, job.places, job.account = 0, [], None
+    job.failures += 1
+    job.not_before_at = event.data["not_before_at"]
+    job.reason = event.data["reason"]
+    rest(ledger.jobs, job)
+
+
+def _over(step: Transition) -> Change:
+    def change(ledger: Ledger, event: Event, job: Job) -> None:
+        job.status = next_status(job.status, step)
+        job.finished_at = event.at_s
+        job.units, job.places, job.account, job.run, job.binding = 0, [], None, None, None
+        job.reason = event.data.get("reason")
+        if step is Transition.FINISH:
+            job.progress_frac = 1.0
+        if step is Transition.FINISH and job.trials is None:  # of a set each trial has told
+            ledger.runtime_estimates.finished(job.user, job.spec.title, event.data["run_s"])
+        if (whole := set_of(ledger.jobs, job)) is not None:
+            whole.trials.finished += step is Transition.FINISH
+            whole.trials.failed += step is Transition.FAIL
+            whole.trials.cancelled += step is Transition.CANCEL
+            whole.trials.taken_s += job.ran_s if step is Transition.FINISH else 0.0
+            rest(ledger.jobs, job)
+
+    return change
+
+
+def _believed(_: Ledger, event: Event, job: Job) -> None:
+    job.settle(event.data["account"])
+    job.basis = event.data["basis"]
+    if "progress_frac" in event.data:
+        job.progress_frac = event.data["progress_frac"]
+
+
+def _cancel_asked(_: Ledger, event: Event, job: Job) -> None:
+    job.cancelled_by = event.cause
+
+
+def _quoted(_: Ledger, event: Event, job: Job) -> None:
+    if job.promised_finish_at is None:
+        job.promised_finish_at = event.data["finish_at"]
+
+
+def _node_added(ledger: Ledger, event: Event, _: Job | None) -> None:
+    node = Node.from_json(event.data)
+    name, kind = node.machine.name, node.machine.type
+    if node.rented_at is not None and name not in ledger.nodes:
+        ledger.rented[kind] = ledger.rented.get(kind, 0) + 1
+    ledger.nodes[name] = node
+
+
+def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.nodes[str(event.node)].status = event.data["status"]
+
+
+def _node_watched(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.nodes[str(event.node)].watched = True
+
+
+def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
+    del ledger.nodes[str(event.node)]
+
+
+def _idle(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.idle = event.data["reason"]
+
+
+def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
+    ledger.policy, ledger.policy_since_at = event.data["policy"], event.at_s
+    for job_id, account in event.data.get("accounts", {}).items():
+        ledger.jobs[int(job_id)].settle(account)
+
+
+_CHANGES: dict[str, Change] = {
+    "opened": _opened,
+    "submitted": _submitted,
+    "queued": _queued,
+    "blocked": _blocked,
+    "held": _held,
+    "released": _moved(Transition.RELEASE),
+    "granted": _granted,
+    "nominated": _bound,
+    "reserved": _bound,
+    "unbound": _bound,
+    "told": _told,
+    "width": _width,
+    "launched": _launched,
+    "started": _started,
+    "restarted": _restarted,
+    "resized": _resized,
+    "ended": _ended,
+    "waits": _waits,
+    "retries": _retries,
+    "cancel-asked": _cancel_asked,
+    "finished": _over(Transition.FINISH),
+    "failed": _over(Transition.FAIL),
+    "cancelled": _over(Transition.CANCEL),
+    "believed": _believed,
+    "learnt": lambda ledger, event, _: apply_learnt(ledger.jobs, event.data),
+    "quoted": _quoted,
+    "node-added": _node_added,
+    "node-is": _node_is,
+    "node-watched": _node_watched,
+    "node-gone": _node_gone,
+    "policy-set": _policy_set,
+    "idle": _idle,
+}
+"""What each kind of event changes; the others (displaces, goes-on, ...) change nothing by themselves."""

@@ -1,0 +1,256 @@
+"""The engine of the policy in force: what it is told at the next decision, and what it knows of each job."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, replace
+from typing import Any
+
+from betimes.errors import Conflict, Unavailable
+from betimes.foresight.engines import NODES, POOL
+from betimes.service.engines.moves import Happened, Held, Play, Round, Wanted
+from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.pool import LivePool
+from betimes.service.engines.speedups import speed
+from betimes.service.job import Account, Job, Places
+from betimes.service.node import UP
+from betimes.service.scheduling.engine_factory import Built, Settings, build
+from betimes.service.scheduling.engine_job import wanted_of
+from betimes.service.scheduling.standby import Standby
+from betimes.service.scheduling.state import SchedulerState
+from betimes.service.scheduling.trial_work import TrialWork
+
+IsCompiled = Callable[[str], bool]
+"""Whether the kernels of a policy can be called at once."""
+
+
+class PolicyEngine:
+    """Stands between the jobs of the ledger and the engine, which knows numbers.
+
+    What happens between two decisions is collected (`enter`, `believe`, `withdraw`, ...) and told to the engine by
+    `decide`, in one piece.
+    """
+
+    def __init__(
+        self, state: SchedulerState, trial_work: TrialWork, settings: Settings, is_compiled: IsCompiled
+    ) -> None:
+        self.settings = settings
+        self._state, self._trial_work, self._is_compiled = state, trial_work, is_compiled
+        self._pending = Happened()
+        self._built: Built | None = None
+
+    # --- what is in force -------------------------------------------------------------------------------------
+
+    @property
+    def engine(self) -> Any:
+        """The engine itself. Raises Conflict before the first policy is set."""
+        if self._built is None:
+            raise Conflict("no policy is set yet")
+        return self._built.engine
+
+    @property
+    def kind(self) -> str | None:
+        """`pool` or `nodes`; null before the first policy is set."""
+        return self._built.kind if self._built is not None else None
+
+    @property
+    def is_pool(self) -> bool:
+        """Whether the policy in force decides about the units of a pool."""
+        return self.kind == POOL
+
+    @property
+    def is_nodes(self) -> bool:
+        """Whether the policy in force places jobs on nodes."""
+        return self.kind == NODES
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether the policy in force is not compiled yet, so that nothing is decided."""
+        return self._built is not None and isinstance(self._built.engine, Standby)
+
+    @property
+    def restart_s(self) -> float:
+        """What a job is taken to lose when it is started again."""
+        measured_s = self._state.ledger.restart_cost.usual_s if self.settings.measures_restarts else None
+        return self.settings.restart_s if measured_s is None else measured_s
+
+    @property
+    def accounts(self) -> dict[int, Account]:
+        """Of the jobs that the engine has taken over when it was made, in its own units of work."""
+        return self._built.accounts if self._built is not None else {}
+
+    def next_timer_at(self) -> float:
+        """When a timer of the policy goes off; infinity: never."""
+        timer_s = self.engine.next_timer_s() if self._built else math.inf
+        timer_at = timer_s + self._state.ledger.epoch_at
+        while timer_at - self._state.ledger.epoch_at < timer_s:  # rounded: it would be too early then
+            timer_at = math.nextafter(timer_at, math.inf)
+        return timer_at
+
+    # --- what it knows ----------------------------------------------------------------------------------------
+
+    def knows(self, job: Job) -> bool:
+        """Whether the engine has this job."""
+        return job.job_id in self.engine.slot_of
+
+    def account(self, number: int) -> Account:
+        """How far a job has come."""
+        return self.engine.account(number)
+
+    def account_row(self, number: int) -> dict[str, Any]:
+        """Likewise, as it stands in events."""
+        return asdict(self.account(number))
+
+    def believed_left_s(self, job: Job) -> float:
+        """Work that a job is believed to have left now."""
+        return float(self.engine.believed_left(job.job_id, self._state.now_s))
+
+    def speed(self, job: Job, units: int | None = None) -> float:
+        """How much faster a job is than on one unit: on so many, or on those of its run."""
+        held = job.run.units if units is None and job.run else units or 1
+        return speed(wanted_of(job), held)
+
+    def places_of(self, held: Sequence[Held]) -> Places:
+        """Units on nodes by the nodes' names."""
+        names = self._built.nodes if self._built else []
+        return [(names[place.node], place.units) for place in held]
+
+    # --- what it is told at the next decision -----------------------------------------------------------------
+
+    @property
+    def reported(self) -> list[int]:
+        """Jobs whose work that is left will be another."""
+        return [number for number, _ in self._pending.believed]
+
+    @property
+    def withdrawn(self) -> Sequence[int]:
+        """Jobs that have left, of which the engine is not told yet."""
+        return self._pending.done
+
+    def enter(self, job: Job) -> None:
+        """A job has nothing left to wait for but the policy."""
+        self._state.job_index.enters(job)
+        self._pending.wanted.append(self._request_for(job))
+
+    def enter_anew(self, numbers: Collection[int]) -> None:
+        """Those of these jobs that are about to enter do so with what is believed of them now."""
+        jobs = self._state.ledger.jobs
+        self._pending.wanted = [
+            self._request_for(jobs[wanted.job]) if wanted.job in numbers else wanted
+            for wanted in self._pending.wanted
+        ]
+
+    def believe(self, number: int, left_s: float) -> None:
+        """A job is believed to have so much work left."""
+        self._pending.believed.append((number, left_s))
+
+    def retract_belief(self, number: int) -> None:
+        """What was to be believed of a job holds no more."""
+        self._pending.believed = [one for one in self._pending.believed if one[0] != number]
+
+    def set_width(self, number: int, units: int) -> None:
+        """A set of trials can use so many units from now on."""
+        self._pending.widths.append((number, units))
+
+    def vacate(self, number: int) -> None:
+        """A run that was told to leave its nodes has left."""
+        self._pending.gone.append(number)
+
+    def withdraw(self, job: Job) -> None:
+        """A job leaves the engine, whatever becomes of it."""
+        number, pending = job.job_id, self._pending
+        if number in self._state.job_index.entering:
+            pending.wanted = [wanted for wanted in pending.wanted if wanted.job != number]
+            self._state.job_index.entering.discard(number)
+        self.retract_belief(number)
+        pending.gone = [one for one in pending.gone if one != number]
+        pending.widths = [one for one in pending.widths if one[0] != number]
+        if job.account is not None:
+            pending.done.append(number)
+
+    def look(self) -> None:
+        """The policy looks at everything at the next decision, though nothing may have happened."""
+        self._pending.look = True
+
+    # --- what it is told at once ------------------------------------------------------------------------------
+
+    def lose(self, job: Job) -> None:
+        """A job has lost what it held, without a decision."""
+        self.engine.lose(job.job_id, self._state.now_s)
+
+    def open_nodes(self) -> bool:
+        """Which nodes take work; false: the nodes are others, or a pool, so that a new engine has to be made."""
+        engine, nodes = self.engine, self._state.ledger.nodes
+        if not isinstance(engine, LiveNodes) or self._built is None or not self._built.is_of(nodes):
+            return False
+        for number, node in enumerate(nodes.values()):
+            engine.open_node(number, node.status == UP)
+        return True
+
+    def catch_up(self) -> list[Round]:
+        """Let timers before the present instant go off; the policy decides as they do."""
+        return self.engine.catch_up(self._state.now_s) if self._built is not None else []
+
+    def decide(self) -> tuple[Happened, list[Round]]:
+        """Tell the engine what has happened since the last decision; returns that, and what the policy has decided."""
+        what, self._pending = self._pending, Happened()
+        if self.stands_by:  # what has come waits for the policy
+            self._pending.wanted, what.wanted = what.wanted, []
+        return what, self.engine.happen(self._state.now_s, what)
+
+    def foresee(self, now_s: float, more: Wanted | None = None) -> Play:
+        """A copy to be played forward, with one more job if one is given. Raises Unavailable while it stands by."""
+        if self.stands_by:
+            raise Unavailable(
+                f"compiling policy {self._state.ledger.policy}: nothing can be foreseen until that is done; "
+                "ask again in a moment"
+            )
+        return self.engine.foresee(now_s, more)
+
+    # --- another engine ---------------------------------------------------------------------------------------
+
+    def settle(self) -> list[int]:
+        """Before another engine is made: drop what this one was to be told; returns the jobs whose runs have left.
+
+        The new engine is told widths with the jobs, and who reports progress will do so again.
+        """
+        pending = self._pending
+        gone = pending.gone
+        pending.widths, pending.gone, pending.done, pending.believed = [], [], [], []
+        return gone
+
+    def rebuild(self, policy: str, before: str | None = None) -> None:
+        """Make the engine of a policy out of the ledger, with all jobs; before: the policy in force, if it is another.
+
+        Raises PolicyError, ClusterError.
+        """
+        ledger = self._state.ledger
+        self._built = build(
+            policy,
+            ledger.nodes,
+            ledger.jobs,
+            before,
+            self._state.now_s,
+            replace(self.settings, restart_s=self.restart_s),
+            epoch_at=ledger.epoch_at,
+            is_compiled=self._is_compiled(policy),
+        )
+        engine = self._built.engine
+        if isinstance(engine, Standby):
+            return
+        if isinstance(engine, LivePool):
+            engine.left_of = self._trial_work.left_at
+        for job in ledger.jobs.values():
+            nominated = job.binding is not None and "owed" in job.binding
+            if nominated and not (isinstance(engine, LiveNodes) and engine.binding(job.job_id)):
+                self._state.log("unbound", "policy", job.job_id)
+
+    def _request_for(self, job: Job) -> Wanted:
+        wanted = wanted_of(job)
+        if job.trials is None:
+            return wanted
+        left_s = self._trial_work.left(job, self._state.now_at)
+        if job.trials.left == 1:  # as any other job
+            return replace(wanted, believed_s=left_s)
+        return replace(wanted, work_s=left_s)

@@ -1,0 +1,62 @@
+"""What executors report of runs: that one has started, has ended, or is in trouble."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class RunId(NamedTuple):
+    """One time that a job's command is started: the job, and 1, 2, ..."""
+
+    job: int
+    number: int
+
+
+@dataclass(frozen=True)
+class Started:
+    """The command runs."""
+
+    run: RunId
+    at_s: float  # seconds since 1970, by the executor's clock
+    adopted: bool = False  # it ran already when the service came back
+    memory_limited_by: str | None = None  # null: it has no limit
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The command runs no more, and nothing of it is left."""
+
+    run: RunId
+    at_s: float
+    exit_code: int | None  # null: ended by a signal, or never started
+    signal: int | None = None
+    why: str = "exited"  # one of ENDS
+    message: str | None = None  # what a user can do about it
+    max_rss_gib: float | None = None
+    cpu_s: float | None = None
+    log_lost_bytes: int | None = None  # of its output, which is not kept
+
+
+ENDS = {
+    "exited": "its command has ended, by itself or by a signal",
+    "stopped": "it was asked to stop",
+    "time-limit": "it reached its time limit",
+    "out-of-memory": "it was killed for using more memory than its limit",
+    "start-failed": "its command could not be started",
+    "node-lost": "its node, or the machine itself, stopped while it ran",
+    "lost": "nobody knows how it ended: it may have done its work",
+}
+"""Why a run has ended."""
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A run is neither started nor ended by this, but its story should tell of it."""
+
+    run: RunId
+    at_s: float
+    message: str
+
+
+Report = Started | Ended | Trouble

@@ -1,0 +1,230 @@
+"""The service's decisions, without a clock, a socket, a database or a process.
+
+Whatever happens outside is told by a method; `turn` lets the policy decide. What comes of it is a list of events, to
+be stored, and of effects, to be carried out once they are: the ledger has seen the events already.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from betimes.service.engines.moves import Play
+from betimes.service.events import Event
+from betimes.service.forecasts import Forecast
+from betimes.service.scheduling.apply_decisions import DecisionApplier
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.engine_job import wanted_for
+from betimes.service.scheduling.engine_renewal import EngineRenewal
+from betimes.service.scheduling.job_control import JobControl
+from betimes.service.scheduling.job_lifecycle import JobLifecycle
+from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.node_lifecycle import NodeLifecycle
+from betimes.service.scheduling.occupancy import Occupancy
+from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
+from betimes.service.scheduling.preemption_costs import PreemptionCosts
+from betimes.service.scheduling.report_handling import ReportHandling
+from betimes.service.scheduling.runs import Runs
+from betimes.service.scheduling.state import Changes, FindStatus, SchedulerState
+from betimes.service.scheduling.submission import Submission
+from betimes.service.scheduling.trial_sets import TrialSets
+from betimes.service.scheduling.trial_work import TrialWork
+from betimes.service.scheduling.wait_reasons import WaitReasons
+from betimes.service.spec import JobSpec
+from betimes.service.trial_set import full_run_s, set_spec
+
+
+class Scheduler:
+    """One cluster under one policy. Instants are seconds since 1970 (`_at`); engines count from `ledger.epoch_at`.
+
+    It puts the parts together and gives them their turns. What happens outside is told to the part that it concerns:
+    `submission`, `control` (of jobs by users), `reports` (of runs), `nodes` and `policy`.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        find_status: FindStatus,
+        settings: Settings | None = None,
+        is_compiled: IsCompiled = lambda _: True,
+        version: int = 0,
+    ) -> None:
+        state = self._state = SchedulerState(ledger, find_status, version)
+        work = TrialWork(state)
+        engine = self._engine = PolicyEngine(state, work, settings or Settings(), is_compiled)
+        costs = PreemptionCosts(state, engine)
+        jobs = self._jobs = JobLifecycle(state, engine)
+        runs = self._runs = Runs(state, engine, costs)
+        sets = self._sets = TrialSets(state, engine, work, jobs, runs)
+        self._learnt = LearntRuntimes(state, engine)
+        self._decisions = DecisionApplier(state, engine, runs)
+        self.policy = EngineRenewal(state, engine, jobs, sets)
+        self.submission = Submission(state, engine, jobs)
+        self.control = JobControl(state, engine, jobs, runs)
+        self.reports = ReportHandling(state, engine, jobs, runs, costs, sets, self.policy)
+        self.nodes = NodeLifecycle(state, engine, jobs, runs, costs, sets, self.policy)
+
+    # --- what is known ----------------------------------------------------------------------------------------
+
+    @property
+    def ledger(self) -> Ledger:
+        """The jobs that are not over, the nodes, and the policy in force."""
+        return self._state.ledger
+
+    @property
+    def occupancy(self) -> Occupancy:
+        """What runs hold of the nodes."""
+        return self._state.occupancy
+
+    @property
+    def now_at(self) -> float:
+        """The instant of the last `begin`."""
+        return self._state.now_at
+
+    @property
+    def now_s(self) -> float:
+        """Likewise, to the engine."""
+        return self._state.now_s
+
+    @property
+    def version(self) -> int:
+        """Grows whenever what was foreseen before may not hold any more."""
+        return self._state.version
+
+    @property
+    def events(self) -> list[Event]:
+        """What has happened since the last `take`."""
+        return self._state.events
+
+    @property
+    def settings(self) -> Settings:
+        """What the operator has set of the engines."""
+        return self._engine.settings
+
+    @property
+    def engine(self) -> Any:
+        """The engine of the policy in force. Raises Conflict before the first policy is set."""
+        return self._engine.engine
+
+    @property
+    def kind(self) -> str | None:
+        """`pool` or `nodes`; null before the first policy is set."""
+        return self._engine.kind
+
+    @property
+    def restart_s(self) -> float:
+        """What a job is taken to lose when it is started again."""
+        return self._engine.restart_s
+
+    @property
+    def stands_by(self) -> bool:
+        """Whether the policy in force is not compiled yet, so that nothing is decided."""
+        return self._engine.stands_by
+
+    @property
+    def has_entering(self) -> bool:
+        """Whether jobs are to be told to the policy at the next decision."""
+        return bool(self._state.job_index.entering)
+
+    @property
+    def idle(self) -> dict[str, Any] | None:
+        """Why the last decision did nothing; null: it did something."""
+        return self._decisions.idle
+
+    def wait_reasons(self, forecast: Forecast | None) -> WaitReasons:
+        """Why jobs wait, as things stand now."""
+        return WaitReasons(self._state, self._engine, forecast)
+
+    # --- a turn -----------------------------------------------------------------------------------------------
+
+    def open(self, policy: str, epoch_at: float) -> None:
+        """The first start ever: under this policy, with whatever nodes have been added."""
+        self._state.log("opened", "operator", epoch_at=epoch_at)
+        self.policy.set_policy(policy, "operator")
+
+    def recover(self) -> None:
+        """After a start: the engine is made of the ledger, and the policy looks at it anew."""
+        self._state.log("recovered", "recovery")
+        self._engine.rebuild(self.ledger.policy)
+        for job in list(self.ledger.jobs.values()):
+            self._jobs.admit(job)
+            if job.trials is not None:
+                self._state.trial_index.to_review.add(job.job_id)
+        self._engine.look()
+
+    def next_timer_at(self) -> float:
+        """When `turn` wants to be called if nothing happens before; infinity: never."""
+        if self._state.siblings.are_untold:
+            return self.now_at
+        return min(self._engine.next_timer_at(), self._state.job_index.next_delay_at())
+
+    def begin(self, now_at: float) -> None:
+        """It is `now_at`, which is never earlier than before: timers that are over go off first."""
+        self._state.now_at = max(self.now_at, now_at)
+        self._decisions.apply(self._engine.catch_up())
+
+    def turn(self) -> None:
+        """Let the policy decide about what has happened."""
+        self._jobs.admit_delayed()
+        self.nodes.retire_drained()
+        self._sets.review()
+        if self._sets.hold_in_vain():
+            self.policy.nodes_changed()
+        reported = self._engine.reported
+        learnt = self._learnt.learn()
+        what, rounds = self._engine.decide()
+        for wanted in what.wanted:
+            self._jobs.entered(wanted.job)
+        for news in learnt:
+            self._learnt.log(news)
+        for number in reported:
+            if number in self.ledger.jobs:
+                account = self._engine.account_row(number)
+                self._state.log("believed", "progress", number, account=account, basis="progress")
+        for number in what.gone:
+            self._jobs.requeue(self.ledger.jobs[number])
+        self._decisions.apply(rounds)
+        self._sets.share()
+        self._runs.launch_granted()
+        self._decisions.explain_idle(rounds)
+
+    def take(self) -> Changes:
+        """What has come of it since the last time: events, effects, rows of jobs, and rows of runs."""
+        changes, over = self._state.take()
+        for number in over:
+            self.reports.forget(number)
+        return changes
+
+    # --- forecasts --------------------------------------------------------------------------------------------
+
+    def foresee(self, now_at: float, spec: JobSpec | None = None, user: str = "") -> tuple[Play, str]:
+        """The state to be played forward in any thread; with one more job, number 0, and what its run time rests on.
+
+        Raises Refused or Unknown for the job, Unavailable while the policy is being compiled.
+        """
+        now_s = max(now_at, self.now_at) - self.ledger.epoch_at
+        if spec is None:
+            return self._engine.foresee(now_s), ""
+        self.submission.check(spec)
+        believed = self.ledger.runtime_estimates.believed(user, spec.title, spec.told_s)
+        run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
+        wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s)
+        return self._engine.foresee(now_s, wanted), believed.basis
+
+    def quoted(self, quote: dict[str, Any]) -> int:
+        """A job has been promised something; returns the quote's number."""
+        number = self.ledger.next_event
+        self._state.log(
+            "quoted",
+            "policy",
+            quote["job_id"],
+            quote={**quote, "quote_id": number},
+            finish_at=quote["finish_at"],
+        )
+        return number
+
+    def note_tuning(self, kind: str, cause: str, **data: Any) -> int:
+        """A search has begun or ended: `tuning`, `tuned` or `not-tuned`; returns the event's number."""
+        number = self.ledger.next_event
+        self._state.log(kind, cause, **data)
+        return number

@@ -1,0 +1,105 @@
+"""Jobs are taken: one, each element of an array, or an array as one job with trials."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from betimes.errors import Unknown
+from betimes.service import reasons
+from betimes.service.scheduling.admission import check_possible
+from betimes.service.scheduling.job_lifecycle import JobLifecycle
+from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.state import SchedulerState
+from betimes.service.spec import JobSpec, parse_after, parse_array
+from betimes.service.trial_set import TrialSet, full_run_s, set_spec, trial_spec
+
+
+class Submission:
+    """Turns specifications into jobs of the ledger."""
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, jobs: JobLifecycle) -> None:
+        self._state, self._engine, self._jobs = state, engine, jobs
+
+    def check(self, spec: JobSpec) -> None:
+        """Raise Refused or Unknown for a job that cannot be taken."""
+        ledger = self._state.ledger
+        check_possible(spec, ledger.nodes, self._engine.kind or "pool")
+        for after in spec.after:
+            number, _ = parse_after(after)
+            if number not in ledger.jobs and self._state.ended_as(number) is None:
+                raise Unknown(
+                    f"after: there is no job {number}; a job waits for one that was submitted before it"
+                )
+
+    def submit(self, spec: JobSpec, user: str) -> list[int]:
+        """Take a job, or an array of them; returns the numbers. Raises Refused, Unknown."""
+        self.check(spec)
+        return self._submit_set(spec, user) if spec.as_one else self._submit_each(spec, user)
+
+    def _submit_each(self, spec: JobSpec, user: str) -> list[int]:
+        ledger = self._state.ledger
+        indices, most = parse_array(spec.array) if spec.array else ([None], 0)
+        first = ledger.next_job
+        believed = ledger.runtime_estimates.believed(user, spec.title, spec.told_s)
+        text = _text(spec.model_copy(update={"array": None}) if spec.array else spec)
+        numbers: list[int] = []
+        follows = self._follows(spec)
+        for at, index in enumerate(indices):
+            number = ledger.next_job
+            data: dict[str, Any] = {
+                "spec": text,
+                "user": user,
+                "believed_s": believed.seconds,
+                "basis": believed.basis,
+            }
+            if spec.array:
+                data |= {"array_id": first, "array_index": index, "array_most": most}
+            if follows is not None:
+                data["reason"] = reasons.after(follows)
+            elif most and at >= most:
+                data["reason"] = reasons.array(first, most)
+            job = self._state.log("submitted", f"user:{user}", number, **data)
+            numbers.append(number)
+            if spec.hold and job is not None:
+                self._state.log("held", f"user:{user}", number, reason=reasons.by_user(user))
+        for number in numbers:
+            self._jobs.admit(ledger.jobs[number])
+        return numbers
+
+    def _submit_set(self, spec: JobSpec, user: str) -> list[int]:
+        """Take an array as one job; its trials have the numbers that follow."""
+        ledger = self._state.ledger
+        number, whole = ledger.next_job, set_spec(spec)
+        believed = ledger.runtime_estimates.believed(user, spec.title, spec.told_s)
+        indices, _ = parse_array(spec.array or "")
+        common: dict[str, Any] = {"user": user, "basis": believed.basis, "array_id": number}
+        trials = TrialSet(len(indices), believed.seconds, whole.max_units, whole.max_units)
+        data: dict[str, Any] = {
+            **common,
+            "spec": _text(whole),
+            "believed_s": full_run_s(believed.seconds, spec),
+            "trials": asdict(trials),
+        }
+        follows = self._follows(spec)
+        if follows is not None:
+            data["reason"] = reasons.after(follows)
+        job = self._state.log("submitted", f"user:{user}", number, **data)
+        each = {**common, "spec": _text(trial_spec(spec)), "believed_s": believed.seconds, "set_id": number}
+        for index in indices:
+            self._state.log("submitted", f"user:{user}", ledger.next_job, **each, array_index=index)
+        for trial in range(number + 1, ledger.next_job):
+            self._jobs.admit(ledger.jobs[trial])
+        if spec.hold:
+            self._state.log("held", f"user:{user}", number, reason=reasons.by_user(user))
+        elif job is not None:
+            self._jobs.admit(job)
+        return [number]
+
+    def _follows(self, spec: JobSpec) -> int | None:
+        """The first of the jobs that it waits for which is not over."""
+        return next((n for n, _ in map(parse_after, spec.after) if self._state.ended_as(n) is None), None)
+
+
+def _text(spec: JobSpec) -> dict[str, Any]:
+    return spec.model_dump(mode="json", exclude_defaults=True)

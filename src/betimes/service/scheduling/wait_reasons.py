@@ -1,0 +1,230 @@
+"""Why a queued job has not started: found out on request, from what is free and what is foreseen."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from functools import cached_property
+from typing import Any
+
+from betimes.cluster.resources import PER_UNIT, Amounts
+from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.pool import LivePool
+from betimes.service.forecasts import Forecast
+from betimes.service.job import Job
+from betimes.service.local_time import time_of_day
+from betimes.service.node import BOOTING, UP
+from betimes.service.reasons import compiling, named, reason
+from betimes.service.scheduling.engine_job import demand_of
+from betimes.service.scheduling.occupancy import most
+from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.state import SchedulerState
+from betimes.service.views import Status
+
+NAMES = ("GPU", "core", "GiB of memory")
+MOST_NAMED = 20  # jobs in a reason's evidence
+
+
+class WaitReasons:
+    """The reasons of jobs that are queued, as things stand at one instant; what all of them need is worked out once.
+
+    Who frees what, and when, is said only where the forecast has it so: it knows who is ahead.
+    """
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, forecast: Forecast | None) -> None:
+        self.forecast = forecast
+        self._state, self._engine = state, engine
+
+    def live_job(self, number: int) -> Job | None:
+        """A job that is not over."""
+        return self._state.ledger.jobs.get(number)
+
+    def is_for_the_policy(self, job: Job) -> bool:
+        """Whether a job would be queued if the policy in force were compiled."""
+        return self._engine.stands_by and job.job_id in self._state.job_index.entering
+
+    def why(self, job: Job) -> dict[str, Any]:
+        """The reason of a job, with its evidence."""
+        if not self.free and self._booting:
+            return self._boots("no-nodes", "no node takes work yet")
+        if not self.free:
+            return reason("no-nodes", "no node takes work; `betimes nodes` lists them")
+        if job.run is not None and not job.run.launched:
+            return self._until_they_leave(job)
+        binding = job.binding or {}
+        if job.set_id is not None:
+            return self._within_its_set(job, job.set_id)
+        if self._engine.stands_by:
+            return compiling(self._state.ledger.policy)
+        if "owed" in binding:
+            victims = [other.job_id for other in self._jobs if other.makes_room_for == job.job_id]
+            make = "makes" if len(victims) == 1 else "make"
+            return reason("nominated", f"{named(victims)} {make} room for it", jobs=victims)
+        short = self._too_little(job)
+        if short is not None:
+            return short
+        if "start_s" in binding:
+            start_at = binding["start_s"] + self._state.ledger.epoch_at
+            text = f"its start is reserved for about {self._clock(start_at)}"
+            return reason("reserved", text, **self._evidence, about_at=start_at)
+        return self._not_its_turn(job)
+
+    def _within_its_set(self, job: Job, number: int) -> dict[str, Any]:
+        """A trial waits for a unit of its set."""
+        whole = self._state.ledger.jobs[number]
+        if whole.units == 0:
+            return reason(
+                "set", f"waits for job {number}, of which it is a trial, to be given units", job=number
+            )
+        units = f"{whole.units} unit{'' if whole.units == 1 else 's'}"
+        return reason(
+            "set", f"waits for one of the {units} of job {number}, of which it is a trial", job=number
+        )
+
+    def idle(self) -> dict[str, Any]:
+        """Why a decision started no job: the reason of the job that is next under the policy."""
+        first = self._first
+        if first is None:
+            queued = (job.job_id for job in self._jobs if job.status is Status.QUEUED and job.set_id is None)
+            first = min(queued, default=None)
+        if first is None:
+            return reason("nobody-waits", "no job is queued")
+        found = self.why(self._state.ledger.jobs[first])
+        text = f"job {first} is next: {found['text']}"
+        return reason(found["code"], text, **{**found["evidence"], "job": first})
+
+    def _until_they_leave(self, job: Job) -> dict[str, Any]:
+        places = {name for name, _ in job.places}
+        leaving = [
+            other.job_id
+            for other in self._jobs
+            if other.run is not None
+            and other.run.stopping
+            and places & {name for name, _ in other.run.places}
+        ]
+        if not leaving:
+            return reason("leaving", "is being started", jobs=leaving)
+        return reason("leaving", f"has its place, and waits for {named(leaving)} to leave it", jobs=leaving)
+
+    def _too_little(self, job: Job) -> dict[str, Any] | None:
+        """What it lacks; null: it would fit into what is free."""
+        engine, demand, units = self._engine.engine, demand_of(job.spec), job.spec.min_units
+        if isinstance(engine, LiveNodes):
+            tasks = engine.tasks(job.job_id)
+            demand, units = tasks.demand, tasks.count
+        needs = [(at, need) for at, need in enumerate(demand) if need > 0]
+        missing, at = max((need * units - self._total[at], at) for at, need in needs)
+        if missing > 0:
+            amount = missing / PER_UNIT[at]
+            name = f"{NAMES[at]}{'s' if amount != 1 and at < 2 else ''}"
+            return self._short(job, f"{amount:g} more {name}", missing=amount, resource=NAMES[at])
+        if isinstance(engine, LivePool) and (few := units - engine.free_units) > 0:
+            text = f"{few} more of the pool's {engine.units} units"
+            return self._short(job, text, missing=few, resource="unit")
+        if sum(most(room, demand, units) for room in self.free.values()) < units:
+            text = "enough is free in all, but no node has all that it needs at once"
+            outlook, evidence = self._outlook(job, "it starts")
+            return reason("no-room", text + outlook, **self._evidence, **evidence)
+        return None
+
+    def _short(self, job: Job, what: str, **lacks: Any) -> dict[str, Any]:
+        outlook, evidence = self._outlook(job, "it has that" if lacks["missing"] == 1 else "it has them")
+        if self._booting and "about_at" not in evidence:  # no job that runs now makes room for it
+            return self._boots("no-room", f"waits for {what}", **self._evidence, **lacks)
+        return reason("no-room", f"waits for {what}{outlook}", **self._evidence, **lacks, **evidence)
+
+    def _not_its_turn(self, job: Job) -> dict[str, Any]:
+        """There is room for it, and yet it has not been started."""
+        engine, policy = self._engine.engine, self._state.ledger.policy
+        if isinstance(engine, LivePool):
+            asked, why = engine.why_less(job.job_id)
+            if why:
+                text = f"{policy} gives it {asked} unit{'' if asked == 1 else 's'}, but {why}"
+                return reason("cut", text, **self._evidence, asked=asked)
+        claiming = [other.job_id for other in self._jobs if "owed" in (other.binding or {})]
+        outlook, evidence = self._outlook(job, "it starts")
+        first = self._first
+        if first is not None and first != job.job_id:
+            text = f"others come first under {policy}, job {first} next{outlook}"
+            return reason("turn", text, **self._evidence, **evidence, job=first)
+        if claiming:
+            text = f"what is free is kept for {named(claiming)}, for which others make room{outlook}"
+            return reason("claimed", text, **self._evidence, **evidence, jobs=claiming)
+        text = f"{policy} does not start it yet, though there is room{outlook}"
+        return reason("withheld", text, **self._evidence, **evidence)
+
+    def _outlook(self, job: Job, what: str) -> tuple[str, dict[str, Any]]:
+        """What the forecast says of its start: who is ahead, who ends just then, and about when; and the evidence."""
+        if self.forecast is None or job.job_id not in self.forecast.of:
+            return "", {}
+        start_at = self.forecast.of[job.job_id][0]
+        if start_at is None:
+            return "; as things stand it never starts", {}
+        ahead = [number for _, number in self._starts[: bisect_left(self._starts, (start_at, 0))]]
+        ending = [
+            number
+            for _, number in self._ends[
+                bisect_left(self._ends, (start_at, 0)) : bisect_right(self._ends, (start_at, 1 << 62))
+            ]
+        ]
+        text = f"; behind {named(ahead)}" if ahead else ";"
+        text += f" {what} about {self._clock(start_at)}"
+        if ending:
+            text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"
+        evidence = {"about_at": start_at, "ahead": len(ahead), "jobs_ahead": ahead[:MOST_NAMED]}
+        return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
+
+    def _clock(self, at: float) -> str:
+        return time_of_day(at, self._state.now_at)
+
+    def _boots(self, code: str, text: str, **evidence: Any) -> dict[str, Any]:
+        return reason(code, f"{text}; node {self._booting[0]} is booting", **evidence, nodes=self._booting)
+
+    @cached_property
+    def _jobs(self) -> list[Job]:
+        return list(self._state.ledger.jobs.values())
+
+    @cached_property
+    def free(self) -> dict[str, Amounts]:
+        """What the nodes that take work have left, by name."""
+        occupancy, nodes = self._state.occupancy, self._state.ledger.nodes
+        return {name: occupancy.free_on(name) for name, node in nodes.items() if node.status == UP}
+
+    @cached_property
+    def _booting(self) -> list[str]:
+        return [name for name, node in self._state.ledger.nodes.items() if node.status == BOOTING]
+
+    @cached_property
+    def _total(self) -> list[int]:
+        return [sum(room[at] for room in self.free.values()) for at in range(3)]
+
+    @cached_property
+    def _evidence(self) -> dict[str, Any]:
+        return {
+            "free": {
+                name: amount / per for name, amount, per in zip(NAMES, self._total, PER_UNIT, strict=True)
+            }
+        }
+
+    @cached_property
+    def _starts(self) -> list[tuple[float, int]]:
+        """Those that wait, by when they are foreseen to start."""
+        return self._foreseen(0)
+
+    @cached_property
+    def _ends(self) -> list[tuple[float, int]]:
+        """Everybody, by when they are foreseen to finish."""
+        return self._foreseen(1)
+
+    def _foreseen(self, which: int) -> list[tuple[float, int]]:
+        foreseen = self.forecast.of if self.forecast is not None else {}
+        found: list[tuple[float, int]] = []
+        for job in self._jobs:
+            at = foreseen.get(job.job_id, (None, None))[which]
+            if at is not None and job.account is not None and (which == 1 or job.units == 0):
+                found.append((at, job.job_id))
+        return sorted(found)
+
+    @cached_property
+    def _first(self) -> int | None:
+        """Who is next under the policy."""
+        return self._engine.engine.first_waiting()

@@ -1,0 +1,296 @@
+"""A service in memory, to try the API and the clients on: jobs change when a test says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
+from betimes.foresight.tuning.objectives import parse_objectives
+from betimes.service.auth import RunTokens
+from betimes.service.spec import JobSpec
+from betimes.service.tuning.view import SearchView, TuningView
+from betimes.service.views import (
+    EventView,
+    Health,
+    JobFilter,
+    JobStory,
+    JobView,
+    Lease,
+    NodeSpec,
+    NodeView,
+    Page,
+    PolicyView,
+    Quote,
+    Reason,
+    RunView,
+    Status,
+    Submitted,
+    TuneSpec,
+)
+from tests.service.tuning.fronts import front, policy
+
+LARGEST_CPU = 64.0
+READ_AHEAD = 16  # events that `watch` takes from the log at once
+
+
+class FakeBackend:
+    """Remembers what it is told and logs an event for it."""
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self.folder = folder
+        self.now = 1_767_268_800.0
+        self.specs: dict[int, JobSpec] = {}
+        self.views: dict[int, JobView] = {}
+        self.log: list[EventView] = []
+        self.reports: list[tuple[int, int, float, float]] = []
+        self.keys: dict[tuple[str, str], tuple[list[JobSpec], list[Submitted]]] = {}
+        self.submissions = 0
+        self.ready = True
+        self.failing: Exception | None = None  # raised by every call
+        self.after_submit: Callable[[], None] = lambda: None
+        self.watching = 0
+        self.nodes_here = {"here": _node("here")}
+        self.policy_here = PolicyView(policy="fifo", engine="pool", since_at=self.now)
+        self.tuning_here = TuningView()
+        self.runs = RunTokens(b"secret")
+        self._news: set[asyncio.Event] = set()
+
+    # What tests do to it
+
+    def happens(self, kind: str, job: int | None = None, **data: Any) -> EventView:
+        event = EventView(
+            event_id=len(self.log) + 1, at=self.now, kind=kind, cause="policy", job_id=job, data=data
+        )
+        self.log.append(event)
+        for news in self._news:
+            news.set()
+        return event
+
+    def becomes(self, job: int, status: Status, **changes: Any) -> None:
+        self.views[job] = self.views[job].model_copy(update={"status": status, **changes})
+        self.happens(status.value, job)
+
+    # What the API asks of it
+
+    async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
+        self._may_fail()
+        if key is not None and (user, key) in self.keys:
+            known, answer = self.keys[user, key]
+            if known != list(specs):
+                raise Conflict(f"key {key} was used for another submission; choose a new one")
+            return answer
+        for spec in specs:
+            if spec.cpu > LARGEST_CPU:
+                raise Refused(f"{spec.cpu:g} cores a unit; the largest node has {LARGEST_CPU:g}", "cpu")
+        self.submissions += 1
+        answer = [self._take(spec, user) for spec in specs]
+        if key is not None:
+            self.keys[user, key] = (list(specs), answer)
+        self.after_submit()
+        return answer
+
+    def _take(self, spec: JobSpec, user: str) -> Submitted:
+        number = len(self.specs) + 1
+        self.specs[number] = spec
+        self.views[number] = JobView(
+            job_id=number, name=spec.title, user=user, status=Status.QUEUED, qos=spec.qos, units=0,
+            min_units=spec.min_units, max_units=spec.max_units, submitted_at=self.now, labels=spec.labels,
+        )  # fmt: skip
+        self.happens("submitted", number)
+        return Submitted(job_id=number, job_ids=[number], quote=self._quote(number))
+
+    def _quote(self, number: int | None) -> Quote:
+        return Quote(
+            job_id=number, made_at=self.now, policy="fifo", start_at=self.now, finish_at=self.now + 60, run_s=60,
+            basis="default",
+        )  # fmt: skip
+
+    async def quote(self, spec: JobSpec, user: str) -> Quote:
+        self._may_fail()
+        return self._quote(None)
+
+    async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        return self._move(ids, Status.CANCELLED, where_possible)
+
+    async def hold(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        return self._move(ids, Status.HELD, where_possible)
+
+    async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        return self._move(ids, Status.QUEUED, where_possible)
+
+    def _move(self, ids: Sequence[int], to: Status, where_possible: bool) -> list[JobView]:
+        self._may_fail()
+        if where_possible:
+            ids = [number for number in ids if not self._job(number).status.is_over]
+        for number in ids:
+            if self._job(number).status.is_over:
+                raise Conflict(
+                    f"job {number} is {self.views[number].status.value}: it cannot become {to.value}"
+                )
+        for number in ids:
+            self.becomes(number, to)
+        return [self.views[number] for number in ids]
+
+    async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
+        self._job(job)
+        self.reports.append((job, attempt, done, total))
+
+    def check_run_token(self, job: int, attempt: int, token: str) -> bool:
+        return self.runs.allows(job, attempt, token)
+
+    async def jobs(self, which: JobFilter) -> Page[JobView]:
+        self._may_fail()
+        fit = [view for number, view in sorted(self.views.items(), reverse=True) if _fits(view, which)]
+        items = fit[: which.limit]
+        return Page(items=items, following=items[-1].job_id if len(fit) > len(items) else None)
+
+    async def job(self, number: int) -> JobStory:
+        self._may_fail()
+        view = self._job(number)
+        runs = [RunView(number=n + 1, units=1, places=[], started_at=self.now) for n in range(view.attempt)]
+        events = [event for event in self.log if event.job_id == number]
+        return JobStory(
+            job=view, spec=self.specs[number], runs=runs, quotes=[self._quote(number)], events=events
+        )
+
+    async def log_file(self, number: int, attempt: int | None) -> Path:
+        view = self._job(number)
+        run = view.attempt if attempt is None else attempt
+        if not 1 <= run <= view.attempt or self.folder is None:
+            raise Unknown(f"job {number} has no run {run}: it has had {view.attempt}")
+        return self.folder / str(number) / str(run) / "log"
+
+    async def nodes(self) -> list[NodeView]:
+        self._may_fail()
+        return list(self.nodes_here.values())
+
+    async def add_nodes(self, spec: NodeSpec, user: str) -> list[NodeView]:
+        if spec.count > 1000:
+            raise Refused(f"{spec.count} nodes at once; at most 1000", "count")
+        new = [_node(f"{spec.type}-{n}") for n in range(spec.count)]
+        self.nodes_here.update({node.name: node for node in new})
+        return new
+
+    async def drain(self, name: str, user: str) -> NodeView:
+        return self._node(name, "draining")
+
+    async def undrain(self, name: str, user: str) -> NodeView:
+        return self._node(name, "up")
+
+    async def heartbeat(self, name: str) -> Lease:
+        self._node(name, "up")
+        return Lease(node=name, lease_s=30.0, until_at=self.now + 30.0)
+
+    async def policy(self) -> PolicyView:
+        return self.policy_here
+
+    async def set_policy(self, text: str, user: str) -> PolicyView:
+        if text == "front:1" and self.tuning_here.front is not None:
+            text = policy(1)
+        elif text not in ("fifo", "srsf"):
+            raise PolicyError(f"there is no policy {text[:40]!r}; `betimes policies` lists them")
+        self.policy_here = PolicyView(policy=text, engine="pool", since_at=self.now)
+        return self.policy_here
+
+    async def tune(self, spec: TuneSpec, user: str) -> TuningView:
+        self._may_fail()
+        try:
+            parse_objectives(spec.objectives)
+        except InputError as error:
+            raise Refused(str(error), "objectives") from None
+        asked = Reason(code="asked", text=f"asked for by {user}")
+        search = SearchView(
+            spec=spec, reason=asked, begun_at=self.now, doing="searching", done=3, of=spec.evaluations
+        )
+        self.tuning_here = self.tuning_here.model_copy(update={"search": search})
+        return self.tuning_here
+
+    async def tuning(self) -> TuningView:
+        self._may_fail()
+        return self.tuning_here
+
+    async def stop_tuning(self) -> TuningView:
+        if self.tuning_here.search is None:
+            raise Conflict("no search is going on")
+        stopping = self.tuning_here.search.model_copy(update={"stopping": True})
+        return self.tuning_here.model_copy(update={"search": stopping})
+
+    def finds(self) -> None:
+        """The search has ended with a front."""
+        found = front()
+        self.tuning_here = TuningView(
+            at=self.now, reason=Reason(code="asked", text="x"), front=found, in_force=found.baselines[0]
+        )
+
+    async def events(
+        self, after: int, limit: int, job: int | None, kinds: tuple[str, ...]
+    ) -> Page[EventView]:
+        self._may_fail()
+        fit = [
+            event
+            for event in self.log[after:]
+            if (job is None or event.job_id == job) and (not kinds or event.kind in kinds)
+        ]
+        items = fit[:limit]
+        return Page(items=items, following=items[-1].event_id if len(fit) > limit else None)
+
+    async def watch(self, after: int) -> AsyncIterator[EventView]:
+        news = asyncio.Event()
+        self._news.add(news)
+        self.watching += 1
+        try:
+            while True:
+                news.clear()
+                some = self.log[after : after + READ_AHEAD]
+                for event in some:
+                    yield event
+                    after = event.event_id
+                if not some:
+                    await news.wait()
+        finally:
+            self._news.remove(news)
+            self.watching -= 1
+
+    async def health(self) -> Health:
+        self._may_fail()
+        problems = [] if self.ready else ["the disk is full"]
+        return Health(
+            ready=self.ready, version="0.1.0", uptime_s=1, recovery_s=0, replayed_events=0,
+            jobs_active=len(self.views), problems=problems,
+        )  # fmt: skip
+
+    def _job(self, number: int) -> JobView:
+        if number not in self.views:
+            raise Unknown(f"there is no job {number}")
+        return self.views[number]
+
+    def _node(self, name: str, status: str) -> NodeView:
+        if name not in self.nodes_here:
+            raise Unknown(f"there is no node {name[:40]!r}")
+        self.nodes_here[name] = self.nodes_here[name].model_copy(update={"status": status})
+        return self.nodes_here[name]
+
+    def _may_fail(self) -> None:
+        if self.failing is not None:
+            raise self.failing
+
+
+def _node(name: str) -> NodeView:
+    return NodeView(
+        name=name, kind="virtual", status="up", cpu=64, memory_gib=256, gpu=0, free_cpu=64, free_memory_gib=256,
+        free_gpu=0,
+    )  # fmt: skip
+
+
+def _fits(view: JobView, which: JobFilter) -> bool:
+    return (
+        (which.after is None or view.job_id < which.after)
+        and (not which.status or view.status in which.status)
+        and (which.user is None or view.user == which.user)
+        and (which.name is None or view.name == which.name)
+        and (which.array_id is None or view.array_id == which.array_id)
+        and all(view.labels.get(name) == value for name, value in which.label.items())
+    )
