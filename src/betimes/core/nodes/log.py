@@ -1,5 +1,7 @@
 """The log of decisions: what was started, told to leave, bound, promised, rented and released, in order.
 
+A reservation that is taken back is a RESERVE of no node, from infinity on.
+
 Whoever wants it gives the state room (`State.log`) and takes it out; without room nothing is written.
 """
 
@@ -8,8 +10,8 @@ from __future__ import annotations
 from betimes.core.nodes.columns import NodesState
 from betimes.kernels import kernel
 
-START, RESIZE, PREEMPT, MIGRATE, BIND, RESERVE, RENT, RELEASE, OPEN, CLOSE = range(10)
-NAMES = ("start", "resize", "preempt", "migrate", "bind", "reserve", "rent", "release", "open", "close")
+START, RESIZE, PREEMPT, MIGRATE, BIND, RESERVE, RENT, RELEASE, OPEN, CLOSE, DOUBLE = range(11)
+"""`DOUBLE` is no decision: a job has outrun its belief, which is twice as much from then on."""
 
 
 @kernel

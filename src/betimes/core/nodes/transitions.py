@@ -182,6 +182,8 @@ def unbook(state: NodesState, slot: int) -> None:
     at = need.booked
     while at >= 0:
         at = free_placement(state.placements, state.cluster[0], at)
+    if need.booked >= 0:
+        note(state, RESERVE, slot, -1, 0, math.inf, -1)
     need.booked = -1
     need.promised_s = math.inf
 

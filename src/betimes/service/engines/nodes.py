@@ -7,7 +7,7 @@ and becomes the job's finish at that instant. A job that has been told to leave 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from betimes.core.account import believed_left
 from betimes.core.nodes import schedule
 from betimes.core.nodes.columns import (
     BLOCK,
+    Instruction,
     NodesState,
     new_nodes_state,
     room_to_play,
@@ -25,6 +26,7 @@ from betimes.core.nodes.columns import (
     with_more_slots,
     with_more_steps,
 )
+from betimes.core.nodes.log import BIND, DOUBLE, PREEMPT, RESERVE, START
 from betimes.core.nodes.rules import CONSERVATIVE
 from betimes.errors import BetimesError
 from betimes.kernels import Ints, as_array, blank, entry
@@ -48,7 +50,6 @@ from betimes.service.engines.moves import (
     Tell,
     Wanted,
 )
-from betimes.service.engines.seen import look
 from betimes.service.job import Account
 from betimes.twin.nodes import events
 from betimes.twin.nodes.events import Arrival, Outcome, Trace
@@ -56,6 +57,7 @@ from betimes.twin.nodes.loop import in_rows, new_trace
 
 FIRST_SLOTS = 64
 FIRST_PLACEMENTS = 256
+FIRST_LOG = 2048  # lines
 FIRST_PLAN = 64  # steps of a plan of reservations
 PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked at again
 
@@ -102,9 +104,10 @@ class LiveNodes:
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(capacity)),
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
+            log=FIRST_LOG,
         )
         self.largest = np.maximum(capacity.max(axis=0, initial=0), 0).tolist()
-        self.seen = look(self.state)
+        self.promised: dict[int, float] = {}  # by job, the start of the reservation that was reported last
         self.changed = False  # nodes were opened or closed, and nobody has looked since
 
     def next_timer_s(self) -> float:
@@ -131,12 +134,11 @@ class LiveNodes:
         for job in what.done:
             if self.state.needs[self.slot_of[job]].holder >= 0:
                 self._step(steps.FINISH, self.slot_of[job], now_s)
-        for slot in gone:
-            self.seen.forget(slot)
         again = self._intervene(now_s, what)
         for job in what.done:
             del self.job_of[self.slot_of.pop(job)], self.tasks_of[job]
             self.resizes_of.pop(job, None)
+            self.promised.pop(job, None)
         if again or what.wanted or self.next_timer_s() <= now_s:
             rounds.append(self._instant(now_s, what.wanted, again))
         while True:
@@ -153,7 +155,6 @@ class LiveNodes:
         if need.holder < 0 and need.bound < 0:
             return  # it waits already
         self._step(steps.LOSE if need.holder >= 0 else steps.UNBIND, slot)
-        self.seen.forget(slot)
         self.changed = True
 
     def open_node(self, number: int, is_up: bool) -> None:
@@ -196,7 +197,6 @@ class LiveNodes:
         """Take over a job as it stands; nobody decides, and no time passes. `settle` follows when all are there."""
         if self.state.pool[0].free == 0:
             self.state = with_more_slots(self.state)
-            self._make_room_to_see()
         pool = self.state.pool[0]
         pool.now, pool.submitted = now_s, carried.account.seq  # the order is that in which they came
         pool.events = max(pool.events, pool.submitted)
@@ -223,8 +223,9 @@ class LiveNodes:
             if promised and self.rules.backfill == CONSERVATIVE:
                 row[0] = self._plan(tasks, carried.bound)
                 self._call(self.state, trace, row, steps.BOOK, slot, carried.start_s)
+                self.promised[carried.wanted.job] = carried.start_s
             self._step(steps.QUEUE, slot)
-        self.seen = look(self.state)
+        self.state.cluster[0].logged = 0  # nothing of this was decided now
 
     def settle(self, carried: Sequence[Carried]) -> None:
         """Once all are restored: who makes room for whom."""
@@ -283,11 +284,11 @@ class LiveNodes:
 
     def _be_patient(self, now_s: float, gone: set[int]) -> None:
         """Nobody has left before that is told, however long ago the grace period was over."""
-        late = np.flatnonzero((as_array(self.state.needs)["vacate_at"] <= now_s) & self.seen.holds)
+        needs = as_array(self.state.needs)
+        late = np.flatnonzero((needs["vacate_at"] <= now_s) & (needs["holder"] >= 0))
         for slot in late.tolist():
             if slot in self.job_of and slot not in gone:
                 self._step(steps.GO, slot, now_s + PATIENCE_S)
-                self.seen.leave_by_s[slot] = now_s + PATIENCE_S
 
     def _intervene(self, now_s: float, what: Happened) -> bool:
         """Carry out what the loop itself does not know; returns whether everybody has to be looked at again."""
@@ -300,7 +301,6 @@ class LiveNodes:
         for job, left_s in what.believed:
             slot = self.slot_of[job]
             self._step(steps.BELIEVE, slot, left_s)
-            self.seen.size_s[slot] = self.state.jobs[slot].size_s
         changed, self.changed = self.changed, False
         return bool(waiting or what.lost or what.believed or what.look or changed)
 
@@ -318,7 +318,6 @@ class LiveNodes:
                 break
             self.state = self._with_room(self.state, status, self.job_of)
             what = steps.ADVANCE
-        self._make_room_to_see()
         progress = as_array(self.state.progress)
         new = (
             [slot for slot in np.flatnonzero(progress["mark"] >= 0).tolist() if slot not in self.job_of]
@@ -328,29 +327,39 @@ class LiveNodes:
         for slot, one in zip(sorted(new, key=lambda slot: self.state.jobs[slot].seq), wanted, strict=True):
             self.state.progress[slot].row = slot
             self.slot_of[one.job], self.job_of[slot] = slot, one.job
-            self.seen.forget(slot)
-            self.seen.size_s[slot] = self.state.jobs[slot].size_s
         return self._round()
 
     def _round(self) -> Round:
-        """What is different from what was seen last."""
-        before, now, moves = self.seen, look(self.state), list[Move]()
-        live = [slot for slot in np.flatnonzero(now.differs_from(before)).tolist() if slot in self.job_of]
-        for slot in sorted(live, key=lambda slot: self.state.jobs[slot].seq):
-            job, need = self.job_of[slot], self.state.needs[slot]
-            if now.size_s[slot] != before.size_s[slot]:
-                moves.append(Outrun(job, float(now.size_s[slot])))
-            if now.holds[slot] and not before.holds[slot]:
-                tasks, places = self.tasks_of[job], self._held(job, int(need.placed))
-                moves.append(Grant(job, 0, tasks.units, places, tasks.units_each))
-            elif now.placed[slot] and not before.placed[slot]:
-                moves.append(Nominate(job, self._held(job, int(need.bound)), self._owed(int(need.bound))))
-            elif not now.holds[slot] and now.promised_s[slot] != before.promised_s[slot]:
-                moves.append(Reserve(job, float(need.promised_s), self._held(job, int(need.booked))))
-            if now.leave_by_s[slot] < math.inf and before.leave_by_s[slot] == math.inf:
-                moves.append(Tell(job, float(need.vacate_at), self.job_of.get(int(need.preemptor))))
-        self.seen = now
+        """What has been decided since the log was read last, and read it."""
+        cluster, moves = self.state.cluster[0], list[Move]()
+        lines = as_array(self.state.log)[: cluster.logged]
+        decided: dict[int, set[int]] = {}
+        for slot, what in zip(lines["job"].tolist(), lines["what"].tolist(), strict=True):
+            if slot in self.job_of:  # else its job is over, and there is none in its place
+                decided.setdefault(slot, set()).add(what)
+        cluster.logged = 0
+        for slot in sorted(decided, key=lambda slot: self.state.jobs[slot].seq):
+            moves += self._moves(slot, decided[slot])
         return Round(float(self.state.pool[0].now), tuple(sorted(moves, key=_order)))
+
+    def _moves(self, slot: int, decided: set[int]) -> Iterator[Move]:
+        """What is to be done about a job about which this has been decided."""
+        job, need = self.job_of[slot], self.state.needs[slot]
+        holds = need.holder >= 0
+        if DOUBLE in decided:
+            yield Outrun(job, float(self.state.jobs[slot].size_s))
+        if START in decided and holds:
+            tasks, places = self.tasks_of[job], self._held(job, int(need.placed))
+            yield Grant(job, 0, tasks.units, places, tasks.units_each)
+        elif BIND in decided and need.bound >= 0:
+            yield Nominate(job, self._held(job, int(need.bound)), self._owed(int(need.bound)))
+        start_s = float(need.promised_s)
+        if RESERVE in decided and start_s != self.promised.pop(job, math.inf) and not holds:
+            yield Reserve(job, start_s, self._held(job, int(need.booked)))
+        if start_s < math.inf:
+            self.promised[job] = start_s
+        if PREEMPT in decided and holds and need.vacate_at < math.inf:
+            yield Tell(job, float(need.vacate_at), self.job_of.get(int(need.preemptor)))
 
     def _held(self, job: int, at: int) -> tuple[Held, ...]:
         """The list of placements that begins at `at`, in units of the job."""
@@ -388,11 +397,6 @@ class LiveNodes:
         arrival.user = -1
         arrival.longest_s = math.inf
 
-    def _make_room_to_see(self) -> None:
-        missing = len(self.state.free) - len(self.seen.holds)
-        if missing > 0:
-            self.seen = self.seen.longer(missing)
-
     def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: NodesState | None = None) -> None:
         trace, row = new_trace(0, 1), np.zeros(1, dtype=np.int64)
         status = self._call(self.state, trace, row, what, slot, value, copy)
@@ -415,8 +419,10 @@ class LiveNodes:
         """The same state with room for what it had none for; raises PolicyViolation for a refusal."""
         if status == events.NEED_SLOTS:
             return with_more_slots(state)
-        if status == schedule.NEED_PLACEMENTS:
+        if status == schedule.NEED_PLACEMENTS and state.cluster[0].unused < len(state.nodes):
             return with_more_placements(state)
+        if status in (schedule.NEED_PLACEMENTS, events.NEED_SEGMENTS):
+            return _with_longer_log(state)
         if status == schedule.NEED_STEPS:
             return with_more_steps(state)
         if status > schedule.REFUSED:
@@ -425,6 +431,12 @@ class LiveNodes:
             ahead = state is not self.state
             raise nodes_violation(str(self.policy), status - schedule.REFUSED, job, float(pool.now), ahead)
         raise BetimesError(f"internal: the event loop returned {status}")
+
+
+def _with_longer_log(state: NodesState) -> NodesState:
+    longer = blank(Instruction, 2 * len(state.log))
+    as_array(longer)[: len(state.log)] = as_array(state.log)
+    return state.replaced(log=longer)
 
 
 def _are_of(tasks: JobTasks, places: Sequence[Held]) -> bool:

@@ -12,6 +12,7 @@ from betimes.core.account import outrun
 from betimes.core.nodes.alone import end_alone, machines_for, rent_alone, smallest_offer, stop_speculating
 from betimes.core.nodes.columns import NodesState, view_of
 from betimes.core.nodes.interventions import lose, unbind
+from betimes.core.nodes.log import DOUBLE, note
 from betimes.core.nodes.machines import (
     FAILED,
     RELEASED,
@@ -251,6 +252,7 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
         _note(state, slot, trace, rules.learns)
     elif kind == OUTRUN:
         outrun(state, slot)
+        note(state, DOUBLE, slot, -1, 0, state.jobs[slot].size_s, -1)
         set_job_timer(state, slot)
         state.cluster[0].changed += 1
         state.cluster[0].upset = 1
