@@ -28,6 +28,7 @@ RELATIONS = (
     "is more than max_units",  # between fields
     "go together: so many steps",
     "does not divide max_units",
+    "cannot be resized either",
     "is either estimate_s, or steps and step_s",
     "steps times step_s is",
     "as_one ",

@@ -180,7 +180,7 @@ class PolicyEngine:
         self.engine.lose(job.job_id, self._state.now_s)
 
     def open_nodes(self) -> bool:
-        """Which nodes take work; false: the nodes are others, or a pool, so that a new engine has to be made."""
+        """Which nodes take work; false: a new engine has to be made, of a pool or for other (shapes of) nodes."""
         engine, nodes = self.engine, self._state.ledger.nodes
         if not isinstance(engine, LiveNodes) or self._built is None or not self._built.is_of(nodes):
             return False
