@@ -4,6 +4,7 @@ from betimes.outcome.intervals import Interval, interval, over_seeds
 from betimes.outcome.plots import plot_allocations, plot_cdf, plot_timeline
 from betimes.outcome.result import (
     AbsenceColumns,
+    DecisionColumns,
     JobColumns,
     JobState,
     LeaseColumns,
@@ -18,6 +19,7 @@ from betimes.outcome.tables import comparison_list, comparison_table, result_tab
 
 __all__ = [
     "AbsenceColumns",
+    "DecisionColumns",
     "Interval",
     "JobColumns",
     "JobState",

@@ -201,6 +201,31 @@ class LeaseColumns(_Columns):
         return {f.name: {"instance_type": None, **whole}.get(f.name, np.float64) for f in fields(cls)}
 
 
+@dataclass(frozen=True, eq=False)
+class DecisionColumns(_Columns):
+    """One row a decision about a job on a node, or about a machine, in the order in which they were taken.
+
+    `what` is start, preempt, migrate, bind, reserve, rent, release, open or close, or double: a job has outrun its
+    belief. `row` is an index into the jobs (-1: of none), `node` a machine's number (-1: of none) and `generation` how
+    many machines had that number before; `offer` -1: it is owned. `value` is until when or from when: of reserve its
+    start (infinity: it is taken back), of preempt when the job has left, of rent when the machine is up.
+    """
+
+    at_s: Array
+    what: Array
+    row: Array
+    node: Array
+    generation: Array
+    offer: Array
+    tasks: Array
+    value: Array
+
+    @classmethod
+    def _kinds(cls) -> dict[str, type[np.generic] | None]:
+        seconds = dict.fromkeys(("at_s", "value"), np.float64)
+        return {f.name: {"what": None, **seconds}.get(f.name, np.int64) for f in fields(cls)}
+
+
 @dataclass(frozen=True)
 class ResourceUse:
     """One resource of a cluster of nodes: how much there is in all, and amount-seconds held by jobs."""
@@ -227,9 +252,9 @@ class Result:
     `policy` is the full specification, `sizes` what sizes the scheduler saw, `fingerprint` that of the
     workload, `segments` the allocations where they were recorded, `fair_finish_s` the finish times (NaN:
     not finished) of a max-min run of the same workload where one was made. On nodes, `resources` are those
-    that the cluster has, `absences` the preemptions, and `units` counts the first of its resources; `leases` are the
-    machines that were rented, `fixed_usd` what its own cost over the run, where prices are known, and `migrations` the
-    times that a job was moved.
+    that the cluster has, `absences` the preemptions, and `units` counts the first of its resources; `decisions` is the
+    log of what was decided, where it was recorded, `leases` are the machines that were rented, `fixed_usd` what its own
+    cost over the run, where prices are known, and `migrations` the times that a job was moved.
 
     Two results are equal when everything but their timing is. Raises ValueError where lengths disagree.
     """
@@ -248,6 +273,7 @@ class Result:
     absences: AbsenceColumns | None = None
     resources: tuple[ResourceUse, ...] = ()
     leases: LeaseColumns | None = None
+    decisions: DecisionColumns | None = None
     fixed_usd: float | None = None
     migrations: int = 0
 

@@ -1,5 +1,5 @@
 """Results as a directory of files: `jobs.parquet`, `timeline.parquet`, `absences.parquet`,
-`leases.parquet` and `summary.json`.
+`leases.parquet`, `decisions.parquet` and `summary.json`.
 
 Equal results give equal bytes, but for the value of `timing` in `summary.json`, so Parquet files carry no
 time, path or name. `summary.json` names the digests of the others: a directory whose files do not belong
@@ -22,6 +22,7 @@ from betimes.errors import InputError
 from betimes.outcome.result import (
     AbsenceColumns,
     Array,
+    DecisionColumns,
     JobColumns,
     LeaseColumns,
     ResourceUse,
@@ -35,8 +36,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 JOBS, TIMELINE, ABSENCES = "jobs.parquet", "timeline.parquet", "absences.parquet"
-LEASES = "leases.parquet"
-OPTIONAL = (TIMELINE, ABSENCES, LEASES)  # not every result has them
+LEASES, DECISIONS = "leases.parquet", "decisions.parquet"
+OPTIONAL = (TIMELINE, ABSENCES, LEASES, DECISIONS)  # not every result has them
 SUMMARY = "summary.json"
 FORMAT = "betimes-result-1"
 # What people look for first stands first; the rest follows in the order of declaration.
@@ -57,7 +58,7 @@ def save(
 
     `measure` and `status` say which jobs `summary.json` counts; the Parquet files hold all of them.
     `timeline.parquet` is written where the result has segments, `absences.parquet` where it has absences,
-    `leases.parquet` where machines could be rented. An
+    `leases.parquet` where machines could be rented, `decisions.parquet` where they were recorded. An
     earlier result there is replaced, other files beside it stay. Files get their names only when complete. Raises
     InputError where the directory holds something else or cannot be written.
     """
@@ -111,6 +112,7 @@ def load(directory: str | Path) -> Result:
         fair_finish_s=fair,
         absences=None if absences is None else AbsenceColumns(**absences),
         resources=tuple(ResourceUse(**resource) for resource in run.get("resources", ())),
+        decisions=None if DECISIONS not in tables else DecisionColumns(**tables[DECISIONS]),
         leases=None if LEASES not in tables else LeaseColumns(**tables[LEASES]),
         fixed_usd=run.get("fixed_usd"),
         migrations=run.get("migrations", 0),
@@ -156,6 +158,9 @@ def _write(
         if result.leases is not None:
             names.append(LEASES)
             _write_parquet(_table(result.leases.columns()), stage / LEASES)
+        if result.decisions is not None:
+            names.append(DECISIONS)
+            _write_parquet(_table(result.decisions.columns()), stage / DECISIONS)
         summary["run"] = {
             "format": FORMAT,
             "workload_name": result.workload_name,

@@ -8,6 +8,7 @@ import pytest
 from betimes.cluster import Offer
 from betimes.core.planning import Bind, Decision, JobPhase, Migrate, Place, Release, Rent, Snapshot, new
 from betimes.outcome import summarise
+from betimes.twin.nodes.simulation import NodesSimulation
 from tests.twin.nodes.planned import jobs_of, planned, rented, run
 
 P3 = Offer(
@@ -152,3 +153,19 @@ def test_what_cannot_be_carried_out_is_named_and_changes_nothing() -> None:
         "these are not all tasks of the job, each once",
     ]
     assert np.isfinite(result.jobs.finish_s).all()
+
+
+def test_the_log_says_what_was_decided_when_and_where() -> None:
+    simulation = NodesSimulation(jobs_of((0.0, 100.0)), planned(300.0, one_each), rented(P3), timeline=True)
+    simulation.run()
+    decisions = simulation.result().decisions
+    assert decisions is not None
+    told = zip(
+        *(getattr(decisions, name).tolist() for name in ("at_s", "what", "row", "node", "value")), strict=True
+    )
+    assert list(told) == [
+        (0.0, "rent", -1, 0, 173.0),
+        (0.0, "bind", 0, 0, 0.0),
+        (173.0, "start", 0, 0, 0.0),
+        (300.0, "release", -1, 0, 0.0),
+    ]

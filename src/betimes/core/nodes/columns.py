@@ -224,7 +224,8 @@ class Instruction:
 
     what: int
     at_s: float
-    job: int  # its slot; in the log its row; -1: of no job
+    job: int  # its slot, -1: of no job
+    row: int  # in the log, of the job
     node: int  # -1: none
     generation: int  # of the node's machine
     tasks: int  # of the job on the node

@@ -11,6 +11,19 @@ from betimes.core.nodes.columns import NodesState
 from betimes.kernels import kernel
 
 START, RESIZE, PREEMPT, MIGRATE, BIND, RESERVE, RENT, RELEASE, OPEN, CLOSE, DOUBLE = range(11)
+NAMES = (
+    "start",
+    "resize",
+    "preempt",
+    "migrate",
+    "bind",
+    "reserve",
+    "rent",
+    "release",
+    "open",
+    "close",
+    "double",
+)
 """`DOUBLE` is no decision: a job has outrun its belief, which is twice as much from then on."""
 
 
@@ -25,6 +38,7 @@ def note(state: NodesState, what: int, slot: int, node: int, tasks: int, value: 
     line.what = what
     line.at_s = state.pool[0].now
     line.job = slot
+    line.row = state.progress[slot].row if slot >= 0 else -1
     line.node = node
     line.generation = state.machines[node].generation if node >= 0 else 0
     line.tasks = tasks

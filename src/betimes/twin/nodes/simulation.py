@@ -26,6 +26,7 @@ from betimes.core.nodes.columns import (
     with_more_slots,
     with_more_steps,
 )
+from betimes.core.nodes.log import NAMES
 from betimes.core.nodes.planning import instructions as batch_of
 from betimes.core.nodes.planning import refusals, seqs_of, snapshot_of
 from betimes.core.nodes.rules import CONSERVATIVE
@@ -35,6 +36,7 @@ from betimes.errors import BetimesError, ClusterError, InputError, PolicyViolati
 from betimes.kernels import Floats, Ints, as_array, blank, entry
 from betimes.outcome import (
     AbsenceColumns,
+    DecisionColumns,
     JobColumns,
     JobState,
     LeaseColumns,
@@ -145,6 +147,7 @@ class NodesSimulation:
             offers=terms_of(cluster) if rents else None,
             fates=fates_of(cluster) if rents else 0,
             leases=RECORDS if rents else 0,
+            log=RECORDS if timeline else 0,
             quota=UNLIMITED if cluster.quota is None else cluster.quota,
             largest=self.machines.max(axis=0),
             interference=table_of(cluster.interference),
@@ -249,6 +252,7 @@ class NodesSimulation:
             absences=self._absences() if self.rules.preempts else None,
             resources=self._resources(units_s),
             leases=self._leases() if self.policy.policy.rents else None,
+            decisions=self._decisions() if self.timeline else None,
             fixed_usd=self._fixed_usd(),
             migrations=int(self.state.cluster[0].migrations),
         )
@@ -401,6 +405,17 @@ class NodesSimulation:
         rows = rows[np.lexsort((rows["row"], rows["start_s"]))]
         return SegmentColumns(
             self.kept[rows["row"]], *(rows[name].copy() for name in ("start_s", "end_s", "units"))
+        )
+
+    def _decisions(self) -> DecisionColumns:
+        self._take_records()
+        lines = np.concatenate(self.log_chunks)
+        row = np.where(lines["row"] >= 0, self.kept[lines["row"]], -1)
+        return DecisionColumns(
+            at_s=lines["at_s"].copy(),
+            what=np.array(NAMES)[lines["what"]],
+            row=row,
+            **{name: lines[name].copy() for name in ("node", "generation", "offer", "tasks", "value")},
         )
 
     def _leases(self) -> LeaseColumns:
