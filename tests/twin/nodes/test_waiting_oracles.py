@@ -65,7 +65,10 @@ def workloads(most_cores: int, times: st.SearchStrategy[float]) -> st.SearchStra
 
     def jobs(rows: list[tuple[float, float, int, float]]) -> list[Job]:
         submit = np.cumsum([row[0] for row in rows])
-        return [Job(float(at), row[1], row[2], row[3]) for at, row in zip(submit, rows, strict=True)]
+        # An estimate counts as a second at least.
+        return [
+            Job(float(at), row[1], row[2], max(1.0, row[3])) for at, row in zip(submit, rows, strict=True)
+        ]
 
     return st.lists(shape, min_size=1, max_size=40).map(jobs)
 
