@@ -107,7 +107,7 @@ def against_a_heap(jobs: int, repeats: int) -> None:
     )
     table = Table("policy", "loop: jobs/s", "heap: jobs/s", "same")
     for policy in ("njw", "ajw-t", "sww", "compound"):
-        rules, took = Rules(policy), list[float]()
+        rules, took, came = Rules(policy), list[float](), free_times(rows, machines, Rules(policy))
         for _ in range(repeats):
             started = time.process_time()
             came = free_times(rows, machines, rules)
