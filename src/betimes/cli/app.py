@@ -20,6 +20,7 @@ from betimes.cli import (
     policy,
     reproduce,
     simulate,
+    size_fleet,
     submit,
     trace,
     tune,
@@ -75,6 +76,9 @@ app.command("events", short_help="Print what happened and what was decided.")(ev
 app.command("simulate", short_help="Run a workload under a policy.")(simulate.simulate)
 app.command("compare", short_help="Run a workload under several policies, side by side.")(compare.compare)
 app.command("tune", short_help="Find the configurations of wfq that are worth having.")(tune.tune)
+app.command("size-fleet", short_help="Find how many machines to own when more can be rented.")(
+    size_fleet.size_fleet
+)
 app.command("policies", short_help="List the policies, or show one.")(policies.policies)
 app.command("reproduce", short_help="Run a published experiment again.")(reproduce.reproduce)
 app.command("warm", short_help="Compile the kernels ahead of their first use.")(warm.warm)

@@ -85,3 +85,21 @@ def mean(values: Array) -> float:
 def percentile(values: Array, percent: float) -> float:
     """A percentile by linear interpolation, NaN of nothing."""
     return float(np.percentile(values, percent, method="linear")) if len(values) else math.nan
+
+
+def matthews_correlation(
+    true_positives: int, true_negatives: int, false_positives: int, false_negatives: int
+) -> float:
+    """Matthews' correlation of a yes-or-no prediction with the truth, from -1 to 1; 0 where one side has no case."""
+    tp, tn, fp, fn = true_positives, true_negatives, false_positives, false_negatives
+    product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    return (tp * tn - fp * fn) / math.sqrt(product) if product else 0.0
+
+
+def effective_price(cost_usd: float, run_s: Array, units: Array) -> float:
+    """What a unit-hour of the jobs has cost in all: over jobs x mean hours x mean units; NaN of nothing.
+
+    Over the price of a core on demand this is the effective price of Waiting Game (SoCC 2021).
+    """
+    hours = mean(run_s) / 3600.0 * mean(units) * len(run_s)
+    return cost_usd / hours if hours > 0 else math.nan

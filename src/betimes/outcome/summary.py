@@ -32,6 +32,9 @@ def summarise(result: Result, measure: tuple[float, float] = WHOLE, status: str 
     unfairness where contention was recorded (and, against a fair run, where there was one), figures by
     class where the run has several, `cost_usd` where costs are known. On nodes `utilisation_frac` is that of the
     busiest resource, and there are each resource's own, `killed`, and figures of preemption where there may be any.
+    Where machines are rented for jobs alone: `rented_frac`, the share of jobs that ended on one; `wait_mean_h` and
+    `wait_max_h`; `on_demand_of_fixed_frac`, the cost of rented machines over that of owned ones; and
+    `effective_usd_per_unit_h`, what all machines cost an hour of a job's unit.
     """
     jobs = result.jobs
     rows = selected(result, measure, status)
@@ -83,6 +86,8 @@ def summarise(result: Result, measure: tuple[float, float] = WHOLE, status: str 
             out[f"preemptions_{name}"] = int(jobs.preemptions[rows][jobs.qos[rows] == code].sum())
     if result.leases is not None or result.fixed_usd is not None:
         out |= _money(result)
+        if np.any(~np.isnan(jobs.cost_usd)):
+            out |= _waiting_or_renting(result, done)
     elif np.any(~np.isnan(jobs.cost_usd)):
         out["cost_usd"] = metrics.total(_known(jobs.cost_usd[rows]))
     return _plain(out)
@@ -135,6 +140,22 @@ def _money(result: Result) -> dict[str, Any]:
         out["idle_machine_h"] = metrics.total(leases.idle_s) / 3600.0
         out["tasks_per_instance"] = metrics.total(leases.task_s) / there_s if there_s > 0 else math.nan
     return out
+
+
+def _waiting_or_renting(result: Result, done: Array) -> dict[str, Any]:
+    """What waiting has saved, and cost: where machines are rented for jobs alone (spec A.8 of the waiting policies)."""
+    jobs, fixed_usd = result.jobs, result.fixed_usd or 0.0
+    wait_s, ended = _wait(result)[done], jobs.finished
+    rented_usd = metrics.total(result.leases.cost_usd) if result.leases is not None else 0.0
+    return {
+        "rented_frac": mean(jobs.rented[done].astype(np.float64)),
+        "wait_mean_h": mean(wait_s) / 3600.0,
+        "wait_max_h": percentile(wait_s, 100) / 3600.0,
+        "on_demand_of_fixed_frac": rented_usd / fixed_usd if fixed_usd > 0 else math.nan,
+        "effective_usd_per_unit_h": metrics.effective_price(
+            rented_usd + fixed_usd, jobs.run_alone_s[ended], jobs.max_units[ended]
+        ),
+    }
 
 
 def timing(result: Result) -> dict[str, Any]:

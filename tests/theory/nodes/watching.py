@@ -102,7 +102,8 @@ def _seen(run: NodesSimulation) -> Seen:
     slots = np.flatnonzero(used)
     progress, needs = as_array(state.progress)[slots], as_array(state.needs)[slots]
     live = (progress[name].tolist() for name in ("row", "since", "preemptions"))
-    need = (needs[name].tolist() for name in ("vacate_at", "holder", "placed"))
+    places = np.where(needs["placed"] >= 0, needs["placed"], needs["bound"])
+    need = (needs["vacate_at"].tolist(), needs["holder"].tolist(), places.tolist())
     for row, since, preemptions, leaves, holder, at in zip(*live, *need, strict=True):
         seen.preemptions[row] = preemptions
         if at < 0:

@@ -141,3 +141,18 @@ def test_promises_hold_where_run_times_are_known_and_nobody_comes_later(policy: 
     assert result.jobs.predicted_finish_s.tolist() == result.jobs.finish_s.tolist()
     assert result.leases is not None
     assert len(result.leases) == result.jobs.rented.sum()  # what was played forward left no trace
+
+
+def test_the_figures_of_waiting_and_renting() -> None:
+    """A1 under ajw-t: the third job of 100 s is rented for after 120 s, and the last one ends at 240 s."""
+    group = NodeGroup("own", 1, 0.0, 1.0, 0.0, usd_per_h=3600.0, reserved_discount_frac=0.5)
+    offer = Offer(type="cloud", cpu=1.0, memory_gib=4.0, usd_per_h=3600.0)
+    _, _, result = run(jobs_of(*A1), "ajw-t:b=120", Cluster("owned", (group,), offers=(offer,)))
+    found = summarise(result)
+    assert (found["fixed_usd"], found["on_demand_usd"], found["cost_usd"]) == (120.0, 100.0, 220.0)
+    assert found["on_demand_of_fixed_frac"] == pytest.approx(100 / 120)
+    assert found["rented_frac"] == pytest.approx(1 / 3)
+    assert found["wait_mean_h"] == pytest.approx(70 / 3600)
+    assert found["wait_max_h"] == pytest.approx(120 / 3600)
+    assert found["effective_usd_per_unit_h"] == pytest.approx(220 / (300 / 3600))
+    assert "rented_frac" not in summarise(simulate_nodes(jobs_of(*A1), "fifo", cluster=owned(1, 1.0)))

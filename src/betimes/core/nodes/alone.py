@@ -61,6 +61,7 @@ def rent_alone(state: NodesState, slot: int, speculate_s: float) -> None:
     need.rented = machines_for(state, slot, need.offer)
     need.whole_s = progress.work_left
     need.believed_s = progress.believed_left
+    need.serial = terms.asked
     terms.asked += need.rented
     terms.rented += need.rented
     state.cluster[0].rented += need.rented
@@ -84,21 +85,21 @@ def end_alone(state: NodesState, slot: int, requested_s: float, ended_s: float) 
     need, cluster = state.needs[slot], state.cluster[0]
     terms = state.offers[need.offer]
     if len(state.leases) > 0:
-        for _ in range(need.rented):
-            lease = state.leases[cluster.leases]
-            cluster.leases += 1
-            lease.offer = need.offer
-            lease.serial = terms.asked - need.rented
-            lease.node = -1
-            lease.generation = 0
-            lease.job = state.progress[slot].row
-            lease.requested_s = requested_s
-            lease.booted_s = requested_s + terms.boot_s
-            lease.up_s = requested_s + terms.boot_s + terms.setup_s
-            lease.ended_s = ended_s + terms.release_s
-            lease.idle_s = 0.0
-            lease.task_s = (ended_s - requested_s) * need.tasks / need.rented
-            lease.cause = RELEASED
+        lease = state.leases[cluster.leases]
+        cluster.leases += 1
+        lease.offer = need.offer
+        lease.count = need.rented
+        lease.serial = need.serial
+        lease.node = -1
+        lease.generation = 0
+        lease.job = state.progress[slot].row
+        lease.requested_s = requested_s
+        lease.booted_s = requested_s + terms.boot_s
+        lease.up_s = requested_s + terms.boot_s + terms.setup_s
+        lease.ended_s = ended_s + terms.release_s
+        lease.idle_s = 0.0
+        lease.task_s = (ended_s - requested_s) * need.tasks / need.rented
+        lease.cause = RELEASED
     terms.rented -= need.rented
     cluster.rented -= need.rented
     note(state, RELEASE, slot, -1, need.tasks, float(need.offer), -1)

@@ -61,6 +61,7 @@ class Need:
     stop_s: float  # from being told to move until it has left its nodes
     offer: int  # of the machines that were rented for it alone, -1: none were
     rented: int  # their number
+    serial: int  # runs on machines of this offer before it
     whole_s: float  # work that was left when they were
     believed_s: float  # as was believed
     apart: int  # 1: it is to run on a machine of its own at once, and is not in the queue
@@ -203,9 +204,10 @@ class Fate:
 
 
 class Lease:
-    """A machine that was rented, and is no more."""
+    """A machine that was rented, and is no more; or several that were rented for one job alone."""
 
     offer: int
+    count: int  # machines
     serial: int
     node: int
     generation: int

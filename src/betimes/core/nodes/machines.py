@@ -137,6 +137,7 @@ def end(state: NodesState, number: int, cause: int) -> None:
         lease = state.leases[cluster.leases]
         cluster.leases += 1
         lease.offer = machine.offer
+        lease.count = 1
         lease.serial = machine.serial
         lease.node = number
         lease.job = -1

@@ -184,6 +184,8 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
         if count > 0:
             spot = remove_at(state, at, spot)
             _start_here(state, slot, count)
+            if passed > 0:  # what it took, no later job has: mostly nothing is left for any
+                most_gpu, most_cpu, most_memory = _most_free(state)
             continue
         if rules.preempts and (cluster.level_mask < 0 or need.trial == 1):
             verdict = preempt(state, rules, slot)

@@ -259,6 +259,8 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
     elif kind == LAUNCHED:
         contend(state, slot)
     elif kind == EXPIRED:
+        if _has_no_room_for_a_lease(state):
+            return NEED_SEGMENTS
         if state.needs[slot].apart == 0:
             remove(state, slot)
         state.needs[slot].apart = 0
@@ -403,25 +405,18 @@ def _rent(state: NodesState, rules: NodesRules, trace: Trace, slot: int) -> None
     if not rules.foresees or pool.now == need.queued_s:
         rent_alone(state, slot, rules.speculate_s if need.speculated == 0 else math.inf)
         return
-    waited_s = pool.now - need.queued_s
+    now, pool.now = pool.now, need.queued_s
     rent_alone(state, slot, math.inf)
-    progress.started_s -= waited_s
-    progress.since -= waited_s
-    need.began_s -= waited_s
-    progress.finish_at -= waited_s
-    progress.outrun_at = math.inf
-    if progress.finish_at > pool.now:
+    if progress.finish_at > now:
+        pool.now = now
+        progress.outrun_at = math.inf
         set_job_timer(state, slot)
         return
-    ended_s = progress.finish_at
-    end_alone(state, slot, need.began_s, ended_s)
-    progress.attained -= state.jobs[slot].units * (
-        pool.now - ended_s
-    )  # what closing the account adds too much
+    pool.now = progress.finish_at
+    end_alone(state, slot, need.began_s, pool.now)
     finish(state, slot)
     _note(state, slot, trace, rules.learns)
-    if len(trace.outcomes) > 0:
-        trace.outcomes[trace.finished[0] - 1].finish_s = ended_s
+    pool.now = now
 
 
 @kernel
@@ -432,13 +427,20 @@ def _is_short_of_room(state: NodesState) -> bool:
         state.segments
     ):
         return True
-    if len(state.leases) > 0 and cluster.leases + cluster.rented > len(state.leases):
+    if _has_no_room_for_a_lease(state):
         return True
     if len(state.log) > 0 and cluster.logged + LINES_AN_EVENT * (pool.active + len(state.nodes)) > len(
         state.log
     ):
         return True
     return len(state.absences) > 0 and cluster.absences + pool.active > len(state.absences)
+
+
+@kernel
+def _has_no_room_for_a_lease(state: NodesState) -> bool:
+    """Whether one more machine could be rented, and everything that is rented end, and not all of it be recorded."""
+    cluster = state.cluster[0]
+    return len(state.leases) > 0 and cluster.leases + cluster.rented >= len(state.leases)
 
 
 @kernel

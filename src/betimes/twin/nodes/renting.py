@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Cluster, Offer
-from betimes.cluster.billing import lease_usd
+from betimes.cluster.bills import leases_usd
 from betimes.cluster.draws import draw
 from betimes.cluster.prices import Prices
 from betimes.cluster.resources import whole_capacity
@@ -21,6 +21,9 @@ from betimes.outcome import LeaseColumns
 
 FATES = 256
 """Machines of an offer about which is drawn ahead."""
+
+COPIED = ("serial", "requested_s", "booted_s", "up_s", "ended_s", "idle_s", "task_s", "cause", "job")
+"""The columns of a lease that are the core's."""
 
 
 def terms_of(cluster: Cluster) -> Records[Terms]:
@@ -66,31 +69,17 @@ def leases(
     now_s = float(state.pool[0].now)
     rows = np.concatenate([*ended, _present(state, now_s)])
     rows = rows[np.lexsort((rows["node"], rows["requested_s"]))]
-    usd = list[float]()
-    for row in rows:
-        offer = cluster.offers[int(row["offer"])]
-        charged = prices.get(offer.type) or Prices(offer.charged_usd_per_h)
-        since_s = offer.billing.since_s(float(row["requested_s"]), float(row["booted_s"]))
-        usd.append(float(lease_usd(offer.billing, charged, since_s, float(row["ended_s"]))))
-    types = np.array([cluster.offers[int(at)].type for at in rows["offer"]], dtype=np.str_)
-    return LeaseColumns(
-        instance_type=types,
-        **{
-            name: rows[name].copy()
-            for name in (
-                "serial",
-                "requested_s",
-                "booted_s",
-                "up_s",
-                "ended_s",
-                "idle_s",
-                "task_s",
-                "cause",
-                "job",
-            )
-        },
-        cost_usd=np.array(usd),
-    )
+    row = np.repeat(np.arange(len(rows)), rows["count"])
+    usd, offer = np.zeros(len(rows)), rows["offer"]
+    for at, offered in enumerate(cluster.offers):
+        of = np.flatnonzero(offer == at)
+        charged = prices.get(offered.type) or Prices(offered.charged_usd_per_h)
+        since = rows["requested_s" if offered.bill_from == "request" else "booted_s"][of]
+        usd[of] = leases_usd(offered.billing, charged, since, rows["ended_s"][of])
+    columns = {name: rows[name][row] for name in COPIED}
+    columns["serial"] += np.arange(len(row)) - np.searchsorted(row, row)
+    types = np.array([each.type for each in cluster.offers], dtype=np.str_)
+    return LeaseColumns(instance_type=types[offer[row]], **columns, cost_usd=usd[row])
 
 
 def _present(state: NodesState, now_s: float) -> NDArray[Any]:
@@ -100,7 +89,7 @@ def _present(state: NodesState, now_s: float) -> NDArray[Any]:
     found = as_array(blank(Lease, len(numbers)))
     for one, number in zip(found, numbers, strict=True):
         machine = state.machines[number]
-        one["node"], one["job"], one["ended_s"], one["cause"] = number, -1, now_s, -1
+        one["node"], one["job"], one["ended_s"], one["cause"], one["count"] = number, -1, now_s, -1, 1
         for name in ("offer", "serial", "generation", "requested_s", "booted_s", "up_s", "idle_s", "task_s"):
             one[name] = getattr(machine, name)
         if machine.residents < 0 and machine.up_s < math.inf:

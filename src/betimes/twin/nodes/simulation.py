@@ -208,6 +208,7 @@ class NodesSimulation:
         units_s = in_rows(self.trace, "units_s", 0.0)
         state = np.full(len(w), JobState.REFUSED)
         finished = ~np.isnan(finish_s)
+        leases = self._leases() if self.policy.policy.rents else None
         state[self.kept] = np.where(
             finished, np.where(self.killed, JobState.KILLED, JobState.FINISHED), JobState.UNFINISHED
         )
@@ -236,7 +237,7 @@ class NodesSimulation:
             qos=w.qos,
             status=w.status,
             state=state,
-            **self._rented(),
+            **self._rented(leases),
         )
         return Result(
             policy=str(self.policy),
@@ -250,20 +251,20 @@ class NodesSimulation:
             segments=self._segments() if self.timeline else None,
             timing=Timing(load_s, compile_s, self.wall_s, int(self.state.pool[0].events)),
             absences=self._absences() if self.rules.preempts else None,
-            resources=self._resources(units_s),
-            leases=self._leases() if self.policy.policy.rents else None,
+            resources=self._resources(units_s, leases),
+            leases=leases,
             decisions=self._decisions() if self.timeline else None,
             fixed_usd=self._fixed_usd(),
             migrations=int(self.state.cluster[0].migrations),
         )
 
-    def _rented(self) -> dict[str, NDArray[Any]]:
+    def _rented(self, leases: LeaseColumns | None) -> dict[str, NDArray[Any]]:
         """What was rented for each job alone, and what that cost."""
         count = len(self.workload)
         usd, types = np.full(count, np.nan), np.zeros(count, dtype=np.str_)
-        if self.rules.waits:
-            found, names = self._leases(), np.array([offer.type for offer in self.cluster.offers])
-            usd[self.kept] = np.bincount(found.job, found.cost_usd, len(self.jobs))
+        if self.rules.waits and leases is not None:
+            names = np.array([offer.type for offer in self.cluster.offers])
+            usd[self.kept] = np.bincount(leases.job, leases.cost_usd, len(self.jobs))
             offer = np.full(count, -1)
             offer[self.kept] = in_rows(self.trace, "offer", -1)
             types = np.where(offer >= 0, names[offer], "")
@@ -389,8 +390,9 @@ class NodesSimulation:
         self.lease_chunks.append(as_array(self.state.leases)[: cluster.leases].copy())
         self.log_chunks.append(as_array(self.state.log)[: cluster.logged].copy())
         pool.segments = cluster.absences = cluster.leases = cluster.logged = 0
-        if len(self.state.leases) and len(self.state.leases) < 2 * len(self.state.nodes):
-            self.state = self.state.replaced(leases=blank(Lease, 4 * len(self.state.nodes)))
+        if len(self.state.leases) and len(self.state.leases) < 2 * (len(self.state.nodes) + cluster.rented):
+            room = 4 * (len(self.state.nodes) + int(cluster.rented))
+            self.state = self.state.replaced(leases=blank(Lease, room))
         if len(self.state.log) and len(self.state.log) < 8 * (len(self.state.free) + len(self.state.nodes)):
             room = 16 * (len(self.state.free) + len(self.state.nodes))
             self.state = self.state.replaced(log=blank(Instruction, room))
@@ -436,11 +438,11 @@ class NodesSimulation:
             self.kept[rows["row"]], *(rows[name].copy() for name in ("told_s", "left_s", "resumed_s"))
         )
 
-    def _resources(self, units_s: Floats) -> tuple[ResourceUse, ...]:
+    def _resources(self, units_s: Floats, leases: LeaseColumns | None) -> tuple[ResourceUse, ...]:
         """What of each resource that the cluster has was held for how long."""
         stays_s = units_s / self.jobs.max_units
         amounts = self.tasks.count[self.kept][:, None] * self.tasks.demand[self.kept]
-        there = self._amounts_there()
+        there = self._amounts_there(leases)
         return tuple(
             ResourceUse(
                 name,
@@ -451,15 +453,14 @@ class NodesSimulation:
             if there[at] > 0
         )
 
-    def _amounts_there(self) -> list[float]:
+    def _amounts_there(self, leases: LeaseColumns | None) -> list[float]:
         """(3,) how much of each resource the machines had, those that were rented for as long as they were up."""
         amounts = self.cluster.total.astype(np.float64)
-        if self.policy.policy.rents and len(self.jobs):
-            rented = self._leases()
-            up_s = np.maximum(0.0, rented.ended_s - rented.up_s)
+        if leases is not None and len(self.jobs):
+            up_s = np.maximum(0.0, leases.ended_s - leases.up_s)
             horizon_s = float(self.state.pool[0].now) - float(self.jobs.submit_s[0])
             for offer in self.cluster.offers if horizon_s > 0 else ():
-                share = float(up_s[rented.instance_type == offer.type].sum()) / horizon_s
+                share = float(up_s[leases.instance_type == offer.type].sum()) / horizon_s
                 amounts = amounts + share * whole_capacity(offer.amounts)
         return amounts.tolist()
 
