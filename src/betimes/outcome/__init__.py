@@ -10,6 +10,7 @@ from betimes.outcome.result import (
     ResourceUse,
     Result,
     SegmentColumns,
+    SelectionColumns,
     Timing,
 )
 from betimes.outcome.store import load, save
@@ -25,6 +26,7 @@ __all__ = [
     "ResourceUse",
     "Result",
     "SegmentColumns",
+    "SelectionColumns",
     "Timing",
     "comparison_list",
     "comparison_table",

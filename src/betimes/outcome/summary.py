@@ -14,7 +14,7 @@ import numpy as np
 from betimes.errors import InputError
 from betimes.outcome import metrics
 from betimes.outcome.metrics import mean, percentile
-from betimes.outcome.result import Array, JobState, ResourceUse, Result
+from betimes.outcome.result import Array, JobState, ResourceUse, Result, SelectionColumns
 
 WHOLE = (0.0, 1.0)
 STATUSES = ("all", "completed")
@@ -85,6 +85,8 @@ def summarise(result: Result, measure: tuple[float, float] = WHOLE, status: str 
         out |= _money(result)
     elif np.any(~np.isnan(jobs.cost_usd)):
         out["cost_usd"] = metrics.total(_known(jobs.cost_usd[rows]))
+    if result.selections is not None:
+        out |= _selected_policies(result.selections)
     return _plain(out)
 
 
@@ -135,6 +137,15 @@ def _money(result: Result) -> dict[str, Any]:
         out["idle_machine_h"] = metrics.total(leases.idle_s) / 3600.0
         out["tasks_per_instance"] = metrics.total(leases.task_s) / there_s if there_s > 0 else math.nan
     return out
+
+
+def _selected_policies(selections: SelectionColumns) -> dict[str, Any]:
+    """Selections and simulations of a portfolio, and of each policy simulated the share of selections that it won."""
+    members, of_row = np.unique(selections.member, return_inverse=True)
+    won = np.bincount(of_row[selections.chosen], minlength=len(members))
+    out: dict[str, Any] = {"selections": int(won.sum()), "simulations": len(selections)}
+    order = np.argsort(-won, kind="stable").tolist()
+    return out | {f"selected_{members[at]}_frac": float(won[at] / won.sum()) for at in order}
 
 
 def timing(result: Result) -> dict[str, Any]:

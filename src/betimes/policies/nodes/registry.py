@@ -6,6 +6,7 @@ from betimes.policies.nodes.fitgpp import fitgpp
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.lowest_priority import lowest_priority
 from betimes.policies.nodes.lrtp import lrtp
+from betimes.policies.nodes.portfolio import portfolio
 from betimes.policies.nodes.provisioning import PROVISIONING
 from betimes.policies.nodes.queues import BY_ORDER, conservative, easy, fifo, skip_over
 from betimes.policies.nodes.rand import rand
@@ -27,5 +28,6 @@ NODES_POLICIES: dict[str, NodesPolicy] = {
         lowest_priority,
         *WAITING,
         *PROVISIONING,
+        portfolio,
     )
 }

@@ -41,6 +41,7 @@ from betimes.outcome import (
     ResourceUse,
     Result,
     SegmentColumns,
+    SelectionColumns,
     Timing,
 )
 from betimes.policies import ChosenPolicy
@@ -72,6 +73,7 @@ AGAIN = (
     schedule.NEED_PLACEMENTS,
     schedule.NEED_STEPS,
     events.ASKED,
+    events.SELECT,
     machines.NEED_NODES,
     machines.NEED_FATES,
 )
@@ -151,6 +153,8 @@ class NodesSimulation:
         self.predicted: Floats = np.full(len(jobs), np.nan)
         self.planner: Planner | None = policy.policy.planner_of(policy.values, cluster)
         self.refused = list[Refusal]()
+        self.select: Callable[[], None] | None = None  # puts other rules in force, where a policy selects among several
+        self.selections: SelectionColumns | None = None
         self.segment_chunks: list[NDArray[Any]] = []
         self.lease_chunks: list[NDArray[Any]] = []
         self.log_chunks: list[NDArray[Any]] = []
@@ -247,6 +251,7 @@ class NodesSimulation:
             leases=self._leases() if self.policy.policy.rents else None,
             fixed_usd=self._fixed_usd(),
             migrations=int(self.state.cluster[0].migrations),
+            selections=self.selections,
         )
 
     def _rented(self) -> dict[str, NDArray[Any]]:
@@ -311,6 +316,9 @@ class NodesSimulation:
             self._take_records()
         elif status == events.ASKED:
             self._ask()
+        elif status == events.SELECT:
+            assert self.select is not None
+            self.select()
         elif status == machines.NEED_NODES:
             self.state = with_more_nodes(self.state)
         elif status == machines.NEED_FATES:
