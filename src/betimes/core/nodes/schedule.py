@@ -23,6 +23,7 @@ from betimes.core.nodes.room import (
     OVERBOOKED,
     copy_asked,
     find_room,
+    may_any_fit,
     may_fit,
     show,
 )
@@ -62,6 +63,8 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
         if rules.window == 0 and cluster.arrived <= FEW:
             if rules.backfill == SKIP or _still_reserved(state):
                 return _try_newcomers(state, rules)
+    if rules.tick_s > 0.0 and rules.window == 1 and not may_any_fit(state):
+        return _complete(state)  # in whatever order they stand
     if rules.dynamic:
         verdict = rank_again(state, rules)
         if verdict != DONE:

@@ -69,16 +69,16 @@ class Lookahead:
         self._no_more: Ints = np.array([len(run.jobs)], dtype=np.int64)
         self._run_s: Floats = np.full(len(run.jobs), np.nan)
         self._played = blank(Played, 1)
-        self._machines = len(run.state.nodes)
-        self._placements = len(run.state.placements)
+        self._machines = self._placements = 0  # as many as any simulation needed
+        self._source: NodesState | None = None
 
     def look(self) -> float:
         """Take a snapshot of the run between two of its instants, or before a pass; returns the waiting jobs' time, s."""
         run = self._run
-        self._snapshot = _with_own_params(room_to_play(run.state))
-        job_s = take_snapshot(run.state, self._snapshot, self._run_s, run.sizes.kind != "true")
-        self._make_room()
-        return job_s
+        if self._source is not run.state:  # its columns have grown
+            self._source = run.state
+            self._make_room()
+        return take_snapshot(run.state, self._snapshot, self._run_s, run.sizes.kind != "true")
 
     def play(self, rules: NodesRules, params: Floats) -> Foreseen:
         """Simulate a policy from the snapshot; raises PolicyFails."""
@@ -94,6 +94,7 @@ class Lookahead:
             else:
                 break
             self._make_room()
+            self.look()
         if status != REACHED:
             raise PolicyFails(self._why(status))
         played = self._played[0]
@@ -101,12 +102,15 @@ class Lookahead:
 
     def _make_room(self) -> None:
         """Let the snapshot, and a copy to play with, have room for as many machines as any simulation needed."""
+        self._snapshot = room_to_play(self._source)
         while len(self._snapshot.nodes) < self._machines:
             self._snapshot = with_more_nodes(self._snapshot)
         while len(self._snapshot.placements) < self._placements:
             self._snapshot = with_more_placements(self._snapshot)
         room = 4 * len(self._snapshot.nodes)  # of which the loop asks for one for each rented machine
-        self._copy = _with_own_params(room_to_play(self._snapshot)).replaced(leases=blank(Lease, room))
+        self._copy = room_to_play(self._snapshot).replaced(
+            params=self._source.params.copy(), leases=blank(Lease, room)
+        )
 
     def _why(self, status: int) -> str:
         if status == PAUSED:
@@ -122,10 +126,6 @@ class Lookahead:
 STRANDED = -100  # nothing more can happen, and some have not finished
 
 
-def _with_own_params(state: NodesState) -> NodesState:
-    return state.replaced(params=state.params.copy())
-
-
 @entry
 @kernel
 def take_snapshot(state: NodesState, snapshot: NodesState, run_s: Floats, believing: bool) -> float:
@@ -134,6 +134,7 @@ def take_snapshot(state: NodesState, snapshot: NodesState, run_s: Floats, believ
     Returns the time that all jobs that wait need machines for, s.
     """
     copy_into(state, snapshot, believing)
+    _add_room(state, snapshot)
     snapshot.cluster[0].select_s = math.inf
     for offer in range(len(snapshot.offers)):
         snapshot.offers[offer].drawn = 0
@@ -156,6 +157,21 @@ def take_snapshot(state: NodesState, snapshot: NodesState, run_s: Floats, believ
         run_s[snapshot.progress[slot].row] = left_s
         job_s += left_s * snapshot.needs[slot].tasks
     return job_s
+
+
+@kernel
+def _add_room(state: NodesState, snapshot: NodesState) -> None:
+    """Put the placements that only the snapshot has on its list; it may have more machines, too, all of them unused."""
+    more, cluster = len(snapshot.placements) - len(state.placements), snapshot.cluster[0]
+    if more > 0:
+        for at in range(len(state.placements), len(snapshot.placements)):
+            snapshot.placements[at].follows = at + 1
+        snapshot.placements[len(snapshot.placements) - 1].follows = cluster.spare
+        cluster.spare = len(state.placements)
+        cluster.unused += more
+    if len(snapshot.nodes) > len(state.nodes):  # the ring of nodes that had something freed is longer
+        for slot in range(len(snapshot.needs)):
+            snapshot.needs[slot].seen = -1
 
 
 @entry
