@@ -2,14 +2,15 @@
 
 Two parts: CPU milliseconds of one selection against the length of the queue; and some weeks of a log of a
 supercomputer, its jobs of at most 64 processors: the utility of the whole run under each of the 60 policies by itself,
-and under the portfolio with budgets of 5, 10, 20 and all 60. The 60 are what it has to be measured by: the rank says how
-many of them did better than the portfolio, the gain is over the best of them, known only in hindsight.
+and under the portfolio with budgets of 5, 10, 20 and all 60. The 60 are what it has to be measured by: a rank of r says
+that r - 1 of them did better, the gain is over the best of them, known only in hindsight.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -86,10 +87,8 @@ def selection_ms(jobs: int, repeats: int) -> tuple[float, float]:
 
     run.select = measure
     run.state.cluster[0].select_s = 0.0
-    try:
+    with suppress(Measured):
         run.run()
-    except Measured:
-        pass
     return statistics.median(one for one, _ in taken[1:]) * 1e3, statistics.median(
         all_of for _, all_of in taken[1:]
     ) * 1e3

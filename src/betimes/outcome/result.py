@@ -219,7 +219,9 @@ class SelectionColumns(_Columns):
     @classmethod
     def _kinds(cls) -> dict[str, type[np.generic] | None]:
         whole = dict.fromkeys(("selection", "waiting"), np.int64)
-        return {f.name: {"member": None, "chosen": np.bool_, **whole}.get(f.name, np.float64) for f in fields(cls)}
+        return {
+            f.name: {"member": None, "chosen": np.bool_, **whole}.get(f.name, np.float64) for f in fields(cls)
+        }
 
 
 @dataclass(frozen=True)

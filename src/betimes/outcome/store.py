@@ -58,7 +58,8 @@ def save(
 
     `measure` and `status` say which jobs `summary.json` counts; the Parquet files hold all of them.
     `timeline.parquet` is written where the result has segments, `absences.parquet` where it has absences,
-    `leases.parquet` where machines could be rented, `portfolio.parquet` where policies were selected. An earlier result there is replaced, other files beside it stay. Files get their names only when complete. Raises
+    `leases.parquet` where machines could be rented, `portfolio.parquet` where policies were selected. An
+    earlier result there is replaced, other files beside it stay. Files get their names only when complete. Raises
     InputError where the directory holds something else or cannot be written.
     """
     target = Path(directory).resolve()

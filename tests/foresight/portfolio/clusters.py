@@ -42,7 +42,11 @@ def bursts(seed: int, jobs: int = 40) -> Workload:
     gaps = np.where(rng.random(jobs) < 0.8, rng.exponential(5.0, jobs), rng.exponential(1500.0, jobs))
     return workload(
         *(
-            (float(at), int(2 ** rng.integers(0, 5)) if rng.random() < 0.6 else 1, float(rng.lognormal(5.5, 1.0)))
+            (
+                float(at),
+                int(2 ** rng.integers(0, 5)) if rng.random() < 0.6 else 1,
+                float(rng.lognormal(5.5, 1.0)),
+            )
             for at in np.cumsum(gaps)
         )
     )

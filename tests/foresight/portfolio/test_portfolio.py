@@ -1,4 +1,4 @@
-"""Runs under a portfolio: the worked cases, what a selection leaves alone, and what it does with a policy that fails."""
+"""Runs under a portfolio: the worked cases, what a selection leaves alone, and policies that fail."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def test_c6_the_score_of_each_policy_is_its_utility() -> None:
 
 
 def test_c7_the_score_of_each_policy_is_its_utility() -> None:
-    result = simulate_nodes(workload((0.0, 1, 600.0), (0.0, 1, 600.0)), "portfolio", cluster=VMS, sizes="true")
+    result = simulate_nodes(
+        workload((0.0, 1, 600.0), (0.0, 1, 600.0)), "portfolio", cluster=VMS, sizes="true"
+    )
     expected = {"oda": 13.888889, "odb": 13.888889, "ode": 13.888889, "odm": 12.820513, "odx": 7.462687}
     for name, score in scores(result).items():
         assert score == pytest.approx(expected[name[:3]], abs=1e-6)
@@ -56,7 +58,10 @@ def test_selections_are_a_period_apart_while_jobs_wait() -> None:
     result = simulate_nodes(workload((50.0, 1, 600.0), (5000.0, 1, 60.0)), "portfolio:period=3", cluster=VMS)
     found = result.selections
     assert found is not None
-    assert found.at_s[found.chosen].tolist() == [60.0, 120.0, 180.0, 5000.0, 5060.0, 5120.0][: int(found.chosen.sum())]
+    assert (
+        found.at_s[found.chosen].tolist()
+        == [60.0, 120.0, 180.0, 5000.0, 5060.0, 5120.0][: int(found.chosen.sum())]
+    )
     assert found.at_s[0] == 60.0
 
 
@@ -98,9 +103,11 @@ def everything(run: NodesSimulation) -> dict[str, object]:
     """All that a run's state, rules and parameters are."""
     state = run.state
     arrays = {
-        name: np.array(as_array(value)) for name, value in state.values().items() if isinstance(value, np.ndarray)
+        name: np.array(value) for name, value in state.values().items() if isinstance(value, np.ndarray)
     }
-    trace = {name: np.array(as_array(getattr(run.trace, name))) for name in ("outcomes", "history", "finished")}
+    trace = {
+        name: np.array(as_array(getattr(run.trace, name))) for name in ("outcomes", "history", "finished")
+    }
     return {**arrays, **trace, "rules": id(run.rules), "row": run.row.copy()}
 
 
@@ -111,7 +118,18 @@ def test_a_selection_never_changes_the_state_of_the_run(seed: int, sizes: str) -
     run = NodesSimulation(bursts(seed), chosen, VMS, sizes=parse_sizes(sizes))
     portfolio = Portfolio(run, list(members(chosen.values)), Settings.of(chosen.values), pytest.fail)
     portfolio.start()
-    room_to_think = ("sketch", "beside", "aside", "plan", "fitting", "chosen", "asked", "score", "ends", "cursor")
+    room_to_think = (
+        "sketch",
+        "beside",
+        "aside",
+        "plan",
+        "fitting",
+        "chosen",
+        "asked",
+        "score",
+        "ends",
+        "cursor",
+    )
     simulated = portfolio.rotation.simulate
     compared = 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -58,13 +59,12 @@ def test_c9() -> None:
     st.randoms(use_true_random=False),
 )
 def test_c10_sets_hold_every_policy_once_and_the_budget_is_used(
-    members: int, budget: int, split: str, random: object
+    members: int, budget: int, split: str, random: Random
 ) -> None:
-    draw = random
-    rotation = Rotation(list(range(members)), Limit(budget, 0.6, split), lambda n: draw.randrange(n))  # pyright: ignore
+    rotation = Rotation(list(range(members)), Limit(budget, 0.6, split), random.randrange)
     count = min(budget, members)
     for _ in range(12):
-        simulated = round_of(rotation, {member: draw.random() for member in range(members)})  # pyright: ignore
+        simulated = round_of(rotation, {member: random.random() for member in range(members)})
         assert len(simulated) == len(set(simulated)) == count
         assert sorted(rotation.smart + rotation.stale + rotation.poor) == list(range(members))
         assert len(rotation.smart) == math.ceil(Fraction(6, 10) * count)

@@ -250,7 +250,9 @@ class Cluster:
     leases: int  # length of `State.leases`
     logged: int  # length of `State.log`
     ticks: int  # `provisioning.NOT_DUE`, `DUE` or `ORDERED`
-    select_s: float  # from then on a tick with jobs that wait asks which policy is to decide; infinity: none does
+    select_s: (
+        float  # from then on a tick with jobs that wait asks which policy is to decide; infinity: none does
+    )
     migrations: int  # jobs that were told to move so far
     quota: int  # machines that may be rented at once
     rented: int  # machines that are

@@ -73,7 +73,7 @@ class Lookahead:
         self._source: NodesState | None = None
 
     def look(self) -> float:
-        """Take a snapshot of the run between two of its instants, or before a pass; returns the waiting jobs' time, s."""
+        """Take a snapshot of the run between two instants, or before a pass; returns the waiting jobs' time, s."""
         run = self._run
         if self._source is not run.state:  # its columns have grown
             self._source = run.state
@@ -246,6 +246,4 @@ def _charge_present(copy: NodesState, begin_s: float, score: Played) -> None:
             terms = copy.offers[machine.offer]
             since_s = machine.requested_s if terms.from_request == 1 else machine.booted_s
             if since_s <= now:
-                score.machine_s += charged_s(
-                    now - max(since_s, begin_s), terms.min_bill_s, terms.bill_step_s
-                )
+                score.machine_s += charged_s(now - max(since_s, begin_s), terms.min_bill_s, terms.bill_step_s)

@@ -105,7 +105,8 @@ class NodesPolicy:
         hooks of all are compiled.
         """
         if self.members is not None:
-            return [member.policy.rules(member.values, learns) for member in self.members(values)][0]
+            first, *_ = [member.policy.rules(member.values, learns) for member in self.members(values)]
+            return first
         backfill = values.get("backfill", self.backfill)
         window = self._whole(values, "window", 0)
         if backfill == "strict":

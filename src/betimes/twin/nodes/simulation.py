@@ -153,7 +153,9 @@ class NodesSimulation:
         self.predicted: Floats = np.full(len(jobs), np.nan)
         self.planner: Planner | None = policy.policy.planner_of(policy.values, cluster)
         self.refused = list[Refusal]()
-        self.select: Callable[[], None] | None = None  # puts other rules in force, where a policy selects among several
+        self.select: Callable[[], None] | None = (
+            None  # puts other rules in force, where a policy selects among several
+        )
         self.selections: SelectionColumns | None = None
         self.segment_chunks: list[NDArray[Any]] = []
         self.lease_chunks: list[NDArray[Any]] = []
