@@ -77,7 +77,7 @@ class Lookahead:
         run = self._run
         if self._source is not run.state:  # its columns have grown
             self._source = run.state
-            self._make_room()
+            self._make_room(run.state)
         return take_snapshot(run.state, self._snapshot, self._run_s, run.sizes.kind != "true")
 
     def play(self, rules: NodesRules, params: Floats) -> Foreseen:
@@ -93,23 +93,23 @@ class Lookahead:
                 self._placements = 2 * len(self._snapshot.placements)
             else:
                 break
-            self._make_room()
+            self._make_room(self._run.state)
             self.look()
         if status != REACHED:
             raise PolicyFails(self._why(status))
         played = self._played[0]
         return Foreseen(float(played.slowdown) / int(played.finished), float(played.machine_s))
 
-    def _make_room(self) -> None:
+    def _make_room(self, state: NodesState) -> None:
         """Let the snapshot, and a copy to play with, have room for as many machines as any simulation needed."""
-        self._snapshot = room_to_play(self._source)
+        self._snapshot = room_to_play(state)
         while len(self._snapshot.nodes) < self._machines:
             self._snapshot = with_more_nodes(self._snapshot)
         while len(self._snapshot.placements) < self._placements:
             self._snapshot = with_more_placements(self._snapshot)
         room = 4 * len(self._snapshot.nodes)  # of which the loop asks for one for each rented machine
         self._copy = room_to_play(self._snapshot).replaced(
-            params=self._source.params.copy(), leases=blank(Lease, room)
+            params=state.params.copy(), leases=blank(Lease, room)
         )
 
     def _why(self, status: int) -> str:
