@@ -148,7 +148,7 @@ def _with_compilation(result: Result, seconds: float) -> Result:
 
 
 def _may_draw(policy: AnyChosen) -> bool:
-    """Whether the policy may draw lots: those that choose victims, or which policies to simulate, are given the seed."""
+    """Whether the policy may draw lots: those that choose victims or what to simulate are given the seed."""
     return any(getattr(policy.policy, name, None) is not None for name in ("evict", "members"))
 
 
