@@ -334,6 +334,8 @@ def _value(value: Value | bool | None) -> str:
 def _policy_range(parameter: PolicyParameter) -> str:
     if parameter.choices:
         return "one of " + ", ".join(parameter.choices)
+    if parameter.is_text:
+        return "text"
     bounds = [f"from {parameter.low:g}"] if parameter.low > -math.inf else []
     bounds += [f"to {parameter.high:g}"] if parameter.high < math.inf else []
     return " ".join(["numbers" if parameter.is_list else "a number", *bounds])

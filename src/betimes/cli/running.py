@@ -148,8 +148,8 @@ def _with_compilation(result: Result, seconds: float) -> Result:
 
 
 def _may_draw(policy: AnyChosen) -> bool:
-    """Whether the policy may draw lots: those that choose victims are given the seed."""
-    return getattr(policy.policy, "evict", None) is not None
+    """Whether the policy may draw lots: those that choose victims or what to simulate are given the seed."""
+    return any(getattr(policy.policy, name, None) is not None for name in ("evict", "members"))
 
 
 def _bar(run: Run, names: list[str]) -> str:

@@ -11,6 +11,7 @@ from betimes.outcome.result import (
     ResourceUse,
     Result,
     SegmentColumns,
+    SelectionColumns,
     Timing,
 )
 from betimes.outcome.store import load, save
@@ -27,6 +28,7 @@ __all__ = [
     "ResourceUse",
     "Result",
     "SegmentColumns",
+    "SelectionColumns",
     "Timing",
     "comparison_list",
     "comparison_table",

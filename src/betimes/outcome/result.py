@@ -226,6 +226,29 @@ class DecisionColumns(_Columns):
         return {f.name: {"what": None, **seconds}.get(f.name, np.int64) for f in fields(cls)}
 
 
+@dataclass(frozen=True, eq=False)
+class SelectionColumns(_Columns):
+    """One row a policy that was simulated for a selection, in order: the reflection of a portfolio.
+
+    `selection` counts the selections of the run from 0, `at_s` is when it was, `waiting` how many jobs waited, `score`
+    what the policy is expected to be worth (NaN: it failed), and `chosen` whether it was put in force.
+    """
+
+    selection: Array
+    at_s: Array
+    waiting: Array
+    member: Array
+    score: Array
+    chosen: Array
+
+    @classmethod
+    def _kinds(cls) -> dict[str, type[np.generic] | None]:
+        whole = dict.fromkeys(("selection", "waiting"), np.int64)
+        return {
+            f.name: {"member": None, "chosen": np.bool_, **whole}.get(f.name, np.float64) for f in fields(cls)
+        }
+
+
 @dataclass(frozen=True)
 class ResourceUse:
     """One resource of a cluster of nodes: how much there is in all, and amount-seconds held by jobs."""
@@ -254,7 +277,8 @@ class Result:
     not finished) of a max-min run of the same workload where one was made. On nodes, `resources` are those
     that the cluster has, `absences` the preemptions, and `units` counts the first of its resources; `decisions` is the
     log of what was decided, where it was recorded, `leases` are the machines that were rented, `fixed_usd` what its own
-    cost over the run, where prices are known, and `migrations` the times that a job was moved.
+    cost over the run, where prices are known, `migrations` the times that a job was moved, and
+    `selections` what a portfolio of policies chose.
 
     Two results are equal when everything but their timing is. Raises ValueError where lengths disagree.
     """
@@ -276,6 +300,7 @@ class Result:
     decisions: DecisionColumns | None = None
     fixed_usd: float | None = None
     migrations: int = 0
+    selections: SelectionColumns | None = None
 
     def __post_init__(self) -> None:
         if self.segments is not None and len(self.segments):

@@ -1,5 +1,5 @@
 """Results as a directory of files: `jobs.parquet`, `timeline.parquet`, `absences.parquet`,
-`leases.parquet`, `decisions.parquet` and `summary.json`.
+`leases.parquet`, `decisions.parquet`, `portfolio.parquet` and `summary.json`.
 
 Equal results give equal bytes, but for the value of `timing` in `summary.json`, so Parquet files carry no
 time, path or name. `summary.json` names the digests of the others: a directory whose files do not belong
@@ -28,6 +28,7 @@ from betimes.outcome.result import (
     ResourceUse,
     Result,
     SegmentColumns,
+    SelectionColumns,
     Timing,
 )
 from betimes.outcome.summary import WHOLE, summarise, to_json
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 JOBS, TIMELINE, ABSENCES = "jobs.parquet", "timeline.parquet", "absences.parquet"
-LEASES, DECISIONS = "leases.parquet", "decisions.parquet"
-OPTIONAL = (TIMELINE, ABSENCES, LEASES, DECISIONS)  # not every result has them
+LEASES, DECISIONS, PORTFOLIO = "leases.parquet", "decisions.parquet", "portfolio.parquet"
+OPTIONAL = (TIMELINE, ABSENCES, LEASES, DECISIONS, PORTFOLIO)  # not every result has them
 SUMMARY = "summary.json"
 FORMAT = "betimes-result-1"
 # What people look for first stands first; the rest follows in the order of declaration.
@@ -58,7 +59,8 @@ def save(
 
     `measure` and `status` say which jobs `summary.json` counts; the Parquet files hold all of them.
     `timeline.parquet` is written where the result has segments, `absences.parquet` where it has absences,
-    `leases.parquet` where machines could be rented, `decisions.parquet` where they were recorded. An
+    `leases.parquet` where machines could be rented, `decisions.parquet` where they were recorded,
+    `portfolio.parquet` where policies were selected. An
     earlier result there is replaced, other files beside it stay. Files get their names only when complete. Raises
     InputError where the directory holds something else or cannot be written.
     """
@@ -116,6 +118,7 @@ def load(directory: str | Path) -> Result:
         leases=None if LEASES not in tables else LeaseColumns(**tables[LEASES]),
         fixed_usd=run.get("fixed_usd"),
         migrations=run.get("migrations", 0),
+        selections=None if PORTFOLIO not in tables else SelectionColumns(**tables[PORTFOLIO]),
     )
 
 
@@ -161,6 +164,9 @@ def _write(
         if result.decisions is not None:
             names.append(DECISIONS)
             _write_parquet(_table(result.decisions.columns()), stage / DECISIONS)
+        if result.selections is not None:
+            names.append(PORTFOLIO)
+            _write_parquet(_table(result.selections.columns()), stage / PORTFOLIO)
         summary["run"] = {
             "format": FORMAT,
             "workload_name": result.workload_name,

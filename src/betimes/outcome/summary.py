@@ -14,7 +14,7 @@ import numpy as np
 from betimes.errors import InputError
 from betimes.outcome import metrics
 from betimes.outcome.metrics import mean, percentile
-from betimes.outcome.result import Array, JobState, ResourceUse, Result
+from betimes.outcome.result import Array, JobState, ResourceUse, Result, SelectionColumns
 
 WHOLE = (0.0, 1.0)
 STATUSES = ("all", "completed")
@@ -90,6 +90,8 @@ def summarise(result: Result, measure: tuple[float, float] = WHOLE, status: str 
             out |= _waiting_or_renting(result, done)
     elif np.any(~np.isnan(jobs.cost_usd)):
         out["cost_usd"] = metrics.total(_known(jobs.cost_usd[rows]))
+    if result.selections is not None:
+        out |= _selected_policies(result.selections)
     return _plain(out)
 
 
@@ -156,6 +158,15 @@ def _waiting_or_renting(result: Result, done: Array) -> dict[str, Any]:
             rented_usd + fixed_usd, jobs.run_alone_s[ended], jobs.max_units[ended]
         ),
     }
+
+
+def _selected_policies(selections: SelectionColumns) -> dict[str, Any]:
+    """Selections and simulations of a portfolio, and of each policy simulated the share of selections that it won."""
+    members, of_row = np.unique(selections.member, return_inverse=True)
+    won = np.bincount(of_row[selections.chosen], minlength=len(members))
+    out: dict[str, Any] = {"selections": int(won.sum()), "simulations": len(selections)}
+    order = np.argsort(-won, kind="stable").tolist()
+    return out | {f"selected_{members[at]}_frac": float(won[at] / won.sum()) for at in order}
 
 
 def timing(result: Result) -> dict[str, Any]:

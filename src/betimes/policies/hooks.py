@@ -54,6 +54,7 @@ class Parameter:
     is_list: bool = False
     choices: tuple[str, ...] = ()
     is_duration: bool = False  # seconds, or with a unit: 15m, 24h, 7d
+    is_text: bool = False  # whatever the policy makes of it; no comma
 
     def __post_init__(self) -> None:
         """Refuse a default that could not be given; raises PolicyError."""

@@ -115,6 +115,8 @@ def _value(source: str, parameter: Parameter, text: str) -> Value:
                 f"{where}: {text!r} is none of {', '.join(parameter.choices)}{nearest(text, parameter.choices)}"
             )
         return text
+    if parameter.is_text:
+        return text
     numbers = tuple(_number(where, piece) for piece in text.split("+")) if parameter.is_list else None
     if numbers is not None:
         for number in numbers:

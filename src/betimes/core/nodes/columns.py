@@ -253,6 +253,9 @@ class Cluster:
     leases: int  # length of `State.leases`
     logged: int  # length of `State.log`
     ticks: int  # `provisioning.NOT_DUE`, `DUE` or `ORDERED`
+    select_s: (
+        float  # from then on a tick with jobs that wait asks which policy is to decide; infinity: none does
+    )
     migrations: int  # jobs that were told to move so far
     quota: int  # machines that may be rented at once
     rented: int  # machines that are
@@ -405,6 +408,7 @@ def new_nodes_state(
     cluster.seed = seed
     cluster.level_mask = -1 if by_priority else 1
     cluster.passed = cluster.reserved = -1
+    cluster.select_s = math.inf
     cluster.unused = placements
     cluster.quota = quota
     cluster.guarded = int(guarded)
@@ -454,10 +458,10 @@ def room_to_play(state: NodesState) -> NodesState:
     return _resized(state).replaced(
         segments=blank(Segment, 0),
         absences=blank(Absence, 0),
+        leases=blank(Lease, 0),
         log=blank(Instruction, 0),
         offers=_copied(state.offers),
         orders=state.orders.copy(),
-        leases=blank(Lease, 0),
     )
 
 

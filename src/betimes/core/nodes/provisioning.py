@@ -10,6 +10,7 @@ import math
 from betimes.core.nodes.columns import NodesState, view_of
 from betimes.core.nodes.machines import NEED_FATES, NEED_NODES, RUNNING, paid_until_s, release, rent
 from betimes.core.nodes.queue import all_waiting
+from betimes.core.nodes.room import may_any_fit
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import TICK, set_policy_timer
 from betimes.kernels import kernel
@@ -37,7 +38,7 @@ def provision(state: NodesState, rules: NodesRules) -> int:
     if cluster.ticks == DUE:
         for offer in range(len(state.offers)):
             state.orders[offer] = 0
-        if cluster.waiting > 0:
+        if cluster.waiting > 0 and _can_rent(state):
             count = all_waiting(state, state.chosen)
             rules.provision(view_of(state), now, state.chosen[:count], state.orders)
         cluster.ticks = ORDERED
@@ -47,7 +48,11 @@ def provision(state: NodesState, rules: NodesRules) -> int:
             if number == NEED_NODES or number == NEED_FATES:
                 return number
             state.orders[offer] = state.orders[offer] - 1 if number >= 0 else 0
-    next_s = now + rules.tick_s if cluster.waiting > 0 else math.inf
+    next_s = math.inf  # whatever else happens sets another tick
+    if cluster.waiting > 0:
+        next_s = max(now + rules.tick_s, cluster.select_s)
+        if _can_rent(state) or may_any_fit(state):
+            next_s = now + rules.tick_s
     for number in range(len(state.machines)):
         machine = state.machines[number]
         if machine.offer >= 0 and machine.state == RUNNING and machine.residents < 0:
@@ -61,3 +66,14 @@ def provision(state: NodesState, rules: NodesRules) -> int:
     cluster.ticks = NOT_DUE
     set_policy_timer(state, next_s if next_s == math.inf else first_tick(rules.tick_s, next_s), TICK)
     return DONE
+
+
+@kernel
+def _can_rent(state: NodesState) -> bool:
+    """Whether there is any machine to be rented."""
+    if state.cluster[0].rented >= state.cluster[0].quota:
+        return False
+    for offer in range(len(state.offers)):
+        if state.offers[offer].rented < state.offers[offer].capacity:
+            return True
+    return False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import Need, NodesState, view_of
+from betimes.core.nodes.directory import FULL_MILLI, block_at
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.places import Node, fits, how_many_fit
 from betimes.kernels import Floats, Ints, Records, kernel
@@ -49,6 +50,23 @@ def may_fit(state: NodesState, slot: int) -> bool:
                 return True
         return False
     return has_room(state.nodes, need)
+
+
+@kernel
+def may_any_fit(state: NodesState) -> bool:
+    """Whether a task of any job that waits may fit on some node; True may be wrong, False is not."""
+    cluster = state.cluster[0]
+    gpu, cpu, memory = FULL_MILLI, FULL_MILLI, FULL_MILLI
+    for at in range(cluster.blocks):
+        block = state.blocks[block_at(state, at)]
+        gpu = min(gpu, block.gpu)
+        cpu = min(cpu, block.cpu)
+        memory = min(memory, block.memory)
+    for number in range(len(state.nodes)):
+        node = state.nodes[number]
+        if node.up == 1 and node.free_gpu >= gpu and node.free_cpu >= cpu and node.free_memory >= memory:
+            return True
+    return False
 
 
 @kernel

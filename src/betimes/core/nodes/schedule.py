@@ -23,6 +23,7 @@ from betimes.core.nodes.room import (
     OVERBOOKED,
     copy_asked,
     find_room,
+    may_any_fit,
     may_fit,
     show,
 )
@@ -62,8 +63,10 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
         if rules.window == 0 and cluster.arrived <= FEW:
             if rules.backfill == SKIP or _still_reserved(state):
                 return _try_newcomers(state, rules)
+    if rules.tick_s > 0.0 and rules.window == 1 and not may_any_fit(state):
+        return _complete(state)  # in whatever order they stand
     if rules.dynamic:
-        verdict = _rank_again(state, rules)
+        verdict = rank_again(state, rules)
         if verdict != DONE:
             return verdict
     if rules.backfill == CONSERVATIVE:
@@ -78,6 +81,16 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
             else _refuse(state, state.pool[0].offender, verdict)
         )
     return _walk(state, rules)
+
+
+@kernel
+def change_rules(state: NodesState, rules: NodesRules) -> int:
+    """Let other rules decide from now on: the queue is in their order, and the next pass relies on no earlier one.
+
+    Returns DONE, or why a key cannot be used.
+    """
+    state.cluster[0].passed = -1
+    return rank_again(state, rules)
 
 
 @kernel
@@ -103,8 +116,8 @@ def _refuse(state: NodesState, slot: int, why: int) -> int:
 
 
 @kernel
-def _rank_again(state: NodesState, rules: NodesRules) -> int:
-    """Ask for the keys of all waiting jobs, and sort them by it."""
+def rank_again(state: NodesState, rules: NodesRules) -> int:
+    """Ask for the keys of all waiting jobs, and sort them by it; DONE, or why a key cannot be used."""
     count, now = all_waiting(state, state.chosen), state.pool[0].now
     if state.cluster[0].guarded == 0:
         rules.rank(view_of(state), now, state.chosen[:count], state.score[:count])

@@ -74,6 +74,7 @@ def copy_and_play_out(
     """Play a copy forward until all jobs that wait or run have finished: aside.outcomes."""
     aside.finished[0] = 0
     copy_into(state, copy, believing)
+    copy.cluster[0].select_s = math.inf
     copy.pool[0].budget = UNLIMITED
     return advance(copy, rules, aside, nothing, nothing[0], math.inf)
 
@@ -158,6 +159,7 @@ def run_rows_predicting(
             done[0] += 1
         if done[0] < row[0]:
             copy_into(state, copy, believing)
+            copy.cluster[0].select_s = math.inf  # the policy in force stays so
             status = play_out(copy, ahead, aside, nothing, done[0], row[0], predicted)
             if status > REFUSED:
                 state.pool[0].offender = copy.pool[0].offender
@@ -178,16 +180,18 @@ def run_rows_predicting(
 def predicting(run: NodesSimulation, wanted: Ints) -> Callable[[int], int]:
     """A step for `NodesSimulation.run` that also promises a finish to the rows with wanted[row] > 0."""
     believing = run.sizes.kind != "true"
-    ahead = run.rules.replaced(learns=False)
+    ahead, rules = run.rules.replaced(learns=False), run.rules
     aside = _aside(run)
     copy, source = room_to_play(run.state), run.state
     nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
     done: Ints = np.zeros(1, dtype=np.int64)
 
     def step(stop: int) -> int:
-        nonlocal copy, source
+        nonlocal copy, source, ahead, rules
         if source is not run.state:  # the columns have grown
             copy, source = room_to_play(run.state), run.state
+        if rules is not run.rules:  # another policy has been selected
+            ahead, rules = run.rules.replaced(learns=False), run.rules
         return run_rows_predicting(
             *(run.state, run.rules, run.trace, run.row, stop),
             *(copy, ahead, aside, nothing, believing, wanted, run.predicted, done),

@@ -10,6 +10,7 @@ import numpy as np
 from betimes.cluster import Cluster
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.nodes.predict import predicting, run_rows_predicting
+from betimes.foresight.portfolio.driver import Portfolio, Settings
 from betimes.foresight.sampling import drawn
 from betimes.outcome import Result
 from betimes.policies import ChosenPolicy, parse_nodes_policy
@@ -83,9 +84,23 @@ def simulate_nodes(
     if run.without_estimate:
         jobs = "1 job" if run.without_estimate == 1 else f"{run.without_estimate} jobs"
         told(f"{jobs} without an estimate: {run.assumed_s:g} s was assumed")
+    portfolio = _selecting(run, told)
     step = predicting(run, drawn(len(run.jobs), predict_sample, seed)) if predict else None
     run.run(step, progress)
+    if portfolio is not None:
+        run.selections = portfolio.reflection.columns()
     return run.result(compile_s=compile_s)
+
+
+def _selecting(run: NodesSimulation, warn: Callable[[str], object]) -> Portfolio | None:
+    """What selects among the policies of a portfolio for the run, None: its policy is a single one."""
+    members = run.policy.policy.members
+    if members is None:
+        return None
+    values = run.policy.values
+    portfolio = Portfolio(run, list(members(values)), Settings.of(values), warn)
+    portfolio.start()
+    return portfolio
 
 
 def _keep_quiet(_: str) -> None:

@@ -21,7 +21,7 @@ it runs, what it is asked about is a copy, an answer left out counts as none, an
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Required, TypedDict, Unpack
@@ -90,6 +90,7 @@ class NodesPolicy:
     planner: Callable[[dict[str, Value | None], Cluster], Planner] | None = (
         None  # decides instead of the passes
     )
+    members: Callable[[dict[str, Value | None]], Sequence[Member]] | None = None  # policies that take turns
     unproven: Path | None = None  # what `loading.mark_proven` leaves behind
 
     @property
@@ -100,8 +101,12 @@ class NodesPolicy:
     def rules(self, values: dict[str, Value | None], learns: bool = False) -> NodesRules:
         """What the engine is given of the policy with these parameters, with its hooks compiled; raises PolicyError.
 
-        learns: beliefs are drawn from history.
+        learns: beliefs are drawn from history. Where policies take turns it is the first of them that begins; the
+        hooks of all are compiled.
         """
+        if self.members is not None:
+            first, *_ = [member.policy.rules(member.values, learns) for member in self.members(values)]
+            return first
         backfill = values.get("backfill", self.backfill)
         window = self._whole(values, "window", 0)
         if backfill == "strict":
@@ -143,7 +148,8 @@ class NodesPolicy:
     @property
     def rents(self) -> bool:
         """Whether it decides about machines on offer; they do not exist for the others."""
-        return self.planner is not None or self.provision is not None or self.wait is not None
+        hooks = (self.planner, self.provision, self.wait, self.members)
+        return any(hook is not None for hook in hooks)
 
     def planner_of(self, values: dict[str, Value | None], cluster: Cluster) -> Planner | None:
         """A planner with these parameters for a cluster, None: this is no policy that plans in rounds."""
@@ -151,6 +157,8 @@ class NodesPolicy:
 
     def is_ready(self, values: dict[str, Value | None]) -> bool:
         """Whether its hooks with these parameters are in the cache of compiled kernels."""
+        if self.members is not None:
+            return all(member.policy.is_ready(member.values) for member in self.members(values))
         return all(is_hook_ready(each, NodesRules, name) for name, each in self._hooks(values).items())
 
     def _hooks(self, values: dict[str, Value | None]) -> dict[str, Any]:
@@ -163,7 +171,13 @@ class NodesPolicy:
         }
 
     def params(self, values: dict[str, Value | None]) -> Floats:
-        """The parameters in the order declared, `View.params`; of a choice, its place among the choices."""
+        """The parameters in the order declared, `View.params`; of a choice, its place among the choices.
+
+        Where policies take turns, those of the first of them.
+        """
+        if self.members is not None:
+            first = self.members(values)[0]
+            return first.policy.params(first.values)
         return np.array(
             [_number(parameter, values[parameter.name]) for parameter in self.parameters] or [0.0]
         )
@@ -181,6 +195,15 @@ class NodesPolicy:
         if not isinstance(value, int | float) or value != int(value):
             raise PolicyError(f"policy {self.name}, parameter {name}: {value} is not a whole number")
         return int(value)
+
+
+@dataclass(frozen=True)
+class Member:
+    """One of several policies that take turns: a policy with its parameters, under a short name."""
+
+    name: str
+    policy: NodesPolicy
+    values: dict[str, Value | None]
 
 
 def ordering(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:

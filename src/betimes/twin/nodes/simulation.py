@@ -43,6 +43,7 @@ from betimes.outcome import (
     ResourceUse,
     Result,
     SegmentColumns,
+    SelectionColumns,
     Timing,
 )
 from betimes.policies import ChosenPolicy
@@ -74,6 +75,7 @@ AGAIN = (
     schedule.NEED_PLACEMENTS,
     schedule.NEED_STEPS,
     events.ASKED,
+    events.SELECT,
     machines.NEED_NODES,
     machines.NEED_FATES,
 )
@@ -158,6 +160,10 @@ class NodesSimulation:
         self.refused = list[Refusal]()
         self.told = 0  # outcomes of which the planner has heard
         self.asked_at = -1  # events until it was asked last
+        self.select: Callable[[], None] | None = (
+            None  # puts other rules in force, where a policy selects among several
+        )
+        self.selections: SelectionColumns | None = None
         self.segment_chunks: list[NDArray[Any]] = []
         self.lease_chunks: list[NDArray[Any]] = []
         self.log_chunks: list[NDArray[Any]] = []
@@ -256,6 +262,7 @@ class NodesSimulation:
             decisions=self._decisions() if self.timeline else None,
             fixed_usd=self._fixed_usd(),
             migrations=int(self.state.cluster[0].migrations),
+            selections=self.selections,
         )
 
     def _rented(self, leases: LeaseColumns | None) -> dict[str, NDArray[Any]]:
@@ -320,6 +327,9 @@ class NodesSimulation:
             self._take_records()
         elif status == events.ASKED:
             self._ask()
+        elif status == events.SELECT:
+            assert self.select is not None
+            self.select()
         elif status == machines.NEED_NODES:
             self.state = with_more_nodes(self.state)
         elif status == machines.NEED_FATES:

@@ -1,0 +1,140 @@
+"""Which policies of a portfolio are simulated when there is no time for all, and which of them wins.
+
+Policies are numbers, in the order of the portfolio. Those that did well last time are Smart, those not simulated for
+long Stale, those that did badly Poor; each set gets a share of the budget. Source: spec/portfolio.md C.6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+SMART_FIRST, PROPORTIONAL = "smart-first", "proportional"
+INDEX, INCUMBENT, HISTORY = "index", "incumbent", "history"
+
+SAME_FRAC = 1e-12  # scores closer than this are equal: the same jobs' slowdowns were added in another order
+
+Simulate = Callable[[int], tuple[float | None, float | int]]
+"""Simulates a policy; returns its score (None: it failed) and what that cost of the budget."""
+
+Pick = Callable[[int], int]
+"""Draws one of the first so many whole numbers."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """What a selection may cost: a whole number of simulations, or seconds by the clock as a float; None: no limit."""
+
+    budget: int | float | None = None
+    smart_frac: float = 0.6
+    split: str = SMART_FIRST
+
+
+@dataclass
+class Rotation:
+    """The three sets, and what becomes of them in one selection after another; at the start all policies are Smart."""
+
+    smart: list[int]
+    limit: Limit
+    pick: Pick
+    stale: list[int] = field(default_factory=list[int])
+    poor: list[int] = field(default_factory=list[int])
+    cost: dict[int, float] = field(default_factory=dict[int, float])  # of the last simulation of each
+
+    def simulate(self, simulate: Simulate) -> dict[int, float]:
+        """Simulate as many as the budget allows, at least one, and sort them into the sets; returns the scores.
+
+        A policy that fails is in no set any more.
+        """
+        spending = _Spending(self, simulate)
+        smart, stale, poor = list(self.smart), list(self.stale), list(self.poor)
+        budget = self._budget()
+        if self.limit.split == SMART_FIRST:
+            left = spending.spend(smart, budget)
+            rest = len(stale) + len(poor)
+            share = left * Fraction(len(stale), rest) if rest else left
+            left = left - share + spending.spend(stale, share)
+        else:
+            every = len(smart) + len(stale) + len(poor)
+            shares = [budget * Fraction(len(each), every) for each in (smart, stale, poor)]
+            left = spending.spend(smart, shares[0])
+            left = spending.spend(stale, shares[1] + left) + shares[2]
+        left = spending.spend(poor, left, self.pick)
+        for each in (smart, stale):  # what the poor had no use for
+            left = spending.spend(each, left)
+        for each in (smart, stale, poor):  # there is nothing to choose from without one
+            while each and not spending.scores:
+                spending.simulate_next(each)
+        ranked = sorted(spending.scores, key=lambda member: (-spending.scores[member], member))
+        good = math.ceil(Fraction(str(self.limit.smart_frac)) * len(ranked))
+        self.smart, self.stale, self.poor = ranked[:good], stale + smart, poor + ranked[good:]
+        return spending.scores
+
+    def _budget(self) -> Fraction:
+        if self.limit.budget is None:
+            return Fraction(len(self.smart) + len(self.stale) + len(self.poor))
+        return Fraction(self.limit.budget)
+
+    def expected_cost(self, member: int) -> Fraction:
+        """What a simulation is expected to cost: one where they are counted, by the clock what the last one took."""
+        by_clock = isinstance(self.limit.budget, float)
+        return Fraction(self.cost.get(member, 0.0)) if by_clock else Fraction(1)
+
+
+class _Spending:
+    """One selection's simulations."""
+
+    def __init__(self, rotation: Rotation, simulate: Simulate) -> None:
+        self.rotation, self._simulate = rotation, simulate
+        self.scores: dict[int, float] = {}
+
+    def spend(self, members: list[int], budget: Fraction, pick: Pick | None = None) -> Fraction:
+        """Simulate members in order, or as drawn, while the budget lasts, taking them out; returns what is left."""
+        while members and budget > 0:
+            at = pick(len(members)) if pick is not None else 0
+            if self.rotation.expected_cost(members[at]) > budget:
+                break
+            budget -= self.simulate_next(members, at)
+        return budget
+
+    def simulate_next(self, members: list[int], at: int = 0) -> Fraction:
+        """Simulate one of the members, taking it out; returns what that cost."""
+        member = members.pop(at)
+        score, cost = self._simulate(member)
+        self.rotation.cost[member] = cost
+        if score is not None:
+            self.scores[member] = score
+        return Fraction(cost)
+
+
+@dataclass
+class Past:
+    """How well each policy did so far: the mean of its scores, each over the best of its selection."""
+
+    total: dict[int, float] = field(default_factory=dict[int, float])
+    count: dict[int, int] = field(default_factory=dict[int, int])
+
+    def remember(self, scores: Mapping[int, float]) -> None:
+        """Take the scores of a selection into account."""
+        best = max(scores.values())
+        for member, score in scores.items():
+            share = score / best if best > 0.0 else 1.0
+            self.total[member] = self.total.get(member, 0.0) + share
+            self.count[member] = self.count.get(member, 0) + 1
+
+    def mean(self, member: int) -> float:
+        """Between 0 and 1; 0 of a policy that was never simulated."""
+        return self.total[member] / self.count[member] if member in self.count else 0.0
+
+
+def winner(scores: Mapping[int, float], ties: str, incumbent: int | None, past: Past) -> int:
+    """The policy with the best score; among equals the first, the one in force, or the one that did best so far."""
+    best = max(scores.values())
+    equals = sorted(member for member, score in scores.items() if score >= best * (1.0 - SAME_FRAC))
+    if ties == INCUMBENT and incumbent in equals:
+        return incumbent
+    if ties == HISTORY:
+        return max(equals, key=lambda member: (past.mean(member), -member))
+    return equals[0]

@@ -1,0 +1,92 @@
+"""A portfolio: many provisioning policies, of which the best for the jobs that wait is put in force again and again.
+
+What is declared here is data; `foresight.portfolio` simulates and selects. Source: Deng et al., portfolio scheduling
+(JSSPP 2013); spec/portfolio.md C.3, C.6.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+
+from betimes.errors import PolicyError
+from betimes.policies.hooks import Parameter, Value
+from betimes.policies.nodes.hooks import Member, NodesPolicy
+from betimes.policies.nodes.provisioning import PAID_TIME, PROVISIONING, TICK_S
+
+ORDERS = ("fifo", "slowdown", "wfp3", "unicef")
+
+CANDIDATES: dict[str, tuple[NodesPolicy, dict[str, Value | None]]] = {
+    f"{policy.name}/{order}/{placement}": (policy, {"placement": placement, "order": order})
+    for policy in PROVISIONING
+    for order in ORDERS
+    for placement in PAID_TIME.choices
+}
+"""All combinations of provisioning, order and placement, in the order of the portfolio."""
+
+MOST_SIMULATED = 1e6
+
+MEMBERS = Parameter(
+    "members",
+    "which policies, PROVISIONING/ORDER/PLACEMENT: names or patterns, as in odb*+oda/unicef/best",
+    "*",
+    is_text=True,
+)
+PERIOD = Parameter("period", "ticks from one selection to the next, while jobs wait", 8.0, low=1.0, high=1e6)
+BUDGET = Parameter(
+    "budget", "policies simulated in a selection; without it all", None, low=1.0, high=MOST_SIMULATED
+)
+SECONDS = Parameter(
+    "seconds",
+    "instead of a budget: seconds by the clock that a selection may take; results then depend on the machine",
+    None,
+    low=1e-6,
+    high=1e6,
+    is_duration=True,
+)
+ALPHA = Parameter("alpha", "weight of cost: exponent of job time over rented time", 1.0, low=0.0, high=100.0)
+BETA = Parameter("beta", "weight of waiting: exponent of 1 / bounded slowdown", 1.0, low=0.0, high=100.0)
+SMART = Parameter("smart", "fraction of those simulated that count as good", 0.6, low=0.0, high=1.0)
+SPLIT = Parameter(
+    "split",
+    "how a budget is shared: the good ones of last time first, or in proportion to the good, the stale and the poor",
+    "smart-first",
+    choices=("smart-first", "proportional"),
+)
+TIES = Parameter(
+    "ties",
+    "who wins among equals: the first of the portfolio, the policy in force, or the one with the best past scores",
+    "index",
+    choices=("index", "incumbent", "history"),
+)
+
+
+def members(values: dict[str, Value | None]) -> Sequence[Member]:
+    """The policies that `members` names, in the order of the portfolio; raises PolicyError for an unknown one."""
+    text = str(values["members"])
+    patterns = [part.strip() for part in text.split("+") if part.strip()]
+    if not patterns:
+        raise PolicyError(
+            f"policy portfolio, parameter members: {text!r} names no policy; name some, as in odb*, or leave it out"
+        )
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in CANDIDATES):
+            near = difflib.get_close_matches(pattern, CANDIDATES, n=3, cutoff=0.4)
+            hint = f"did you mean {', '.join(near)}?" if near else "write PROVISIONING/ORDER/PLACEMENT"
+            raise PolicyError(f"policy portfolio, parameter members: no policy is called {pattern!r}; {hint}")
+    return [
+        Member(name, policy, {**chosen, TICK_S.name: values[TICK_S.name]})
+        for name, (policy, chosen) in CANDIDATES.items()
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+    ]
+
+
+portfolio = NodesPolicy(
+    name="portfolio",
+    summary="Simulates many provisioning policies on the jobs that wait, and puts the best in force.",
+    question="Which provisioning policy suits the jobs that wait now?",
+    paper="portfolio scheduling (JSSPP 2013)",
+    parameters=(MEMBERS, PERIOD, BUDGET, SECONDS, ALPHA, BETA, SMART, SPLIT, TIES, TICK_S),
+    members=members,
+)

@@ -1,0 +1,52 @@
+"""Runs on machines that are charged for by the hour, as in spec/portfolio.md."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from betimes.cluster import Cluster, Offer
+from betimes.workload import Workload
+
+HOURLY = Offer(
+    type="vm",
+    cpu=1.0,
+    memory_gib=0.0,
+    usd_per_h=1.0,
+    boot_s=120.0,
+    bill_step_s=3600.0,
+    min_bill_s=3600.0,
+    bill_from="request",
+    capacity=256,
+)
+VMS = Cluster("vms", (), offers=(HOURLY,))
+
+Row = tuple[float, int, float]
+"""A job: submitted at, processors, run time, s."""
+
+
+def workload(*rows: Row) -> Workload:
+    return Workload.from_columns(
+        submit_s=[row[0] for row in rows],
+        work_s=[row[1] * row[2] for row in rows],
+        min_units=[row[1] for row in rows],
+        max_units=[row[1] for row in rows],
+        cpu=[1.0] * len(rows),
+        user=[row % 3 for row in range(len(rows))],
+        estimate_s=[2.0 * row[2] for row in rows],
+    )
+
+
+def bursts(seed: int, jobs: int = 40) -> Workload:
+    """Jobs that come in bursts, of up to 16 processors."""
+    rng = np.random.default_rng(seed)
+    gaps = np.where(rng.random(jobs) < 0.8, rng.exponential(5.0, jobs), rng.exponential(1500.0, jobs))
+    return workload(
+        *(
+            (
+                float(at),
+                int(2 ** rng.integers(0, 5)) if rng.random() < 0.6 else 1,
+                float(rng.lognormal(5.5, 1.0)),
+            )
+            for at in np.cumsum(gaps)
+        )
+    )

@@ -1,0 +1,126 @@
+"""Which policies are simulated within a budget, and which one wins (spec/portfolio.md C.6, C9, C10)."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from betimes.foresight.portfolio.selection import (
+    HISTORY,
+    INCUMBENT,
+    INDEX,
+    PROPORTIONAL,
+    SMART_FIRST,
+    Limit,
+    Past,
+    Rotation,
+    winner,
+)
+
+
+def first(_: int) -> int:
+    return 0
+
+
+def round_of(rotation: Rotation, scores: dict[int, float]) -> list[int]:
+    """Those simulated, in order, where `scores` is what each would get."""
+    simulated: list[int] = []
+
+    def simulate(member: int) -> tuple[float, int]:
+        simulated.append(member)
+        return scores[member], 1
+
+    assert rotation.simulate(simulate) == {member: scores[member] for member in simulated}
+    return simulated
+
+
+def test_c9() -> None:
+    rotation = Rotation([1, 2, 3, 4, 5, 6], Limit(3, 0.6, PROPORTIONAL), first)
+    rounds = [
+        ({1: 10.0, 2: 30.0, 3: 20.0}, [1, 2, 3], [2, 3], [4, 5, 6], [1], 2),
+        ({2: 15.0, 4: 40.0, 1: 5.0}, [2, 4, 1], [4, 2], [5, 6, 3], [1], 4),
+        ({4: 10.0, 5: 8.0, 1: 50.0}, [4, 5, 1], [1, 4], [6, 3, 2], [5], 1),
+    ]
+    for scores, simulated, smart, stale, poor, best in rounds:
+        assert round_of(rotation, scores) == simulated
+        assert (rotation.smart, rotation.stale, rotation.poor) == (smart, stale, poor)
+        assert winner(scores, INDEX, None, Past()) == best
+
+
+@given(
+    st.integers(1, 60),
+    st.integers(1, 70),
+    st.sampled_from((SMART_FIRST, PROPORTIONAL)),
+    st.randoms(use_true_random=False),
+)
+def test_c10_sets_hold_every_policy_once_and_the_budget_is_used(
+    members: int, budget: int, split: str, random: Random
+) -> None:
+    rotation = Rotation(list(range(members)), Limit(budget, 0.6, split), random.randrange)
+    count = min(budget, members)
+    for _ in range(12):
+        simulated = round_of(rotation, {member: random.random() for member in range(members)})
+        assert len(simulated) == len(set(simulated)) == count
+        assert sorted(rotation.smart + rotation.stale + rotation.poor) == list(range(members))
+        assert len(rotation.smart) == math.ceil(Fraction(6, 10) * count)
+
+
+def test_c10_a_budget_for_all_simulates_all() -> None:
+    for split in (SMART_FIRST, PROPORTIONAL):
+        rotation = Rotation(list(range(60)), Limit(60, 0.6, split), first)
+        for _ in range(5):
+            assert sorted(round_of(rotation, {n: float(n * 7 % 60) for n in range(60)})) == list(range(60))
+
+
+def test_smart_first_simulates_the_good_ones_and_shares_the_rest() -> None:
+    rotation = Rotation(list(range(20)), Limit(10, 0.6, SMART_FIRST), first)
+    scores = {n: float(n) for n in range(20)}
+    assert round_of(rotation, scores) == list(range(10))
+    assert rotation.smart == [9, 8, 7, 6, 5, 4]
+    # four are left: 10 are stale and 4 poor, so 20/7 and the rest
+    assert round_of(rotation, scores) == [9, 8, 7, 6, 5, 4, 10, 11, 3, 2]
+
+
+def test_a_policy_that_fails_is_in_no_set_any_more() -> None:
+    rotation = Rotation([0, 1, 2], Limit(), first)
+    scores = rotation.simulate(lambda member: (None if member == 1 else float(member), 1))
+    assert scores == {0: 0.0, 2: 2.0}
+    assert sorted(rotation.smart + rotation.stale + rotation.poor) == [0, 2]
+
+
+def test_by_the_clock_as_many_as_are_expected_to_fit_and_at_least_one() -> None:
+    rotation = Rotation([0, 1, 2, 3], Limit(1.0), first)
+    seen: list[int] = []
+
+    def simulate(member: int) -> tuple[float, float]:
+        seen.append(member)
+        return float(member), 0.6
+
+    assert set(rotation.simulate(simulate)) == {0, 1}  # what one takes is not known before
+    rotation.limit = Limit(0.5)
+    seen.clear()
+    for _ in range(3):
+        assert len(rotation.simulate(simulate)) == 1
+
+
+def test_ties() -> None:
+    past = Past()
+    past.remember({0: 1.0, 1: 4.0, 2: 2.0})
+    equal = {0: 5.0, 1: 5.0 * (1.0 - 1e-15), 2: 5.0, 3: 1.0}
+    assert winner(equal, INDEX, 2, past) == 0
+    assert winner(equal, INCUMBENT, 2, past) == 2
+    assert winner(equal, INCUMBENT, 3, past) == 0
+    assert winner(equal, HISTORY, 2, past) == 1
+
+
+@pytest.mark.parametrize("smart_frac", [0.0, 1.0])
+def test_all_or_none_may_be_smart(smart_frac: float) -> None:
+    rotation = Rotation(list(range(6)), Limit(3, smart_frac), first)
+    for _ in range(5):
+        assert len(round_of(rotation, dict.fromkeys(range(6), 1.0))) == 3
+        assert sorted(rotation.smart + rotation.stale + rotation.poor) == list(range(6))
