@@ -186,7 +186,7 @@ def test_a_worker_that_dies_is_reported(tmp_path: Path) -> None:
         ("betimes trace con", ["convert"]),
         ("betimes simulate demo --policy sr", ["srsf", "srtf"]),
         ("betimes simulate demo --policy sj", ["sjf"]),
-        ("betimes compare demo --policies fifo,a", ["fifo,afs"]),
+        ("betimes compare demo --policies fifo,a", ["fifo,afs", "fifo,ajw", "fifo,ajw-t"]),
         ("betimes simulate demo --policy fifo --on-wide c", ["clip"]),
         ("betimes simulate demo --policy fifo --engine n", ["nodes"]),
     ],

@@ -30,6 +30,7 @@ POLICIES = (
     "ode",
     "odm:placement=best",
     "odx",
+    "portfolio:period=1",
     "no-packing",
     "stratus",
     "synergy",

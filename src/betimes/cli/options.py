@@ -10,6 +10,8 @@ POLICY_NAMES = (
     *("fifo", "srsf", "srtf", "las", "themis", "afs", "max-min", "wfq"),
     *("skip-over", "easy", "conservative", "sjf", "ljf", "widest", "slowdown", "wfp3", "unicef"),
     *("fitgpp", "lrtp", "rand", "youngest", "lowest-priority"),
+    *("njw", "ajw", "ajw-t", "ljw", "sww", "compound", "oda", "odb", "ode", "odm", "odx"),
+    *("no-packing", "stratus", "synergy", "owl", "consolidation", "eva", "portfolio"),
 )
 """For completion in a shell, which must not wait for the policies to be loaded."""
 

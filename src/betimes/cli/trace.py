@@ -76,7 +76,7 @@ def generate(
         str,
         typer.Argument(
             metavar="SPEC",
-            help="NAME[:k=v,...] with one of demo, synthetic, workload-1, workload-2, workload-3, fitgpp.",
+            help="NAME[:k=v,...] with one of demo, synthetic, workload-1, workload-2, workload-3, fitgpp, eva.",
             show_default=False,
         ),
     ],

@@ -17,7 +17,7 @@ from betimes.service.engines import pool
 def kind_of(policy: str) -> tuple[Engine, str]:
     """The engine of a policy and its plain specification: `nodes:fifo` names one that both engines have.
 
-    Raises PolicyError for a name that is none, and for a policy that the service cannot follow.
+    Raises PolicyError for a name that is none.
     """
     for kind in (POOL, NODES):
         if policy.startswith(f"{kind}:"):
@@ -26,15 +26,14 @@ def kind_of(policy: str) -> tuple[Engine, str]:
                 raise ClusterError(
                     f"policy {policy}: there is no {rest} for {kind}; `betimes policies` lists all"
                 )
-            _check_live(rest)
             return kind, rest
-    _check_live(policy)
     return engines_of(policy)[0], policy
 
 
-def _check_live(policy: str) -> None:
+def check_live(policy: str) -> None:
     """Raises PolicyError for a policy that rents machines, which only the simulator lets it."""
-    found = NODES_POLICIES.get(policy.partition(":")[0])
+    kind, text = kind_of(policy)
+    found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
     if found is not None and found.rents:
         raise PolicyError(
             f"policy {policy}: it decides which machines to rent, and the service leaves that to the operator so far "

@@ -14,7 +14,7 @@ from betimes.cluster.offer import Offer
 from betimes.errors import InputError, PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result, summarise
-from betimes.service.building import kind_of
+from betimes.service.building import check_live
 from betimes.workload import Workload, read_trace
 
 PERIOD_S = 300.0
@@ -118,7 +118,7 @@ def test_no_end_is_promised_under_a_policy_that_plans_in_rounds() -> None:
         simulate_nodes(some_jobs(3, 1), "no-packing", cluster=read_cluster("ec2-2023-vcpu"), predict=True)
 
 
-@pytest.mark.parametrize("policy", ["eva", "nodes:njw", "odb:order=unicef"])
+@pytest.mark.parametrize("policy", ["eva", "nodes:njw", "odb:order=unicef", "portfolio"])
 def test_the_service_refuses_a_policy_that_rents(policy: str) -> None:
     with pytest.raises(PolicyError, match="it decides which machines to rent"):
-        kind_of(policy)
+        check_live(policy)

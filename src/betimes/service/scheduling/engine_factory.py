@@ -12,7 +12,7 @@ from betimes.cluster.resources import Amounts
 from betimes.cluster.tasks import undominated
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
-from betimes.service.building import kind_of
+from betimes.service.building import check_live, kind_of
 from betimes.service.engines.moves import Carried, Held
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
@@ -67,6 +67,7 @@ def build(
     Engines count seconds from `epoch_at`. Where the policy is not compiled yet, something stands in for its engine.
     Raises PolicyError, ClusterError.
     """
+    check_live(policy)
     kind, text = kind_of(policy)
     numbers = {name: at for at, name in enumerate(nodes)}
     live = sorted((job for job in jobs.values() if job.account is not None), key=_seq)
