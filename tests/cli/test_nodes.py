@@ -246,7 +246,7 @@ def test_results_and_pictures_of_nodes(betimes: Call, tmp_path: Path) -> None:
     words = ("compare", GENERATED, "--policies", "fifo,fitgpp", "--out", out, "--plots", plots, "--predict")
     assert betimes(*words).err == ""
     assert sorted(path.name for path in (out / "fitgpp").iterdir()) == [
-        *("absences.parquet", "jobs.parquet", "summary.json", "timeline.parquet")
+        *("absences.parquet", "decisions.parquet", "jobs.parquet", "summary.json", "timeline.parquet")
     ]
     assert not (out / "fifo" / "absences.parquet").exists()
     result = load(out / "fitgpp")

@@ -248,3 +248,11 @@ def test_what_nobody_foresaw_is_logged_and_not_shown(
     assert found["code"] == "internal"
     assert "secret" not in json.dumps(found)
     assert "a secret" in caplog.text
+
+
+def test_a_parameter_is_given_once_unless_it_is_a_list() -> None:
+    it = fake()
+    error = failure(it, 422, "GET", "/api/v1/jobs?name=a&name=b&limit=5")
+    assert error["field"] == "name"
+    assert error["message"] == "name: expected it once, found it 2 times; leave the others out"
+    assert ask(it, "GET", "/api/v1/jobs?label=a=b&label=c=d&status=queued&status=running").status_code == 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 
 from betimes import __version__
 from betimes.service.api import cluster, events, failures, health, jobs, logs, tuning
@@ -15,6 +15,7 @@ from betimes.service.api.document import PREFIX, about, install_document
 from betimes.service.api.heads import BoundedHeads
 from betimes.service.api.hosts import KnownHosts
 from betimes.service.api.limits import Limits
+from betimes.service.api.queries import each_once
 from betimes.service.auth import Tokens
 
 
@@ -41,7 +42,7 @@ def create_app(
     app.state.context = Context(controller, tokens, limits or Limits(), closing or asyncio.Event())
     routers = (jobs.router, logs.router, cluster.router, tuning.router, events.router, health.router)
     for router in routers:
-        app.include_router(router)
+        app.include_router(router, dependencies=[Depends(each_once)])
     app.state.routers = routers
     failures.install(app)
     install_document(app)
