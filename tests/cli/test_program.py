@@ -135,7 +135,7 @@ def test_an_interruption_leaves_no_process_and_no_file(
         out, err = child.communicate(timeout=60)  # pipes close when the last process that holds them is gone
     finally:
         child.kill()
-    # Where Ctrl-C comes inside an `exec` (as a dataclass is made), CPython ends by the signal itself: to a shell the same.
+    # Where Ctrl-C comes inside an `exec`, as a dataclass is made, CPython ends by the signal: to a shell the same.
     assert child.returncode in (code, -sent if sent == signal.SIGINT else code)
     assert out == ""
     assert err == ("betimes: interrupted\n" if sent == signal.SIGINT else "")
