@@ -156,3 +156,14 @@ def test_the_figures_of_waiting_and_renting() -> None:
     assert found["wait_max_h"] == pytest.approx(120 / 3600)
     assert found["effective_usd_per_unit_h"] == pytest.approx(220 / (300 / 3600))
     assert "rented_frac" not in summarise(simulate_nodes(jobs_of(*A1), "fifo", cluster=owned(1, 1.0)))
+
+
+@pytest.mark.parametrize("policy", ["njw", "ajw", "ljw:t=1", "sww:b=1", "compound:t=1,b=1,lengths=speculate"])
+def test_a_job_that_no_owned_machine_holds_runs_on_a_rented_one_at_once(policy: str) -> None:
+    cluster = Cluster(
+        "small",
+        (NodeGroup("own", 2, 0.0, 4.0, 0.0),),
+        offers=(Offer(type="cloud", cpu=16.0, memory_gib=64.0, usd_per_h=1.0),),
+    )
+    waits, rented, _ = run(jobs_of((0.0, 12, 100.0), (0.0, 8, 100.0)), policy, cluster)
+    assert (waits, rented) == ([0, 0], [0])  # eight cores are two tasks on the owned machines

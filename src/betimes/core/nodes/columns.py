@@ -64,6 +64,7 @@ class Need:
     serial: int  # runs on machines of this offer before it
     whole_s: float  # work that was left when they were
     believed_s: float  # as was believed
+    homeless: int  # 1: no machine that is owned holds it
     apart: int  # 1: it is to run on a machine of its own at once, and is not in the queue
     speculated: int  # 1: it has run on them for as long as a short job may, and did not end
     queued_s: float  # when it last began to wait

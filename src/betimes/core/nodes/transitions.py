@@ -58,6 +58,7 @@ def submit(
     need.rented = 0
     need.speculated = 0
     need.apart = 0
+    need.homeless = 0
     need.queued_s = pool.now
     need.vacate_at = math.inf
     need.told_s = math.nan

@@ -97,6 +97,7 @@ class Arrival:
     believed_s: float
     believed_per_work: float
     user: int  # -1: unknown
+    homeless: int  # 1: no machine that is owned holds it
     workload: int  # which row and column of the interference, -1: none
     launch_s: float  # from taking nodes until it contends with its neighbours there
     init_s: float  # and from then on until it works
@@ -355,6 +356,7 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.grace_s = arrival.grace_s
     need.share = arrival.share
     need.workload = arrival.workload
+    need.homeless = arrival.homeless
     need.launch_s = arrival.launch_s
     need.init_s = arrival.init_s
     need.stop_s = arrival.stop_s
@@ -389,6 +391,8 @@ def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
         return REFUSED + BAD_WAIT
     if machines_for(state, slot, smallest_offer(state, slot)) == 0:
         until_s = math.inf  # nothing that could be rented holds it
+    elif need.homeless == 1:
+        until_s = -math.inf  # it would wait in vain
     need.apart = int(until_s == -math.inf)
     if need.apart == 0:
         enqueue(state, slot)
@@ -406,7 +410,9 @@ def _rent(state: NodesState, rules: NodesRules, trace: Trace, slot: int) -> None
     """
     need, progress, pool = state.needs[slot], state.progress[slot], state.pool[0]
     if not rules.foresees or pool.now == need.queued_s:
-        rent_alone(state, slot, rules.speculate_s if need.speculated == 0 else math.inf)
+        rent_alone(
+            state, slot, rules.speculate_s if need.speculated == 0 and need.homeless == 0 else math.inf
+        )
         return
     now, pool.now = pool.now, need.queued_s
     rent_alone(state, slot, math.inf)

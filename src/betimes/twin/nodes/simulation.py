@@ -55,7 +55,7 @@ from betimes.twin.nodes import events
 from betimes.twin.nodes.launching import kinds_of, launching, table_of
 from betimes.twin.nodes.loop import in_rows, new_trace, run_rows
 from betimes.twin.nodes.renting import draw_ahead, fates_of, leases, terms_of
-from betimes.twin.nodes.tasks import Tasks, tasks_of
+from betimes.twin.nodes.tasks import Tasks, tasks_of, tasks_on_owned_first
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
 from betimes.workload import Workload
@@ -113,6 +113,8 @@ class NodesSimulation:
         rents = policy.policy.rents
         if not rents:
             cluster.need_nodes()
+        if tasks is None and policy.policy.wait is not None:
+            tasks = tasks_on_owned_first(workload, cluster)
         self.tasks: Tasks = tasks or tasks_of(workload, cluster, rents=rents)
         self.machines = cluster.shapes(rents=rents)[0]
         self.kept = np.flatnonzero(~self.tasks.refused)
@@ -306,6 +308,7 @@ class NodesSimulation:
             "believed_per_work": belief.per_work,
             "user": users,
             "longest_s": belief.longest_s,
+            "homeless": 0 if self.tasks.homeless is None else self.tasks.homeless[self.kept],
             **launching(jobs, self.cluster.interference),
         }
         arrivals = as_array(trace.arrivals)

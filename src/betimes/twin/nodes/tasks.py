@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,14 @@ class Tasks:
 
     `count` (n,) and `demand` (n, 3), what one task needs, in the whole numbers of `cluster.resources`;
     `refused` (n,) marks the jobs that the empty cluster cannot run. `reasons` has one line for each kind of
-    refusal, which names the first such job.
+    refusal, which names the first such job. `homeless` (n,) marks those that only rented machines can run.
     """
 
     count: Integers
     demand: Integers
     refused: Bools
     reasons: tuple[str, ...]
+    homeless: Bools | None = None
 
 
 def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Tasks:
@@ -70,6 +71,22 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
         expected = f"expected at most {limit} s, the cluster's longest grace period, found {found}"
         reasons.append(f"job {workload.job_id[row]}, field grace_s: {expected}{_such(len(impatient))}")
     return Tasks(count, demand, refused, tuple(reasons))
+
+
+def tasks_on_owned_first(workload: Workload, cluster: Cluster) -> Tasks:
+    """The same for jobs that wait for machines that are owned: split for those, and where they cannot, for offers."""
+    offered = tasks_of(workload, cluster, rents=True)
+    if not cluster.groups:
+        return replace(offered, homeless=~offered.refused)
+    owned = tasks_of(workload, cluster)
+    homeless = owned.refused & ~offered.refused
+    return Tasks(
+        np.where(homeless, offered.count, owned.count),
+        np.where(homeless[:, None], offered.demand, owned.demand),
+        owned.refused & offered.refused,
+        offered.reasons,
+        homeless,
+    )
 
 
 def unit_demand(workload: Workload, cluster: Cluster) -> Integers:
