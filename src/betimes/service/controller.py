@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from betimes.errors import (
@@ -85,7 +85,8 @@ class Controller:
         kernels: Kernels | None = None,  # null: policies are compiled where they are first called
         rentals: Rentals | None = None,  # null: nothing can be rented
     ) -> None:
-        self.store, self.settings, self.default_run_s, self.kernels = store, settings, default_run_s, kernels
+        self.store, self.default_run_s, self.kernels = store, default_run_s, kernels
+        self.settings = replace(settings, offers=rentals.offers) if rentals is not None else settings
         self.clock, self.launches, self.rentals = clock, launches, rentals
         self.scheduler = self._scheduler(Ledger(default_run_s))
         self.inbox, self.background = Inbox(), Background()

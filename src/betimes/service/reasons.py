@@ -20,6 +20,9 @@ CODES = {
     "cut": "the policy gave it units, which could not be placed, or did not pay",
     "claimed": "what is free is kept for a job for which others make room",
     "withheld": "there is room for it, and the policy does not start it yet",
+    "booting": "a machine that is rented for it alone is not up yet",
+    "speculated": "it ran on a rented machine for as long as a short job may, and starts anew",
+    "not-rented": "the cloud did not give out a machine for it",
     "nobody-waits": "no job is queued",
     "reserved": "the policy has promised it a start",
     "nominated": "others are making room for it",
@@ -104,6 +107,24 @@ def retry(
         signal=signal,
         delay_s=delay_s,
     )
+
+
+def booting(type: str, count: int) -> dict[str, Any]:  # noqa: A002
+    """Machines of its own are on their way."""
+    what = f"a machine of type {type}" if count == 1 else f"{count} machines of type {type}"
+    return reason("booting", f"{what} is rented for it alone, and boots", type=type, count=count)
+
+
+def speculated() -> dict[str, Any]:
+    """It is no short job."""
+    text = "it ran on a rented machine for as long as a short job may; it starts anew, and waits if it must"
+    return reason("speculated", text)
+
+
+def not_rented(type: str, text: str, again_s: float) -> dict[str, Any]:  # noqa: A002
+    """No machine for it."""
+    when = f"; asked again in {again_s:g} s" if again_s else ""
+    return reason("not-rented", f"no machine of type {type} is rented for it: {text}{when}", type=type)
 
 
 def told(why: str, by_at: float | None) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.account import set_to_work
 from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.holders import add_holder
 from betimes.core.nodes.log import RELEASE, RENT, note
 from betimes.core.nodes.machines import RELEASED
 from betimes.core.nodes.timers import EXPIRED, SPECULATED, set_job_timer
@@ -131,3 +133,54 @@ def stop_speculating(state: NodesState, slot: int) -> None:
     need.queued_s = now
     need.alarm_s = math.inf
     need.alarm = EXPIRED
+
+
+@kernel
+def resume_alone(state: NodesState, slot: int, speculates_until_s: float) -> None:
+    """A job that is not in the queue has had `rented` machines of its own, of `offer`, since `began_s`.
+
+    Its account is true. speculates_until_s: infinity where its run is no speculative one.
+    """
+    need, job = state.needs[slot], state.jobs[slot]
+    terms = state.offers[need.offer]
+    need.serial = terms.asked
+    terms.asked += need.rented
+    terms.rented += need.rented
+    state.cluster[0].rented += need.rented
+    need.whole_s = state.progress[slot].work_left
+    need.believed_s = job.size_s
+    job.units = float(job.max_units)
+    add_holder(state, slot)
+    set_to_work(state, slot, 1.0, state.progress[slot].since)
+    need.alarm_s = speculates_until_s
+    need.alarm = SPECULATED
+    set_job_timer(state, slot)
+    state.cluster[0].changed += 1
+
+
+@kernel
+def start_alone(state: NodesState, slot: int, speculate_s: float) -> None:
+    """The machines of the job's own are up now, earlier or later than their delays had it: it works from now on."""
+    need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
+    progress.stall = max(0.0, now - progress.since)
+    set_to_work(state, slot, progress.rate, progress.since)
+    if need.alarm == SPECULATED and need.alarm_s < math.inf:
+        need.alarm_s = now + speculate_s
+    set_job_timer(state, slot)
+    state.cluster[0].changed += 1
+
+
+@kernel
+def wait_until(state: NodesState, slot: int, until_s: float) -> None:
+    """A job that waits is to do so until then, and a machine is rented for it alone if it still does."""
+    need = state.needs[slot]
+    need.alarm_s = until_s
+    need.alarm = EXPIRED
+    set_job_timer(state, slot)
+
+
+@kernel
+def speculate_until(state: NodesState, slot: int, until_s: float) -> None:
+    """A speculative run goes on until then."""
+    state.needs[slot].alarm_s = until_s
+    set_job_timer(state, slot)

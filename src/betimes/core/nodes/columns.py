@@ -25,6 +25,9 @@ from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, as_array,
 OWNED = 3
 """The state of a machine that is there for good: up (`machines.RUNNING`)."""
 
+AUTO, NEVER, NOW = range(3)
+"""What a job's submitter wants of machines that are rented: the policy decides, none, one rather than wait."""
+
 BLOCK = 64
 """Entries in a block of the queue: a change moves at most half as many."""
 
@@ -65,6 +68,7 @@ class Need:
     whole_s: float  # work that was left when they were
     believed_s: float  # as was believed
     homeless: int  # 1: no machine that is owned holds it
+    choice: int  # `AUTO`, `NEVER` or `NOW`: whether a machine may be rented for it alone
     apart: int  # 1: it is to run on a machine of its own at once, and is not in the queue
     speculated: int  # 1: it has run on them for as long as a short job may, and did not end
     queued_s: float  # when it last began to wait

@@ -17,7 +17,7 @@ from betimes.core.account import (
     rest,
     set_to_work,
 )
-from betimes.core.nodes.columns import Choice, Need, NodesState, NodesView
+from betimes.core.nodes.columns import AUTO, Choice, Need, NodesState, NodesView
 from betimes.core.nodes.holders import add_holder, drop_holder
 from betimes.core.nodes.log import BIND, PREEMPT, RESERVE, START, note, note_places
 from betimes.core.nodes.machines import DRAINING, go, note_vacated
@@ -59,6 +59,7 @@ def submit(
     need.speculated = 0
     need.apart = 0
     need.homeless = 0
+    need.choice = AUTO
     need.queued_s = pool.now
     need.vacate_at = math.inf
     need.told_s = math.nan

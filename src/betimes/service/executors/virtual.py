@@ -27,6 +27,7 @@ class _Stay:
     exit_code: int
     leaves_at: float = math.inf
     limit_at: float = math.inf
+    discards: bool = False  # what it has done is lost when it leaves
 
 
 class VirtualWorld:
@@ -71,6 +72,12 @@ class VirtualWorld:
             job.idle(self._s(now_at))
         heapq.heappush(self.due, (stay.leaves_at, run.job, run.number))
 
+    def discard(self, run: RunId) -> None:
+        """What a run has done will be lost when it leaves: its job starts anew."""
+        stay = self.stays.get(run.job)
+        if stay is not None and stay.run == run:
+            stay.discards = True
+
     def resize(self, run: RunId, units: int, now_at: float) -> bool:
         """A run works on so many units from now on."""
         stay = self.stays.get(run.job)
@@ -101,7 +108,9 @@ class VirtualWorld:
             at, number, _ = heapq.heappop(self.due)
             stay, job = self.stays.pop(number), self.jobs[number]
             if at == stay.leaves_at:
-                if not self.at_once:
+                if stay.discards:
+                    del self.jobs[number]
+                elif not self.at_once:
                     job.leave(self._s(at))
                 reports.append(Ended(stay.run, at, 0, why="stopped"))
             elif at == stay.limit_at:

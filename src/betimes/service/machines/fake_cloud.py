@@ -196,6 +196,11 @@ class FakeCloud:
         """What is booted and held as of the last call, by type and number."""
         return self._sorted(each for each in self._instances.values() if each.up_at_s < math.inf)
 
+    def given_out(self, request: RequestId) -> list[Machine] | None:
+        """What a request has been given and is held as of the last call; null: it has not been answered yet."""
+        found = self._requests[request]
+        return None if found is None else self._sorted(found)
+
     def booting(self) -> list[Machine]:
         """What is held and not booted yet as of the last call, by type and number."""
         return self._sorted(each for each in self._instances.values() if each.up_at_s == math.inf)

@@ -47,4 +47,13 @@ class GiveBack:
     node: str
 
 
-Effect = StartRun | StopRun | ResizeRun | DropRun | GiveBack
+@dataclass(frozen=True, slots=True)
+class RentMachines:
+    """Ask the cloud for machines for one job alone."""
+
+    job: int
+    type: str
+    count: int
+
+
+Effect = RentMachines | StartRun | StopRun | ResizeRun | DropRun | GiveBack

@@ -48,9 +48,16 @@ class NodeLifecycle:
         """A node of one's own is there from now on. Raises Conflict for a name that is taken."""
         self._add(Node(machine), cause)
 
-    def rent(self, machine: Machine, cause: str, status: Literal["booting", "up"] = BOOTING) -> None:
+    def rent(
+        self,
+        machine: Machine,
+        cause: str,
+        status: Literal["booting", "up"] = BOOTING,
+        for_job: int | None = None,
+    ) -> None:
         """A node is rented from now on, and boots unless it is up. Raises Conflict for a name that is taken."""
-        self._add(Node(machine, status, rented_at=self._state.now_at), cause)
+        up_at = self._state.now_at if status == UP else None
+        self._add(Node(machine, status, self._state.now_at, for_job, up_at), cause)
 
     def change(self, machine: Machine) -> None:
         """A node has come back with more or less than it had."""
@@ -80,6 +87,8 @@ class NodeLifecycle:
         if status == DRAINED and node.rented_at is not None:
             return self._remove(name, cause, "given-back")
         self._state.log("node-is", cause, node=name, status=status)
+        if not node.is_shared:
+            return node
         if status != UP:
             self._keep_off(name)
         if status == LOST:
@@ -104,6 +113,10 @@ class NodeLifecycle:
         """A rented node does not come up, and is not there any more."""
         self._remove(name, "cloud", "boot-failed")
 
+    def give_up(self, name: str) -> None:
+        """A rented node on which nothing runs is not needed any more."""
+        self._remove(name, "policy", "given-back")
+
     def give_back(self, name: str) -> None:
         """A rented node that is not used any more is to be given back; again, if the cloud did not answer."""
         self._state.effects.append(GiveBack(name))
@@ -124,19 +137,22 @@ class NodeLifecycle:
         if known is not None and known.status != LOST:
             raise Conflict(f"there is a node {name} already, and it is {known.status}")
         self._log_added(node, cause)
-        self._renewal.nodes_changed()
+        if node.is_shared:
+            self._renewal.nodes_changed()
 
     def _log_added(self, node: Node, cause: str) -> None:
         self._state.log("node-added", cause, node=node.machine.name, **node.to_json())
 
     def _remove(self, name: str, cause: str, why: str) -> Node:
         """A rented node is not there any more: the ledger forgets it."""
-        self._keep_off(name)
         node = replace(self._state.ledger.nodes[name], status=GONE)
+        if node.is_shared:
+            self._keep_off(name)
         self._state.log("node-gone", cause, node=name, why=why, **node.to_json())
         if why == "given-back":
             self.give_back(name)
-        self._renewal.nodes_changed()
+        if node.is_shared:
+            self._renewal.nodes_changed()
         return node
 
     def _lose_runs(self, name: str, cause: str, reason: dict[str, Any]) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
+from betimes.cluster import Offer
 from betimes.errors import Conflict, Unavailable
 from betimes.foresight.engines import NODES, POOL
 from betimes.service.engines.moves import Happened, Held, Play, Round, Wanted
@@ -15,7 +16,7 @@ from betimes.service.engines.pool import LivePool
 from betimes.service.engines.speedups import speed
 from betimes.service.job import Account, Job, Places
 from betimes.service.node import UP
-from betimes.service.scheduling.engine_factory import Built, Settings, build
+from betimes.service.scheduling.engine_factory import Built, Settings, build, shared
 from betimes.service.scheduling.engine_job import wanted_of
 from betimes.service.scheduling.standby import Standby
 from betimes.service.scheduling.state import SchedulerState
@@ -100,7 +101,7 @@ class PolicyEngine:
 
     def account_row(self, number: int) -> dict[str, Any]:
         """Likewise, as it stands in events."""
-        return asdict(self.account(number))
+        return self.account(number).row()
 
     def believed_left_s(self, job: Job) -> float:
         """Work that a job is believed to have left now."""
@@ -179,9 +180,24 @@ class PolicyEngine:
         """A job has lost what it held, without a decision."""
         self.engine.lose(job.job_id, self._state.now_s)
 
+    def lose_alone(self, job: Job, again_s: float) -> None:
+        """A job has lost the machines that were rented for it, or gets none; others are rented for it then."""
+        if self.is_nodes and not self.stands_by:
+            self.engine.lose_alone(job.job_id, self._state.now_s, again_s)
+
+    def start_alone(self, job: Job) -> float:
+        """The machines of a job's own are up; returns until when it runs there speculatively, infinity: to its end."""
+        if self.stands_by or not self.is_nodes:
+            return math.inf
+        return float(self.engine.start_alone(job.job_id, self._state.now_s))
+
+    def offer(self, number: int) -> Offer:
+        """An offer by the engine's number."""
+        return self.settings.offers[number]
+
     def open_nodes(self) -> bool:
         """Which nodes take work; false: a new engine has to be made, of a pool or for other (shapes of) nodes."""
-        engine, nodes = self.engine, self._state.ledger.nodes
+        engine, nodes = self.engine, shared(self._state.ledger.nodes)
         if not isinstance(engine, LiveNodes) or self._built is None or not self._built.is_of(nodes):
             return False
         for number, node in enumerate(nodes.values()):

@@ -17,6 +17,7 @@ from betimes.service.scheduling.engine_job import wanted_for
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.job_control import JobControl
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
+from betimes.service.scheduling.job_rentals import JobRentals
 from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node_lifecycle import NodeLifecycle
@@ -57,12 +58,13 @@ class Scheduler:
         runs = self._runs = Runs(state, engine, costs)
         sets = self._sets = TrialSets(state, engine, work, jobs, runs)
         self._learnt = LearntRuntimes(state, engine)
-        self._decisions = DecisionApplier(state, engine, runs)
         self.policy = EngineRenewal(state, engine, jobs, sets)
         self.submission = Submission(state, engine, jobs)
         self.control = JobControl(state, engine, jobs, runs)
         self.reports = ReportHandling(state, engine, jobs, runs, costs, sets, self.policy)
         self.nodes = NodeLifecycle(state, engine, jobs, runs, costs, sets, self.policy)
+        self.rentals = JobRentals(state, engine, runs, self.nodes)
+        self._decisions = DecisionApplier(state, engine, runs, self.rentals)
 
     # --- what is known ----------------------------------------------------------------------------------------
 
@@ -150,6 +152,7 @@ class Scheduler:
             self._jobs.admit(job)
             if job.trials is not None:
                 self._state.trial_index.to_review.add(job.job_id)
+        self.rentals.resume()
         self._engine.look()
 
     def next_timer_at(self) -> float:
@@ -186,6 +189,7 @@ class Scheduler:
         self._decisions.apply(rounds)
         self._sets.share()
         self._runs.launch_granted()
+        self.rentals.give_back_unused()
         self._decisions.explain_idle(rounds)
 
     def take(self) -> Changes:

@@ -13,7 +13,7 @@ from betimes.service.forecasts import Forecast
 from betimes.service.job import Job
 from betimes.service.local_time import time_of_day
 from betimes.service.node import BOOTING, UP
-from betimes.service.reasons import compiling, named, reason
+from betimes.service.reasons import booting, compiling, named, reason
 from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.scheduling.occupancy import most
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -44,6 +44,8 @@ class WaitReasons:
 
     def why(self, job: Job) -> dict[str, Any]:
         """The reason of a job, with its evidence."""
+        if job.rental is not None and job.run is None:
+            return booting(job.rental.type, job.rental.count)
         if not self.free and self._booting:
             return self._boots("no-nodes", "no node takes work yet")
         if not self.free:
@@ -187,11 +189,16 @@ class WaitReasons:
     def free(self) -> dict[str, Amounts]:
         """What the nodes that take work have left, by name."""
         occupancy, nodes = self._state.occupancy, self._state.ledger.nodes
-        return {name: occupancy.free_on(name) for name, node in nodes.items() if node.status == UP}
+        return {
+            name: occupancy.free_on(name)
+            for name, node in nodes.items()
+            if node.status == UP and node.is_shared
+        }
 
     @cached_property
     def _booting(self) -> list[str]:
-        return [name for name, node in self._state.ledger.nodes.items() if node.status == BOOTING]
+        nodes = self._state.ledger.nodes
+        return [name for name, node in nodes.items() if node.status == BOOTING and node.is_shared]
 
     @cached_property
     def _total(self) -> list[int]:

@@ -10,7 +10,7 @@ import math
 
 from betimes.core.account import outrun
 from betimes.core.nodes.alone import end_alone, machines_for, rent_alone, smallest_offer, stop_speculating
-from betimes.core.nodes.columns import NodesState, view_of
+from betimes.core.nodes.columns import NEVER, NOW, NodesState, view_of
 from betimes.core.nodes.interventions import lose, unbind
 from betimes.core.nodes.log import DOUBLE, note
 from betimes.core.nodes.machines import (
@@ -98,6 +98,8 @@ class Arrival:
     believed_per_work: float
     user: int  # -1: unknown
     homeless: int  # 1: no machine that is owned holds it
+    choice: int  # whether one may be rented for it alone: `columns.AUTO`, `NEVER` or `NOW`
+    speculated: int  # 1: it is not to run speculatively, as if it had
     workload: int  # which row and column of the interference, -1: none
     launch_s: float  # from taking nodes until it contends with its neighbours there
     init_s: float  # and from then on until it works
@@ -357,6 +359,8 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.share = arrival.share
     need.workload = arrival.workload
     need.homeless = arrival.homeless
+    need.choice = arrival.choice
+    need.speculated = arrival.speculated
     need.launch_s = arrival.launch_s
     need.init_s = arrival.init_s
     need.stop_s = arrival.stop_s
@@ -389,8 +393,10 @@ def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
     if math.isnan(until_s):
         state.pool[0].offender = slot
         return REFUSED + BAD_WAIT
-    if machines_for(state, slot, smallest_offer(state, slot)) == 0:
-        until_s = math.inf  # nothing that could be rented holds it
+    if need.choice == NOW:
+        until_s = now
+    if need.choice == NEVER or machines_for(state, slot, smallest_offer(state, slot)) == 0:
+        until_s = math.inf  # nothing may be rented, or nothing that could be holds it
     elif need.homeless == 1:
         until_s = -math.inf  # it would wait in vain
     need.apart = int(until_s == -math.inf)

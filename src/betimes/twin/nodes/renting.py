@@ -15,9 +15,16 @@ from betimes.cluster.draws import draw
 from betimes.cluster.prices import Prices
 from betimes.cluster.resources import whole_capacity
 from betimes.core.columns import UNLIMITED
-from betimes.core.nodes.columns import Lease, NodesState, Terms
+from betimes.core.nodes.columns import AUTO, NEVER, NOW, Lease, NodesState, Terms
+from betimes.errors import InputError
 from betimes.kernels import Records, as_array, blank
 from betimes.outcome import LeaseColumns
+from betimes.workload import Workload
+
+RENT = "rent"
+"""The column of a trace that says whether a machine may be rented for a job alone."""
+
+CHOICES = {"auto": AUTO, "never": NEVER, "now": NOW}
 
 FATES = 256
 """Machines of an offer about which is drawn ahead."""
@@ -41,6 +48,20 @@ def terms_of(cluster: Cluster) -> Records[Terms]:
         one.notice_s = offer.notice_s
         one.drawn = int(_is_drawn(offer))
     return terms
+
+
+def choices_of(jobs: Workload) -> NDArray[np.int64]:
+    """(jobs,) whether a machine may be rented for each job alone, of the column `rent`: auto, never or now.
+
+    Raises InputError for anything else.
+    """
+    if RENT not in jobs.extra:
+        return np.full(len(jobs), AUTO)
+    said = [str(choice) for choice in jobs.extra[RENT].tolist()]
+    for job_id, choice in zip(jobs.job_id.tolist(), said, strict=True):
+        if choice not in CHOICES:
+            raise InputError(f"job {job_id}, field {RENT}: expected auto, never or now, found {choice}")
+    return np.array([CHOICES[choice] for choice in said], dtype=np.int64)
 
 
 def fates_of(cluster: Cluster) -> int:

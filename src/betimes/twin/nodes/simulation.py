@@ -54,7 +54,7 @@ from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.nodes import events
 from betimes.twin.nodes.launching import kinds_of, launching, table_of
 from betimes.twin.nodes.loop import in_rows, new_trace, run_rows
-from betimes.twin.nodes.renting import draw_ahead, fates_of, leases, terms_of
+from betimes.twin.nodes.renting import choices_of, draw_ahead, fates_of, leases, terms_of
 from betimes.twin.nodes.tasks import Tasks, tasks_of, tasks_on_owned_first
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
@@ -309,6 +309,7 @@ class NodesSimulation:
             "user": users,
             "longest_s": belief.longest_s,
             "homeless": 0 if self.tasks.homeless is None else self.tasks.homeless[self.kept],
+            "choice": choices_of(jobs),
             **launching(jobs, self.cluster.interference),
         }
         arrivals = as_array(trace.arrivals)

@@ -1,0 +1,58 @@
+"""How a job stands on machines that are rented for it alone: which offers hold it, and how many units each machine has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from betimes.cluster import Cluster, Offer
+from betimes.cluster.resources import Amounts, whole_capacity
+from betimes.cluster.tasks import JobTasks
+from betimes.core.nodes.columns import Terms
+from betimes.kernels import Records, as_array, blank
+from betimes.policies import ChosenPolicy
+from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.twin.nodes.renting import terms_of
+
+
+def known_live(chosen: ChosenPolicy[NodesPolicy]) -> ChosenPolicy[NodesPolicy]:
+    """The policy without oracles: true run times and waits are not known, so estimates and play-outs stand for them."""
+    values = dict(chosen.values)
+    if values.get("lengths") == "oracle":
+        values["lengths"] = "estimate"
+    if values.get("waits") == "oracle":
+        values["waits"] = "none"
+    return replace(chosen, values=values)
+
+
+def live_terms(offers: Sequence[Offer]) -> Records[Terms]:
+    """The offers as the core knows them: what chance does to a machine is told by the cloud."""
+    if not offers:
+        return blank(Terms, 0)
+    terms = terms_of(Cluster("offers", (), offers=tuple(offers)))
+    as_array(terms)["drawn"] = 0
+    return terms
+
+
+def shapes_of(offers: Sequence[Offer]) -> list[Amounts]:
+    """What a machine of each offer has, in whole numbers."""
+    return [tuple(whole_capacity(np.array(offer.amounts)).tolist()) for offer in offers]
+
+
+def units_on(
+    tasks: JobTasks, unit: Amounts, machine: Amounts, count: int
+) -> tuple[tuple[int, ...], int] | None:
+    """Units on each of `count` equal machines, and units a task there; null: the machines do not hold the job.
+
+    Tasks stay whole where they can; else units are spread.
+    """
+    for amounts, each, most in ((tasks.demand, tasks.units_each, tasks.count), (unit, 1, tasks.units)):
+        held = min([most, *(room // need for room, need in zip(machine, amounts, strict=True) if need > 0)])
+        if held * count >= most:
+            full, rest = divmod(most, held)
+            counts = [held] * full + [rest] * (rest > 0)
+            units = tasks.units_in(counts) if each == tasks.units_each else counts
+            return tuple(units) + (0,) * (count - len(counts)), each
+    return None

@@ -1,0 +1,146 @@
+"""The waiting policies in the service and in the twin: the same machines are rented, for the same bill to the cent.
+
+The same specifications go to both; the service rents from the fake cloud on a virtual clock. Instants are multiples of an
+eighth of a second, so that both add them up to the same floats.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from betimes.cluster import Cluster, NodeGroup, Offer
+from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.service.as_workload import as_workload
+from betimes.service.executors.virtual import WORK
+from betimes.service.spec import JobSpec
+from tests.service.served_traces import Served, serve_trace
+
+BOOT_S, SETUP_S = 60.0, 30.0
+OFFERS = (
+    Offer(type="m2", cpu=2, memory_gib=8, usd_per_h=0.096, boot_s=BOOT_S, setup_s=SETUP_S, min_bill_s=60),
+    Offer(type="m8", cpu=8, memory_gib=32, usd_per_h=0.384, boot_s=BOOT_S, setup_s=SETUP_S, bill_step_s=60),
+    Offer(type="m16", cpu=16, memory_gib=64, usd_per_h=0.768, boot_s=2 * BOOT_S, bill_from="request"),
+)
+MIXED = Cluster("mixed", (NodeGroup("own", 2, 0, 8, 32),), offers=OFFERS)
+POLICIES = [
+    "njw",
+    "ajw",
+    "ajw-t:b=10m",
+    "ljw:t=5m",
+    "ljw:t=5m,lengths=estimate,short_uses_owned=false",
+    "ljw:t=5m,lengths=speculate",
+    "sww:b=10m,waits=none",
+    "compound:t=5m,b=10m,waits=none",
+    "compound:t=5m,b=10m,waits=none,lengths=speculate,order=sjf",
+]
+
+
+def jobs_of(
+    count: int, seed: int, widths: tuple[int, ...], mean_gap_s: float
+) -> tuple[list[JobSpec], np.ndarray]:
+    """Jobs of which many are short, more than the owned machines hold; some are wider than any of these."""
+    rng = np.random.default_rng(seed)
+    run_s = np.maximum(1.0, eighths(rng.lognormal(5.0, 1.5, count)))
+    units = rng.choice(widths, count)
+    specs = [
+        JobSpec(
+            command=["true"],
+            name=f"job-{row}",
+            workdir="/",
+            cpu=1.0,
+            memory_gib=float(rng.choice([0.0, 2.0, 4.0])),
+            min_units=int(units[row]),
+            max_units=int(units[row]),
+            rent=str(rng.choice(["auto", "never", "now"], p=[0.9, 0.05, 0.05]))
+            if units[row] <= 8
+            else "auto",
+            estimate_s=float(run_s[row]),
+            env={WORK: repr(float(run_s[row] * units[row]))},
+        )
+        for row in range(count)
+    ]
+    return specs, np.cumsum(eighths(rng.exponential(mean_gap_s, count)))
+
+
+def eighths(seconds: np.ndarray) -> np.ndarray:
+    return np.round(seconds * 8) / 8
+
+
+def leases_of(served: Served) -> tuple[dict[int, list[tuple[str, float, float]]], float]:
+    """By job, type, request and end of each machine that was rented for it; and what the cloud has charged."""
+    began: dict[str, tuple[int, str, float]] = {}
+    found: dict[int, list[tuple[str, float, float]]] = defaultdict(list)
+    for event in served.store.events(kinds=["node-added", "node-gone"]):
+        name, job = str(event.node), event.data.get("for_job")
+        if job is not None and event.kind == "node-added":
+            began[name] = job, event.data["machine"]["type"], event.at_s
+        elif event.kind == "node-gone":
+            number, kind, at_s = began.pop(name)
+            found[number].append((kind, at_s, event.at_s))
+    assert not began, "every lease ends"
+    rentals = served.controller.rentals
+    assert rentals is not None
+    return found, rentals.cost_usd(served.controller.scheduler.now_at)
+
+
+def last_starts_s(served: Served) -> np.ndarray:
+    """When the run of each job began that was its last: what it did before is lost."""
+    start_s = np.full(len(served.start_s), np.nan)
+    for event in served.store.events(kinds=["started"]):
+        start_s[int(event.job or 0) - 1] = event.at_s
+    return start_s
+
+
+def assert_alike(
+    specs: list[JobSpec], submit_s: np.ndarray, cluster: Cluster, policy: str, folder: Path
+) -> None:
+    jobs, _ = as_workload(
+        specs,
+        name="specifications",
+        job_id=range(len(specs)),
+        submit_s=submit_s,
+        work_s=[float(spec.env[WORK]) for spec in specs],
+        estimate_s=[spec.told_s for spec in specs],
+    )
+    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate")
+    served = serve_trace(
+        jobs, cluster, policy, folder, submissions=list(zip(submit_s.tolist(), specs, strict=True))
+    )
+    assert not np.isnan(twin.jobs.finish_s).any()
+    assert twin.leases is not None
+    if policy != "ajw":
+        assert 0.05 < twin.jobs.rented.mean() < 0.95
+    for field, ours, theirs in (
+        ("start", last_starts_s(served), twin.jobs.start_s),
+        ("finish", served.finish_s, twin.jobs.finish_s),
+    ):
+        differ = np.flatnonzero(ours != theirs)
+        assert len(differ) == 0, (policy, field, differ[:5], ours[differ[:5]], theirs[differ[:5]])
+    rents, usd = leases_of(served)
+    theirs = defaultdict(list)
+    leases = twin.leases
+    for job, kind, from_s, until_s in zip(
+        leases.job.tolist(), leases.instance_type.tolist(), leases.requested_s, leases.ended_s, strict=True
+    ):
+        theirs[job + 1].append((kind, from_s, until_s))
+    assert {job: Counter(found) for job, found in rents.items()} == {
+        job: Counter(found) for job, found in theirs.items()
+    }
+    assert usd == pytest.approx(float(leases.cost_usd.sum()), abs=0.005)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_the_same_rents(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(150, 1, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
+    assert_alike(specs, submit_s, MIXED, policy, tmp_path)
+
+
+@pytest.mark.parametrize("policy", ["sww:b=5m", "compound:t=2m,b=5m"])
+def test_a_wait_in_vain_is_foreseen(policy: str, tmp_path: Path) -> None:
+    """A play-out is the twin's oracle where later jobs never go ahead: one core each, first come, first served."""
+    specs, submit_s = jobs_of(150, 2, (1,), 8.0)
+    assert_alike(specs, submit_s, MIXED, policy, tmp_path)
