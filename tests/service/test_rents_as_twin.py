@@ -1,7 +1,7 @@
 """The waiting policies in the service and in the twin: the same machines are rented, for the same bill to the cent.
 
-The same specifications go to both; the service rents from the fake cloud on a virtual clock. Instants are multiples of an
-eighth of a second, so that both add them up to the same floats.
+The same specifications go to both; the service rents from the fake cloud on a virtual clock. Instants are multiples
+of an eighth of a second, so that both add them up to the same floats.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ def kind_of(policy: str) -> tuple[Engine, str]:
 
 
 def check_live(policy: str, offers: Sequence[Offer]) -> None:
-    """Raises PolicyError for a policy that rents machines where none are offered, or in a way that only the twin knows."""
+    """Raises PolicyError for a policy that rents machines where none are offered, or as only the twin does so far."""
     kind, text = kind_of(policy)
     found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
     if found is None or not found.rents:
@@ -44,9 +44,16 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
         )
     if not offers:
         raise PolicyError(
-            f"policy {policy}: it rents machines, and none are offered; describe some ([[offers]]) in a cluster file and "
-            "start the service with `betimes up --cluster FILE.toml`"
+            f"policy {policy}: it rents machines, and none are offered; describe some ([[offers]]) in a cluster file "
+            "and start the service with `betimes up --cluster FILE.toml`"
         )
+
+
+def rents_for_jobs(policy: str) -> bool:
+    """Whether a policy says until when a job waits before a machine is rented for it alone."""
+    kind, text = kind_of(policy) if policy else (POOL, "")
+    found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
+    return found is not None and found.wait is not None
 
 
 def compile_policy(policy: str) -> None:

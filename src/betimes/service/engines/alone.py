@@ -1,4 +1,4 @@
-"""How a job stands on machines that are rented for it alone: which offers hold it, and how many units each machine has."""
+"""How a job stands on machines that are rented for it alone: what is offered, and how many units each machine has."""
 
 from __future__ import annotations
 
@@ -56,3 +56,15 @@ def units_on(
             units = tasks.units_in(counts) if each == tasks.units_each else counts
             return tuple(units) + (0,) * (count - len(counts)), each
     return None
+
+
+def is_held_by(tasks: JobTasks, unit: Amounts, machines: Sequence[Amounts]) -> bool:
+    """Whether a job can be rented for: on one machine, or on several of the largest (`core.nodes.alone`)."""
+    if any(units_on(tasks, unit, machine, 1) is not None for machine in machines):
+        return True
+    largest = max(machines, key=lambda machine: machine[1])
+    whole = [tasks.count * need for need in tasks.demand]
+    if any(need > 0 and room == 0 for need, room in zip(whole, largest, strict=True)):
+        return False
+    count = max(-(-need // room) for need, room in zip(whole, largest, strict=True) if room > 0)
+    return units_on(tasks, unit, largest, count) is not None

@@ -171,6 +171,16 @@ class JobLifecycle:
                 self._state.log("unrented", "cloud", job.job_id, account=account, reason=reason)
         self.requeue(job, reason)
 
+    def start_again(self, job: Job, reason: dict[str, Any]) -> None:
+        """A run has vanished from machines that are rented for its job alone, and are there: it is started there again."""
+        if not job.spec.requeue:
+            self.end(job, "failed", reasons.not_again(reason))
+            return
+        account = self._engine.account_row(job.job_id)
+        self._state.log(
+            "waits", "executor", job.job_id, account=account, keeps_units=job.units > 0, reason=reason
+        )
+
     def requeue(self, job: Job, reason: dict[str, Any] | None = None, *, keeps: bool = False) -> None:
         """The job waits, at its place; in a pool, it may have been granted units again before its run had left.
 

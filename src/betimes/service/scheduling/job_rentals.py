@@ -78,7 +78,7 @@ class JobRentals:
             return
         until_s = self._engine.start_alone(job)
         units = zip(job.rental.nodes, job.rental.units, strict=True)
-        more: dict[str, Any] = {} if until_s == math.inf else {"speculates_until_s": until_s}
+        more: dict[str, Any] = {} if until_s is None else {"speculates_until_s": until_s}
         if job.rental.units_per_task > 1:
             more["units_per_task"] = job.rental.units_per_task
         self._state.log(

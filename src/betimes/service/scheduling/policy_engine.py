@@ -10,6 +10,7 @@ from typing import Any
 from betimes.cluster import Offer
 from betimes.errors import Conflict, Unavailable
 from betimes.foresight.engines import NODES, POOL
+from betimes.service.building import rents_for_jobs
 from betimes.service.engines.moves import Happened, Held, Play, Round, Wanted
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
@@ -64,6 +65,11 @@ class PolicyEngine:
     def is_nodes(self) -> bool:
         """Whether the policy in force places jobs on nodes."""
         return self.kind == NODES
+
+    @property
+    def offers_for_jobs(self) -> tuple[Offer, ...] | None:
+        """What the policy in force may rent for one job alone; null: it rents nothing so."""
+        return self.settings.offers if rents_for_jobs(self._state.ledger.policy) else None
 
     @property
     def stands_by(self) -> bool:
@@ -182,14 +188,17 @@ class PolicyEngine:
 
     def lose_alone(self, job: Job, again_s: float) -> None:
         """A job has lost the machines that were rented for it, or gets none; others are rented for it then."""
-        if self.is_nodes and not self.stands_by:
+        if self.stands_by:
+            self.engine.lose(job.job_id, self._state.now_s)
+        else:
             self.engine.lose_alone(job.job_id, self._state.now_s, again_s)
 
-    def start_alone(self, job: Job) -> float:
-        """The machines of a job's own are up; returns until when it runs there speculatively, infinity: to its end."""
-        if self.stands_by or not self.is_nodes:
-            return math.inf
-        return float(self.engine.start_alone(job.job_id, self._state.now_s))
+    def start_alone(self, job: Job) -> float | None:
+        """The machines of a job's own are up; returns until when it runs there speculatively, null: to its end."""
+        if self.stands_by:
+            return job.rental.speculates_until_s if job.rental is not None else None
+        until_s = float(self.engine.start_alone(job.job_id, self._state.now_s))
+        return until_s if until_s < math.inf else None
 
     def offer(self, number: int) -> Offer:
         """An offer by the engine's number."""

@@ -133,6 +133,8 @@ class ReportHandling:
             jobs.end_cancelled(job)
         elif asked == SPECULATED and why in ("stopped", "lost", "node-lost"):
             jobs.requeue(job, keeps=job.units > 0)
+        elif why == "node-lost" and asked is None and job.losses < MOST_LOSSES and job.rental is not None:
+            jobs.start_again(job, reasons.lost(report.message))
         elif why == "node-lost" and asked is None and job.losses < MOST_LOSSES:
             jobs.interrupted(job, reasons.lost(report.message))
         elif why == "node-lost" and asked is None:

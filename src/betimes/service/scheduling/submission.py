@@ -24,7 +24,7 @@ class Submission:
     def check(self, spec: JobSpec) -> None:
         """Raise Refused or Unknown for a job that cannot be taken."""
         ledger = self._state.ledger
-        check_possible(spec, ledger.nodes, self._engine.kind or "pool")
+        check_possible(spec, ledger.nodes, self._engine.kind or "pool", self._engine.offers_for_jobs)
         for after in spec.after:
             number, _ = parse_after(after)
             if number not in ledger.jobs and self._state.ended_as(number) is None:
