@@ -1,4 +1,4 @@
-"""Machines that the policy rents for one job alone: through restarts of the service, and where the cloud has trouble."""
+"""Machines that the policy rents for one job alone: over restarts of the service, and where the cloud has trouble."""
 
 from __future__ import annotations
 
@@ -201,10 +201,10 @@ def test_what_neither_a_node_nor_an_offer_holds_is_refused(tmp_path: Path) -> No
         await house.at(80.0)
         assert await house.job(wide) == (Status.FINISHED, 1)
         with pytest.raises(
-            Refused, match="cpu: expected at most 1 cores a unit.*no offer of the cloud holds it"
+            Refused, match=r"cpu: expected at most 1 cores a unit.*no offer of the cloud holds it"
         ):
             await house.submit(10.0, cpu=5.0)
-        with pytest.raises(Refused, match="cpu: .*it is not to be rented for"):
+        with pytest.raises(Refused, match=r"cpu: .*it is not to be rented for"):
             await house.backend.submit([spec(10.0, cpu=4.0, rent="never")], "ann")
 
     play(tmp_path, "njw", refuses)

@@ -172,7 +172,7 @@ class JobLifecycle:
         self.requeue(job, reason)
 
     def start_again(self, job: Job, reason: dict[str, Any]) -> None:
-        """A run has vanished from machines that are rented for its job alone, and are there: it is started there again."""
+        """A run has vanished from machines that are rented for its job alone: it is started there again."""
         if not job.spec.requeue:
             self.end(job, "failed", reasons.not_again(reason))
             return
