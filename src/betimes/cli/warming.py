@@ -33,6 +33,7 @@ def compile_kernels(
         if chosen:
             shared = _compiled(_of_pool(predict) if kind else _of_nodes(predict), display, told)
             hooks: Parts = {_named(policy): _hooks(policy) for policy in chosen}
+            hooks |= _of_planners(chosen) | _of_portfolios(chosen)
             own = _compiled(hooks, display, told)
             took |= {str(policy): sum(shared.values()) + own[_named(policy)] for policy in chosen}
     return took
@@ -81,6 +82,25 @@ def _of_nodes(predict: bool) -> Parts:
 
     parts: Parts = {"the event loop on nodes": run_rows.load}
     return parts | ({"the predictions on nodes": run_rows_predicting.load} if predict else {})
+
+
+def _of_planners(chosen: Sequence[AnyChosen]) -> Parts:
+    from betimes.core.nodes.instructions import carry_out
+    from betimes.core.nodes.planning import paid_until
+    from betimes.twin.nodes.planner_rounds import ask_at
+
+    if all(getattr(policy.policy, "planner", None) is None for policy in chosen):
+        return {}
+    return {"the rounds of planners": lambda: [each.load() for each in (carry_out, paid_until, ask_at)]}
+
+
+def _of_portfolios(chosen: Sequence[AnyChosen]) -> Parts:
+    from betimes.foresight.portfolio.driver import adopt
+    from betimes.foresight.portfolio.simulate import play_on, take_snapshot
+
+    if all(getattr(policy.policy, "members", None) is None for policy in chosen):
+        return {}
+    return {"the selection of a portfolio": lambda: [each.load() for each in (adopt, take_snapshot, play_on)]}
 
 
 def _of_service(policies: Iterable[str]) -> Callable[[], Any]:

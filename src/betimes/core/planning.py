@@ -157,6 +157,7 @@ class Refusal:
     decision: Decision
     reason: str
     at_s: float
+    row: int = -1  # of the workload: the job that it is about, -1: none
 
     def __str__(self) -> str:
         return f"at {self.at_s:g} s: {self.decision}: {self.reason}"

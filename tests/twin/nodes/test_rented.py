@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from betimes.cluster import Offer
 from betimes.core.planning import Bind, Decision, JobPhase, Migrate, Place, Release, Rent, Snapshot, new
+from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import summarise
 from betimes.twin.nodes.simulation import NodesSimulation
 from tests.twin.nodes.planned import jobs_of, planned, rented, run
@@ -153,6 +156,38 @@ def test_what_cannot_be_carried_out_is_named_and_changes_nothing() -> None:
         "these are not all tasks of the job, each once",
     ]
     assert np.isfinite(result.jobs.finish_s).all()
+
+
+def test_a_machine_that_jobs_wait_for_is_not_released_before_it_is_up() -> None:
+    asked = list[int]()
+
+    def decide(snapshot: Snapshot) -> list[Decision]:
+        if snapshot.now_s == 300.0 and not asked:
+            asked.append(1)
+            return [Release(snapshot.machines[0].machine)]
+        return one_each(snapshot)
+
+    slow = replace(P3, boot_s=1000.0)
+    simulation, result = run(jobs_of((0.0, 100.0)), planned(300.0, decide), rented(slow))
+    assert [str(one).split(": ")[-1] for one in simulation.refused] == [
+        "jobs are bound to the machine, which is not up yet"
+    ]
+    assert result.jobs.finish_s.tolist() == [1151 + 100]
+    assert result.leases is not None
+    assert result.leases.ended_s.tolist() == [1501.0]
+
+
+def test_the_user_hears_of_decisions_that_were_refused() -> None:
+    heard = list[str]()
+
+    def decide(snapshot: Snapshot) -> list[Decision]:
+        return [*one_each(snapshot), Bind(snapshot.jobs[0].job, (Place(99),))] if snapshot.jobs else []
+
+    simulate_nodes(jobs_of((0.0, 100.0)), planned(300.0, decide), cluster=rented(P3), warn=heard.append)
+    assert [line for line in heard if "could not be carried out" in line] == [
+        "policy planned: 1 decision could not be carried out and changed nothing; the first job 0, at 0 s: "
+        "Bind(job=0, places=(Place(machine=99, tasks=1),)): there is no such machine any more"
+    ]
 
 
 def test_the_log_says_what_was_decided_when_and_where() -> None:

@@ -1,8 +1,8 @@
-"""The jobs that hold nodes, listed in no order."""
+"""The jobs that hold nodes, listed in no order, and what of a job's placements is held, or owed to it."""
 
 from __future__ import annotations
 
-from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.columns import NodesState, Residence
 from betimes.core.nodes.timers import clear_job_timer
 from betimes.kernels import kernel
 
@@ -29,3 +29,25 @@ def drop_holder(state: NodesState, slot: int) -> None:
         state.holders[holder] = moved
         state.needs[moved].holder = holder
     clear_job_timer(state, slot)
+
+
+@kernel
+def holds(state: NodesState, slot: int, number: int) -> bool:
+    """Whether a placement is one that the job holds, not one that it is bound to."""
+    at = state.needs[slot].placed
+    while at >= 0:
+        if at == number:
+            return True
+        at = state.placements[at].follows
+    return False
+
+
+@kernel
+def is_owed(placement: Residence) -> bool:
+    """Whether a job that is bound waits for this placement: its machine is not up, or others have still to leave it."""
+    return (
+        placement.unready == 1
+        or placement.owed_gpu > 0
+        or placement.owed_cpu > 0
+        or placement.owed_memory > 0
+    )

@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import Instruction, NodesState
+from betimes.core.nodes.holders import holds, is_owed
 from betimes.core.nodes.interventions import open_node
 from betimes.core.nodes.log import (
     BIND,
@@ -57,6 +58,7 @@ IS_OWNED = 8
 NOTHING_TO_RENT = 9
 NO_SUCH_OFFER = 10
 UNKNOWN = 11
+IS_AWAITED = 12
 
 REASONS = {
     NO_SUCH_JOB: "there is no such job any more",
@@ -70,6 +72,7 @@ REASONS = {
     NOTHING_TO_RENT: "the offer's capacity or the quota is used up",
     NO_SUCH_OFFER: "there is no such offer",
     UNKNOWN: "a planner cannot do that",
+    IS_AWAITED: "jobs are bound to the machine, which is not up yet",
 }
 
 NEED_ROOM_FOR_PLACEMENTS = -6
@@ -155,6 +158,8 @@ def _change_machine(state: NodesState, batch: Records[Instruction], line: Instru
             return IS_OWNED
         if machine.state in (DRAINING, GOING):
             return NO_SUCH_MACHINE
+        if machine.state != RUNNING and machine.residents >= 0:
+            return IS_AWAITED
         release(state, number)
         return DONE
     if machine.state != RUNNING:
@@ -254,22 +259,12 @@ def _will_have_room(state: NodesState, number: int, slot: int, tasks: int) -> bo
         cpu -= placement.owed_cpu
         memory -= placement.owed_memory
         # What it is bound to has no `leaves` yet to give: only what it holds is given up.
-        if theirs.leaves == 1 and theirs.holder >= 0 and _is_held(state, placement.slot, at):
+        if theirs.leaves == 1 and theirs.holder >= 0 and holds(state, placement.slot, at):
             gpu += placement.tasks * theirs.gpu
             cpu += placement.tasks * theirs.cpu
             memory += placement.tasks * theirs.memory
         at = placement.after
     return tasks * need.gpu <= gpu and tasks * need.cpu <= cpu and tasks * need.memory <= memory
-
-
-@kernel
-def _is_held(state: NodesState, slot: int, number: int) -> bool:
-    at = state.needs[slot].placed
-    while at >= 0:
-        if at == number:
-            return True
-        at = state.placements[at].follows
-    return False
 
 
 @kernel
@@ -292,7 +287,7 @@ def _bind(state: NodesState, slot: int, count: int) -> None:
         placement.owed_cpu = choice.tasks * need.cpu - cpu
         placement.owed_memory = choice.tasks * need.memory - memory
         placement.unready = int(machine.state != RUNNING)
-        if placement.unready == 1 or placement.owed_gpu + placement.owed_cpu + placement.owed_memory > 0:
+        if is_owed(placement):
             need.owed += 1
             machine.claims += 1
     state.cluster[0].changed += 1

@@ -9,7 +9,7 @@ import math
 
 from betimes.core.account import bring_up_to_date, close_account, set_to_work
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.holders import add_holder
+from betimes.core.nodes.holders import add_holder, is_owed
 from betimes.core.nodes.log import CLOSE, OPEN, note
 from betimes.core.nodes.machines import note_vacated
 from betimes.core.nodes.queue import remove
@@ -66,9 +66,7 @@ def unbind(state: NodesState, slot: int) -> None:
         node.free_cpu += placement.tasks * need.cpu - placement.owed_cpu
         node.free_memory += placement.tasks * need.memory - placement.owed_memory
         number = placement.node
-        if need.claims == 1 and (
-            placement.unready == 1 or placement.owed_gpu + placement.owed_cpu + placement.owed_memory > 0
-        ):
+        if need.claims == 1 and is_owed(placement):
             state.machines[number].claims -= 1
         note_vacated(state, number)
         at = drop_placement(state, at)

@@ -30,10 +30,7 @@ from betimes.core.planning import (
 )
 from betimes.kernels import Records, as_array, blank, entry
 
-_paid_until = entry(paid_until_s, NodesState, int)
-
-ENTRIES = (_paid_until,)
-"""What has to be compiled for planners."""
+paid_until = entry(paid_until_s, NodesState, int)
 
 
 def snapshot_of(
@@ -95,13 +92,16 @@ def instructions(
 
 
 def refusals(
-    decisions: Sequence[Decision], batch: Records[Instruction], of: Sequence[int], now_s: float
+    decisions: Sequence[Decision], batch: Records[Instruction], of: Sequence[int], snapshot: Snapshot
 ) -> list[Refusal]:
     """The decisions of a batch that could not be carried out, and why."""
+    rows = {job.job: job.row for job in snapshot.jobs}
     found: dict[int, Refusal] = {}
     for at, verdict in zip(of, as_array(batch)["verdict"].tolist(), strict=True):
         if verdict:
-            found[at] = Refusal(decisions[at], REASONS[verdict], now_s)
+            one = decisions[at]
+            row = -1 if isinstance(one, Rent | Release) else rows.get(one.job, -1)
+            found[at] = Refusal(one, REASONS[verdict], snapshot.now_s, row)
     return list(found.values())
 
 
@@ -186,7 +186,7 @@ def _machine(state: NodesState, number: int) -> MachineSnapshot:
         (int(node.free_gpu), int(node.free_cpu), int(node.free_memory)),
         float(machine.requested_s),
         float(machine.up_s) if machine.offer >= 0 else 0.0,
-        float(_paid_until(state, number)) if machine.offer >= 0 else math.inf,
+        float(paid_until(state, number)) if machine.offer >= 0 else math.inf,
     )
 
 

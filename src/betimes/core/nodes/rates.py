@@ -10,6 +10,7 @@ import math
 
 from betimes.core.account import bring_up_to_date, set_to_work
 from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.holders import holds
 from betimes.core.nodes.timers import set_job_timer
 from betimes.kernels import kernel
 
@@ -30,23 +31,12 @@ def speed_of(state: NodesState, slot: int) -> float:
             if theirs.contends == 1 and theirs.workload >= 0 and theirs.placed >= 0:
                 # Of its own tasks there, each is next to all but itself.
                 count = neighbour.tasks if neighbour.slot != slot else neighbour.tasks - 1
-                if count > 0 and _holds(state, neighbour.slot, other):
+                if count > 0 and holds(state, neighbour.slot, other):
                     speed *= state.interference[need.workload, theirs.workload] ** count
             other = neighbour.after
         slowest = min(slowest, speed)
         at = placement.follows
     return slowest
-
-
-@kernel
-def _holds(state: NodesState, slot: int, number: int) -> bool:
-    """Whether a placement is one that the job holds, not one that it is bound to."""
-    at = state.needs[slot].placed
-    while at >= 0:
-        if at == number:
-            return True
-        at = state.placements[at].follows
-    return False
 
 
 @kernel

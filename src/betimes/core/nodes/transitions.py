@@ -18,7 +18,7 @@ from betimes.core.account import (
     set_to_work,
 )
 from betimes.core.nodes.columns import AUTO, Choice, Need, NodesState, NodesView
-from betimes.core.nodes.holders import add_holder, drop_holder
+from betimes.core.nodes.holders import add_holder, drop_holder, is_owed
 from betimes.core.nodes.log import BIND, PREEMPT, RESERVE, START, note, note_places
 from betimes.core.nodes.machines import DRAINING, go, note_vacated
 from betimes.core.nodes.queue import insert
@@ -389,14 +389,14 @@ def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: in
             gpu = min(placement.owed_gpu, tasks * victim.gpu)
             cpu = min(placement.owed_cpu, tasks * victim.cpu)
             memory = min(placement.owed_memory, tasks * victim.memory)
-            was_owed = placement.owed_gpu > 0 or placement.owed_cpu > 0 or placement.owed_memory > 0
+            was_owed = is_owed(placement)
             placement.owed_gpu -= gpu
             placement.owed_cpu -= cpu
             placement.owed_memory -= memory
             node.free_gpu -= gpu
             node.free_cpu -= cpu
             node.free_memory -= memory
-            if was_owed and placement.owed_gpu + placement.owed_cpu + placement.owed_memory == 0:
+            if was_owed and not is_owed(placement):
                 state.needs[preemptor].owed -= 1
         at = placement.follows
 
@@ -417,8 +417,7 @@ def pay_claims(state: NodesState, number: int) -> None:
         placement = state.placements[at]
         before, slot = placement.before, placement.slot
         need = state.needs[slot]
-        owes = placement.unready == 1 or placement.owed_gpu + placement.owed_cpu + placement.owed_memory > 0
-        if owes and need.claims == 1:
+        if need.claims == 1 and is_owed(placement):
             gpu = min(placement.owed_gpu, node.free_gpu)
             cpu = min(placement.owed_cpu, node.free_cpu)
             memory = min(placement.owed_memory, node.free_memory)
@@ -430,10 +429,7 @@ def pay_claims(state: NodesState, number: int) -> None:
             node.free_memory -= memory
             if machine.up_s <= state.pool[0].now:
                 placement.unready = 0
-            if (
-                placement.unready == 0
-                and placement.owed_gpu + placement.owed_cpu + placement.owed_memory == 0
-            ):
+            if not is_owed(placement):
                 need.owed -= 1
                 machine.claims -= 1
                 if need.owed == 0:

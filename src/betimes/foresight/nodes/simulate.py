@@ -89,6 +89,8 @@ def simulate_nodes(
     run.run(step, progress)
     if portfolio is not None:
         run.selections = portfolio.reflection.columns()
+    if run.rounds is not None and (refused := run.rounds.warning()):
+        told(refused)
     return run.result(compile_s=compile_s)
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from betimes.cluster import Cluster
 from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
 from betimes.core.columns import UNLIMITED, Segment
-from betimes.core.nodes import instructions, machines, schedule
+from betimes.core.nodes import machines, schedule
 from betimes.core.nodes.columns import (
     LARGEST_PRIORITY,
     Absence,
@@ -27,13 +27,10 @@ from betimes.core.nodes.columns import (
     with_more_steps,
 )
 from betimes.core.nodes.log import NAMES
-from betimes.core.nodes.planning import instructions as batch_of
-from betimes.core.nodes.planning import refusals, seqs_of, snapshot_of
 from betimes.core.nodes.rules import CONSERVATIVE
-from betimes.core.nodes.timers import ROUND, set_policy_timer
-from betimes.core.planning import Planner, Refusal
+from betimes.core.planning import Refusal
 from betimes.errors import BetimesError, ClusterError, InputError, PolicyViolation
-from betimes.kernels import Floats, Ints, as_array, blank, entry
+from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import (
     AbsenceColumns,
     DecisionColumns,
@@ -54,6 +51,7 @@ from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.nodes import events
 from betimes.twin.nodes.launching import kinds_of, launching, table_of
 from betimes.twin.nodes.loop import in_rows, new_trace, run_rows
+from betimes.twin.nodes.planner_rounds import PlannerRounds
 from betimes.twin.nodes.renting import choices_of, draw_ahead, fates_of, leases, terms_of
 from betimes.twin.nodes.tasks import Tasks, tasks_of, tasks_on_owned_first
 from betimes.twin.sizes import Sizes, beliefs
@@ -79,8 +77,6 @@ AGAIN = (
     machines.NEED_NODES,
     machines.NEED_FATES,
 )
-
-ask_at = entry(set_policy_timer, NodesState, float, int)
 
 
 class NodesSimulation:
@@ -158,10 +154,6 @@ class NodesSimulation:
         )
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(jobs), np.nan)
-        self.planner: Planner | None = policy.policy.planner_of(policy.values, cluster)
-        self.refused = list[Refusal]()
-        self.told = 0  # outcomes of which the planner has heard
-        self.asked_at = -1  # events until it was asked last
         self.select: Callable[[], None] | None = (
             None  # puts other rules in force, where a policy selects among several
         )
@@ -169,10 +161,15 @@ class NodesSimulation:
         self.segment_chunks: list[NDArray[Any]] = []
         self.lease_chunks: list[NDArray[Any]] = []
         self.log_chunks: list[NDArray[Any]] = []
-        if self.planner is not None and len(jobs):
-            ask_at(self.state, self._round_from(float(jobs.submit_s[0])), ROUND)
         self.absence_chunks: list[NDArray[Any]] = []
         self.wall_s = 0.0
+        planner = policy.policy.planner_of(policy.values, cluster)
+        self.rounds = None if planner is None else PlannerRounds(self, planner)
+
+    @property
+    def refused(self) -> list[Refusal]:
+        """Decisions of the policy's planner that could not be carried out."""
+        return [] if self.rounds is None else self.rounds.refused
 
     @property
     def units(self) -> int:
@@ -322,15 +319,16 @@ class NodesSimulation:
         if status == events.NEED_SLOTS:
             self.state = with_more_slots(self.state)
         elif status == schedule.NEED_PLACEMENTS:
-            self._take_records()  # of which the log may be what was full
+            self.take_records()  # of which the log may be what was full
             if self.state.cluster[0].unused < len(self.state.nodes):
                 self.state = with_more_placements(self.state)
         elif status == schedule.NEED_STEPS:
             self.state = with_more_steps(self.state)
         elif status == events.NEED_SEGMENTS:
-            self._take_records()
+            self.take_records()
         elif status == events.ASKED:
-            self._ask()
+            assert self.rounds is not None
+            self.rounds.hold()
         elif status == events.SELECT:
             assert self.select is not None
             self.select()
@@ -347,56 +345,7 @@ class NodesSimulation:
         elif status not in (events.REACHED, events.PAUSED):
             raise BetimesError(f"internal: the event loop returned {status}")
 
-    def _ask(self) -> None:
-        """Let the planner decide, carry it out, and say when it is to be asked again: while anything is left to do."""
-        assert self.planner is not None
-        now_s, row = float(self.state.pool[0].now), int(self.row[0])
-        if self.planner.every_round or int(self.state.pool[0].events) != self.asked_at:
-            self._plan(self.planner)
-            self.asked_at = int(self.state.pool[0].events)
-        if self.state.pool[0].active > 0 or self.state.cluster[0].rented > 0:
-            ask_at(self.state, self._round_from(now_s, later=True), ROUND)
-        elif row < len(self.jobs):
-            ask_at(self.state, self._round_from(float(self.jobs.submit_s[row])), ROUND)
-
-    def _plan(self, planner: Planner) -> None:
-        """Ask the planner, and carry out what it decides."""
-        ended = as_array(self.trace.outcomes)[self.told : self.trace.finished[0]]
-        self.told = int(self.trace.finished[0])
-        # Jobs are submitted in the order of their rows.
-        snapshot = snapshot_of(
-            self.state, self.kinds, list(zip(ended["row"].tolist(), ended["finish_s"].tolist(), strict=True))
-        )
-        try:
-            decisions = planner.plan(snapshot)
-        except PolicyViolation as error:
-            raise PolicyViolation(f"policy {self.policy} at {snapshot.now_s:g} s: {error}") from error
-        except Exception as error:  # a user's planner can raise anything
-            if not self.policy.is_users:
-                raise
-            raise PolicyViolation(
-                f"policy {self.policy} at {snapshot.now_s:g} s: {type(error).__name__}: {error}"
-            ) from error
-        batch, of = batch_of(decisions, snapshot, seqs_of(self.state))
-        at = np.zeros(1, dtype=np.int64)
-        while (status := instructions.carry_out(self.state, batch, at)) != instructions.DONE:
-            if status == instructions.NEED_ROOM_IN_LOG:
-                self._take_records()
-            else:
-                machine = status in (machines.NEED_NODES, machines.NEED_FATES)
-                self.heed(status if machine else schedule.NEED_PLACEMENTS)
-        self.refused += refusals(decisions, batch, of, snapshot.now_s)
-
-    def _round_from(self, at_s: float, *, later: bool = False) -> float:
-        """The first multiple of the planner's period that is no earlier, or that is later."""
-        assert self.planner is not None
-        period_s = self.planner.period_s
-        number = math.floor(at_s / period_s)
-        while number * period_s < at_s or (later and number * period_s == at_s):
-            number += 1
-        return number * period_s
-
-    def _take_records(self) -> None:
+    def take_records(self) -> None:
         """Make room for what may be recorded at one instant (`events._is_short_of_room`)."""
         pool, cluster = self.state.pool[0], self.state.cluster[0]
         self.segment_chunks.append(as_array(self.state.segments)[: pool.segments].copy())
@@ -416,7 +365,7 @@ class NodesSimulation:
             self.state = self.state.replaced(absences=blank(Absence, 4 * len(self.state.free)))
 
     def _segments(self) -> SegmentColumns:
-        self._take_records()
+        self.take_records()
         rows = np.concatenate(self.segment_chunks)
         rows = rows[np.lexsort((rows["row"], rows["start_s"]))]
         return SegmentColumns(
@@ -424,7 +373,7 @@ class NodesSimulation:
         )
 
     def _decisions(self) -> DecisionColumns:
-        self._take_records()
+        self.take_records()
         lines = np.concatenate(self.log_chunks)
         row = np.where(lines["row"] >= 0, self.kept[lines["row"]], -1)
         return DecisionColumns(
@@ -435,7 +384,7 @@ class NodesSimulation:
         )
 
     def _leases(self) -> LeaseColumns:
-        self._take_records()
+        self.take_records()
         return leases(self.cluster, self.lease_chunks, self.state, {})
 
     def _fixed_usd(self) -> float | None:
@@ -446,7 +395,7 @@ class NodesSimulation:
         return float(self.cluster.owned_usd(max(0.0, horizon_s)))
 
     def _absences(self) -> AbsenceColumns:
-        self._take_records()
+        self.take_records()
         rows = np.concatenate(self.absence_chunks)
         return AbsenceColumns(
             self.kept[rows["row"]], *(rows[name].copy() for name in ("told_s", "left_s", "resumed_s"))

@@ -1,0 +1,118 @@
+"""The rounds of a planner in the twin: when it is asked, what it is shown, and what becomes of its decisions."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+import numpy as np
+
+from betimes.core.nodes import instructions, machines, schedule
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.planning import instructions as batch_of
+from betimes.core.nodes.planning import refusals, seqs_of, snapshot_of
+from betimes.core.nodes.timers import ROUND, set_policy_timer
+from betimes.core.planning import Planner, Refusal
+from betimes.errors import PolicyViolation
+from betimes.kernels import Ints, as_array, entry
+from betimes.policies import ChosenPolicy
+from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.twin.nodes.events import Trace
+from betimes.workload import Workload
+
+ask_at = entry(set_policy_timer, NodesState, float, int)
+
+
+class Planned(Protocol):
+    """The simulation that a planner plans for."""
+
+    policy: ChosenPolicy[NodesPolicy]
+    state: NodesState
+    trace: Trace
+    row: Ints  # (1,) the next job to be submitted
+    kinds: list[str]
+
+    @property
+    def jobs(self) -> Workload:
+        """The jobs that the cluster can hold, in the order of their rows."""
+        ...
+
+    def take_records(self) -> None:
+        """Make room for what may be recorded at one instant."""
+        ...
+
+    def heed(self, status: int) -> None:
+        """Make the room that the engine asks for."""
+        ...
+
+
+class PlannerRounds:
+    """Asks a planner at multiples of its period for as long as the simulation has anything left to decide."""
+
+    def __init__(self, simulation: Planned, planner: Planner) -> None:
+        self.simulation, self.planner = simulation, planner
+        self.refused = list[Refusal]()
+        self.reported = 0  # outcomes that the planner has been shown
+        self.events = -1  # of the simulation, when the planner was asked last
+        if len(simulation.jobs):
+            self._ask_from(float(simulation.jobs.submit_s[0]))
+
+    def hold(self) -> None:
+        """Let the planner decide, carry that out, and set the timer of the next round."""
+        run = self.simulation
+        now_s, row = float(run.state.pool[0].now), int(run.row[0])
+        if self.planner.every_round or int(run.state.pool[0].events) != self.events:
+            self._plan()
+            self.events = int(run.state.pool[0].events)
+        if run.state.pool[0].active > 0 or run.state.cluster[0].rented > 0:
+            self._ask_from(now_s, later=True)
+        elif row < len(run.jobs):
+            self._ask_from(float(run.jobs.submit_s[row]))
+
+    def warning(self) -> str:
+        """What the user is to know of refused decisions, empty: none was refused."""
+        if not self.refused:
+            return ""
+        first, count = self.refused[0], len(self.refused)
+        decisions = "1 decision" if count == 1 else f"{count} decisions"
+        named = f"job {self.simulation.jobs.job_id[first.row]}, " if first.row >= 0 else ""
+        return (
+            f"policy {self.simulation.policy}: {decisions} could not be carried out and changed nothing; "
+            f"the first {named}{first}"
+        )
+
+    def _plan(self) -> None:
+        run = self.simulation
+        ended = as_array(run.trace.outcomes)[self.reported : run.trace.finished[0]]
+        self.reported = int(run.trace.finished[0])
+        # Jobs are submitted in the order of their rows.
+        snapshot = snapshot_of(
+            run.state, run.kinds, list(zip(ended["row"].tolist(), ended["finish_s"].tolist(), strict=True))
+        )
+        try:
+            decisions = self.planner.plan(snapshot)
+        except PolicyViolation as error:
+            raise PolicyViolation(f"policy {run.policy} at {snapshot.now_s:g} s: {error}") from error
+        except Exception as error:  # a user's planner can raise anything
+            if not run.policy.is_users:
+                raise
+            raise PolicyViolation(
+                f"policy {run.policy} at {snapshot.now_s:g} s: {type(error).__name__}: {error}"
+            ) from error
+        batch, of = batch_of(decisions, snapshot, seqs_of(run.state))
+        at = np.zeros(1, dtype=np.int64)
+        while (status := instructions.carry_out(run.state, batch, at)) != instructions.DONE:
+            if status == instructions.NEED_ROOM_IN_LOG:
+                run.take_records()
+            else:
+                machine = status in (machines.NEED_NODES, machines.NEED_FATES)
+                run.heed(status if machine else schedule.NEED_PLACEMENTS)
+        self.refused += refusals(decisions, batch, of, snapshot)
+
+    def _ask_from(self, at_s: float, *, later: bool = False) -> None:
+        """Ask at the first multiple of the planner's period that is no earlier, or that is later."""
+        period_s = self.planner.period_s
+        number = math.floor(at_s / period_s)
+        while number * period_s < at_s or (later and number * period_s == at_s):
+            number += 1
+        ask_at(self.simulation.state, number * period_s, ROUND)
