@@ -11,7 +11,7 @@ import pytest
 
 from betimes.errors import Refused
 from betimes.service.machines.provider import OpenCloud
-from betimes.service.machines.scenario import Outage, Reclaim
+from betimes.service.machines.scenario import Outage, Reclaim, SetCapacity
 from betimes.service.rentals import Rentals
 from betimes.service.views import Status
 from tests.service.reliability.cluster import spec
@@ -142,7 +142,17 @@ def test_a_job_that_is_cancelled_gives_its_machine_back(tmp_path: Path) -> None:
     assert leases(play(tmp_path, "njw", cancels)) == [("big-0", 0.0, 0.0)]
 
 
-def test_without_capacity_a_job_waits_and_the_cloud_is_asked_again(tmp_path: Path) -> None:
+def test_without_capacity_a_job_waits_until_there_is_some(tmp_path: Path) -> None:
+    async def crowded(house: House) -> None:
+        await house.submit(1000.0, 100.0, 100.0, cpu=1.0)
+        assert await house.statuses() == {"own-0": "up", "big-0": "booting"}
+        await house.at(400.0)
+
+    house = play(tmp_path, "njw", crowded, open_cloud=clouds(offered=replace(BIG, capacity=1)))
+    assert leases(house) == [("big-0", 0.0, 160.0), ("big-1", 180.0, 340.0)]
+
+
+def test_a_cloud_with_less_than_it_offers_is_asked_again(tmp_path: Path) -> None:
     async def crowded(house: House) -> None:
         await house.submit(1000.0, 100.0, 100.0, cpu=1.0)
         assert await house.statuses() == {"own-0": "up", "big-0": "booting"}
@@ -157,7 +167,7 @@ def test_without_capacity_a_job_waits_and_the_cloud_is_asked_again(tmp_path: Pat
         assert await house.statuses() == {"own-0": "up", "big-1": "booting"}
         await house.at(400.0)
 
-    house = play(tmp_path, "njw", crowded, open_cloud=clouds(offered=replace(BIG, capacity=1)))
+    house = play(tmp_path, "njw", crowded, open_cloud=clouds(SetCapacity(1000.0, "big", 1)))
     assert leases(house) == [("big-0", 0.0, 160.0), ("big-1", 180.0, 340.0)]
 
 

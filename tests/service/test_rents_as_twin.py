@@ -1,18 +1,21 @@
 """The waiting policies in the service and in the twin: the same machines are rented, for the same bill to the cent.
 
 The same specifications go to both; the service rents from the fake cloud on a virtual clock. Instants are multiples
-of an eighth of a second, so that both add them up to the same floats.
+of 1/1024 s, so that both add them up to the same floats, and rarely the same: what is given back to the fake cloud can
+be had again only after that instant.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from betimes.cluster import Cluster, NodeGroup, Offer
+from betimes.cluster import Cluster, NodeGroup, Offer, Spot
+from betimes.cluster.revocation import Exponential
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.service.as_workload import as_workload
 from betimes.service.executors.virtual import WORK
@@ -44,7 +47,7 @@ def jobs_of(
 ) -> tuple[list[JobSpec], np.ndarray]:
     """Jobs of which many are short, more than the owned machines hold; some are wider than any of these."""
     rng = np.random.default_rng(seed)
-    run_s = np.maximum(1.0, eighths(rng.lognormal(5.0, 1.5, count)))
+    run_s = np.maximum(1.0, on_grid(rng.lognormal(5.0, 1.5, count)))
     units = rng.choice(widths, count)
     specs = [
         JobSpec(
@@ -63,11 +66,11 @@ def jobs_of(
         )
         for row in range(count)
     ]
-    return specs, np.cumsum(eighths(rng.exponential(mean_gap_s, count)))
+    return specs, np.cumsum(on_grid(rng.exponential(mean_gap_s, count)))
 
 
-def eighths(seconds: np.ndarray) -> np.ndarray:
-    return np.round(seconds * 8) / 8
+def on_grid(seconds: np.ndarray) -> np.ndarray:
+    return np.round(seconds * 1024) / 1024
 
 
 def leases_of(served: Served) -> tuple[dict[int, list[tuple[str, float, float]]], float]:
@@ -137,6 +140,28 @@ def assert_alike(
 def test_the_same_rents(policy: str, tmp_path: Path) -> None:
     specs, submit_s = jobs_of(150, 1, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)
+
+
+TROUBLED = Cluster(
+    "troubled",
+    MIXED.groups,
+    offers=(
+        replace(OFFERS[1], boot_failure_frac=0.3),
+        replace(OFFERS[2], spot=Spot(0.5, Exponential(0.2)), notice_s=30.0),
+    ),
+    seed=3,
+)
+
+
+CROWDED = replace(MIXED, name="crowded", offers=tuple(replace(offer, capacity=3) for offer in OFFERS))
+
+
+@pytest.mark.parametrize("cluster", [TROUBLED, CROWDED], ids=lambda cluster: cluster.name)
+@pytest.mark.parametrize("policy", ["njw", "compound:t=5m,b=10m,waits=none,lengths=speculate"])
+def test_the_same_rents_of_a_cloud_in_trouble(cluster: Cluster, policy: str, tmp_path: Path) -> None:
+    """Some machines do not boot, and some are taken away; or there are not enough of them."""
+    specs, submit_s = jobs_of(150, 4, (1, 2, 4, 8), 20.0)
+    assert_alike(specs, submit_s, cluster, policy, tmp_path)
 
 
 @pytest.mark.parametrize("policy", ["sww:b=5m", "compound:t=2m,b=5m"])

@@ -42,6 +42,11 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
             f"policy {policy}: it decides which machines to rent for several jobs, and the service leaves that to the "
             "operator so far (`betimes nodes`); choose another, or try it with `betimes simulate`"
         )
+    if parse_nodes_policy(text).values.get("spot") == "true":
+        raise PolicyError(
+            f"policy {policy}, parameter spot: the service rents the spot machines that the cluster file offers; give "
+            "an offer there `spot = true`, and leave this out"
+        )
     if not offers:
         raise PolicyError(
             f"policy {policy}: it rents machines, and none are offered; describe some ([[offers]]) in a cluster file "

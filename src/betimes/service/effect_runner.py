@@ -79,7 +79,7 @@ class EffectRunner:
             return
         if isinstance(effect, DropRun):
             for world in self.worlds:
-                world.forget(effect.run, scheduler.now_at)
+                world.forget(effect.run, scheduler.now_at, discards=effect.discards)
             return
         job = scheduler.ledger.jobs.get(effect.run.job)
         if job is None or job.run is None or job.run.number != effect.run.number:

@@ -154,6 +154,8 @@ def _tell(scheduler: Scheduler, event: CloudEvent) -> None:
             scheduler.nodes.never_booted(name)
         case ReclaimNotice(node=name) if name in nodes:
             scheduler.nodes.set_status(name, DRAINING, "cloud")
+        case Reclaimed(node=name) if name in nodes and not nodes[name].is_shared:
+            scheduler.rentals.reclaimed(name)
         case Reclaimed(node=name) if name in nodes:
             scheduler.nodes.reclaimed(name)
         case PriceChanged(type=type, usd_per_h=usd_per_h):

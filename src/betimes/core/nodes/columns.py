@@ -57,7 +57,7 @@ class Need:
     promised_s: float  # start of its reservation; infinity: it has none
     booked: int  # the first placement of its reservation, -1: none
     alarm_s: float  # when something happens to it besides what its account says; infinity: nothing will
-    alarm: int  # `timers.LAUNCHED`, `EXPIRED` or `SPECULATED`
+    alarm: int  # `timers.LAUNCHED`, `EXPIRED`, `SPECULATED`, or of its own machines `BOOTED` or `RECLAIMED`
     workload: int  # its row and column of `State.interference`; -1: it neither slows others nor is slowed
     launch_s: float  # from taking its nodes until it contends with its neighbours there
     init_s: float  # and from then on until it works
@@ -70,6 +70,10 @@ class Need:
     homeless: int  # 1: no machine that is owned holds it
     choice: int  # `AUTO`, `NEVER` or `NOW`: whether a machine may be rented for it alone
     apart: int  # 1: it is to run on a machine of its own at once, and is not in the queue
+    boot_s: float  # that they take to boot
+    killed_s: float  # when its speculative run on them is over; infinity: it is none
+    lost: int  # times that they were taken away
+    requeued: int  # 1: it has run on such machines, and waits again
     speculated: int  # 1: it has run on them for as long as a short job may, and did not end
     queued_s: float  # when it last began to wait
     began_s: float  # when it took the nodes that it holds
@@ -194,6 +198,7 @@ class Terms:
     from_request: int  # 1: charged for from the request, 0: from boot
     capacity: int  # machines at most at once
     notice_s: float
+    spot: int  # 1: its machines may be taken away
     drawn: int  # 1: `State.fates` says how long each takes to boot, and what becomes of it
     known: int  # machines of which that has been drawn
     rented: int  # machines now

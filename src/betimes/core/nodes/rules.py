@@ -27,6 +27,7 @@ class NodesRules(Struct):
     tick_s: float  # > 0: passes and `provision` happen at multiples of it only
     waits: bool  # `wait` says until when a job waits before a machine is rented for it alone
     foresees: bool  # a job that would wait in vain is known at once, and does not
+    requeues_last: bool  # a job that has run on machines of its own in vain goes to the end of the queue
     speculate_s: float  # < infinity: jobs run on rented machines for so long before they may wait for others
     learns: bool  # beliefs come from the user's last two jobs
     rank: Callable[[NodesView, float, Ints, Floats], None]

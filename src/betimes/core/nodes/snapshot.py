@@ -8,7 +8,7 @@ from betimes.core.account import attained, believed_left
 from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.directory import block_at
-from betimes.core.nodes.timers import set_job_timer
+from betimes.core.nodes.timers import BOOTED, RECLAIMED, SPECULATED, set_job_timer
 from betimes.kernels import kernel
 
 
@@ -79,6 +79,11 @@ def _take_belief_for_truth(state: NodesState, copy: NodesState, slot: int) -> No
     progress.believed_per_work = 1.0
     progress.outrun_at = math.inf
     job.remaining_s = left
+    if need.rented > 0 and (
+        need.alarm == BOOTED or need.alarm == RECLAIMED
+    ):  # nobody knows that it will be lost
+        need.alarm_s = need.killed_s
+        need.alarm = SPECULATED
     if need.holder >= 0:
         progress.attained = attained(state, slot, now)
         progress.stall -= min(progress.stall, now - progress.since)

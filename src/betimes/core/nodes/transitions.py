@@ -56,6 +56,8 @@ def submit(
     need.claims = 0
     need.offer = -1
     need.rented = 0
+    need.lost = 0
+    need.requeued = 0
     need.speculated = 0
     need.apart = 0
     need.homeless = 0

@@ -121,6 +121,11 @@ class NodesPolicy:
                 f"policy {self.name}, parameter backfill: who makes room is only asked in strict order, not with "
                 f"{backfill}; leave it out"
             )
+        if values.get("requeue") == "tail" and values.get("order") != "fifo":
+            raise PolicyError(
+                f"policy {self.name}, parameter requeue: there is an end of the queue only with order=fifo, not with "
+                f"{values.get('order')}; leave it out"
+            )
         order = ORDERS.get(str(values.get("order", "fifo")))
         rule = RULES.get(str(values.get("placement", "best")) if self.place is None else "")
         hooks = self._hooks(values)
@@ -139,6 +144,7 @@ class NodesPolicy:
             tick_s=self._seconds(values, "tick") if self.provision is not None else 0.0,
             waits=self.wait is not None,
             foresees=values.get("waits") == "oracle",
+            requeues_last=values.get("requeue") == "tail",
             speculate_s=self._seconds(values, "t") if values.get("lengths") == "speculate" else math.inf,
             learns=learns,
             later_first=self.later_first,

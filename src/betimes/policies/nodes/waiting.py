@@ -41,6 +41,18 @@ LENGTH = Parameter(
     "run_time",
     choices=("run_time", "core_time"),
 )
+REQUEUE = Parameter(
+    "requeue",
+    "where a job waits that has run on a rented machine in vain: at the place of its arrival, or at the end",
+    "arrival",
+    choices=("arrival", "tail"),
+)
+SPOT = Parameter(
+    "spot",
+    "whether machines on demand can be rented as spot machines, too, which are cheaper and may be taken away",
+    "false",
+    choices=("true", "false"),
+)
 BACKFILL = Parameter(
     "backfill",
     "who may start on owned machines while one before it does not fit",
@@ -113,7 +125,7 @@ njw = NodesPolicy(
     summary="No job waits: what does not start at once on an owned machine runs on a rented one.",
     question="What does it cost never to wait?",
     paper="Waiting Game (SC 2020), NJW",
-    parameters=QUEUE,
+    parameters=(SPOT, *QUEUE),
     wait=never,
 )
 
@@ -131,7 +143,7 @@ ajw_t = NodesPolicy(
     summary="All jobs wait, and what has waited for b runs on a rented machine.",
     question="What does a bound on waits cost?",
     paper="Waiting Game (SC 2020), AJW-T",
-    parameters=(PATIENCE, *QUEUE),
+    parameters=(PATIENCE, REQUEUE, SPOT, *QUEUE),
     wait=at_most,
 )
 
@@ -140,7 +152,7 @@ ljw = NodesPolicy(
     summary="Long jobs wait; short ones run on rented machines rather than wait.",
     question="Which few jobs need not wait at little cost?",
     paper="Waiting Game (SC 2020), LJW",
-    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, *QUEUE),
+    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, REQUEUE, SPOT, *QUEUE),
     wait=long_ones,
 )
 
@@ -149,7 +161,7 @@ sww = NodesPolicy(
     summary="A job waits unless that would take longer than b: then it runs on a rented machine at once.",
     question="Which jobs would wait in vain?",
     paper="Waiting Game (SC 2020), SWW",
-    parameters=(PATIENCE, WAITS, *QUEUE),
+    parameters=(PATIENCE, WAITS, REQUEUE, SPOT, *QUEUE),
     wait=at_most,
 )
 
@@ -158,7 +170,7 @@ compound = NodesPolicy(
     summary="Short jobs never wait; long ones do, unless that would take longer than b.",
     question="How does one own few machines and wait little?",
     paper="Waiting Game (SC 2020), compound; SoCC 2021",
-    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, PATIENCE, WAITS, *QUEUE),
+    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, PATIENCE, WAITS, REQUEUE, SPOT, *QUEUE),
     wait=long_ones_at_most,
 )
 

@@ -18,7 +18,7 @@ from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, undominated
 from betimes.core.account import believed_left
 from betimes.core.columns import UNLIMITED
 from betimes.core.nodes import schedule
-from betimes.core.nodes.alone import machines_for, smallest_offer
+from betimes.core.nodes.alone import machines_for, offer_for
 from betimes.core.nodes.columns import (
     BLOCK,
     Instruction,
@@ -30,6 +30,7 @@ from betimes.core.nodes.columns import (
     with_more_steps,
 )
 from betimes.core.nodes.log import BIND, DOUBLE, PREEMPT, RELEASE, RENT, RESERVE, START
+from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
 from betimes.core.nodes.rules import CONSERVATIVE
 from betimes.core.nodes.timers import EXPIRED
 from betimes.errors import BetimesError
@@ -71,9 +72,9 @@ PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked 
 
 
 _believed_left = entry(believed_left, NodesState, int, float)
-_smallest_offer = entry(smallest_offer, NodesState, int)
+_offer_for = entry(offer_for, NodesState, int, bool)
 _machines_for = entry(machines_for, NodesState, int, int)
-ENTRIES = (steps.step, _believed_left, _smallest_offer, _machines_for)
+ENTRIES = (steps.step, _believed_left, _offer_for, _machines_for)
 """What has to be compiled for live nodes, besides their policy."""
 
 
@@ -173,27 +174,26 @@ class LiveNodes:
                 return rounds
             rounds.append(self._instant(now_s))
 
-    def lose(self, job: int, now_s: float) -> None:
-        """A job has lost its nodes, or those that it was bound to; `happen` lets the policy look."""
+    def lose(self, job: int, now_s: float, cause: int = TAKEN_AWAY) -> None:
+        """A job has lost its nodes, or those that it was bound to; `happen` lets the policy look.
+
+        cause: of the loss of machines of its own, `core.nodes.machines.TAKEN_AWAY` or `FAILED`; what it has done there
+        is lost, too.
+        """
         self.state.pool[0].now = now_s
         slot = self.slot_of[job]
         need, logged = self.state.needs[slot], int(self.state.cluster[0].logged)
         if need.holder < 0 and need.bound < 0:
             return  # it waits already
-        self._step(steps.LOSE if need.holder >= 0 else steps.UNBIND, slot)
+        self._step(steps.LOSE if need.holder >= 0 else steps.UNBIND, slot, float(cause))
         self.state.cluster[0].logged = logged  # nothing of this was decided
         self.booting.discard(job)
         self.changed = True
 
-    def lose_alone(self, job: int, now_s: float, again_s: float) -> None:
-        """A job has lost the machines that were rented for it, or gets none: others are rented for it at `again_s`.
-
-        It may start on owned ones before.
-        """
-        self.lose(job, now_s)
-        need = self.state.needs[self.slot_of[job]]
-        if need.alarm_s < math.inf:
-            self._step(steps.WAIT_UNTIL, self.slot_of[job], again_s)
+    def refuse_machines(self, job: int, now_s: float, again_s: float) -> None:
+        """A job gets none of the machines that were to be rented for it; others are at `again_s`, if it still waits."""
+        self.lose(job, now_s, FAILED)
+        self._step(steps.WAIT_UNTIL, self.slot_of[job], again_s)
 
     def start_alone(self, job: int, now_s: float) -> float:
         """The machines of a job's own are up; returns until when it runs there speculatively, infinity: to its end."""
@@ -413,10 +413,9 @@ class LiveNodes:
         """Whether the machines that would be rented for a job that waits hold it as a whole."""
         if self.state.needs[slot].alarm_s == math.inf:
             return True  # none will be
-        offer = _smallest_offer(self.state, slot)
+        offer = _offer_for(self.state, slot, False)
         count = _machines_for(self.state, slot, offer)
-        tasks = self.tasks_of[wanted.job]
-        return count == 0 or units_on(tasks, wanted.demand, self.offered[offer], count) is not None
+        return units_on(self.tasks_of[wanted.job], wanted.demand, self.offered[offer], count) is not None
 
     def _balk(self, now_s: float, new: Sequence[int]) -> None:
         """Rent at once for those that have just begun to wait, and would wait in vain: found out by a play-out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.columns import UNLIMITED
-from betimes.core.nodes.alone import end_alone, resume_alone, speculate_until, start_alone, wait_until
+from betimes.core.nodes.alone import resume_alone, speculate_until, start_alone, stop_alone, wait_until
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.interventions import (
     believe,
@@ -46,7 +46,8 @@ def step(
     ADVANCE: submissions from row[0] on and whatever is due up to the instant `value`, as far as the budget goes.
     AGAIN: at pool.now, whatever is due and a pass over everybody. FINISH: a job turns out to finish at `value`. GO: one
     that has been told to leave does so at `value`. WITHDRAW: a job that does not run is no more. UNBIND: a nominated
-    job waits again. LOSE: a job has lost its nodes, and waits. BELIEVE: it has `value` seconds left. OPEN: node `slot`
+    job waits again. LOSE: a job has lost its nodes, and waits; machines of its own for the
+    cause `value`. BELIEVE: it has `value` seconds left. OPEN: node `slot`
     takes new tasks (value 1) or none (0). ENTER: the job of trace.arrivals[0] has
     a slot, and no place yet. QUEUE: it waits. HOLD, BIND, BOOK: it has, is bound to, or is promised from `value` on the
     nodes of state.plan[:row[0]]. COPY: what is believed, into `copy`.
@@ -70,8 +71,9 @@ def step(
         return wait(state, rules, slot)
     elif what == LOSE:
         if state.needs[slot].rented > 0:
-            end_alone(state, slot, state.needs[slot].began_s, state.pool[0].now)
-        lose(state, slot)
+            stop_alone(state, slot, int(value))
+        else:
+            lose(state, slot)
         return wait(state, rules, slot)
     elif what == BELIEVE:
         believe(state, slot, value)

@@ -86,12 +86,14 @@ class VirtualWorld:
         self._hold(run, units, now_at)
         return True
 
-    def forget(self, run: RunId, now_at: float) -> None:
-        """The run's node has vanished, and the run with it."""
+    def forget(self, run: RunId, now_at: float, *, discards: bool = False) -> None:
+        """The run's node has vanished, and the run with it; discards: its job starts anew."""
         stay = self.stays.get(run.job)
         if stay is not None and stay.run == run:
             self.jobs[run.job].leave(self._s(now_at))
             del self.stays[run.job]
+            if discards:
+                del self.jobs[run.job]
 
     def next_at(self) -> float:
         """When there is something to report; infinity: nothing happens by itself."""

@@ -35,9 +35,10 @@ class ResizeRun:
 
 @dataclass(frozen=True, slots=True)
 class DropRun:
-    """Forget a run: its node has vanished, and the run with it."""
+    """Forget a run: its node has vanished, and the run with it; discards: what it has done is lost."""
 
     run: RunId
+    discards: bool = False
 
 
 @dataclass(frozen=True, slots=True)

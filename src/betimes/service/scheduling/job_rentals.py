@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
 from betimes.service import reasons
 from betimes.service.engines.moves import Rent
 from betimes.service.job import SPECULATED, Job
@@ -17,8 +18,7 @@ from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
-
-AGAIN_S = 60.0  # after which the cloud is asked again for machines that it did not have
+from betimes.twin.nodes.events import ASK_AGAIN_S
 
 
 class JobRentals:
@@ -59,13 +59,15 @@ class JobRentals:
         job = self._state.ledger.jobs.get(number)
         if job is not None and job.rental is not None and len(job.rental.nodes) < job.rental.count:
             text = f"{len(machines)} of {job.rental.count} machines boot"
-            self._give_up(job, reasons.not_rented(job.rental.type, text, 0.0), self._state.now_s)
+            self._engine.lose_machines(job, FAILED)
+            self._unrent(job, reasons.not_rented(job.rental.type, text, 0.0))
 
     def refused(self, number: int, type: str, text: str) -> None:  # noqa: A002
         """The cloud has no machines for a job: it waits, and they are asked for again after a while."""
         job = self._state.ledger.jobs.get(number)
         if job is not None and job.rental is not None and job.rental.type == type:
-            self._give_up(job, reasons.not_rented(type, text, AGAIN_S), self._state.now_s + AGAIN_S)
+            self._engine.refuse_machines(job, self._state.now_s + ASK_AGAIN_S)
+            self._unrent(job, reasons.not_rented(type, text, ASK_AGAIN_S))
 
     def up(self, name: str) -> None:
         """A machine that is rented for a job is up: the job starts once all of them are."""
@@ -96,7 +98,17 @@ class JobRentals:
         job = self._job_on(name)
         self._nodes.never_booted(name)
         if job is not None:
-            self._give_up(job, reasons.not_rented(type, text, 0.0), self._state.now_s)
+            self._engine.lose_machines(job, FAILED)
+            self._unrent(job, reasons.not_rented(type, text, 0.0))
+
+    def reclaimed(self, name: str) -> None:
+        """A machine that is rented for a job is taken away; its run has gone with it, if it had begun."""
+        number = self._state.ledger.nodes[name].for_job
+        self._nodes.reclaimed(name)
+        job = self._state.ledger.jobs.get(number) if number is not None else None
+        if job is not None and job.rental is not None and name in job.rental.nodes:
+            self._engine.lose_machines(job, TAKEN_AWAY)
+            self._unrent(job, reasons.reclaimed(name))
 
     def stop_speculating(self, job: Job) -> None:
         """A job has run on its machines for as long as a short job may: it is to leave them, and starts anew."""
@@ -122,8 +134,7 @@ class JobRentals:
             return None
         return job
 
-    def _give_up(self, job: Job, reason: dict[str, Any], again_s: float) -> None:
-        self._engine.lose_alone(job, again_s)
+    def _unrent(self, job: Job, reason: dict[str, Any]) -> None:
         account = self._engine.account_row(job.job_id)
         self._state.log("unrented", "cloud", job.job_id, account=account, reason=reason)
         self._engine.look()

@@ -167,7 +167,7 @@ class NodeLifecycle:
             cost = self._costs.of_leaving(job, worked_on=False)
             state.log("ended", cause, job.job_id, number=run.number, outcome="node-lost", **cost)
             self._runs.release(run)
-            state.effects.append(DropRun(run))
+            state.effects.append(DropRun(run, discards=not state.ledger.nodes[name].is_shared))
             if asked == "cancelled":
                 self._jobs.end_cancelled(job)
             else:

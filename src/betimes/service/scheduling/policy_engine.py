@@ -186,12 +186,19 @@ class PolicyEngine:
         """A job has lost what it held, without a decision."""
         self.engine.lose(job.job_id, self._state.now_s)
 
-    def lose_alone(self, job: Job, again_s: float) -> None:
-        """A job has lost the machines that were rented for it, or gets none; others are rented for it then."""
+    def lose_machines(self, job: Job, cause: int) -> None:
+        """A job has lost the machines that were rented for it; cause: `core.nodes.machines.FAILED` or `TAKEN_AWAY`."""
         if self.stands_by:
             self.engine.lose(job.job_id, self._state.now_s)
         else:
-            self.engine.lose_alone(job.job_id, self._state.now_s, again_s)
+            self.engine.lose(job.job_id, self._state.now_s, cause)
+
+    def refuse_machines(self, job: Job, again_s: float) -> None:
+        """A job gets none of the machines that were to be rented for it; others are then, if it still waits."""
+        if self.stands_by:
+            self.engine.lose(job.job_id, self._state.now_s)
+        else:
+            self.engine.refuse_machines(job.job_id, self._state.now_s, again_s)
 
     def start_alone(self, job: Job) -> float | None:
         """The machines of a job's own are up; returns until when it runs there speculatively, null: to its end."""

@@ -52,7 +52,15 @@ from betimes.twin.nodes import events
 from betimes.twin.nodes.launching import kinds_of, launching, table_of
 from betimes.twin.nodes.loop import in_rows, new_trace, run_rows
 from betimes.twin.nodes.planner_rounds import PlannerRounds
-from betimes.twin.nodes.renting import choices_of, draw_ahead, fates_of, leases, terms_of
+from betimes.twin.nodes.renting import (
+    check_alone,
+    choices_of,
+    draw_ahead,
+    fates_of,
+    leases,
+    terms_of,
+    with_spot,
+)
 from betimes.twin.nodes.tasks import Tasks, tasks_of, tasks_on_owned_first
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
@@ -109,8 +117,10 @@ class NodesSimulation:
         rents = policy.policy.rents
         if not rents:
             cluster.need_nodes()
-        if tasks is None and policy.policy.wait is not None:
-            tasks = tasks_on_owned_first(workload, cluster)
+        if policy.policy.wait is not None:
+            if policy.values.get("spot") == "true":
+                self.cluster = cluster = with_spot(cluster)
+            tasks = tasks or tasks_on_owned_first(workload, cluster)
         self.tasks: Tasks = tasks or tasks_of(workload, cluster, rents=rents)
         self.machines = cluster.shapes(rents=rents)[0]
         self.kept = np.flatnonzero(~self.tasks.refused)
@@ -130,6 +140,9 @@ class NodesSimulation:
         self.rules = policy.policy.rules(policy.values, learns=self.sizes.kind == "last-two")
         self.trace = self._trace(speed)
         self.kinds = kinds_of(jobs)
+        most = 1
+        if self.rules.waits:
+            most = check_alone(cluster, jobs.job_id, self.tasks.needs[self.kept], self.rules.foresees)
         self.state: NodesState = new_nodes_state(
             cluster.capacity,
             cluster.types,
@@ -145,7 +158,7 @@ class NodesSimulation:
             absences=RECORDS if self.rules.preempts else 0,
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
             offers=terms_of(cluster) if rents else None,
-            fates=fates_of(cluster) if rents else 0,
+            fates=fates_of(cluster, most) if rents else 0,
             leases=RECORDS if rents else 0,
             log=RECORDS if timeline else 0,
             quota=UNLIMITED if cluster.quota is None else cluster.quota,
