@@ -176,7 +176,8 @@ class LivePool:
         give_account(self.state, slot, account, carried.units > 0)
         progress.units_before, progress.stall_before = float(carried.units), account.stall_s
         self._step(steps.ADOPT, slot)
-        if (held := int(pool.used) + carried.units) > self.units:  # fewer nodes are left than these jobs were given
+        held = int(pool.used) + carried.units
+        if held > self.units:  # fewer nodes are left than these jobs were given
             self.state = with_nodes(self.state, np.zeros((0, 3), dtype=np.int64), held)
         for place in reversed(carried.places):  # lists of placements are read from their end
             steps.place_units(self.state, slot, place.node, place.units)
