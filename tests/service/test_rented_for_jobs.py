@@ -250,3 +250,41 @@ def test_another_policy_takes_over_while_a_machine_is_rented(tmp_path: Path) -> 
 
     house = play(tmp_path, "njw", switches)
     assert leases(house) == [("big-0", 0.0, 160.0)]
+
+
+def test_a_quote_has_both_options_and_which_is_taken(tmp_path: Path) -> None:
+    async def asks(house: House) -> None:
+        assert (await house.backend.quote(spec(100.0, cpu=1.0), "ann")).options == [], "it starts at once"
+        await house.submit(1000.0, cpu=1.0)
+        asked = await house.backend.quote(spec(1800.0, cpu=1.0), "ann")
+        wait, rent = asked.options
+        assert (wait.what, wait.start_at, wait.finish_at, wait.cost_usd) == ("wait", 2000.0, 3800.0, None)
+        assert (rent.what, rent.start_at, rent.finish_at, rent.cost_usd) == ("rent now", 1060.0, 2860.0, 1.0)
+        assert (wait.is_taken, rent.is_taken, rent.instance_type) == (True, False, "big")
+        assert wait.why == "as the policy decides (ljw:t=10m)"
+        assert (asked.start_at, asked.finish_at, asked.cost_usd) == (2000.0, 3800.0, None)
+        (short,) = await house.backend.submit([spec(360.0, cpu=1.0)], "ann")
+        assert short.quote is not None
+        taken = [option for option in short.quote.options if option.is_taken]
+        assert [(option.what, option.finish_at, option.cost_usd) for option in taken] == [
+            ("rent now", 1420.0, 0.2)
+        ]
+        assert (short.quote.finish_at, short.quote.cost_usd) == (1420.0, 0.2)
+        (stored,) = (await house.backend.job(short.job_id)).quotes
+        assert stored.options == short.quote.options
+
+    play(tmp_path, "ljw:t=10m", asks)
+
+
+def test_a_job_that_waits_says_until_when(tmp_path: Path) -> None:
+    async def asks(house: House) -> None:
+        (_, waits) = await house.submit(1000.0, 100.0, cpu=1.0)
+        reason = (await house.backend.job(waits)).job.reason
+        assert reason is not None
+        assert reason.text.endswith("a machine is rented for it")
+        assert reason.evidence["rents_at"] == 1120.0
+        (wait, rent) = (await house.backend.quote(spec(100.0, cpu=1.0), "ann")).options
+        assert (wait.start_at, wait.instance_type, wait.is_taken) == (1180.0, "big", True)
+        assert rent.start_at == 1060.0
+
+    play(tmp_path, "ajw-t:b=2m", asks)

@@ -78,8 +78,8 @@ def carry_out(command: Command[Any], scheduler: Scheduler, rentals: Rentals | No
             return scheduler.reports.resized(run, units, places, done)
         case TakeOver():
             return scheduler.policy.take_over()
-        case PromiseJobs(numbers, forecast):
-            return promise(scheduler, numbers, forecast)
+        case PromiseJobs(numbers, forecast, options):
+            return promise(scheduler, numbers, forecast, options)
         case NoteTuning(kind, cause, data):
             return scheduler.note_tuning(kind, cause, **data)
         case _:

@@ -32,6 +32,8 @@ KINDS = {
     "node-watched": "a node has sent its first sign of life, and is lost if it does not go on to",
     "node-gone": "a rented node was given back, was reclaimed by the cloud, or never booted",
     "not-rented": "the cloud has refused a request for nodes that it had taken",
+    "rents": "the policy has a machine, or several, rented for a job alone",
+    "unrented": "a job has none of its own any more: its speculative run is over, or the cloud lost or refused it",
     "submitted": "a job was accepted",
     "queued": "a job has nothing to wait for any more but the policy",
     "blocked": "a job has to wait for something that is not the policy's affair",

@@ -13,9 +13,10 @@ from betimes.service.controller import Controller
 from betimes.service.events import Event
 from betimes.service.forecasts import Forecast, cost_usd, forecast
 from betimes.service.leaving import leaving
+from betimes.service.options import find_options
 from betimes.service.spec import JobSpec
 from betimes.service.trial_set import full_run_s, set_spec
-from betimes.service.views import Quote
+from betimes.service.views import Quote, QuoteOption
 
 
 class Promises:
@@ -61,10 +62,19 @@ class Promises:
         """Whether a run that was to have left by now is still there."""
         return self.controller.clock.now_s() >= self.holds_until_at
 
-    async def make(self, numbers: Sequence[int]) -> list[Quote]:
-        """Promise jobs when they will be done, and store it; those that wait for other jobs have to wait for it too."""
+    async def make(self, numbers: Sequence[int], options: Sequence[QuoteOption] = ()) -> list[Quote]:
+        """Promise jobs when they will be done, and store it; those that wait for other jobs have to wait for it too.
+
+        options: what they could do when they were submitted.
+        """
         found = await self.forecast()
-        return await self.controller.ask(PromiseJobs(tuple(numbers), found))
+        return await self.controller.ask(PromiseJobs(tuple(numbers), found, tuple(options)))
+
+    async def options(self, spec: JobSpec, user: str) -> list[QuoteOption]:
+        """What a job can do that is submitted now: wait, or have a machine rented. Raises Refused, Unknown."""
+        with self.controller.clock.hold():
+            find = find_options(self.controller.scheduler, self.controller.clock.now_s(), spec, user)
+            return await asyncio.to_thread(find)
 
     async def ask(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised if it were submitted now; nothing is stored. Raises Refused."""
@@ -72,9 +82,12 @@ class Promises:
         made_at, epoch_at = self.controller.clock.now_s(), scheduler.ledger.epoch_at
         play, basis = scheduler.foresee(made_at, spec, user)
         gone = leaving(scheduler.ledger.jobs.values(), made_at)
+        find = find_options(scheduler, made_at, spec, user)
         with self.controller.clock.hold():
             found = gone.put_off(forecast(await asyncio.to_thread(play), made_at, epoch_at))
-        start_at, finish_at = found.of[0]
+            options = await asyncio.to_thread(find)
+        taken = next((option for option in options if option.is_taken), None)
+        start_at, finish_at = found.of[0] if taken is None else (taken.start_at, taken.finish_at)
         run_s = scheduler.ledger.runtime_estimates.believed(user, spec.title, spec.told_s).seconds
         if spec.as_one:
             spec, run_s = set_spec(spec), full_run_s(run_s, spec)
@@ -83,9 +96,12 @@ class Promises:
             policy=scheduler.ledger.policy,
             start_at=start_at,
             finish_at=finish_at,
-            cost_usd=cost_usd(spec, run_s, scheduler.ledger.nodes.values()),
+            cost_usd=cost_usd(spec, run_s, scheduler.ledger.nodes.values())
+            if taken is None
+            else taken.cost_usd,
             run_s=run_s,
             basis=basis,
+            options=options,
             elements=1 if spec.array else None,
         )
 

@@ -60,6 +60,7 @@ from betimes.service.views import (
     Page,
     PolicyView,
     Quote,
+    QuoteOption,
     Reason,
     Status,
     Submitted,
@@ -95,8 +96,9 @@ class ServiceBackend:
 
     async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
         """Take all of the jobs, or none, and promise when they will be done."""
+        options = await self._options(specs, user)
         if key is None:
-            return await self._promised(await self._take(specs, user, None))
+            return await self._promised(await self._take(specs, user, None), options)
         # The same request may have come before its first answer was on its way.
         lock = self.keys.setdefault((user, key), asyncio.Lock())
         try:
@@ -106,7 +108,13 @@ class ServiceBackend:
         finally:
             if not lock.locked():
                 self.keys.pop((user, key), None)
-        return await (self._again(before, specs, key) if taken is None else self._promised(taken))
+        return await (self._again(before, specs, key) if taken is None else self._promised(taken, options))
+
+    async def _options(self, specs: Sequence[JobSpec], user: str) -> list[QuoteOption]:
+        """What a job can do that is submitted alone: wait, or have a machine rented."""
+        if len(specs) > 1 or specs[0].array or specs[0].hold or specs[0].after:
+            return []
+        return await self.promises.options(specs[0], user)
 
     async def _take(self, specs: Sequence[JobSpec], user: str, key: str | None) -> list[list[int]]:
         """Take all of the jobs, or none; their numbers."""
@@ -117,12 +125,12 @@ class ServiceBackend:
             self.promises.begin,
         )
 
-    async def _promised(self, taken: list[list[int]]) -> list[Submitted]:
+    async def _promised(self, taken: list[list[int]], options: Sequence[QuoteOption] = ()) -> list[Submitted]:
         """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""
         if self.scheduler.stands_by:
             return [self._unpromised(submitted_view(ids, [])) for ids in taken]
         try:
-            made = await self.promises.make([n for ids in taken for n in ids])
+            made = await self.promises.make([n for ids in taken for n in ids], options)
         except BetimesError as error:
             log.warning("no promise for the jobs just taken: %s", error)
             made = []

@@ -56,6 +56,18 @@ class Estimate(View):
     basis: str  # what the run time is taken from: estimate, progress, last-two, default, doubled
 
 
+class QuoteOption(View):
+    """What a job can do under a policy that rents: wait for the machines that are owned, or have one rented now."""
+
+    what: Literal["wait", "rent now"]
+    start_at: float
+    finish_at: float
+    cost_usd: float | None = None  # null: no price is known
+    instance_type: str | None = None  # of the machine that is rented
+    is_taken: bool = False
+    why: str | None = None  # it is taken
+
+
 class Quote(View):
     """The promise made at submission, or asked for without submitting."""
 
@@ -69,6 +81,7 @@ class Quote(View):
     run_s: float  # the run time on max_units that the quote rests on
     basis: str
     reason: Reason | None = None  # why it waits; null: it starts at once
+    options: list[QuoteOption] = []  # where it would wait, or be rented a machine
     elements: int | None = (
         None  # of an array: how many of its elements it is of, where these are not all of them
     )

@@ -63,8 +63,12 @@ def is_held_by(tasks: JobTasks, unit: Amounts, machines: Sequence[Amounts]) -> b
     if any(units_on(tasks, unit, machine, 1) is not None for machine in machines):
         return True
     largest = max(machines, key=lambda machine: machine[1])
-    whole = [tasks.count * need for need in tasks.demand]
-    if any(need > 0 and room == 0 for need, room in zip(whole, largest, strict=True)):
-        return False
-    count = max(-(-need // room) for need, room in zip(whole, largest, strict=True) if room > 0)
-    return units_on(tasks, unit, largest, count) is not None
+    return (count := machines_holding(tasks, largest)) > 0 and units_on(
+        tasks, unit, largest, count
+    ) is not None
+
+
+def machines_holding(tasks: JobTasks, machine: Amounts) -> int:
+    """How many equal machines have what a job needs in all, 0: none have, however many."""
+    needs = [(tasks.count * need, room) for need, room in zip(tasks.demand, machine, strict=True) if need > 0]
+    return 0 if any(room == 0 for _, room in needs) else max(-(-need // room) for need, room in needs)

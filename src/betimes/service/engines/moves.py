@@ -182,6 +182,13 @@ class Foreseen:
     job: list[int]
     start_s: Floats
     finish_s: Floats
+    offer: list[int] | None = (
+        None  # of the machines that are rented for each alone, -1: none; null: none can be
+    )
+
+    def offer_of(self, job: int) -> int:
+        """Of what offer the machines are that are rented for a job alone, -1: none are."""
+        return -1 if self.offer is None or job not in self.job else self.offer[self.job.index(job)]
 
     def of(self, job: int) -> tuple[float, float]:
         """Start and finish of a job; NaN for one that is not there."""

@@ -237,7 +237,8 @@ class LiveNodes:
             found = {**jobs, **({slots: more.job} if more is not None else {})}
             rows = np.array(list(found), dtype=np.int64)
             start_s, finish_s = in_rows(aside, "start_s", math.nan), in_rows(aside, "finish_s", math.nan)
-            return Foreseen(list(found.values()), start_s[rows], finish_s[rows])
+            offer = in_rows(aside, "offer", -1)[rows].tolist() if self.rents else None
+            return Foreseen(list(found.values()), start_s[rows], finish_s[rows], offer)
 
         return play
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from betimes.cluster import Offer
 from betimes.service.engines.moves import Play
 from betimes.service.events import Event
 from betimes.service.forecasts import Forecast
@@ -122,6 +123,11 @@ class Scheduler:
     def stands_by(self) -> bool:
         """Whether the policy in force is not compiled yet, so that nothing is decided."""
         return self._engine.stands_by
+
+    @property
+    def offers_for_jobs(self) -> tuple[Offer, ...] | None:
+        """What the policy in force may rent for one job alone; null: it rents nothing so, or is being compiled."""
+        return None if self.stands_by else self._engine.offers_for_jobs
 
     @property
     def has_entering(self) -> bool:

@@ -43,7 +43,16 @@ class WaitReasons:
         return self._engine.stands_by and job.job_id in self._state.job_index.entering
 
     def why(self, job: Job) -> dict[str, Any]:
-        """The reason of a job, with its evidence."""
+        """The reason of a job, with its evidence, and until when it waits before a machine is rented for it."""
+        found = self._why(job)
+        until_s = job.account.waits_until_s if job.account is not None and job.rental is None else None
+        if until_s is None:
+            return found
+        until_at = until_s + self._state.ledger.epoch_at
+        text = f"{found['text']}; if it still waits at {self._clock(until_at)}, a machine is rented for it"
+        return {**found, "text": text, "evidence": {**found["evidence"], "rents_at": until_at}}
+
+    def _why(self, job: Job) -> dict[str, Any]:
         if job.rental is not None and job.run is None:
             return booting(job.rental.type, job.rental.count)
         if not self.free and self._booting:
