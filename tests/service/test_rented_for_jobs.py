@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from betimes.errors import Refused
+from betimes.errors import InputError, Refused
+from betimes.service.budgets import parse_budgets
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.machines.scenario import Outage, Reclaim, SetCapacity
 from betimes.service.rentals import Rentals
+from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.views import Status
 from tests.service.reliability.cluster import spec
 from tests.service.test_rentals import BIG, House, clouds
 
 
 def play(
-    folder: Path, policy: str, *acts: Callable[[House], Awaitable[None]], open_cloud: OpenCloud | None = None
+    folder: Path,
+    policy: str,
+    *acts: Callable[[House], Awaitable[None]],
+    open_cloud: OpenCloud | None = None,
+    settings: Settings | None = None,
 ) -> House:
     """The acts, one after another; between two of them the service is stopped, and started again from its store."""
     house = House(folder, policy, open_cloud or clouds())
+    house.settings = settings or Settings()
 
     async def main() -> None:
         for act in acts:
@@ -288,3 +296,45 @@ def test_a_job_that_waits_says_until_when(tmp_path: Path) -> None:
         assert rent.start_at == 1060.0
 
     play(tmp_path, "ajw-t:b=2m", asks)
+
+
+def test_a_budget_is_kept_over_a_restart_and_named(tmp_path: Path) -> None:
+    # A machine costs 2 USD an hour: an hour is within the budget, another half is not.
+    async def spends(house: House) -> None:
+        await house.submit(10_000.0, 3600.0, 1800.0, cpu=1.0)
+        assert await house.statuses() == {"own-0": "up", "big-0": "booting"}
+        reason = (await house.backend.job(3)).job.reason
+        assert reason is not None
+        (unrented,) = [event for event in (await house.backend.job(3)).events if event.kind == "unrented"]
+        assert unrented.data["reason"]["text"] == (
+            "ann has spent $2.00 of $2.50 on rented machines in 1970-01, and this would cost about $1.00"
+        )
+        await house.at(4000.0)
+        assert await house.job(2) == (Status.FINISHED, 1)
+
+    async def asks(house: House) -> None:
+        assert house.controller.scheduler.ledger.spent_usd == {"ann": {"1970-01": 2.0}}
+        with pytest.raises(Refused, match=r"rent: ann has spent \$2.00 of \$2.50 .* ask for a larger budget"):
+            await house.backend.submit([spec(1800.0, cpu=1.0, rent="now")], "ann")
+        with pytest.raises(Refused, match="rent: ann has spent"):
+            await house.backend.quote(spec(1800.0, cpu=1.0, rent="now"), "ann")
+        await house.backend.submit([spec(360.0, cpu=1.0, rent="now")], "ann")
+        await house.at(4001.0)
+        assert await house.statuses() == {"own-0": "up", "big-1": "booting"}
+
+    play(tmp_path, "njw", spends, asks, settings=Settings(budgets=parse_budgets(["ann=2.5", "*=0"])))
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["ann"], "--budget ann: expected USER=USD"),
+        (["ann=many"], "--budget ann=many: 'many' is not an amount of money; give USD a month"),
+        (["ann=-1"], "--budget ann=-1: '-1' is not an amount of money"),
+        (["ann=nan"], "--budget ann=nan: 'nan' is not an amount of money"),
+        (["ann=1", "ann=2"], "--budget ann=2: ann has a budget already"),
+    ],
+)
+def test_a_budget_that_is_not_money_is_refused(texts: list[str], message: str) -> None:
+    with pytest.raises(InputError, match=re.escape(message)):
+        parse_budgets(texts)

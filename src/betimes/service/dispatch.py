@@ -89,7 +89,7 @@ def carry_out(command: Command[Any], scheduler: Scheduler, rentals: Rentals | No
 def _submit(scheduler: Scheduler, specs: Sequence[JobSpec], user: str) -> list[list[int]]:
     check_names(specs)
     for spec in specs:
-        scheduler.submission.check(by_number(spec))
+        scheduler.submission.check(by_number(spec), user)
     taken: list[list[int]] = []
     named: dict[str, list[int]] = {}
     for spec in specs:

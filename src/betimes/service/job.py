@@ -65,6 +65,7 @@ class Rental:
     units_per_task: int
     asked_at: float
     speculates_until_s: float | None = None  # null: it runs to its end there
+    expected_usd: float = 0.0  # what they will cost, if the job takes as long as is believed
     nodes: list[str] = field(default_factory=list[str])  # those that the cloud has given out
     is_up: bool = False
 

@@ -19,6 +19,7 @@ class Node:
     status: str = UP
     rented_at: float | None = None  # when it was asked for; null: it is the operator's own
     for_job: int | None = None  # it is rented for this job alone; null: for whatever the policy places on it
+    for_user: str | None = None  # who has submitted that
     up_at: float | None = None  # of a rented one: since when it is up
     watched: bool = False  # it has sent a sign of life, and must go on to
     last_seen_at: float | None = None
@@ -66,7 +67,7 @@ class Node:
             "rented_at": self.rented_at,
             "watched": self.watched,
         }
-        known = {"for_job": self.for_job, "up_at": self.up_at}
+        known = {"for_job": self.for_job, "for_user": self.for_user, "up_at": self.up_at}
         return found | {name: value for name, value in known.items() if value is not None}
 
     @classmethod
@@ -80,6 +81,7 @@ class Node:
             found["status"],
             found.get("rented_at"),
             found.get("for_job"),
+            found.get("for_user"),
             found.get("up_at"),
             found.get("watched", False),
         )

@@ -7,14 +7,11 @@ from collections.abc import Callable
 from typing import Literal
 
 from betimes.cluster import Offer
-from betimes.cluster.billing import lease_usd
-from betimes.cluster.prices import Prices
-from betimes.cluster.tasks import job_tasks, undominated
 from betimes.errors import Refused
-from betimes.service.engines.alone import machines_holding, shapes_of
 from betimes.service.engines.moves import Foreseen, Play
 from betimes.service.forecasts import cost_usd
 from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.spending import rented_usd
 from betimes.service.spec import JobSpec
 from betimes.service.views import QuoteOption
 
@@ -60,7 +57,7 @@ def find_options(
         rents = chosen.offer_of(0) >= 0
         if not rents and start_s + epoch_at - made_at < AT_ONCE_S:
             return []
-        outcomes = {what: play() for what, play in plays}
+        outcomes: dict[What, Foreseen] = {what: play() for what, play in plays}
         at_once = "rent now" in outcomes and chosen_finish_s - outcomes["rent now"].of(0)[1] < AT_ONCE_S
         rents_now = rents and (foresees or at_once)
         if rents and not rents_now:  # it waits for as long as the policy has it, and is rented for then
@@ -86,18 +83,6 @@ def find_options(
         return found
 
     return find
-
-
-def rented_usd(spec: JobSpec, offer: Offer, run_s: float) -> float:
-    """What machines for one job alone cost that run it for `run_s`, from the request until they are gone."""
-    unit = (spec.gpu, spec.cpu, spec.memory_gib)
-    shapes = shapes_of([offer])
-    count = machines_holding(
-        job_tasks(unit, spec.max_units, spec.task_choice, undominated(shapes)), shapes[0]
-    )
-    until_s = offer.boot_s + offer.setup_s + run_s + offer.release_s
-    since_s = offer.billing.since_s(0.0, offer.boot_s)
-    return float(count * lease_usd(offer.billing, Prices(offer.charged_usd_per_h), since_s, until_s))
 
 
 def _rented_usd(spec: JobSpec, offer: Offer, foreseen: Foreseen) -> float:

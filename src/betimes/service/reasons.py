@@ -22,6 +22,7 @@ CODES = {
     "withheld": "there is room for it, and the policy does not start it yet",
     "booting": "a machine that is rented for it alone is not up yet",
     "speculated": "it ran on a rented machine for as long as a short job may, and starts anew",
+    "budget": "its user has no budget left for rented machines",
     "not-rented": "the cloud did not give out a machine for it",
     "nobody-waits": "no job is queued",
     "reserved": "the policy has promised it a start",
@@ -119,6 +120,15 @@ def speculated() -> dict[str, Any]:
     """It is no short job."""
     text = "it ran on a rented machine for as long as a short job may; it starts anew, and waits if it must"
     return reason("speculated", text)
+
+
+def over_budget(user: str, budget_usd: float, spent_usd: float, usd: float, month: str) -> dict[str, Any]:
+    """Its user's budget does not allow for it."""
+    text = (
+        f"{user} has spent ${spent_usd:,.2f} of ${budget_usd:,.2f} on rented machines in {month}, and this would cost "
+        f"about ${usd:,.2f}"
+    )
+    return reason("budget", text, user=user, budget_usd=budget_usd, spent_usd=spent_usd, usd=usd, month=month)
 
 
 def not_rented(type: str, text: str, again_s: float) -> dict[str, Any]:  # noqa: A002

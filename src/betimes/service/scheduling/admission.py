@@ -36,7 +36,7 @@ def check_possible(
             "rent",
         )
     owned = {name: node for name, node in nodes.items() if node.is_shared}
-    if offers and spec.rent != "never" and _can_be_rented(spec, offers):
+    if offers and spec.rent != "never" and can_be_rented(spec, offers):
         return
     try:
         _check_nodes(spec, owned, engine)
@@ -50,7 +50,8 @@ def check_possible(
         raise Refused(f"{why}; {none}", error.field) from None
 
 
-def _can_be_rented(spec: JobSpec, offers: Sequence[Offer]) -> bool:
+def can_be_rented(spec: JobSpec, offers: Sequence[Offer]) -> bool:
+    """Whether machines of one of these offers hold the job."""
     machines = shapes_of(offers)
     unit = (spec.gpu, spec.cpu, spec.memory_gib)
     tasks = job_tasks(unit, spec.max_units, spec.task_choice, undominated(machines))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from betimes.cluster.tasks import undominated
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
+from betimes.service.budgets import Budgets
 from betimes.service.building import check_live, kind_of
 from betimes.service.engines.moves import Alone, Carried, Held
 from betimes.service.engines.nodes import LiveNodes
@@ -37,6 +38,7 @@ class Settings:
     resize_gain: bool = False  # a resize must pay, restart included
     seed: int = 0  # of whatever is decided by lot
     offers: tuple[Offer, ...] = ()  # of machines that policies may rent
+    budgets: Budgets = field(default_factory=Budgets)  # for machines that are rented for one job alone
 
 
 @dataclass

@@ -8,6 +8,7 @@ from typing import Any
 
 from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
 from betimes.service import reasons
+from betimes.service.budgets import next_month_at
 from betimes.service.engines.moves import Rent
 from betimes.service.job import SPECULATED, Job
 from betimes.service.machines.machine import Machine
@@ -17,6 +18,7 @@ from betimes.service.scheduling.node_lifecycle import NodeLifecycle
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.runs import Runs
+from betimes.service.scheduling.spending import Spending, rented_usd
 from betimes.service.scheduling.state import SchedulerState
 from betimes.twin.nodes.events import ASK_AGAIN_S
 
@@ -24,12 +26,27 @@ from betimes.twin.nodes.events import ASK_AGAIN_S
 class JobRentals:
     """Carries out what a waiting policy decides about a job: a machine of its own, a speculative run, its end."""
 
-    def __init__(self, state: SchedulerState, engine: PolicyEngine, runs: Runs, nodes: NodeLifecycle) -> None:
+    def __init__(
+        self,
+        state: SchedulerState,
+        engine: PolicyEngine,
+        runs: Runs,
+        nodes: NodeLifecycle,
+        spending: Spending,
+    ) -> None:
         self._state, self._engine, self._runs, self._nodes = state, engine, runs, nodes
+        self._spending = spending
 
     def rent(self, job: Job, move: Rent) -> None:
         """The policy has decided to rent machines for a job."""
         offer, number = self._engine.offer(move.offer), job.job_id
+        until_s = move.speculates_until_s - self._state.now_s
+        usd = rented_usd(job.spec, offer, min(job.believed_s, max(0.0, until_s)))
+        short = self._spending.over_budget(job.user, usd)
+        if short is not None:
+            self._engine.refuse_machines(job, next_month_at(self._state.now_at) - self._state.ledger.epoch_at)
+            self._unrent(job, short)
+            return
         speculates: dict[str, Any] = {}
         if move.speculates_until_s < math.inf:
             speculates["speculates_until_s"] = move.speculates_until_s
@@ -40,6 +57,7 @@ class JobRentals:
             type=offer.type,
             units=list(move.units),
             units_per_task=move.units_per_task,
+            expected_usd=usd,
             account=self._engine.account_row(number),
             reason=reasons.booting(offer.type, len(move.units)),
             **speculates,
@@ -54,9 +72,10 @@ class JobRentals:
 
     def given_out(self, number: int, machines: Sequence[Machine]) -> None:
         """The cloud has given out machines for a job, which boot; those of a job that is over go back at once."""
-        for machine in machines:
-            self._nodes.rent(machine, "policy", for_job=number)
         job = self._state.ledger.jobs.get(number)
+        for machine in machines:
+            user = job.user if job is not None else None
+            self._nodes.rent(machine, "policy", for_job=number, for_user=user)
         if job is not None and job.rental is not None and len(job.rental.nodes) < job.rental.count:
             text = f"{len(machines)} of {job.rental.count} machines boot"
             self._engine.lose_machines(job, FAILED)

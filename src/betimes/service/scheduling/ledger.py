@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from betimes.errors import StoreError
+from betimes.service.budgets import month_of
 from betimes.service.events import Event
 from betimes.service.job import Job, Rental, Run
 from betimes.service.node import UP, Node
@@ -36,6 +37,7 @@ class Ledger:
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
+        self.spent_usd: dict[str, dict[str, float]] = {}  # by user and month, on machines for one job alone
         self.over: dict[
             int, str
         ] = {}  # the status of jobs that are over and that others may still wait for, by number
@@ -74,6 +76,7 @@ class Ledger:
                 "jobs": [job.to_json() for job in self.jobs.values()],
                 "nodes": [node.to_json() for node in self.nodes.values()],
                 "rented": self.rented,
+                "spent_usd": self.spent_usd,
                 "over": sorted(self.over.items()),
                 "run_times": self.runtime_estimates.to_json(),
                 "restarts": asdict(self.restart_cost),
@@ -100,6 +103,7 @@ class Ledger:
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
+        ledger.spent_usd = found.get("spent_usd", {})
         ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
             setattr(ledger, name, found[name])
@@ -345,6 +349,7 @@ def _rents(_: Ledger, event: Event, job: Job) -> None:
         data["units_per_task"],
         event.at_s,
         data.get("speculates_until_s"),
+        data["expected_usd"],
     )
     job.settle(data["account"])
     job.reason, job.binding = data.get("reason"), None
@@ -383,6 +388,10 @@ def _node_watched(ledger: Ledger, event: Event, _: Job | None) -> None:
 
 def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     del ledger.nodes[str(event.node)]
+    if "cost_usd" in event.data and event.data.get("for_user") is not None:
+        months = ledger.spent_usd.setdefault(event.data["for_user"], {})
+        month = month_of(event.at_s)
+        months[month] = months.get(month, 0.0) + event.data["cost_usd"]
 
 
 def _idle(ledger: Ledger, event: Event, _: Job | None) -> None:

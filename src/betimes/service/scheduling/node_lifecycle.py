@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Literal
 
+from betimes.cluster.billing import lease_usd
+from betimes.cluster.prices import Prices
 from betimes.errors import Conflict, Unknown
 from betimes.service import reasons
 from betimes.service.machines.machine import Machine
@@ -54,10 +57,12 @@ class NodeLifecycle:
         cause: str,
         status: Literal["booting", "up"] = BOOTING,
         for_job: int | None = None,
+        for_user: str | None = None,
     ) -> None:
         """A node is rented from now on, and boots unless it is up. Raises Conflict for a name that is taken."""
-        up_at = self._state.now_at if status == UP else None
-        self._add(Node(machine, status, self._state.now_at, for_job, up_at), cause)
+        now_at = self._state.now_at
+        up_at = now_at if status == UP else None
+        self._add(Node(machine, status, now_at, for_job, for_user, up_at), cause)
 
     def change(self, machine: Machine) -> None:
         """A node has come back with more or less than it had."""
@@ -148,12 +153,25 @@ class NodeLifecycle:
         node = replace(self._state.ledger.nodes[name], status=GONE)
         if node.is_shared:
             self._keep_off(name)
-        self._state.log("node-gone", cause, node=name, why=why, **node.to_json())
+        cost: dict[str, Any] = {} if node.is_shared else {"cost_usd": self._cost_usd(node, why)}
+        self._state.log("node-gone", cause, node=name, why=why, **node.to_json(), **cost)
         if why == "given-back":
             self.give_back(name)
         if node.is_shared:
             self._renewal.nodes_changed()
         return node
+
+    def _cost_usd(self, node: Node, why: str) -> float:
+        """What a machine has cost that was rented for one job alone, and goes now."""
+        kind = node.machine.type
+        offer = next((each for each in self._engine.settings.offers if each.type == kind), None)
+        if offer is None or node.rented_at is None or why == "boot-failed":
+            return 0.0
+        booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
+        since_at = offer.billing.since_s(node.rented_at, booted_at)
+        until_at = self._state.now_at + (offer.release_s if why == "given-back" else 0.0)
+        prices = Prices(offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h)
+        return float(lease_usd(offer.billing, prices, since_at, until_at))
 
     def _lose_runs(self, name: str, cause: str, reason: dict[str, Any]) -> None:
         """The runs on a node have vanished with it; their jobs go on elsewhere, unless they were to end anyway."""

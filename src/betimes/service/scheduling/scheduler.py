@@ -27,6 +27,7 @@ from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.preemption_costs import PreemptionCosts
 from betimes.service.scheduling.report_handling import ReportHandling
 from betimes.service.scheduling.runs import Runs
+from betimes.service.scheduling.spending import Spending
 from betimes.service.scheduling.state import Changes, FindStatus, SchedulerState
 from betimes.service.scheduling.submission import Submission
 from betimes.service.scheduling.trial_sets import TrialSets
@@ -60,11 +61,12 @@ class Scheduler:
         sets = self._sets = TrialSets(state, engine, work, jobs, runs)
         self._learnt = LearntRuntimes(state, engine)
         self.policy = EngineRenewal(state, engine, jobs, sets)
-        self.submission = Submission(state, engine, jobs)
+        spending = Spending(state, engine)
+        self.submission = Submission(state, engine, jobs, spending)
         self.control = JobControl(state, engine, jobs, runs)
         self.reports = ReportHandling(state, engine, jobs, runs, costs, sets, self.policy)
         self.nodes = NodeLifecycle(state, engine, jobs, runs, costs, sets, self.policy)
-        self.rentals = JobRentals(state, engine, runs, self.nodes)
+        self.rentals = JobRentals(state, engine, runs, self.nodes, spending)
         self._decisions = DecisionApplier(state, engine, runs, self.rentals)
 
     # --- what is known ----------------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ class Scheduler:
         now_s = max(now_at, self.now_at) - self.ledger.epoch_at
         if spec is None:
             return self._engine.foresee(now_s), ""
-        self.submission.check(spec)
+        self.submission.check(spec, user)
         believed = self.ledger.runtime_estimates.believed(user, spec.title, spec.told_s)
         run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
         wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s)
