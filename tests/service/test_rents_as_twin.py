@@ -169,3 +169,12 @@ def test_a_wait_in_vain_is_foreseen(policy: str, tmp_path: Path) -> None:
     """A play-out is the twin's oracle where later jobs never go ahead: one core each, first come, first served."""
     specs, submit_s = jobs_of(150, 2, (1,), 8.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "policy", ["njw", "compound:t=5m,b=10m,waits=none,lengths=speculate", "sww:b=10m,waits=none"]
+)
+def test_two_thousand_jobs(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(2000, 7, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
+    assert_alike(specs, submit_s, MIXED, policy, tmp_path)
