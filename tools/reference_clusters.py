@@ -106,8 +106,8 @@ _OFFERS = (
         "`price_changes`",
         "a list of `{ at_s, usd_per_h }`",
         "none",
-        "the price on demand from then on, in the seconds of the trace, in simulations: bills follow it, policies decide "
-        "by `usd_per_h`",
+        "the price on demand from then on, in the seconds of the trace, in simulations: bills follow it, policies "
+        "decide by `usd_per_h`",
     ),
 )
 
