@@ -3,8 +3,8 @@
 Jobs of one core that take 20 minutes in the mean arrive as a Poisson process at a rate that keeps so many machines of
 four cores busy. "rented" is `oda`, which rents at its ticks what the queue lacks and gives back what idles as its
 paid hour ends; "owned" are as many nodes that stay, under `fifo`: the same arrivals, starts and finishes, without
-machines to look after. The last column is the ratio of the two, per event of the loop; leases are machines that came and
-went. "loop" is CPU time of the event loop.
+machines to look after. The last column is the ratio of the two, per event of the loop; leases are machines that came
+and went. With one machine most of what happens are its ticks. "loop" is CPU time of the event loop.
 """
 
 from __future__ import annotations
