@@ -1,0 +1,7 @@
+"""How long jobs will wait for owned machines: learned from the past, or played forward."""
+
+from betimes.foresight.waits.learning import Evaluation, Observed, evaluate, fit, learn, mcc, observe
+from betimes.foresight.waits.playing import play_waits
+from betimes.foresight.waits.retraining import Retraining
+
+__all__ = ["Evaluation", "Observed", "Retraining", "evaluate", "fit", "learn", "mcc", "observe", "play_waits"]
