@@ -3,8 +3,8 @@
 Jobs are like those of a cluster for research (spec/waiting.md A.11: six in ten are shorter than three minutes, most
 work is in jobs of more than an hour), on 150 machines of 64 cores, with machines of eight sizes on offer. Four parts:
 every policy; learned and simulated waits; growth with the number of machines at the same load, and with the load, that
-is with the length of the queue; and, for jobs of one core, the heap of free times in pure Python, which can do nothing else and is the oracle of
-the tests.
+is with the length of the queue; and, for jobs of one core, the heap of free times in pure Python, which can do
+nothing else and is the oracle of the tests.
 
 "loop" is the event loop, CPU time; "whole" adds setting the columns up and collecting the result with its bill. Memory
 is the growth of the process's peak over the run, the trace included.

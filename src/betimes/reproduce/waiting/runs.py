@@ -118,8 +118,5 @@ class Runs:
 def increased(mine: Figures, base: Figures) -> Figures:
     """The figures, and in % how much more they are than those of the oracle."""
     pairs = (("on_demand", "on_demand_usd"), ("wait", "wait"), ("total", "total_usd"))
-    return mine | {
-        f"{name}_increase": 100.0 * (mine[key] / base[key] - 1.0)
-        for name, key in pairs
-        if key in mine and base[key] > 0.0
-    }
+    known = [(name, key) for name, key in pairs if key in mine and base[key] > 0.0]
+    return mine | {f"{name}_increase": 100.0 * (mine[key] / base[key] - 1.0) for name, key in known}
