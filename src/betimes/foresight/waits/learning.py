@@ -15,15 +15,14 @@ from betimes.cluster import Cluster
 from betimes.core.nodes.wait_features import DECIDED_S, FEATURES
 from betimes.core.nodes.wait_predictor import Predictor, Split
 from betimes.errors import InputError, PolicyError
+from betimes.foresight.waits.estimators import fitted
 from betimes.kernels import Floats, as_array, blank
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
-from betimes.policies.nodes.wait_model import KINDS, WaitModel
+from betimes.policies.nodes.wait_model import WaitModel
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
 
-DEPTH, SEED = 114, 137  # as published
-LEAF = 20  # jobs in a leaf of the forest, at least; the library's default of one makes trees as large as the trace
 CENSORED = 1.1
 """What counts as the wait of a job that waited for `b` in vain, in units of `b`: its true wait is not known."""
 
@@ -106,8 +105,6 @@ def observe(
 
 def fit(kind: str, observed: Observed) -> WaitModel:
     """A model of a kind (`KINDS`) of what was observed; raises InputError where that is too little."""
-    if kind not in KINDS:
-        raise InputError(f"model {kind!r}: choose {', '.join(KINDS)}")
     if len(observed) < FEWEST:
         raise InputError(
             f"{len(observed)} jobs had to wait, and a model needs {FEWEST}; take a longer trace or fewer owned machines"
@@ -116,17 +113,13 @@ def fit(kind: str, observed: Observed) -> WaitModel:
     rows = np.linspace(0, len(observed) - 1, min(len(observed), MOST)).astype(np.int64)
     x, y = observed.features[rows].astype(np.float32).astype(np.float64), observed.wait_s[rows]
     made = {"linear": _linear, "forest": _forest, "boosting": _boosting}[kind]
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
-    with threadpool_limits(
-        limits=1
-    ):  # threads that spin are slower than one where others want the cores, too
-        weights, trees, theirs = made(x, y)
+    made = fitted(kind, x, y)
+    weights, trees = {"linear": _linear, "forest": _forest, "boosting": _boosting}[kind](made)
     roots, splits = _joined(trees)
     seen = np.stack([x.min(axis=0), x.max(axis=0)])
     model = WaitModel(kind, Predictor(trees=splits, roots=roots, weights=weights, seen=seen))
     sample = slice(None, None, max(1, len(x) // 1000))
-    if not np.allclose(model.predict(x[sample]), theirs(x[sample]), rtol=1e-3, atol=1.0):
+    if not np.allclose(model.predict(x[sample]), made.predict(x[sample]), rtol=1e-3, atol=1.0):
         raise InputError(
             f"model {kind}: this version of scikit-learn keeps its trees in another form; install an older one"
         )
@@ -183,17 +176,11 @@ Tree = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any
 """Feature, threshold, left, right and value of every node; left is -1 in a leaf."""
 
 
-def _linear(x: Floats, y: Floats) -> tuple[Floats, list[Tree], Any]:
-    from sklearn.linear_model import LinearRegression
-
-    made = LinearRegression().fit(x, y)
-    return np.concatenate([[made.intercept_], made.coef_]), [], made.predict
+def _linear(made: Any) -> tuple[Floats, list[Tree]]:
+    return np.concatenate([[made.intercept_], made.coef_]), []
 
 
-def _forest(x: Floats, y: Floats) -> tuple[Floats, list[Tree], Any]:
-    from sklearn.ensemble import RandomForestRegressor
-
-    made = RandomForestRegressor(max_depth=DEPTH, random_state=SEED, min_samples_leaf=LEAF).fit(x, y)
+def _forest(made: Any) -> tuple[Floats, list[Tree]]:
     trees = [
         (
             np.maximum(tree.feature, 0),
@@ -204,22 +191,19 @@ def _forest(x: Floats, y: Floats) -> tuple[Floats, list[Tree], Any]:
         )
         for tree in (each.tree_ for each in made.estimators_)
     ]
-    return np.zeros(1 + x.shape[1]), trees, made.predict
+    return np.zeros(1 + len(FEATURES)), trees
 
 
-def _boosting(x: Floats, y: Floats) -> tuple[Floats, list[Tree], Any]:
-    from sklearn.ensemble import HistGradientBoostingRegressor
-
-    made: Any = HistGradientBoostingRegressor(max_depth=DEPTH, random_state=SEED).fit(x, y)
+def _boosting(made: Any) -> tuple[Floats, list[Tree]]:
     trees = list[Tree]()
     for (predictor,) in made._predictors:
         nodes, leaf = predictor.nodes, predictor.nodes["is_leaf"] == 1
         left = np.where(leaf, -1, nodes["left"].astype(np.int64))
         right = np.where(leaf, -1, nodes["right"].astype(np.int64))
         trees.append((nodes["feature_idx"], nodes["num_threshold"], left, right, nodes["value"]))
-    weights = np.zeros(1 + x.shape[1])
+    weights = np.zeros(1 + len(FEATURES))
     weights[0] = float(np.ravel(made._baseline_prediction)[0])
-    return weights, trees, made.predict
+    return weights, trees
 
 
 def _joined(trees: list[Tree]) -> tuple[NDArray[np.int64], Any]:

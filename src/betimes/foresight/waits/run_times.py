@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Any
 
 import numpy as np
 
 from betimes.errors import InputError
-from betimes.foresight.waits.learning import DEPTH, LEAF, MOST, SEED
+from betimes.foresight.waits.estimators import fitted
+from betimes.foresight.waits.learning import MOST
 from betimes.kernels import Floats
 from betimes.workload import Workload
 
@@ -26,18 +26,8 @@ def predict_run_times(kind: str, earlier: Workload, later: Workload) -> Floats:
     run_s = earlier.work_s / earlier.max_units
     if kind == "last-two":
         return _last_two(earlier, later)
-    from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegressor
-    from sklearn.linear_model import LinearRegression
-    from threadpoolctl import threadpool_limits  # comes with scikit-learn
-
-    kinds: dict[str, Any] = {
-        "linear": LinearRegression(),
-        "forest": RandomForestRegressor(max_depth=DEPTH, random_state=SEED, min_samples_leaf=LEAF),
-        "boosting": HistGradientBoostingRegressor(max_depth=DEPTH, random_state=SEED),
-    }
     rows = np.linspace(0, len(earlier) - 1, min(len(earlier), MOST)).astype(np.int64)
-    with threadpool_limits(limits=1):
-        made = kinds[kind].fit(_at_submission(earlier)[rows], run_s[rows])
+    made = fitted(kind, _at_submission(earlier)[rows], run_s[rows])
     return np.maximum(1.0, made.predict(_at_submission(later)))
 
 
