@@ -42,7 +42,13 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
             f"policy {policy}: it decides which machines to rent for several jobs, and the service leaves that to the "
             "operator so far (`betimes nodes`); choose another, or try it with `betimes simulate`"
         )
-    if parse_nodes_policy(text).values.get("spot") == "true":
+    values = parse_nodes_policy(text).values
+    if values.get("retrain"):
+        raise PolicyError(
+            f"policy {policy}, parameter retrain: the service trains no models; make one with `betimes learn-waits` and "
+            "name it with model=FILE"
+        )
+    if values.get("spot") == "true":
         raise PolicyError(
             f"policy {policy}, parameter spot: the service rents the spot machines that the cluster file offers; give "
             "an offer there `spot = true`, and leave this out"

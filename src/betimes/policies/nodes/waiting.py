@@ -25,9 +25,21 @@ LENGTHS = Parameter(
 )
 WAITS = Parameter(
     "waits",
-    "whether it is known at submission that a job would wait longer than b",
+    "how it is known that a job would wait longer than b: for sure, from a model, by playing forward, or not at all",
     "oracle",
-    choices=("oracle", "none"),
+    choices=("oracle", "none", "learned", "simulated"),
+)
+MODEL = Parameter(
+    "model", "for waits=learned: a file that betimes learn-waits has written", None, is_text=True
+)
+RETRAIN = Parameter(
+    "retrain",
+    "for waits=learned: train anew so often, on the jobs of the last four such periods, and sooner where errors "
+    "double; 0: never",
+    0.0,
+    low=0.0,
+    high=1e9,
+    is_duration=True,
 )
 USES_OWNED = Parameter(
     "short_uses_owned",
@@ -161,7 +173,7 @@ sww = NodesPolicy(
     summary="A job waits unless that would take longer than b: then it runs on a rented machine at once.",
     question="Which jobs would wait in vain?",
     paper="Waiting Game (SC 2020), SWW",
-    parameters=(PATIENCE, WAITS, REQUEUE, SPOT, *QUEUE),
+    parameters=(PATIENCE, WAITS, MODEL, RETRAIN, REQUEUE, SPOT, *QUEUE),
     wait=at_most,
 )
 
@@ -170,7 +182,7 @@ compound = NodesPolicy(
     summary="Short jobs never wait; long ones do, unless that would take longer than b.",
     question="How does one own few machines and wait little?",
     paper="Waiting Game (SC 2020), compound; SoCC 2021",
-    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, PATIENCE, WAITS, REQUEUE, SPOT, *QUEUE),
+    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, PATIENCE, WAITS, MODEL, RETRAIN, REQUEUE, SPOT, *QUEUE),
     wait=long_ones_at_most,
 )
 

@@ -18,13 +18,21 @@ from betimes.twin.nodes.renting import terms_of
 
 
 def known_live(chosen: ChosenPolicy[NodesPolicy]) -> ChosenPolicy[NodesPolicy]:
-    """The policy without oracles: true run times and waits are not known, so estimates and play-outs stand for them."""
+    """The policy without oracles: true run times and waits are not known, so estimates and play-outs stand for them.
+
+    The play-outs are the engine's, where `plays_out` says so.
+    """
     values = dict(chosen.values)
     if values.get("lengths") == "oracle":
         values["lengths"] = "estimate"
-    if values.get("waits") == "oracle":
+    if plays_out(chosen):
         values["waits"] = "none"
     return replace(chosen, values=values)
+
+
+def plays_out(chosen: ChosenPolicy[NodesPolicy]) -> bool:
+    """Whether it is found out by playing forward that a job would wait in vain."""
+    return chosen.values.get("waits") in ("oracle", "simulated")
 
 
 def live_terms(offers: Sequence[Offer]) -> Records[Terms]:

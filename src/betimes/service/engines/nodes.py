@@ -40,7 +40,7 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import nodes_steps as steps
 from betimes.service.engines.accounts import account_of, give_account, waiting_account
-from betimes.service.engines.alone import known_live, live_terms, shapes_of, units_on
+from betimes.service.engines.alone import known_live, live_terms, plays_out, shapes_of, units_on
 from betimes.service.engines.moves import (
     Carried,
     Foreseen,
@@ -99,7 +99,7 @@ class LiveNodes:
     ) -> None:
         self.policy, self.capacity, self.shapes = policy, capacity, shapes
         self.rents = policy.policy.wait is not None and len(offers) > 0
-        self.foresees = self.rents and policy.values.get("waits") == "oracle"
+        self.foresees = self.rents and plays_out(policy)
         self.offered = shapes_of(offers)
         self.booting: set[int] = set()  # jobs whose own machines are not up yet
         self.tasks_of: dict[int, JobTasks] = {}
@@ -125,6 +125,7 @@ class LiveNodes:
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
             log=FIRST_LOG,
             offers=live_terms(offers),
+            observed=self.rules.observes,
             largest=self._largest(),
         )
         self.largest = np.maximum(self._largest(), 0).tolist()

@@ -10,7 +10,7 @@ import math
 
 from betimes.core.account import outrun
 from betimes.core.nodes.alone import NO_OFFER, end_alone, is_drawn, offer_for, rent_alone, stop_alone
-from betimes.core.nodes.columns import NEVER, NOW, NodesState, view_of
+from betimes.core.nodes.columns import FEATURE_COLUMNS, NEVER, NOW, NodesState, view_of
 from betimes.core.nodes.interventions import lose, unbind
 from betimes.core.nodes.log import DOUBLE, note
 from betimes.core.nodes.machines import (
@@ -59,7 +59,8 @@ from betimes.core.nodes.transitions import (
     submit,
     vacate,
 )
-from betimes.kernels import Ints, Records, Struct, kernel
+from betimes.core.nodes.wait_features import measure, predict
+from betimes.kernels import FloatTable, Ints, Records, Struct, kernel
 from betimes.twin.history import History, knows, last_two_s, remember
 
 # What the loop returns, besides what `schedule` does.
@@ -69,6 +70,7 @@ NEED_SEGMENTS = 3  # the room for segments or absences is used up: take them out
 PAUSED = 4  # the budget of instants is used up: go on
 ASKED = 6  # the planner is to decide now: do so and go on
 SELECT = 7  # a tick at which the policy is to be selected: put `Cluster.select_s` off, and go on
+FORESEE = 8  # how long the job in slot `Pool.offender` will wait is to be found out by playing forward: do so and go on
 FORESEEN = 200  # + why a hook's answer cannot be used, while playing forward
 
 
@@ -132,6 +134,7 @@ class Trace(Struct):
     outcomes: Records[Outcome]  # (jobs,); of length 0 where nobody asks
     finished: Ints  # (1,) how many have: outcomes[:finished]
     history: Records[History]  # (users,)
+    features: FloatTable  # of each outcome, where they are asked for (`State.features`)
 
 
 @kernel
@@ -397,9 +400,13 @@ def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
     elif need.homeless == 1:
         until_s = -math.inf  # it would wait in vain
     need.apart = int(until_s == -math.inf)
+    if rules.observes:
+        measure(state, slot)
     if need.apart == 0:
         enqueue(state, slot)
-    need.alarm_s = max(until_s, now)
+    need.until_s = until_s
+    need.undecided = int((rules.learned or rules.plays) and now < until_s < math.inf)
+    need.alarm_s = now if need.undecided == 1 else max(until_s, now)
     need.alarm = EXPIRED
     set_job_timer(state, slot)
     return DONE
@@ -414,6 +421,15 @@ def _stop_waiting(state: NodesState, rules: NodesRules, trace: Trace, slot: int)
     need, now = state.needs[slot], state.pool[0].now
     if _has_no_room_for_a_lease(state):
         return NEED_SEGMENTS
+    if need.undecided == 1:
+        if rules.plays:
+            state.pool[0].offender = slot
+            return FORESEE
+        need.undecided = 0
+        if not predict(state, rules, slot) > need.until_s - need.queued_s:
+            need.alarm_s = need.until_s
+            set_job_timer(state, slot)
+            return DONE
     offer = offer_for(state, slot, True)
     if offer == NO_OFFER:
         need.alarm_s = now + ASK_AGAIN_S
@@ -502,6 +518,9 @@ def _note(state: NodesState, slot: int, trace: Trace, learns: bool) -> None:
         outcome.stalled_s = progress.stalled_s
         outcome.preemptions = progress.preemptions
         outcome.offer = state.needs[slot].offer
+        if len(trace.features) > 0:
+            for at in range(FEATURE_COLUMNS):
+                trace.features[trace.finished[0] - 1, at] = state.features[slot, at]
     if learns:
         arrival = trace.arrivals[progress.row]
         remember(trace.history, arrival.user, arrival.run_s)
