@@ -14,9 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from betimes import Workload
 from betimes.cluster import Cluster, NodeGroup, Offer, Spot
 from betimes.cluster.revocation import Exponential
+from betimes.core.nodes.wait_features import FEATURES
+from betimes.core.nodes.wait_predictor import Predictor, no_predictor
 from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.policies.nodes.wait_model import WaitModel
 from betimes.service.as_workload import as_workload
 from betimes.service.executors.virtual import WORK
 from betimes.service.spec import JobSpec
@@ -98,17 +102,21 @@ def last_starts_s(served: Served) -> np.ndarray:
     return start_s
 
 
-def assert_alike(
-    specs: list[JobSpec], submit_s: np.ndarray, cluster: Cluster, policy: str, folder: Path
-) -> None:
-    jobs, _ = as_workload(
+def workload_of(specs: list[JobSpec], submit_s: np.ndarray) -> Workload:
+    return as_workload(
         specs,
         name="specifications",
         job_id=range(len(specs)),
         submit_s=submit_s,
         work_s=[float(spec.env[WORK]) for spec in specs],
         estimate_s=[spec.told_s for spec in specs],
-    )
+    )[0]
+
+
+def assert_alike(
+    specs: list[JobSpec], submit_s: np.ndarray, cluster: Cluster, policy: str, folder: Path
+) -> None:
+    jobs = workload_of(specs, submit_s)
     twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate")
     served = serve_trace(
         jobs, cluster, policy, folder, submissions=list(zip(submit_s.tolist(), specs, strict=True))
@@ -169,6 +177,18 @@ def test_a_wait_in_vain_is_foreseen(policy: str, tmp_path: Path) -> None:
     """A play-out is the twin's oracle where later jobs never go ahead: one core each, first come, first served."""
     specs, submit_s = jobs_of(150, 2, (1,), 8.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)
+
+
+@pytest.mark.parametrize("policy", ["sww:b=5m", "compound:t=2m,b=5m,lengths=speculate"])
+def test_a_learned_wait(policy: str, tmp_path: Path) -> None:
+    """A fixed model: 20 s, a minute for each job that waits, and a second for each that runs has run."""
+    weights = np.zeros(1 + len(FEATURES))
+    weights[[0, 1 + FEATURES.index("waitq-size"), 1 + FEATURES.index("runq-mean-time")]] = 20.0, 60.0, 1.0
+    seen = np.array([[0.0] * len(FEATURES), [1e9] * len(FEATURES)])
+    predictor = Predictor(**{**no_predictor(), "weights": weights, "seen": seen})
+    WaitModel("linear", predictor).save(tmp_path / "waits.npz")
+    specs, submit_s = jobs_of(150, 2, (1, 1, 2, 4), 10.0)
+    assert_alike(specs, submit_s, MIXED, f"{policy},waits=learned,model={tmp_path}/waits.npz", tmp_path)
 
 
 @pytest.mark.slow

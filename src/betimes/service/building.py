@@ -45,8 +45,8 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
     values = parse_nodes_policy(text).values
     if values.get("retrain"):
         raise PolicyError(
-            f"policy {policy}, parameter retrain: the service trains no models; make one with `betimes learn-waits` and "
-            "name it with model=FILE"
+            f"policy {policy}, parameter retrain: the service trains no models; make one with `betimes learn-waits` "
+            "and name it with model=FILE"
         )
     if values.get("spot") == "true":
         raise PolicyError(
