@@ -97,7 +97,7 @@ class ServiceBackend:
     async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
         """Take all of the jobs, or none, and promise when they will be done."""
         if key is None:
-            return await self._promised(await self._take(specs, user, None), specs)
+            return await self._promised(*await self._take(specs, user, None), specs)
         # The same request may have come before its first answer was on its way.
         lock = self.keys.setdefault((user, key), asyncio.Lock())
         try:
@@ -107,28 +107,33 @@ class ServiceBackend:
         finally:
             if not lock.locked():
                 self.keys.pop((user, key), None)
-        return await (self._again(before, specs, key) if taken is None else self._promised(taken, specs))
+        return await (self._again(before, specs, key) if taken is None else self._promised(*taken, specs))
 
-    async def _take(self, specs: Sequence[JobSpec], user: str, key: str | None) -> list[list[int]]:
-        """Take all of the jobs, or none; their numbers."""
+    async def _take(
+        self, specs: Sequence[JobSpec], user: str, key: str | None
+    ) -> tuple[list[list[int]], list[Quote] | None]:
+        """Take all of the jobs, or none; their numbers, and what they are promised where that was quick to say."""
         await self._check_launchable(specs)
-        return await self.controller.ask(
-            SubmitJobs(tuple(specs), user),
-            IdempotencyKey(user, key, _texts(specs)) if key is not None else None,
-            self.promises.begin,
-        )
+        made: list[Quote] | None = None
 
-    async def _promised(self, taken: list[list[int]], specs: Sequence[JobSpec]) -> list[Submitted]:
+        def promise(taken: list[list[int]]) -> None:
+            nonlocal made
+            made = self.promises.within_turn([n for ids in taken for n in ids])
+
+        idempotency = IdempotencyKey(user, key, _texts(specs)) if key is not None else None
+        taken = await self.controller.ask(SubmitJobs(tuple(specs), user), idempotency, promise)
+        return taken, made
+
+    async def _promised(
+        self, taken: list[list[int]], made: list[Quote] | None, specs: Sequence[JobSpec]
+    ) -> list[Submitted]:
         """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""
-        if self.scheduler.stands_by:
-            return [
-                self._annotated(submitted_view(ids, []), spec) for ids, spec in zip(taken, specs, strict=True)
-            ]
-        try:
-            made = await self.promises.make([n for ids in taken for n in ids])
-        except BetimesError as error:
-            log.warning("no promise for the jobs just taken: %s", error)
-            made = []
+        if made is None and not self.scheduler.stands_by:
+            try:
+                made = await self.promises.make([n for ids in taken for n in ids])
+            except BetimesError as error:
+                log.warning("no promise for the jobs just taken: %s", error)
+        made = made or []
         quotes = {quote.job_id: quote for quote in made}
         return [
             self._annotated(submitted_view(ids, [quotes[n] for n in ids if n in quotes]), spec)

@@ -16,7 +16,7 @@ _NAMES = ("GPU", "core")
 
 
 def rounding_note(spec: JobSpec, nodes: Collection[Node], policy: str) -> str | None:
-    """What a unit of a job counts as where the policy gives out more than it needs, and what to do; null: it does not."""
+    """What a unit counts as where the policy gives out more than it needs, and what to do; null: it does not."""
     kind, text = kind_of(policy)
     if kind != POOL or not nodes:
         return None

@@ -7,6 +7,7 @@ becomes the job's finish at that instant. Everything else is the twin's own loop
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -265,7 +266,9 @@ class LivePool:
     def _enter(self, state: State, trace: Trace, wanted: Wanted) -> int:
         """Submit trace.arrivals[0] to `state`, which has a slot free, and decide; returns the slot."""
         slot = int(state.free[state.pool[0].free - 1])
-        self._check(self._call(state, trace, steps.ARRIVE, 0), state, {**self.job_of, slot: wanted.job})
+        self._check(
+            self._call(state, trace, steps.ARRIVE, 0), state, ChainMap({slot: wanted.job}, self.job_of)
+        )
         state.progress[slot].row = slot
         return slot
 

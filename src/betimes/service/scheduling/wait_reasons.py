@@ -163,7 +163,8 @@ class WaitReasons:
         start_at = self.forecast.of[job.job_id][0]
         if start_at is None:
             return "; as things stand it never starts", {}
-        ahead = [number for _, number in self._starts[: bisect_left(self._starts, (start_at, 0))]]
+        count = bisect_left(self._starts, (start_at, 0))
+        ahead = [number for _, number in self._starts[: min(count, MOST_NAMED)]]
         ending = [
             number
             for _, number in self._ends[
@@ -174,7 +175,7 @@ class WaitReasons:
         text += f" {what} about {self._clock(start_at)}"
         if ending:
             text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"
-        evidence = {"about_at": start_at, "ahead": len(ahead), "jobs_ahead": ahead[:MOST_NAMED]}
+        evidence = {"about_at": start_at, "ahead": count, "jobs_ahead": ahead}
         return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
 
     def _clock(self, at: float) -> str:
