@@ -22,11 +22,12 @@ from betimes.service.executors.cgroups import find_group
 from betimes.service.executors.control import remove_control, write_request
 from betimes.service.executors.devices import Devices
 from betimes.service.executors.fates import Fate, Never, Over, Running, Starting, look, record_end
-from betimes.service.executors.launching import Keeping, is_known, last_error, spawn, write_launch
+from betimes.service.executors.forker import Forker
+from betimes.service.executors.launching import Keeping, is_known, last_error, write_launch
 from betimes.service.executors.leftovers import kill_leftovers
 from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, Place
 from betimes.service.executors.supervision import files, processes
-from betimes.service.executors.watching import Watch, wait_for
+from betimes.service.executors.watching import Watch
 from betimes.service.scheduling.run_reports import Ended, RunId, Started, Trouble
 
 _AGAIN_S = 0.02  # after which a run that another shim is about to start is looked at again
@@ -44,6 +45,7 @@ class _Run:
     launch: Launch
     shim: dict[str, Any] | None = None  # its shim.json, once it runs
     spawned: int | None = None  # the shim that was started here
+    gave_way: bool = False  # it did, to another
     watch: Watch | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # it is known whether it runs
     asked_to_stop: bool = False
@@ -84,6 +86,7 @@ class LocalExecutor:
         self._tasks: set[asyncio.Task[None]] = set()
         # Its own threads, so that a long computation elsewhere in the service does not keep runs waiting.
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="betimes-local")
+        self._forker = Forker()
         self._closed = False
 
     # --- the protocol ---
@@ -160,6 +163,7 @@ class LocalExecutor:
             _cancel(run.watch, run.force)
         self._runs.clear()
         self._pool.shutdown()
+        self._forker.close()
 
     # --- a run's way ---
 
@@ -236,31 +240,27 @@ class LocalExecutor:
     async def _launch(self, run: _Run) -> None:
         """Start a shim and wait until it knows whether the command runs."""
         folder = run.launch.folder
-        if run.spawned is not None:
-            await self._aside(wait_for, run.spawned)  # it gave way to another, which did not start it either
         assigned, has_gpus = self._devices.held(run.launch.run), bool(self._devices.gpus)
         record = await self._aside(write_launch, run.launch, assigned, has_gpus, self._keeping)
-        run.spawned, bell = await self._aside(spawn, folder, record)
+        run.spawned, bell = await self._aside(self._forker.spawn, folder, record)
         try:
-            await is_known(bell)
+            status = await is_known(bell)
         finally:
             os.close(bell)
+        run.gave_way = status == files.BUSY
         if isinstance(
             await self._look(folder), Never
         ):  # it gave way to another shim, or could not do its work
-            status = await self._aside(wait_for, run.spawned)
             run.spawned = None
             if status == files.NO_ROOM:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), folder)
-            if status != files.BUSY:
+            if not run.gave_way:
                 said = await self._aside(last_error, folder)
-                message = f"its supervisor could not start: {said or f'exit status {status}'}"
+                message = f"its supervisor could not start: {said or 'it was killed'}"
                 await self._aside(record_end, folder, "start-failed", message)
 
     async def _watch(self, run: _Run, shim: dict[str, Any]) -> None:
         adopted = run.spawned != shim["pid"]
-        if run.spawned is not None and adopted:
-            await self._aside(wait_for, run.spawned)  # it gave way to another
         if adopted and (had := await self._aside(resizing.assigned, run.launch.folder)) is not None:
             self._devices.hold(run.launch.run, had)
         run.shim = shim
@@ -331,10 +331,9 @@ class LocalExecutor:
             )
         await self._aside(remove_control, _control(run))
         if run.shim is None and run.spawned is not None:  # it is over before anybody looked
-            gave_way = await self._aside(wait_for, run.spawned) == files.BUSY
             if why != "start-failed" and not self._closed:
                 began_at = over.get("started_at_s") or time.time()
-                self._listener(Started(run.launch.run, began_at, gave_way, _limited_by(over)))
+                self._listener(Started(run.launch.run, began_at, run.gave_way, _limited_by(over)))
         run.shim = None
         run.settled.set()
         _cancel(run.force)
