@@ -31,7 +31,7 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
     OSError where that is not possible.
     """
     folder = Path(launch.folder)
-    _make_folder(folder)
+    _make_private(folder)
     _make_private(Path(launch.checkpoint_dir))
     _make_private(Path(launch.control).parent)
     found = read(launch.folder, files.LAUNCH)
@@ -57,7 +57,12 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
         "log_files": keeping.log_files,
         "boot_id": boot_id(),
     }
-    files.write_atomically(f"{launch.folder}/{files.LAUNCH}", json.dumps(record), durable=True)
+    path = folder / files.LAUNCH
+    files.write_atomically(str(path), json.dumps(record), durable=False)
+    # All at the end, so that most file systems write their journal once. A run of which a power failure has taken away
+    # the folders, or some of this file, was not started.
+    for made in (path, folder, folder.parent, folder.parent.parent):
+        files.sync(str(made))
     return record
 
 
@@ -88,14 +93,3 @@ def _make_private(folder: Path) -> None:
     if not folder.is_dir():
         _make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
-
-
-def _make_folder(folder: Path) -> None:
-    if folder.is_dir():
-        return
-    _make_private(folder)
-    for made in (
-        folder.parent,
-        folder.parent.parent,
-    ):  # a folder that a power failure takes away was never started
-        files.sync_folder(str(made))

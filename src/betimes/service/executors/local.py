@@ -186,8 +186,9 @@ class LocalExecutor:
     async def _settle(self, run: _Run) -> None:
         """Find out what became of the run, start it if it never was, and tell."""
         folder = run.launch.folder
+        fate = await self._look(folder)
         while not self._closed:
-            match await self._look(folder):
+            match fate:
                 case Over(exit=over):
                     await self._end(run, over)
                     return
@@ -203,15 +204,16 @@ class LocalExecutor:
                 case Never():
                     try:
                         run.settled.clear()
-                        await self._launch(run)
+                        fate = await self._launch(run)
+                        continue
                     except OSError as error:
                         what = f"{error.filename or folder}: {error.strerror}"
-                        if files.is_full(error):
-                            await self._wait_for_room(run, what)
-                            continue
-                        message = f"cannot start it: {what}; make the folder writable"
-                        await self._end(run, {"why": "start-failed", "message": message})
-                        return
+                        if not files.is_full(error):
+                            message = f"cannot start it: {what}; make the folder writable"
+                            await self._end(run, {"why": "start-failed", "message": message})
+                            return
+                        await self._wait_for_room(run, what)
+            fate = await self._look(folder)
         run.settled.set()
 
     async def _wait_for_room(self, run: _Run, what: str) -> None:
@@ -237,27 +239,30 @@ class LocalExecutor:
                 await asyncio.sleep(_TROUBLE_S)
         return Starting()
 
-    async def _launch(self, run: _Run) -> None:
-        """Start a shim and wait until it knows whether the command runs."""
+    async def _launch(self, run: _Run) -> Fate:
+        """Start a shim and wait until it knows whether the command runs; what became of it."""
         folder = run.launch.folder
-        assigned, has_gpus = self._devices.held(run.launch.run), bool(self._devices.gpus)
-        record = await self._aside(write_launch, run.launch, assigned, has_gpus, self._keeping)
-        run.spawned, bell = await self._aside(self._forker.spawn, folder, record)
+        run.spawned, bell = await self._aside(self._spawn, run.launch)
         try:
             status = await is_known(bell)
         finally:
             os.close(bell)
         run.gave_way = status == files.BUSY
-        if isinstance(
-            await self._look(folder), Never
-        ):  # it gave way to another shim, or could not do its work
+        fate = await self._look(folder)
+        if isinstance(fate, Never):  # it gave way to another shim, or could not do its work
             run.spawned = None
             if status == files.NO_ROOM:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), folder)
             if not run.gave_way:
                 said = await self._aside(last_error, folder)
                 message = f"its supervisor could not start: {said or 'it was killed'}"
-                await self._aside(record_end, folder, "start-failed", message)
+                return Over(await self._aside(record_end, folder, "start-failed", message))
+        return fate
+
+    def _spawn(self, launch: Launch) -> tuple[int, int]:
+        assigned, has_gpus = self._devices.held(launch.run), bool(self._devices.gpus)
+        record = write_launch(launch, assigned, has_gpus, self._keeping)
+        return self._forker.spawn(launch.folder, record)
 
     async def _watch(self, run: _Run, shim: dict[str, Any]) -> None:
         adopted = run.spawned != shim["pid"]
