@@ -120,7 +120,7 @@ class Pool:
     spare: int  # head of the list of unused placements, -1: none
     unused: int  # their number
     touched: int  # a slot whose placements have changed at `instant`, the head of their list; -1: none
-    instant: float  # s
+    instant: float  # of the last decision, s
 
 
 class Grant:
@@ -219,6 +219,7 @@ def new_state(
     pool.resize_interval_s, pool.resize_gain = resize_interval_s, int(resize_gain)
     pool.wakeup = pool.opens_at = pool.next_finish = pool.next_outrun = math.inf
     pool.finisher = pool.outrunner = pool.offender = pool.touched = -1
+    pool.instant = -math.inf  # what is placed before the first decision was there when its instant began
     pool.unused, pool.spare = room, 0 if room else -1
     pool.free = slots
     pool.budget = UNLIMITED

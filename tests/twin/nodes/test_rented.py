@@ -190,6 +190,18 @@ def test_the_user_hears_of_decisions_that_were_refused() -> None:
     ]
 
 
+def test_a_bill_follows_the_price_as_it_changes() -> None:
+    hourly = replace(P3, bill_step_s=3600.0, boot_s=0.0, setup_s=0.0, release_s=0.0)
+    dearer = replace(hourly, price_changes=((3600.0, 6.0), (5000.0, 1.0)))
+    _, result = run(jobs_of((0.0, 8000.0)), planned(300.0, one_each), rented(dearer))
+    # Charged by the hour from 0 to 8100: hours that begin at 0, 3600 and 7200, each at the price of its beginning.
+    assert summarise(result)["cost_usd"] == pytest.approx(3.06 + 6.0 + 1.0, abs=1e-12)
+    second = replace(dearer, bill_step_s=0.0)
+    _, result = run(jobs_of((0.0, 8000.0)), planned(300.0, one_each), rented(second))
+    by_the_moment = 3600 * 3.06 + 1400 * 6.0 + 3100 * 1.0
+    assert summarise(result)["cost_usd"] == pytest.approx(by_the_moment / 3600, abs=1e-12)
+
+
 def test_the_log_says_what_was_decided_when_and_where() -> None:
     simulation = NodesSimulation(jobs_of((0.0, 100.0)), planned(300.0, one_each), rented(P3), timeline=True)
     simulation.run()

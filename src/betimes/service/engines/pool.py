@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.core.account import believed_left
-from betimes.core.columns import State, grown, new_state, room_to_play
+from betimes.core.columns import State, grown, new_state, room_to_play, with_nodes
 from betimes.core.curtailing import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON, asked_for
 from betimes.errors import BetimesError
 from betimes.kernels import as_array, blank, entry
@@ -177,6 +177,9 @@ class LivePool:
         give_account(self.state, slot, account, carried.units > 0)
         progress.units_before, progress.stall_before = float(carried.units), account.stall_s
         self._step(steps.ADOPT, slot)
+        held = int(pool.used) + carried.units
+        if held > self.units:  # fewer nodes are left than these jobs were given
+            self.state = with_nodes(self.state, np.zeros((0, 3), dtype=np.int64), held)
         for place in reversed(carried.places):  # lists of placements are read from their end
             steps.place_units(self.state, slot, place.node, place.units)
         if carried.units:

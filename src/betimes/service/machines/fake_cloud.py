@@ -107,7 +107,7 @@ class FakeCloud:
         if offered.type in self._types:
             raise ValueError(f"there is an instance type {offered.type} already")
         self._types[offered.type] = offered
-        self._prices[offered.type] = Prices(offered.charged_usd_per_h)
+        self._prices[offered.type] = Prices(offered.prices.usd_per_h)
         self._capacity[offered.type] = offered.capacity
 
     def resume(self, held: Iterable[tuple[Machine, float]], made: Mapping[str, int]) -> None:

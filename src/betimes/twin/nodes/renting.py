@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from betimes.cluster import Cluster, Offer
 from betimes.cluster.bills import leases_usd
 from betimes.cluster.draws import draw
-from betimes.cluster.prices import Prices
 from betimes.cluster.resources import whole_capacity
 from betimes.core.columns import UNLIMITED
 from betimes.core.nodes.columns import Lease, NodesState, Terms
@@ -59,13 +58,8 @@ def draw_ahead(state: NodesState, cluster: Cluster) -> None:
             terms.known = terms.asked + FATES
 
 
-def leases(
-    cluster: Cluster, ended: Sequence[NDArray[Any]], state: NodesState, prices: dict[str, Prices]
-) -> LeaseColumns:
-    """Every machine that was rented, in order of request, those that are still there included, with its exact bill.
-
-    prices: by instance type, where they changed.
-    """
+def leases(cluster: Cluster, ended: Sequence[NDArray[Any]], state: NodesState) -> LeaseColumns:
+    """Every machine that was rented, in order of request, those that are still there included, with its exact bill."""
     now_s = float(state.pool[0].now)
     rows = np.concatenate([*ended, _present(state, now_s)])
     rows = rows[np.lexsort((rows["node"], rows["requested_s"]))]
@@ -73,9 +67,8 @@ def leases(
     usd, offer = np.zeros(len(rows)), rows["offer"]
     for at, offered in enumerate(cluster.offers):
         of = np.flatnonzero(offer == at)
-        charged = prices.get(offered.type) or Prices(offered.charged_usd_per_h)
         since = rows["requested_s" if offered.bill_from == "request" else "booted_s"][of]
-        usd[of] = leases_usd(offered.billing, charged, since, rows["ended_s"][of])
+        usd[of] = leases_usd(offered.billing, offered.prices, since, rows["ended_s"][of])
     columns = {name: rows[name][row] for name in COPIED}
     columns["serial"] += np.arange(len(row)) - np.searchsorted(row, row)
     types = np.array([each.type for each in cluster.offers], dtype=np.str_)

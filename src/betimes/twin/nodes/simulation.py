@@ -384,7 +384,7 @@ class NodesSimulation:
 
     def _leases(self) -> LeaseColumns:
         self.take_records()
-        return leases(self.cluster, self.lease_chunks, self.state, {})
+        return leases(self.cluster, self.lease_chunks, self.state)
 
     def _fixed_usd(self) -> float | None:
         """What the cluster's own nodes cost from the first arrival to the last thing that happened."""
