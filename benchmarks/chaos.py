@@ -27,10 +27,9 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from betimes.client import Client, JobSpec
 from betimes.errors import BetimesError, Conflict, ServiceError, Unknown
@@ -64,6 +63,7 @@ class Counts:
     mis_recorded: list[str] = field(default_factory=list[str])
 
     def lines(self) -> Iterator[str]:
+        """Each count, and the first of what is counted."""
         for name, wrong in (
             ("lost", self.lost),
             ("doubled", self.doubled),
@@ -74,6 +74,7 @@ class Counts:
 
     @property
     def total(self) -> int:
+        """How much is wrong."""
         return len(self.lost) + len(self.doubled) + len(self.mis_recorded)
 
 
@@ -87,6 +88,7 @@ class Installation:
 
     @property
     def is_up(self) -> bool:
+        """Whether its process runs."""
         return self.process is not None and self.process.poll() is None
 
     def start(self) -> bool:
@@ -124,6 +126,7 @@ class Disk:
 
     @property
     def is_full(self) -> bool:
+        """Whether `fill` has taken what there was."""
         return self.filler.exists()
 
     def fill(self) -> None:
@@ -149,7 +152,7 @@ class Chaos:
         self.restart = restart
         self.mark = f"{os.getpid()}-{time.time():.0f}"
         self.sorts: dict[int, str] = {}  # what the code of each accepted job is
-        self.asked: list[tuple[str, list[str]]] = []  # not known to be accepted: key, codes
+        self.asked: list[tuple[str, Sequence[str]]] = []  # not known to be accepted: key, codes
         self.keys = 0
         self.cancelled: set[int] = set()
         self.hurt: set[int] = set()  # jobs one of whose supervisors was killed

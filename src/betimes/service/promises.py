@@ -48,7 +48,7 @@ class Promises:
                 if (
                     self.latest is None or self.version <= version
                 ):  # else a turn has made a later one meanwhile
-                    self._keep(foreseen, gone, version, as_of_at)
+                    return self._keep(foreseen, gone, version, as_of_at)
             return self.latest
 
     def within_turn(self, numbers: Sequence[int]) -> list[Quote] | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -396,7 +396,7 @@ class LivePool:
     ) -> int:
         return steps.step(state, self.rules, trace, what, slot, value, copy or state)
 
-    def _check(self, status: int, state: State, job_of: dict[int, int]) -> int:
+    def _check(self, status: int, state: State, job_of: Mapping[int, int]) -> int:
         if status >= REFUSED:
             pool = state.pool[0]
             job = str(job_of[pool.offender]) if pool.offender in job_of else None

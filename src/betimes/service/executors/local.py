@@ -335,10 +335,10 @@ class LocalExecutor:
                 {**over, "message": "the service has killed it, as its supervisor did not stop it"},
             )
         await self._aside(remove_control, _control(run))
-        if run.shim is None and run.spawned is not None:  # it is over before anybody looked
-            if why != "start-failed" and not self._closed:
-                began_at = over.get("started_at_s") or time.time()
-                self._listener(Started(run.launch.run, began_at, run.gave_way, _limited_by(over)))
+        unseen = run.shim is None and run.spawned is not None  # it is over before anybody looked
+        if unseen and why != "start-failed" and not self._closed:
+            began_at = over.get("started_at_s") or time.time()
+            self._listener(Started(run.launch.run, began_at, run.gave_way, _limited_by(over)))
         run.shim = None
         run.settled.set()
         _cancel(run.force)

@@ -59,7 +59,7 @@ def _supervise(folder: str, launch: dict[str, Any], errors: int, bell: int) -> N
         code = main(folder, launch)
         if code:
             os.write(BELL_FD, bytes([code]))
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
         sys.stderr.flush()
     os._exit(code)
