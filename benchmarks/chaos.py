@@ -38,6 +38,7 @@ from betimes.service.views import JobStory, Status
 
 LABEL = "chaos"
 SMALL_DISK = "48m"
+FAULTS_A_S = 1.5
 CALM_S = 180.0  # in which all jobs must be over, once there are no more faults
 READY_S = 90.0  # in which a service must be ready
 
@@ -161,8 +162,8 @@ class Chaos:
         self.faults: dict[str, int] = defaultdict(int)
 
     def rage(self, seconds: float) -> None:
-        """Submit jobs, and let faults happen, for so long."""
-        end = time.monotonic() + seconds
+        """Submit jobs, and let faults happen, for so long and until each kind of fault has happened."""
+        end, patience_at = time.monotonic() + seconds, time.monotonic() + seconds + CALM_S
         kinds: list[tuple[float, str, Callable[[], bool]]] = [
             (1.0, "services killed", self._kill_service),
             (2.0, "supervisors killed", lambda: self._hurt(signal.SIGKILL)),
@@ -173,7 +174,10 @@ class Chaos:
         if self.restart is not None:
             kinds.append((1.0, "databases restarted", self._restart_database))
         fault_at = time.monotonic()
-        while time.monotonic() < end:
+        while time.monotonic() < end or not all(self.faults[name] for _, name, _ in kinds):
+            if time.monotonic() > patience_at:
+                missing = ", ".join(name for _, name, _ in kinds if not self.faults[name])
+                raise ServiceError(f"in {seconds + CALM_S:g} s there could be no {missing}: do jobs run at all?")
             self._go_on()
             if not self.at.is_up:
                 self._start()
@@ -181,7 +185,7 @@ class Chaos:
             if time.monotonic() >= fault_at:
                 [(_, name, act)] = self.draw.choices(kinds, [weight for weight, *_ in kinds])
                 self.faults[name] += act()
-                fault_at = time.monotonic() + self.draw.expovariate(1.0)
+                fault_at = time.monotonic() + self.draw.expovariate(FAULTS_A_S)
             time.sleep(self.draw.uniform(0.0, 0.05))
 
     def calm(self) -> list[str]:

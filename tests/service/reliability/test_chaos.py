@@ -28,7 +28,7 @@ def chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_nothing_is_lost_doubled_or_mis_recorded() -> None:
-    said = chaos("--seconds", "12", "--seed", "3")
+    said = chaos("--seconds", "8", "--seed", "3")
     assert said.stdout.splitlines()[-3:] == NOTHING, said.stdout + said.stderr
     assert said.returncode == 0
 
@@ -47,6 +47,6 @@ def test_nor_while_the_database_restarts(
         "--database",
         postgres_url,
     )
-    said = chaos("--seconds", "12", "--seed", "1", *options)
+    said = chaos("--seconds", "5", "--seed", "1", *options)
     assert said.stdout.splitlines()[-3:] == NOTHING, said.stdout + said.stderr
     assert "databases restarted" in said.stdout
