@@ -177,7 +177,9 @@ class Chaos:
         while time.monotonic() < end or not all(self.faults[name] for _, name, _ in kinds):
             if time.monotonic() > patience_at:
                 missing = ", ".join(name for _, name, _ in kinds if not self.faults[name])
-                raise ServiceError(f"in {seconds + CALM_S:g} s there could be no {missing}: do jobs run at all?")
+                raise ServiceError(
+                    f"in {seconds + CALM_S:g} s there could be no {missing}: do jobs run at all?"
+                )
             self._go_on()
             if not self.at.is_up:
                 self._start()
