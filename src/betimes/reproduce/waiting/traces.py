@@ -53,25 +53,24 @@ class Case:
 
 
 def case(name: str, data: Path | None) -> Case:
-    """One of `TRACES`; the parts are of the first 70 % of the jobs and of the others."""
+    """One of `TRACES`; the parts are of the first 70 % of the jobs and of the others, or generated each."""
     import numpy as np
 
     from betimes.workload import read_trace
 
     if name in GENERATED:
-        workload = generated(GENERATED[name])
-    else:
-        assert data is not None
-        workload = read_trace(data / FILES[name], on_bad_rows="skip")
-    span_s = float(workload.submit_s[-1] - workload.submit_s[0])
-    busy = float(workload.work_s.sum()) / span_s
+        earlier, workload = (generated(GENERATED[name], seed) for seed in (1, 2))
+        return Case(name, earlier, workload, _machines(workload))
+    assert data is not None
+    workload = read_trace(data / FILES[name], on_bad_rows="skip")
     cut = int(TRAIN_FRAC * len(workload))
-    return Case(
-        name,
-        workload.head(cut),
-        workload[np.arange(cut, len(workload))],
-        max(1, round(OWNED_OF_BUSY * busy / CORES)),
-    )
+    return Case(name, workload.head(cut), workload[np.arange(cut, len(workload))], _machines(workload))
+
+
+def _machines(workload: Workload) -> int:
+    """The machines of the baseline for a workload."""
+    span_s = float(workload.submit_s[-1] - workload.submit_s[0])
+    return max(1, round(OWNED_OF_BUSY * float(workload.work_s.sum()) / span_s / CORES))
 
 
 def owned(machines: int) -> Cluster:
