@@ -2,7 +2,7 @@
 
 Published is a year of 14 million jobs that is not at hand. `month` and `year` are generated with its characteristics
 (spec/waiting.md A.11): the distribution of run times at the published points, and arrivals by day and week. The others
-are real. As in the paper there are 1.03 owned cores for each that is busy in the mean: 150 machines for 14 million
+are real. There are 1.03 owned cores for each that is busy in the mean; the paper has 150 machines for its 14 million
 jobs.
 """
 
