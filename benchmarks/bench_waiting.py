@@ -35,6 +35,7 @@ from tests.reference.waiting import Job, Rules, free_times
 
 MACHINES, CORES, GIB = 150, 64.0, 256.0
 JOBS, QUICK_JOBS = 1 << 20, 1 << 14
+QUICK_WAITS = 1 << 16  # fewer do not have to wait
 POLICIES = (
     "njw", "ajw", "ajw-t:b=24h", "ljw:t=15m", "sww:b=24h", "compound:t=15m,b=24h",
     "compound:t=15m,b=24h,lengths=speculate,waits=none", "compound:t=15m,b=24h,order=sjf",
@@ -179,7 +180,7 @@ def main() -> None:
     warm.result()
     memory(jobs)
     every_policy(jobs, repeats)
-    learned_waits(jobs // 8, repeats)
+    learned_waits(max(jobs // 8, QUICK_WAITS), repeats)
     growth(jobs // 4, repeats)
     against_a_heap(jobs // 4, repeats)
 

@@ -34,7 +34,7 @@ class Account:
 
     def row(self) -> dict[str, Any]:
         """As it stands in events and snapshots: what a waiting policy knows of a job only where it knows anything."""
-        found = asdict(self)
+        found = dict(vars(self))
         if self.waits_until_s is None:
             del found["waits_until_s"]
         if not self.speculated:

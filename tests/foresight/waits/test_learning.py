@@ -122,6 +122,7 @@ def test_too_little_to_learn_from_and_policies_without_waits_are_refused() -> No
         fit("oracle", observe(work(2000), SWW, CLUSTER))
 
 
+@pytest.mark.slow
 def test_training_anew_on_the_way_comes_near_the_oracle() -> None:
     jobs = work(4000)
     told = list[str]()

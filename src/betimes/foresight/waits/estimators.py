@@ -17,7 +17,7 @@ def fitted(kind: str, x: Floats, y: Floats) -> Any:
 
     Raises InputError for an unknown kind. The library is loaded here: it takes seconds.
     """
-    classes = {
+    classes: dict[str, tuple[str, str, dict[str, int]]] = {
         "linear": ("sklearn.linear_model", "LinearRegression", {}),
         "forest": (
             "sklearn.ensemble",

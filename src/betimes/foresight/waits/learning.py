@@ -112,7 +112,6 @@ def fit(kind: str, observed: Observed) -> WaitModel:
     # Forests split between single-precision numbers.
     rows = np.linspace(0, len(observed) - 1, min(len(observed), MOST)).astype(np.int64)
     x, y = observed.features[rows].astype(np.float32).astype(np.float64), observed.wait_s[rows]
-    made = {"linear": _linear, "forest": _forest, "boosting": _boosting}[kind]
     made = fitted(kind, x, y)
     weights, trees = {"linear": _linear, "forest": _forest, "boosting": _boosting}[kind](made)
     roots, splits = _joined(trees)

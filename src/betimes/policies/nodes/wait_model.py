@@ -50,19 +50,20 @@ class WaitModel:
     def save(self, path: Path) -> None:
         """Write it to a file; raises PolicyError where that cannot be written."""
         trees = as_array(self.predictor.trees)
+        columns: dict[str, Any] = {
+            "version": np.array(VERSION),
+            "features": np.array(FEATURES),
+            "kind": np.array(self.kind),
+            "error_s": np.array(self.error_s),
+            "roots": self.predictor.roots,
+            "weights": self.predictor.weights,
+            "seen": self.predictor.seen,
+            **{name: trees[name] for name in _TREES},
+        }
+        write: Any = np.savez_compressed
         try:
             with path.open("wb") as file:
-                np.savez_compressed(
-                    file,
-                    version=np.array(VERSION),
-                    features=np.array(FEATURES),
-                    kind=np.array(self.kind),
-                    error_s=np.array(self.error_s),
-                    roots=self.predictor.roots,
-                    weights=self.predictor.weights,
-                    seen=self.predictor.seen,
-                    **{name: trees[name] for name in _TREES},
-                )
+                write(file, **columns)
         except OSError as error:
             raise PolicyError(
                 f"model {path}: cannot be written ({error.strerror}); choose another place"

@@ -2,7 +2,7 @@
 
 Published is a year of 14 million jobs that is not at hand. `month` and `year` are generated with its characteristics
 (spec/waiting.md A.11): the distribution of run times at the published points, and arrivals by day and week. The others
-are real. As in the paper there are 1.03 owned cores for each that is busy in the mean: 150 machines for 14 million
+are real. There are 1.03 owned cores for each that is busy in the mean; the paper has 150 machines for its 14 million
 jobs.
 """
 
@@ -53,25 +53,24 @@ class Case:
 
 
 def case(name: str, data: Path | None) -> Case:
-    """One of `TRACES`; the parts are of the first 70 % of the jobs and of the others."""
+    """One of `TRACES`; the parts are of the first 70 % of the jobs and of the others, or generated each."""
     import numpy as np
 
     from betimes.workload import read_trace
 
     if name in GENERATED:
-        workload = generated(GENERATED[name])
-    else:
-        assert data is not None
-        workload = read_trace(data / FILES[name], on_bad_rows="skip")
-    span_s = float(workload.submit_s[-1] - workload.submit_s[0])
-    busy = float(workload.work_s.sum()) / span_s
+        earlier, workload = (generated(GENERATED[name], seed) for seed in (1, 2))
+        return Case(name, earlier, workload, _machines(workload))
+    assert data is not None
+    workload = read_trace(data / FILES[name], on_bad_rows="skip")
     cut = int(TRAIN_FRAC * len(workload))
-    return Case(
-        name,
-        workload.head(cut),
-        workload[np.arange(cut, len(workload))],
-        max(1, round(OWNED_OF_BUSY * busy / CORES)),
-    )
+    return Case(name, workload.head(cut), workload[np.arange(cut, len(workload))], _machines(workload))
+
+
+def _machines(workload: Workload) -> int:
+    """The machines of the baseline for a workload."""
+    span_s = float(workload.submit_s[-1] - workload.submit_s[0])
+    return max(1, round(OWNED_OF_BUSY * float(workload.work_s.sum()) / span_s / CORES))
 
 
 def owned(machines: int) -> Cluster:
