@@ -129,9 +129,16 @@ class Past:
         return self.total[member] / self.count[member] if member in self.count else 0.0
 
 
-def winner(scores: Mapping[int, float], ties: str, incumbent: int | None, past: Past) -> int:
-    """The policy with the best score; among equals the first, the one in force, or the one that did best so far."""
+def winner(
+    scores: Mapping[int, float], ties: str, incumbent: int | None, past: Past, better_by_frac: float = 0.0
+) -> int:
+    """The policy with the best score; among equals the first, the one in force, or the one that did best so far.
+
+    The one in force stays unless the best score is more than `better_by_frac` above its own.
+    """
     best = max(scores.values())
+    if better_by_frac > 0.0 and incumbent in scores and best <= scores[incumbent] * (1.0 + better_by_frac):
+        return incumbent
     equals = sorted(member for member, score in scores.items() if score >= best * (1.0 - SAME_FRAC))
     if ties == INCUMBENT and incumbent in equals:
         return incumbent

@@ -33,6 +33,26 @@ MEMBERS = Parameter(
     "*",
     is_text=True,
 )
+WHOLE_RUN, PAPER = "whole-run", "paper"
+RULES = Parameter(
+    "rules",
+    "what a score is: the utility of the whole run so far and of the jobs that wait, or of these alone, as published",
+    WHOLE_RUN,
+    choices=(WHOLE_RUN, PAPER),
+)
+HYSTERESIS = Parameter(
+    "hysteresis",
+    "the policy in force stays unless another's score is better by this fraction, as far as the waiting jobs decide it",
+    0.0,
+    low=0.0,
+    high=100.0,
+)
+SHADOW = Parameter(
+    "shadow",
+    "true: the first member stays in force, and selections are only reported",
+    "false",
+    choices=("false", "true"),
+)
 PERIOD = Parameter("period", "ticks from one selection to the next, while jobs wait", 8.0, low=1.0, high=1e6)
 BUDGET = Parameter(
     "budget", "policies simulated in a selection; without it all", None, low=1.0, high=MOST_SIMULATED
@@ -87,6 +107,22 @@ portfolio = NodesPolicy(
     summary="Simulates many provisioning policies on the jobs that wait, and puts the best in force.",
     question="Which provisioning policy suits the jobs that wait now?",
     paper="portfolio scheduling (JSSPP 2013)",
-    parameters=(MEMBERS, PERIOD, BUDGET, SECONDS, ALPHA, BETA, SMART, SPLIT, TIES, TICK_S),
+    parameters=(
+        *(
+            MEMBERS,
+            RULES,
+            PERIOD,
+            BUDGET,
+            SECONDS,
+            ALPHA,
+            BETA,
+            SMART,
+            SPLIT,
+            TIES,
+            HYSTERESIS,
+            SHADOW,
+            TICK_S,
+        ),
+    ),
     members=members,
 )
