@@ -34,7 +34,7 @@ def scores(result: Result, selection: int = 0) -> dict[str, float]:
 
 
 def test_c6_the_score_of_each_policy_is_its_utility() -> None:
-    result = simulate_nodes(workload((0.0, 2, 1800.0)), "portfolio:period=1", cluster=VMS, sizes="true")
+    result = simulate_nodes(workload((0.0, 2, 1800.0)), "portfolio:period=1,ties=index", cluster=VMS, sizes="true")
     found = scores(result)
     assert list(found) == list(CANDIDATES)
     assert len(found) == 60
@@ -241,3 +241,28 @@ def test_more_machines_than_the_run_has_room_for_are_simulated() -> None:
         / (256 * 3600.0)
         / float(np.mean([(120.0 + 300.0 + at) / (300.0 + at) for at in range(4)]))
     )
+
+
+def test_a_shadow_portfolio_runs_as_its_first_member_and_reports_what_it_would_choose() -> None:
+    plain, shadow = (
+        simulate_nodes(bursts(4), policy, cluster=VMS, timeline=True)
+        for policy in (
+            "odx:order=wfp3,placement=worst",
+            "portfolio:members=odx/wfp3/worst+odx/unicef/*+oda/unicef/best,shadow=true,period=1",
+        )
+    )
+    first = simulate_nodes(bursts(4), "oda:order=unicef,placement=best", cluster=VMS, timeline=True)
+    assert shadow.jobs == first.jobs != plain.jobs  # the first in the order of the portfolio
+    assert shadow.leases == first.leases
+    assert shadow.segments == first.segments
+    assert shadow.selections is not None
+    assert len(np.unique(shadow.selections.member[shadow.selections.chosen])) > 1
+
+
+def test_with_enough_hysteresis_the_first_choice_stays() -> None:
+    found = simulate_nodes(bursts(4), "portfolio:hysteresis=100,rules=paper,period=1", cluster=VMS).selections
+    free = simulate_nodes(bursts(4), "portfolio:rules=paper,period=1", cluster=VMS).selections
+    assert found is not None
+    assert free is not None
+    assert len(np.unique(found.member[found.chosen])) == 1
+    assert len(np.unique(free.member[free.chosen])) > 1

@@ -15,14 +15,14 @@ from betimes.core.nodes.schedule import DONE, change_rules
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.portfolio.ledger import Ledger, Totals
 from betimes.foresight.portfolio.scores import of_queue, of_run
-from betimes.foresight.portfolio.selection import Limit, Past, Rotation, winner
+from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
 from betimes.foresight.portfolio.simulate import Lookahead, PolicyFails
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import Floats, entry
 from betimes.outcome import SelectionColumns
 from betimes.policies.hooks import Value
 from betimes.policies.nodes.hooks import Member
-from betimes.policies.nodes.portfolio import PAPER
+from betimes.policies.nodes.portfolio import CANDIDATES, PAPER, preference
 from betimes.twin.nodes.simulation import NodesSimulation
 
 adopt = entry(change_rules, NodesState, NodesRules)
@@ -130,6 +130,7 @@ class Portfolio:
         )
         self.past = Past()
         self.reflection = Reflection()
+        self._preferred = _preferred(members) if settings.ties == PREFERENCE else []
         self.failed: dict[str, str] = {}
         self.in_force: int | None = None
 
@@ -160,7 +161,14 @@ class Portfolio:
         self.past.remember(scores)
         settings = self._settings
         weight = 1.0 if settings.published else waiting / (so_far.jobs + waiting)
-        chosen = winner(scores, settings.ties, self.in_force, self.past, settings.hysteresis_frac * weight)
+        chosen = winner(
+            scores,
+            settings.ties,
+            self.in_force,
+            self.past,
+            settings.hysteresis_frac * weight,
+            self._preferred,
+        )
         self.reflection.note(now_s, waiting, simulated, self._members[chosen].name)
         if chosen != self.in_force and not settings.shadow:
             run.rules = self._rules[chosen]
@@ -182,3 +190,10 @@ class Portfolio:
         if self._settings.published:
             return of_queue(self._settings.utility, job_s, foreseen)
         return of_run(self._settings.utility, so_far, job_s, foreseen)
+
+
+def _preferred(members: list[Member]) -> list[int]:
+    """The numbers of the members, the preferred one first; those that are none of the 60 come last."""
+    known = [number for number, member in enumerate(members) if member.name in CANDIDATES]
+    others = [number for number, member in enumerate(members) if member.name not in CANDIDATES]
+    return sorted(known, key=lambda number: preference(members[number].name)) + others
