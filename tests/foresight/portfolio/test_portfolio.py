@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from betimes.core.nodes.columns import NodesView
-from betimes.errors import PolicyError, PolicyViolation
+from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.foresight.portfolio.driver import Portfolio, Settings
+from betimes.foresight.portfolio.simulate import Lookahead
 from betimes.kernels import Floats, Ints, as_array, kernel
 from betimes.outcome import Result, load, save, summarise
 from betimes.policies import parse_nodes_policy
@@ -266,3 +267,19 @@ def test_with_enough_hysteresis_the_first_choice_stays() -> None:
     assert free is not None
     assert len(np.unique(found.member[found.chosen])) == 1
     assert len(np.unique(free.member[free.chosen])) > 1
+
+
+def test_an_empty_queue_has_no_utility() -> None:
+    chosen = parse_nodes_policy("portfolio:members=oda/fifo/first")
+    run = NodesSimulation(bursts(2), chosen, VMS)
+    member = members(chosen.values)[0]
+    lookahead = Lookahead(run)
+    assert lookahead.look() == 0.0
+    with pytest.raises(BetimesError, match="no job waits"):
+        lookahead.play(member.policy.rules(member.values), member.policy.params(member.values))
+
+
+def test_with_too_little_time_for_one_policy_one_is_simulated() -> None:
+    found = simulate_nodes(bursts(2), "portfolio:seconds=0.000001", cluster=VMS).selections
+    assert found is not None
+    assert (np.bincount(found.selection)[1:] == 1).all()

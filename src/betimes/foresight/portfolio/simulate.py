@@ -91,7 +91,7 @@ class Lookahead:
         return take_snapshot(run.state, self._snapshot, self._run_s, run.sizes.kind != "true")
 
     def play(self, rules: NodesRules, params: Floats) -> Foreseen:
-        """Simulate a policy from the snapshot; raises PolicyFails."""
+        """Simulate a policy from the snapshot; raises PolicyFails, and BetimesError where no job waits."""
         while True:
             self._copy.params[: len(params)] = params
             status = play_on(
@@ -108,6 +108,8 @@ class Lookahead:
         if status != REACHED:
             raise PolicyFails(self._why(status))
         played = self._played[0]
+        if played.finished == 0:
+            raise BetimesError("portfolio: no job waits, so that no policy has a utility; select while jobs wait")
         return Foreseen(
             int(played.finished),
             float(played.slowdown) / int(played.finished),
