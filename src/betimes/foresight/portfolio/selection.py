@@ -142,7 +142,12 @@ def winner(
     The one in force stays unless the best score is more than `better_by_frac` above its own.
     """
     best = max(scores.values())
-    if better_by_frac > 0.0 and incumbent in scores and best <= scores[incumbent] * (1.0 + better_by_frac):
+    if (
+        better_by_frac > 0.0
+        and incumbent is not None
+        and incumbent in scores
+        and best <= scores[incumbent] * (1.0 + better_by_frac)
+    ):
         return incumbent
     equals = sorted(member for member, score in scores.items() if score >= best * (1.0 - SAME_FRAC))
     if ties == INCUMBENT and incumbent in equals:

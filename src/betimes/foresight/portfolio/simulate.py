@@ -109,7 +109,9 @@ class Lookahead:
             raise PolicyFails(self._why(status))
         played = self._played[0]
         if played.finished == 0:
-            raise BetimesError("portfolio: no job waits, so that no policy has a utility; select while jobs wait")
+            raise BetimesError(
+                "portfolio: no job waits, so that no policy has a utility; select while jobs wait"
+            )
         return Foreseen(
             int(played.finished),
             float(played.slowdown) / int(played.finished),
