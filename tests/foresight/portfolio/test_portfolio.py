@@ -35,7 +35,9 @@ def scores(result: Result, selection: int = 0) -> dict[str, float]:
 
 
 def test_c6_the_score_of_each_policy_is_its_utility() -> None:
-    result = simulate_nodes(workload((0.0, 2, 1800.0)), "portfolio:period=1,ties=index", cluster=VMS, sizes="true")
+    result = simulate_nodes(
+        workload((0.0, 2, 1800.0)), "portfolio:period=1,ties=index", cluster=VMS, sizes="true"
+    )
     found = scores(result)
     assert list(found) == list(CANDIDATES)
     assert len(found) == 60
