@@ -20,6 +20,7 @@ from betimes.reproduce import (
     pcs_fig10,
     pcs_fig11,
     portfolio,
+    waiting,
 )
 from betimes.reproduce.data import check, data_directory
 from betimes.reproduce.experiment import Experiment, Progress, Row
@@ -40,6 +41,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *fitgpp_sweeps.EXPERIMENTS,
         fitgpp_load.EXPERIMENT,
         *portfolio.EXPERIMENTS,
+        *waiting.EXPERIMENTS,
     )
 }
 
