@@ -11,7 +11,7 @@ from betimes.policies.packing.boxes import Box, bins, standing
 from betimes.policies.packing.plan import Plan
 from betimes.policies.packing.problem import Problem, Round, Task
 from betimes.policies.packing.throughput import Throughput
-from betimes.policies.packing.valuation import Group, Valuation, level
+from betimes.policies.packing.valuation import Group, Valuation, level, valued
 
 
 class Owl:
@@ -24,11 +24,12 @@ class Owl:
     def __init__(self, known: Throughput, *, refill: bool = False) -> None:
         self.throughput, self.refill = known, refill
         self._cheapest: dict[frozenset[Group], int | None] = {}
+        self._valuation: Valuation | None = None
 
     def plan(self, round_: Round) -> Plan:
         """The machines to have from now on. Raises ClusterError for a task that fits no type."""
         problem = round_.problem
-        valuation = Valuation(problem, self.throughput, "none")
+        self._valuation = valuation = valued(self._valuation, problem, self.throughput, "none")
         boxes = standing(problem)
         stay = [box for box in boxes if len(box.tasks) > 1 or box.tasks[0].pinned]
         settled = {task.id for box in stay for task in box.tasks}
