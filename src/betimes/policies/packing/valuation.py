@@ -129,6 +129,7 @@ class Valuation:
         self.price = np.array([group.price for group in self.groups])
         self.weight = np.array([group.weight(self.penalty) for group in self.groups])
         self._needed: dict[str, NDArray[np.int64]] = {}
+        self._fitting: dict[int, frozenset[int]] = {}
         if len(self.kinds) > kinds or kinds == 0:
             pair = self.throughput.pair
             self.pairs = np.array([[pair(kind, other) for other in self.kinds] for kind in self.kinds])
@@ -178,6 +179,14 @@ class Valuation:
             rows = [group.demand.on(family) or (_NOWHERE,) * 3 for group in self.groups]
             self._needed[family] = np.array(rows, np.int64).reshape(-1, 3)
         return self._needed[family]
+
+    def fitting(self, type: int) -> frozenset[int]:  # noqa: A002 - the field's word
+        """The groups of which a machine of the type at this place holds a task."""
+        if type not in self._fitting:
+            type_ = self.catalogue.types[type]
+            fit = (self.needed(type_.family) <= np.array(type_.capacity, np.int64)).all(axis=1)
+            self._fitting[type] = frozenset(np.flatnonzero(fit).tolist())
+        return self._fitting[type]
 
     def value(self, tasks: Iterable[int]) -> float:
         """TNRP of tasks (their ids) that share a machine, USD an hour."""
