@@ -21,6 +21,8 @@ from betimes.reproduce import (
     pcs_fig11,
 )
 from betimes.reproduce.data import check, data_directory
+from betimes.reproduce.eva import planning as eva_planning
+from betimes.reproduce.eva import simulations as eva_simulations
 from betimes.reproduce.experiment import Experiment, Progress, Row
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -38,6 +40,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         fitgpp_intervals.EXPERIMENT,
         *fitgpp_sweeps.EXPERIMENTS,
         fitgpp_load.EXPERIMENT,
+        *eva_planning.EXPERIMENTS,
+        *eva_simulations.EXPERIMENTS,
     )
 }
 
