@@ -49,7 +49,7 @@ def snapshot_of(
         now_s,
         tuple(_jobs(state, slots, now_s, kinds)),
         tuple(_machines(state, machines)),
-        tuple(_rentable(state, offer) for offer in range(len(state.offers))),
+        _rentable(state),
         tuple(finished),
     )
 
@@ -208,6 +208,8 @@ def _machines(state: NodesState, numbers: NDArray[np.int64]) -> list[MachineSnap
     return found
 
 
-def _rentable(state: NodesState, offer: int) -> int:
-    terms, cluster = state.offers[offer], state.cluster[0]
-    return int(min(terms.capacity - terms.rented, cluster.quota - cluster.rented))
+def _rentable(state: NodesState) -> tuple[int, ...]:
+    """Of each offer, how many more machines can be rented."""
+    offers, cluster = as_array(state.offers), state.cluster[0]
+    left = np.minimum(offers["capacity"] - offers["rented"], cluster.quota - cluster.rented)
+    return tuple(int(each) for each in left.tolist())

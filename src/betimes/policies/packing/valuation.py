@@ -67,7 +67,8 @@ class Valuation:
     """
 
     def __init__(self, problem: Problem, throughput: Throughput, penalty: Penalty = "job") -> None:
-        self.throughput, self.penalty = throughput, penalty
+        self.throughput = throughput
+        self.penalty: Penalty = penalty
         self.catalogue = problem.catalogue
         self.floor = 0.0 if penalty == "own" else -np.inf
         self._prices = ReservationPrices(problem.catalogue)

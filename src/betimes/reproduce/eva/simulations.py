@@ -48,14 +48,15 @@ class Study:
     schedulers: dict[str, str]
     metrics: tuple[str, ...]
 
-    def experiment(self, sizes: tuple[str, ...] = (DEFAULT,)) -> Experiment:
-        """The study on the first jobs of the trace, of each of these numbers."""
+    def experiment(self, sizes: tuple[str, ...] = ()) -> Experiment:
+        """The study on the first jobs of the trace, of each of these numbers; of `DEFAULT` where none is given."""
 
         def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
             assert data is not None
-            return self._run(data, out, progress, tuple(int(size) for size in sizes))
+            return self._run(data, out, progress, tuple(int(size) for size in sizes or (DEFAULT,)))
 
-        return Experiment(self.name, self.summary, (PODS,), run, SIZES, self.experiment)
+        name = f"{self.name}:{'+'.join(sizes)}" if sizes else self.name
+        return Experiment(name, self.summary, (PODS,), run, SIZES, self.experiment)
 
     def _run(self, data: Path, out: Path | None, progress: Progress, sizes: tuple[int, ...]) -> list[Row]:
         pace = Pace(progress, len(self.settings) * len(self.schedulers) * sum(sizes))
