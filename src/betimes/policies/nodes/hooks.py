@@ -278,7 +278,7 @@ def _declared(
 
 def _number(parameter: Parameter, value: Value | None) -> float:
     if parameter.choices:
-        return float(parameter.choices.index(str(value)))
+        return -1.0 if value is None else float(parameter.choices.index(str(value)))
     if not isinstance(value, int | float):
         raise PolicyError(f"parameter {parameter.name}: needs a number, as in {parameter.name}=1")
     return float(value)
