@@ -59,8 +59,13 @@ def usd(amount: float | None) -> str:
 def promise_pairs(submitted: Submitted, widest: int, at_now: float) -> list[tuple[str, str]]:
     """What a job is promised at its submission, line by line, or why nothing yet."""
     if submitted.quote is None:
-        return [("starts", no_promise(submitted))]
-    return quote_pairs(submitted.quote, widest, at_now)
+        return [("starts", no_promise(submitted)), *note_pair(submitted)]
+    return [*quote_pairs(submitted.quote, widest, at_now), *note_pair(submitted)]
+
+
+def note_pair(answer: Submitted | Quote) -> list[tuple[str, str]]:
+    """What the units of a job count as, where that is more than they need."""
+    return [] if answer.note is None else [("note", answer.note)]
 
 
 def no_promise(submitted: Submitted) -> str:

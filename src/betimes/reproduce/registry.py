@@ -19,6 +19,7 @@ from betimes.reproduce import (
     pcs_fig9,
     pcs_fig10,
     pcs_fig11,
+    waiting,
 )
 from betimes.reproduce.data import check, data_directory
 from betimes.reproduce.eva import planning as eva_planning
@@ -42,6 +43,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         fitgpp_load.EXPERIMENT,
         *eva_planning.EXPERIMENTS,
         *eva_simulations.EXPERIMENTS,
+        *waiting.EXPERIMENTS,
     )
 }
 

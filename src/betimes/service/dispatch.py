@@ -93,7 +93,7 @@ def _submit(scheduler: Scheduler, specs: Sequence[JobSpec], user: str) -> list[l
     taken: list[list[int]] = []
     named: dict[str, list[int]] = {}
     for spec in specs:
-        taken.append(scheduler.submission.submit(resolved(spec, named), user))
+        taken.append(scheduler.submission.accept(resolved(spec, named), user))
         named.setdefault(spec.title, []).extend(taken[-1])
     return taken
 

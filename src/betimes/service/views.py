@@ -72,6 +72,7 @@ class Quote(View):
     elements: int | None = (
         None  # of an array: how many of its elements it is of, where these are not all of them
     )
+    note: str | None = None  # in the answer to a quote: as with `Submitted`
 
 
 class Submitted(View):
@@ -83,6 +84,7 @@ class Submitted(View):
         Quote | None
     )  # of the last element to finish, of those that may queue; null: it waits for another job, or as `reason` says
     reason: Reason | None = None  # why nothing can be promised yet
+    note: str | None = None  # what each of its units counts as, where the policy gives out more than it needs
 
 
 class PlaceView(View):

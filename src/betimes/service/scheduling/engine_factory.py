@@ -144,11 +144,16 @@ def pool_units(nodes: dict[str, Node], jobs: Iterable[Job]) -> int:
 
     What jobs still hold on nodes that take no more counts as long as they do.
     """
-    at = 0 if any(node.capacity[0] >= 1000 for node in nodes.values() if node.is_there) else 1
+    at = pool_resource(nodes.values())
     ups = sum(node.capacity[at] for node in nodes.values() if node.status == UP) // 1000
     return ups + sum(
         units for job in jobs if job.units for name, units in job.places if nodes[name].status != UP
     )
+
+
+def pool_resource(nodes: Iterable[Node]) -> int:
+    """What the units of a pool are, as an index of amounts: GPUs (0) where any node has some, else cores (1)."""
+    return 0 if any(node.capacity[0] >= 1000 for node in nodes if node.is_there) else 1
 
 
 def _seq(job: Job) -> int:

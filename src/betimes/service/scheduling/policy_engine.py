@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
 from betimes.errors import Conflict, Unavailable
@@ -100,7 +100,7 @@ class PolicyEngine:
 
     def account_row(self, number: int) -> dict[str, Any]:
         """Likewise, as it stands in events."""
-        return asdict(self.account(number))
+        return dict(vars(self.account(number)))
 
     def believed_left_s(self, job: Job) -> float:
         """Work that a job is believed to have left now."""

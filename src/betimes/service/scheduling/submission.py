@@ -35,6 +35,10 @@ class Submission:
     def submit(self, spec: JobSpec, user: str) -> list[int]:
         """Take a job, or an array of them; returns the numbers. Raises Refused, Unknown."""
         self.check(spec)
+        return self.accept(spec, user)
+
+    def accept(self, spec: JobSpec, user: str) -> list[int]:
+        """Take a job that `check` has been passed by."""
         return self._submit_set(spec, user) if spec.as_one else self._submit_each(spec, user)
 
     def _submit_each(self, spec: JobSpec, user: str) -> list[int]:

@@ -14,6 +14,7 @@ from betimes.service.job import Job
 from betimes.service.local_time import time_of_day
 from betimes.service.node import BOOTING, UP
 from betimes.service.reasons import compiling, named, reason
+from betimes.service.scheduling.engine_factory import pool_resource
 from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.scheduling.occupancy import most
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -119,6 +120,9 @@ class WaitReasons:
             return self._short(job, f"{amount:g} more {name}", missing=amount, resource=NAMES[at])
         if isinstance(engine, LivePool) and (few := units - engine.free_units) > 0:
             text = f"{few} more of the pool's {engine.units} units"
+            at = pool_resource(self._state.ledger.nodes.values())
+            if demand[at] < PER_UNIT[at]:
+                text += f" (each a whole {NAMES[at]})"
             return self._short(job, text, missing=few, resource="unit")
         if sum(most(room, demand, units) for room in self.free.values()) < units:
             text = "enough is free in all, but no node has all that it needs at once"
@@ -159,7 +163,8 @@ class WaitReasons:
         start_at = self.forecast.of[job.job_id][0]
         if start_at is None:
             return "; as things stand it never starts", {}
-        ahead = [number for _, number in self._starts[: bisect_left(self._starts, (start_at, 0))]]
+        count = bisect_left(self._starts, (start_at, 0))
+        ahead = [number for _, number in self._starts[: min(count, MOST_NAMED)]]
         ending = [
             number
             for _, number in self._ends[
@@ -170,7 +175,7 @@ class WaitReasons:
         text += f" {what} about {self._clock(start_at)}"
         if ending:
             text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"
-        evidence = {"about_at": start_at, "ahead": len(ahead), "jobs_ahead": ahead[:MOST_NAMED]}
+        evidence = {"about_at": start_at, "ahead": count, "jobs_ahead": ahead}
         return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
 
     def _clock(self, at: float) -> str:
