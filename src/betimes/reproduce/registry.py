@@ -23,6 +23,8 @@ from betimes.reproduce import (
     waiting,
 )
 from betimes.reproduce.data import check, data_directory
+from betimes.reproduce.eva import planning as eva_planning
+from betimes.reproduce.eva import simulations as eva_simulations
 from betimes.reproduce.experiment import Experiment, Progress, Row
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -41,6 +43,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         *fitgpp_sweeps.EXPERIMENTS,
         fitgpp_load.EXPERIMENT,
         *portfolio.EXPERIMENTS,
+        *eva_planning.EXPERIMENTS,
+        *eva_simulations.EXPERIMENTS,
         *waiting.EXPERIMENTS,
     )
 }

@@ -307,7 +307,7 @@ def _declared(
 
 def _number(parameter: Parameter, value: Value | None) -> float:
     if parameter.choices:
-        return float(parameter.choices.index(str(value)))
+        return -1.0 if value is None else float(parameter.choices.index(str(value)))
     if parameter.is_text:
         return math.nan
     if not isinstance(value, int | float):
