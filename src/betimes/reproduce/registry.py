@@ -19,6 +19,7 @@ from betimes.reproduce import (
     pcs_fig9,
     pcs_fig10,
     pcs_fig11,
+    waiting,
 )
 from betimes.reproduce.data import check, data_directory
 from betimes.reproduce.experiment import Experiment, Progress, Row
@@ -38,6 +39,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         fitgpp_intervals.EXPERIMENT,
         *fitgpp_sweeps.EXPERIMENTS,
         fitgpp_load.EXPERIMENT,
+        *waiting.EXPERIMENTS,
     )
 }
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.cluster import Cluster, Offer
+from betimes.cluster import Cluster, Offer, Spot
 from betimes.cluster.bills import leases_usd
 from betimes.cluster.draws import draw
 from betimes.cluster.resources import whole_capacity
 from betimes.core.columns import UNLIMITED
 from betimes.core.nodes.columns import Lease, NodesState, Terms
+from betimes.core.nodes.machines import FAILED
+from betimes.errors import ClusterError
 from betimes.kernels import Records, as_array, blank
 from betimes.outcome import LeaseColumns
 
@@ -39,23 +42,80 @@ def terms_of(cluster: Cluster) -> Records[Terms]:
         one.capacity = UNLIMITED if offer.capacity is None else offer.capacity
         one.notice_s = offer.notice_s
         one.drawn = int(_is_drawn(offer))
+        one.spot = int(offer.spot is not None)
     return terms
 
 
-def fates_of(cluster: Cluster) -> int:
-    """For how many machines of each offer there has to be room: none where nothing is left to chance."""
-    return FATES if any(_is_drawn(offer) for offer in cluster.offers) else 0
+def with_spot(cluster: Cluster) -> Cluster:
+    """The same cluster where what is on offer on demand can be rented as a spot machine, too, as `TYPE.spot`."""
+    spot = [
+        replace(offer, type=f"{offer.type}.spot", family=offer.family, spot=Spot())
+        for offer in cluster.offers
+        if offer.spot is None
+    ]
+    return replace(cluster, offers=(*cluster.offers, *spot))
+
+
+def check_alone(cluster: Cluster, job_id: NDArray[Any], needs: NDArray[np.int64], foresees: bool) -> int:
+    """Refuse offers under which machines for one job alone cannot be simulated; returns the most that a job may need.
+
+    needs: (jobs, 3). foresees: what would have been rented earlier is only known later. Raises ClusterError.
+    """
+    most = 1
+    if foresees and cluster.quota is not None:
+        raise ClusterError(f"cluster {cluster.name}, field quota: {_LOOKS_BACK}")
+    for offer in cluster.offers:
+        where = f"cluster {cluster.name}, offer {offer.type}, field"
+        if offer.usd_per_h == 0.0:
+            raise ClusterError(
+                f"{where} usd_per_h: expected a price above 0 where renting is to be weighed, found 0"
+            )
+        if offer.boot_failure_frac == 1.0:
+            raise ClusterError(
+                f"{where} boot_failure_frac: none would ever come up with 1; choose a smaller share"
+            )
+        if foresees and offer.capacity is not None:
+            raise ClusterError(f"{where} capacity: {_LOOKS_BACK}")
+        if not _is_drawn(offer):
+            continue
+        there = whole_capacity(offer.amounts)
+        count = np.max(-(-needs // np.maximum(there, 1)) * (there > 0), axis=1, initial=1)
+        most = max(most, int(count.max(initial=1)))
+        alone = count == 1
+        for name in ("boot_sigma", "boot_failure_frac"):
+            if getattr(offer, name) > 0.0 and not alone.all():
+                row = int(np.argmin(alone))
+                raise ClusterError(
+                    f"{where} {name}: job {job_id[row]} needs {count[row]} of them at once, which is only simulated "
+                    "where they boot together; leave it out, or offer larger machines only"
+                )
+    return most
+
+
+_LOOKS_BACK = (
+    "with waits=oracle it is known only later that a job has rented, and what was left then cannot be counted; leave "
+    "the field out, or choose waits=none"
+)
+
+
+def fates_of(cluster: Cluster, together: int = 1) -> int:
+    """For how many machines of each offer there has to be room: none where nothing is left to chance.
+
+    together: the most that are rented at once.
+    """
+    return max(FATES, 2 * together) if any(_is_drawn(offer) for offer in cluster.offers) else 0
 
 
 def draw_ahead(state: NodesState, cluster: Cluster) -> None:
     """Draw what becomes of the next machines of every offer that leaves anything to chance."""
+    width = len(state.fates) // max(1, len(cluster.offers))
     for at, offer in enumerate(cluster.offers):
         terms = state.offers[at]
         if terms.drawn:
-            for serial in range(int(terms.known), int(terms.asked) + FATES):
-                fate, found = state.fates[at * FATES + serial % FATES], draw(offer, cluster.seed, serial)
+            for serial in range(int(terms.known), int(terms.asked) + width):
+                fate, found = state.fates[at * width + serial % width], draw(offer, cluster.seed, serial)
                 fate.boot_s, fate.fails, fate.age_s = found.boot_s, int(found.fails), found.age_s
-            terms.known = terms.asked + FATES
+            terms.known = terms.asked + width
 
 
 def leases(cluster: Cluster, ended: Sequence[NDArray[Any]], state: NodesState) -> LeaseColumns:
@@ -68,6 +128,7 @@ def leases(cluster: Cluster, ended: Sequence[NDArray[Any]], state: NodesState) -
     for at, offered in enumerate(cluster.offers):
         of = np.flatnonzero(offer == at)
         since = rows["requested_s" if offered.bill_from == "request" else "booted_s"][of]
+        since = np.where(rows["cause"][of] == FAILED, math.inf, since)  # which costs nothing
         usd[of] = leases_usd(offered.billing, offered.prices, since, rows["ended_s"][of])
     columns = {name: rows[name][row] for name in COPIED}
     columns["serial"] += np.arange(len(row)) - np.searchsorted(row, row)
