@@ -50,7 +50,7 @@ def test_one_that_follows_another_is_promised_an_end_when_it_queues(tmp_path: Pa
 def test_a_job_is_taken_even_where_nothing_can_be_promised(
     tmp_path: Path, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def nothing(_: object) -> None:
+    async def nothing(*_: object) -> None:
         raise error("not now")
 
     async def ask(backend: ServiceBackend) -> None:
