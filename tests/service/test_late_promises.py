@@ -54,7 +54,8 @@ def test_a_job_is_taken_even_where_nothing_can_be_promised(
         raise error("not now")
 
     async def ask(backend: ServiceBackend) -> None:
-        monkeypatch.setattr(backend.promises, "make", nothing)
+        for name in ("make", "options"):
+            monkeypatch.setattr(backend.promises, name, nothing)
         (taken,) = await backend.submit([spec()], "ann")
         assert taken.quote is None
         await over(backend)
