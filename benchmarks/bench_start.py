@@ -1,15 +1,15 @@
 """A command runs some tens of milliseconds after it was handed to the local executor.
 
 From `start()` to the command's first instruction, and to its report, against a plain subprocess of the same command;
-and what a shim takes of the processor against a Python that does nothing. Run folders are on the disk, whose fsync
-is part of it.
+the start of a supervisor against that of a Python that does nothing; and how many jobs of an array a service starts
+and ends a second. Run
+folders are on the disk, whose fsync is part of it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -17,10 +17,13 @@ import tempfile
 import time
 from pathlib import Path
 
+from bench_service import up
 from measuring import Table, arguments, introduce
 
+from betimes.client import JobSpec
 from betimes.service.executors.devices import Assigned
-from betimes.service.executors.launching import Keeping, spawn, write_launch
+from betimes.service.executors.forker import Forker
+from betimes.service.executors.launching import Keeping, write_launch
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
@@ -84,36 +87,44 @@ def plain(times: int) -> list[float]:
     return taken
 
 
-def shims(at: Path, times: int) -> tuple[list[float], list[float]]:
-    """Milliseconds of a shim from its start to its command's, and of processor time in its life."""
+def supervisors(at: Path, times: int) -> list[float]:
+    """Milliseconds from asking for a supervisor to its command's start."""
     wall: list[float] = []
-    cpu: list[float] = []
+    forker = Forker()
     for number in range(times):
         launch = a_launch(at / "bare", number)
         record = write_launch(launch, Assigned(), False, Keeping(2**20, 2, None))
         record["workdir"] = str(at)
         began = time.perf_counter()
-        pid, bell = spawn(launch.folder, record)
+        _, bell = forker.spawn(launch.folder, record)
         os.read(bell, 1)
         wall.append((time.perf_counter() - began) * 1e3)
         os.close(bell)
-        cpu.append(used_ms(pid))
-    return wall, cpu
+    forker.close()
+    return wall
 
 
 def nothing(times: int) -> list[float]:
-    """Milliseconds of processor time of a Python that does nothing."""
+    """Milliseconds of a Python that does nothing, which a supervisor of its own would need first."""
     taken: list[float] = []
     for _ in range(times):
-        command = [sys.executable, "-I", "-S", "-c", "pass"]
-        taken.append(used_ms(os.posix_spawn(sys.executable, command, os.environ)))
+        began = time.perf_counter()
+        subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], check=True)
+        taken.append((time.perf_counter() - began) * 1e3)
     return taken
 
 
-def used_ms(pid: int) -> float:
-    """Processor time of a child, which is waited for, and of its children."""
-    used: resource.struct_rusage = os.wait4(pid, 0)[2]
-    return (used.ru_utime + used.ru_stime) * 1e3
+def starts(policy: str, runs: int) -> float:
+    """Runs a second of an array of `true` on half a core each, from its submission to the end of the last."""
+    with (
+        tempfile.TemporaryDirectory(prefix="betimes-bench-", dir=".") as state,
+        up(Path(state), "--policy", policy) as (client, _),
+    ):
+        began = time.perf_counter()
+        client.submit(JobSpec(command=["true"], workdir="/", cpu=0.5, array=f"1-{runs}", estimate_s=1.0))
+        while client.health().jobs_active:
+            time.sleep(0.02)
+        return runs / (time.perf_counter() - began)
 
 
 def main() -> None:
@@ -123,18 +134,21 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=".") as folder:
         at = Path(folder).resolve()
         first, told, ended = asyncio.run(through_the_executor(at, times))
-        wall, cpu = shims(at, times)
+        wall = supervisors(at, times)
     table = Table("milliseconds", "median", "p95", first=58)
     for name, taken in (
         ("plain subprocess: to the first instruction", plain(times)),
         ("local executor: start() to the first instruction", first),
         ("local executor: start() to Started", told),
         ("local executor: the first instruction to Ended", ended),
-        ("shim alone: to its command's start", wall),
-        ("shim alone: processor time of its life, command included", cpu),
-        ("python -I -S -c pass: processor time", nothing(times)),
+        ("supervisor alone: to its command's start", wall),
+        ("python -I -S -c pass", nothing(times)),
     ):
         table.line(name, statistics.median(taken), statistics.quantiles(taken, n=20)[-1])
+    print()
+    rates = Table("an array of `true`", "runs/s", first=58)
+    for policy in ("fifo", "nodes:fifo"):
+        rates.line(f"under {policy}", starts(policy, 5 * times))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
 """Waiting policies simulate hundreds of thousands of jobs a second: jobs a second for each, and how that grows.
 
 Jobs are like those of a cluster for research (spec/waiting.md A.11: six in ten are shorter than three minutes, most
-work is in jobs of more than an hour), on 150 machines of 64 cores, with machines of eight sizes on offer. Three parts:
-every policy; growth with the number of machines at the same load, and with the load, that is with the length of the
-queue; and, for jobs of one core, the heap of free times in pure Python, which can do nothing else and is the oracle of
-the tests.
+work is in jobs of more than an hour), on 150 machines of 64 cores, with machines of eight sizes on offer. Four parts:
+every policy; learned and simulated waits; growth with the number of machines at the same load, and with the load, that
+is with the length of the queue; and, for jobs of one core, the heap of free times in pure Python, which can do
+nothing else and is the oracle of the tests.
 
 "loop" is the event loop, CPU time; "whole" adds setting the columns up and collecting the result with its bill. Memory
 is the growth of the process's peak over the run, the trace included.
@@ -16,12 +16,18 @@ import resource
 import statistics
 import sys
 import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 from measuring import ROOT, Table, arguments, introduce
 from measuring_nodes import built, on_nodes
 
 from betimes.cluster import Cluster, NodeGroup, read_cluster
+from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.foresight.waits import fit, observe
+from betimes.policies import parse_nodes_policy
+from betimes.policies.nodes.wait_model import KINDS
 from betimes.workload import Workload
 
 sys.path.insert(0, str(ROOT))
@@ -29,6 +35,7 @@ from tests.reference.waiting import Job, Rules, free_times
 
 MACHINES, CORES, GIB = 150, 64.0, 256.0
 JOBS, QUICK_JOBS = 1 << 20, 1 << 14
+QUICK_WAITS = 1 << 16  # fewer do not have to wait
 POLICIES = (
     "njw", "ajw", "ajw-t:b=24h", "ljw:t=15m", "sww:b=24h", "compound:t=15m,b=24h",
     "compound:t=15m,b=24h,lengths=speculate,waits=none", "compound:t=15m,b=24h,order=sjf",
@@ -89,8 +96,35 @@ def every_policy(jobs: int, repeats: int) -> None:
         )
 
 
+def learned_waits(jobs: int, repeats: int) -> None:
+    """Learned and simulated waits against the oracle: how many times slower."""
+    machines = 15
+    cluster, workload = owned(machines), research(jobs, LOAD, machines)
+    print(f"\n2. {COMPOUND}, {jobs:,} jobs on {machines} machines: waits that are learned, or played forward")
+    table = Table("waits", "nodes of trees", "loop: jobs/s", "times the oracle's time")
+    oracle_s = on_nodes(built(workload, COMPOUND, cluster), repeats).loop_s
+    table.line("oracle", "", f"{jobs / oracle_s:,.0f}", "1.0")
+    seen = observe(research(jobs, LOAD, machines, seed=2), parse_nodes_policy(COMPOUND), cluster)
+    with TemporaryDirectory() as folder:
+        for kind in KINDS:
+            model = fit(kind, seen)
+            model.save(Path(folder) / f"{kind}.npz")
+            policy = f"{COMPOUND},waits=learned,model={folder}/{kind}.npz"
+            loop_s = on_nodes(built(workload, policy, cluster), repeats).loop_s
+            size = len(model.predictor.trees)
+            table.line(kind, f"{size:,}", f"{jobs / loop_s:,.0f}", f"{loop_s / oracle_s:.1f}")
+    few = workload.head(jobs // 8)
+    short_s = on_nodes(built(few, COMPOUND, cluster), repeats).loop_s
+    taken = list[float]()
+    for _ in range(repeats):
+        result = simulate_nodes(few, f"{COMPOUND},waits=simulated", cluster=cluster)
+        taken.append(result.timing.wall_s)
+    loop_s = statistics.median(taken)
+    table.line(f"simulated, {len(few):,} jobs", "", f"{len(few) / loop_s:,.0f}", f"{loop_s / short_s:.1f}")
+
+
 def growth(jobs: int, repeats: int) -> None:
-    print(f"\n2. Growth: {COMPOUND}, {jobs:,} jobs")
+    print(f"\n3. Growth: {COMPOUND}, {jobs:,} jobs")
     table = Table("machines", "load", "us a job")
     for machines, load in ((15, LOAD), (150, LOAD), (1500, LOAD), (150, 0.5), (150, 0.95), (150, 4.0)):
         loop_s = on_nodes(built(research(jobs, load, machines), COMPOUND, owned(machines)), repeats).loop_s
@@ -103,7 +137,7 @@ def against_a_heap(jobs: int, repeats: int) -> None:
     workload = research(jobs, LOAD / CORES, machines, wide=False)
     rows = [Job(*row) for row in zip(workload.submit_s.tolist(), workload.work_s.tolist(), strict=True)]
     print(
-        f"\n3. {jobs:,} jobs of one core on {machines} machines of one: against a heap of free times in Python"
+        f"\n4. {jobs:,} jobs of one core on {machines} machines of one: against a heap of free times in Python"
     )
     table = Table("policy", "loop: jobs/s", "heap: jobs/s", "same")
     for policy in ("njw", "ajw-t", "sww", "compound"):
@@ -146,6 +180,7 @@ def main() -> None:
     warm.result()
     memory(jobs)
     every_policy(jobs, repeats)
+    learned_waits(max(jobs // 8, QUICK_WAITS), repeats)
     growth(jobs // 4, repeats)
     against_a_heap(jobs // 4, repeats)
 

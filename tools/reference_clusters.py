@@ -102,6 +102,13 @@ _OFFERS = (
         f"it costs less and may be taken away; true: at {SPOT_PRICE_FACTOR:g} of the price, by the bathtub below",
     ),
     ("`notice_s`", _SECONDS, f"{NOTICE_S:g}", "from the notice that it is taken away until it is"),
+    (
+        "`price_changes`",
+        "a list of `{ at_s, usd_per_h }`",
+        "none",
+        "the price on demand from then on, in the seconds of the trace, in simulations: bills follow it, policies "
+        "decide by `usd_per_h`",
+    ),
 )
 
 

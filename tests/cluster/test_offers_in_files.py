@@ -82,7 +82,24 @@ def test_spot_in_toml(spot: str, wanted: Spot | None, put: Put) -> None:
     assert read_cluster(put(f"{OFFER}spot = {spot}")).offers[0].spot == wanted
 
 
+def test_prices_that_change(put: Put) -> None:
+    changes = "price_changes = [{ at_s = 3600, usd_per_h = 2 }, { at_s = 7200.0, usd_per_h = 0.5 }]"
+    offer = read_cluster(put(f"{OFFER}{changes}\nspot = {{ price_factor = 0.5 }}")).offers[0]
+    assert offer.price_changes == ((3600, 2), (7200.0, 0.5))
+    assert [offer.prices.at(at_s) for at_s in (0.0, 3600.0, 7200.0)] == [0.5, 1.0, 0.25]
+
+
 BAD = [
+    (OFFER + "price_changes = 3", r"field price_changes: expected a list of \{ at_s, usd_per_h \}, found 3"),
+    (OFFER + "price_changes = [{ at_s = 1 }]", "field price_changes: expected a list of .*; number 1 is"),
+    (
+        OFFER + "price_changes = [{ at_s = 1, usd_per_h = -2 }]",
+        "field price_changes.usd_per_h: expected .* found -2",
+    ),
+    (
+        OFFER + "price_changes = [{ at_s = 9, usd_per_h = 1 }, { at_s = 1, usd_per_h = 2 }]",
+        "field price_changes: a price from 1 comes after one from 9",
+    ),
     ("offers = 3", r"field offers: expected at least one table \[\[offers\]\] with type, cpu"),
     ("offers = []", r"field nodes: expected at least one table \[\[nodes\]\] .*, or one \[\[offers\]\] with"),
     ("offers = [3]", r"\[\[offers\]\] table 1: expected a table with type, family"),

@@ -127,7 +127,10 @@ def test_one_that_is_killed_while_it_compiles_leaves_nothing_wrong(new: Program)
     assert new.run() == ("9.0 True", "")
 
 
-@pytest.mark.parametrize("damage", ["cut", "changed", "emptied"])
+@pytest.mark.parametrize(
+    "damage",
+    ["cut", pytest.param("changed", marks=pytest.mark.slow), pytest.param("emptied", marks=pytest.mark.slow)],
+)
 def test_a_damaged_file_is_said_and_made_again(program: Program, damage: str) -> None:
     (name,) = program.files()
     file = program.cache / "kernels" / name

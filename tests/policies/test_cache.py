@@ -27,6 +27,7 @@ def test_a_later_start_compiles_nothing(folder: Folder) -> None:
     assert folder.compiled() == compiled
 
 
+@pytest.mark.slow
 def test_a_spawned_worker_can_be_the_first(folder: Folder) -> None:
     assert folder.finishes("spawned") == BY_SIZE_AND_TWO_WIDE
     assert folder.finishes("spawned") == BY_SIZE_AND_TWO_WIDE
@@ -41,6 +42,7 @@ def test_an_edit_of_the_policy_is_seen(folder: Folder) -> None:
     assert folder.finishes() == "[[2.0, 3.0], [4.0, 6.0]]"
 
 
+@pytest.mark.slow
 def test_an_edit_of_a_file_it_imports_is_seen(folder: Folder) -> None:
     """Of the same length, within the same second, and in code that only another file's function calls."""
     folder.finishes()

@@ -122,6 +122,7 @@ class Clone:
         return {name for name in names if not name.startswith(("pip-", "setuptools-"))}
 
 
+@pytest.mark.slow
 def test_uv_installs_what_betimes_runs_with_and_then_what_development_needs(
     tmp_path: Path, environment: Path
 ) -> None:
@@ -154,6 +155,7 @@ def test_uv_installs_what_betimes_runs_with_and_then_what_development_needs(
     assert clone.stamps == {".ready", ".ready-development"}
 
 
+@pytest.mark.slow
 def test_an_interrupted_set_up_starts_afresh(tmp_path: Path, environment: Path) -> None:
     clone = Clone(tmp_path, environment, has_uv=True)
     assert clone.set_up().returncode == 0
@@ -188,6 +190,7 @@ def test_where_uv_cannot_be_had_pip_installs(tmp_path: Path, environment: Path) 
     assert clone.stamps == set()
 
 
+@pytest.mark.slow
 def test_where_uv_fails_pip_installs(tmp_path: Path, environment: Path) -> None:
     clone = Clone(tmp_path, environment, has_uv=True)
     (clone.folder / "fail").touch()

@@ -18,7 +18,9 @@ from betimes.service.clock import VirtualClock
 from betimes.service.controller import Controller
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.launches import Launches
+from betimes.service.machines.cloud_file import cloud_of
 from betimes.service.promises import Promises
+from betimes.service.rentals import Rentals
 from betimes.service.replay import Arrivals, machines_for
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.service_backend import ServiceBackend
@@ -71,17 +73,18 @@ async def _serve(
 ) -> Served:
     store, clock, tokens = MemoryStore(folder), VirtualClock(0.0, math.inf), RunTokens(b"secret")
     settings = Settings(restart_s=restart_s, seed=seed)
-    controller = Controller(store, clock, Launches(folder, tokens.issue), settings, 3600.0)
+    rentals = Rentals(cloud_of(cluster)) if cluster.offers else None
+    controller = Controller(store, clock, Launches(folder, tokens.issue), settings, 3600.0, rentals=rentals)
     scheduler = controller.scheduler
     scheduler.begin(0.0)
-    for machine in machines_for(cluster):
+    for machine in machines_for(cluster) if cluster.groups else ():
         scheduler.nodes.add(machine, "operator")
     scheduler.open(policy, 0.0)
     world = VirtualWorld(restart_s, at_once=kind_of(policy)[0] == "pool")
     controller.effects.worlds.append(world)
-    controller.effects.admit(
-        "virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
-    )
+    executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
+    for kind in ("virtual", "fake-cloud"):
+        controller.effects.admit(kind, executor)
     controller.source = Source(submissions, promise_every=promise_every)
     backend = ServiceBackend(controller, Promises(controller), tokens, LiveTuner(controller, folder))
     deciding = asyncio.ensure_future(controller.run())

@@ -50,13 +50,14 @@ class House:
     def __init__(self, folder: Path, policy: str, open_cloud: OpenCloud) -> None:
         self.policy, self.open_cloud, self.folder = policy, open_cloud, folder
         self.store, self.clock = MemoryStore(folder), VirtualClock(1000.0, 0.0)
+        self.settings = Settings()
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """While this is entered the service runs; entered again, it starts again from its store."""
         launches = Launches(self.folder, lambda _job, _number: "")
         self.controller = controller = Controller(
-            self.store, self.clock, launches, Settings(), 3600.0, rentals=Rentals(self.open_cloud)
+            self.store, self.clock, launches, self.settings, 3600.0, rentals=Rentals(self.open_cloud)
         )
         known = controller.recover()
         controller.scheduler.begin(self.clock.now_s())

@@ -21,7 +21,7 @@ from betimes.service.executors.virtual import WORK
 from betimes.service.spec import JobSpec
 from betimes.twin.nodes.offered import scaled_to
 from tests.service.served_traces import serve_trace
-from tests.service.test_same_as_twin import DATA, NODES, RESTART_S, pester
+from tests.service.test_same_as_twin import DATA, NODES, RESTART_S, pester, quick
 
 GPU = DATA / "gpu"
 MIXED = Cluster(
@@ -126,9 +126,9 @@ def wide(jobs: int, seed: int = 3) -> Workload:
     )
 
 
-@pytest.mark.parametrize("policy", NODES)
+@pytest.mark.parametrize("policy", quick(NODES, "nodes:fifo", "fitgpp", "conservative"))
 def test_wide_jobs_on_mixed_nodes(policy: str, tmp_path: Path) -> None:
-    jobs = wide(250)
+    jobs = wide(150)
     assert_alike(specifications(jobs, 1), jobs.submit_s, MIXED, policy, tmp_path, is_disturbed=True)
 
 

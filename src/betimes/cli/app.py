@@ -14,6 +14,7 @@ from betimes.cli import (
     events,
     job,
     jobs,
+    learn_waits,
     logs,
     nodes,
     policies,
@@ -76,6 +77,7 @@ app.command("events", short_help="Print what happened and what was decided.")(ev
 app.command("simulate", short_help="Run a workload under a policy.")(simulate.simulate)
 app.command("compare", short_help="Run a workload under several policies, side by side.")(compare.compare)
 app.command("tune", short_help="Find the configurations of wfq that are worth having.")(tune.tune)
+app.command("learn-waits", short_help="Learn how long jobs wait for owned machines.")(learn_waits.learn_waits)
 app.command("size-fleet", short_help="Find how many machines to own when more can be rented.")(
     size_fleet.size_fleet
 )

@@ -65,7 +65,7 @@ def _show(story: JobStory, *, wide: bool) -> None:
     from betimes.cli.events import EVENT_COLUMNS, event_row, worth_a_line
     from betimes.cli.listing import say, show, show_pairs
     from betimes.cli.preemptions import show_preemptions
-    from betimes.cli.words import job_name
+    from betimes.cli.words import job_name, option_pairs
 
     at_now = now()
     one = story.job
@@ -74,6 +74,9 @@ def _show(story: JobStory, *, wide: bool) -> None:
     if story.quotes:
         say("", "Promises")
         show(_QUOTE_COLUMNS, [_quote_row(quote, one, at_now) for quote in story.quotes], wide=wide)
+        for quote in story.quotes:
+            for label, text in option_pairs(quote, at_now):
+                say(f"{label}: {text}")
     if story.trials:
         from betimes.cli.trials import TRIAL_COLUMNS, trial_row
 

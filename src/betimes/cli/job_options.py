@@ -52,6 +52,10 @@ OPTIONS: dict[str, Any] = {
         "best-effort.",
     ),
     "trial": _option(bool, "--trial", None, "The same as --qos trial."),
+    "rent": _option(
+        Literal["auto", "never", "now"], "--rent", None, "A machine of its own, under a policy that rents: as that "
+        "decides (auto, the default), never, or now rather than wait.",
+    ),
     "priority": _option(int, "--priority", "N", "Higher goes first, where the policy minds. By default 0."),
     "grace": _option(
         str, "--grace", "TIME", "Time from the signal to stop (SIGTERM) until it is killed. By default 30s."

@@ -121,7 +121,7 @@ def quote(
     from betimes.cli.clock import now
     from betimes.cli.connection import connect
     from betimes.cli.listing import say, show_pairs
-    from betimes.cli.words import quote_pairs
+    from betimes.cli.words import note_pair, quote_pairs
 
     specs = _specs(context, file, job)
     if len(specs) > 1:
@@ -132,7 +132,7 @@ def quote(
         print_json(promise)
         return
     say(f"{specs[0].title}, if it were submitted now")
-    show_pairs(quote_pairs(promise, _widest(specs[0]), now()))
+    show_pairs([*quote_pairs(promise, _widest(specs[0]), now()), *note_pair(promise)])
 
 
 def _widest(spec: JobSpec) -> int:
@@ -222,3 +222,5 @@ def _show(specs: Sequence[JobSpec], submitted: Sequence[Submitted]) -> None:
         end = both(promise.finish_at, at_now)
         rows.append([number, spec.title, begin, end, length(promise.run_s), usd(promise.cost_usd), why])
     show(columns, rows)
+    for note in dict.fromkeys(one.note for one in submitted if one.note is not None):
+        say(note)

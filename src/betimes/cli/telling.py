@@ -199,6 +199,8 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "node-is": _node_is,
     "node-gone": _node_gone,
     "not-rented": _not_rented,
+    "rents": _reason,
+    "unrented": _reason,
     "policy-set": _policy,
 }
 

@@ -194,6 +194,16 @@ def up(
             "--jobs", metavar="N", help="Keep the first N jobs of a replay.", min=1, show_default=False
         ),
     ] = None,
+    budget: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--budget",
+            metavar="USER=USD",
+            help="The most that a user's jobs may cost a month on machines that are rented for them; * is everybody "
+            "else. By default any amount. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     speed: Annotated[
         str,
         typer.Option("--speed", metavar="X", help="Seconds of a replay a second; max: as fast as it goes."),
@@ -221,6 +231,7 @@ def up(
 
     from betimes.service.address import default_state
     from betimes.service.bootstrap import Options, speed_of
+    from betimes.service.budgets import parse_budgets
     from betimes.service.machines.files import machines_of_cluster
     from betimes.service.scheduling.engine_factory import Settings
     from betimes.service.tuning.retune import parse_retune
@@ -249,6 +260,7 @@ def up(
             measures_restarts=restart is None,
             resize_interval_s=_seconds("--resize-interval", resize_interval),
             resize_gain=resize_gain,
+            budgets=parse_budgets(budget or ()),
         ),
         speed=speed_of(speed),
         promises=promises,

@@ -10,7 +10,7 @@ from betimes.cli.clock import both, clock, length
 
 if TYPE_CHECKING:
     from betimes.service.spec import JobSpec
-    from betimes.service.views import JobView, Quote, Submitted
+    from betimes.service.views import JobView, Quote, QuoteOption, Submitted
 
 BASES = {
     "estimate": "as you estimated",
@@ -59,8 +59,13 @@ def usd(amount: float | None) -> str:
 def promise_pairs(submitted: Submitted, widest: int, at_now: float) -> list[tuple[str, str]]:
     """What a job is promised at its submission, line by line, or why nothing yet."""
     if submitted.quote is None:
-        return [("starts", no_promise(submitted))]
-    return quote_pairs(submitted.quote, widest, at_now)
+        return [("starts", no_promise(submitted)), *note_pair(submitted)]
+    return [*quote_pairs(submitted.quote, widest, at_now), *note_pair(submitted)]
+
+
+def note_pair(answer: Submitted | Quote) -> list[tuple[str, str]]:
+    """What the units of a job count as, where that is more than they need."""
+    return [] if answer.note is None else [("note", answer.note)]
 
 
 def no_promise(submitted: Submitted) -> str:
@@ -75,11 +80,30 @@ def quote_pairs(quote: Quote, widest: int, at_now: float) -> list[tuple[str, str
         pairs.append(("why", quote.reason.text))
     done = both(quote.finish_at, at_now) if quote.finish_at is not None else "not known"
     pairs.append(("done", done + _of_elements(quote)))
+    pairs += option_pairs(quote, at_now)
     basis = BASES.get(quote.basis, quote.basis)
     pairs.append(("run time", f"{length(quote.run_s)} on {units(widest, widest)}: {basis}"))
     if quote.cost_usd is not None:
         pairs.append(("cost", usd(quote.cost_usd)))
     return pairs
+
+
+def option_pairs(quote: Quote, at_now: float) -> list[tuple[str, str]]:
+    """What the job can do under a policy that rents, which of that is done, and why."""
+    if not quote.options:
+        return []
+    pairs = [("options", "; ".join(_option(option, at_now) for option in quote.options))]
+    for taken in quote.options:
+        if taken.is_taken:
+            machine = f", a machine of type {taken.instance_type}" if taken.instance_type else ""
+            pairs.append(("taken", f"{taken.what}{machine}: {taken.why}"))
+    return pairs
+
+
+def _option(option: QuoteOption, at_now: float) -> str:
+    """`rent now: 13:05, $1.92`."""
+    cost = f", {usd(option.cost_usd)}" if option.cost_usd is not None else ""
+    return f"{option.what}: {clock(option.finish_at, at_now)}{cost}"
 
 
 def _of_elements(quote: Quote) -> str:

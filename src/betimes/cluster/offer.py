@@ -7,6 +7,7 @@ from functools import cached_property
 
 from betimes.cluster.billing import BillFrom, Billing
 from betimes.cluster.checks import MOST_SECONDS, MOST_USD_PER_H, check_amount, check_name, check_whole, shown
+from betimes.cluster.prices import Prices
 from betimes.cluster.resources import MOST, RESOURCES, whole_capacity
 from betimes.cluster.revocation import Bathtub, Revocation
 from betimes.errors import ClusterError
@@ -55,6 +56,7 @@ class Offer:
     capacity: int | None = None
     spot: Spot | None = None
     notice_s: float = NOTICE_S  # from the notice that a machine is taken away until it is
+    price_changes: tuple[tuple[float, float], ...] = ()  # (at_s, usd_per_h): the price on demand from then on
 
     def __post_init__(self) -> None:
         check_name("type", self.type)
@@ -75,7 +77,7 @@ class Offer:
         check_amount("boot_failure_frac", self.boot_failure_frac, 1.0)
         if self.capacity is not None:
             check_whole("capacity", self.capacity, 1, MOST_MACHINES, "machines")
-        _ = self.billing
+        _ = self.billing, self.prices
 
     @property
     def amounts(self) -> tuple[float, float, float]:
@@ -90,4 +92,19 @@ class Offer:
     @property
     def charged_usd_per_h(self) -> float:
         """What a machine costs at first: the price, or of a spot machine its share."""
-        return self.usd_per_h * (self.spot.price_factor if self.spot is not None else 1.0)
+        return self.prices.usd_per_h
+
+    @cached_property
+    def prices(self) -> Prices:
+        """What a machine costs over time: the price, or of a spot machine its share."""
+        share = self.spot.price_factor if self.spot is not None else 1.0
+        for at_s, usd_per_h in self.price_changes:
+            check_amount("price_changes.at_s", at_s, MOST_SECONDS)
+            check_amount("price_changes.usd_per_h", usd_per_h, MOST_USD_PER_H)
+        try:
+            return Prices(
+                self.usd_per_h * share,
+                tuple((at_s, usd_per_h * share) for at_s, usd_per_h in self.price_changes),
+            )
+        except ClusterError as error:
+            raise ClusterError(f"field price_changes: {str(error).removeprefix('field changes: ')}") from None

@@ -32,6 +32,7 @@
     bill_step_s = 1             # charged in whole steps of that, as they begin; 0, to the moment, by default
     bill_from = "boot"          # or "request"; boot by default, at the end of boot_s
     spot = { price_factor = 0.3, revocation = "bathtub" }  # true: as here; false, on demand, by default
+    price_changes = [{ at_s = 3600, usd_per_h = 4.1 }]  # the price from then on, in the simulator; none by default
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ _NEEDED = ("type", "cpu", "memory_gib")
 _OFFERS = tuple(field.name for field in fields(Offer))
 _OFFERS_NEEDED = (*_NEEDED, "usd_per_h")
 _SPOT = ("price_factor", "revocation")
+_PRICE_CHANGE = ("at_s", "usd_per_h")
 _DEFAULT_REVOCATION = "bathtub"
 
 _Checked = TypeVar("_Checked", NodeGroup, Offer)
@@ -126,6 +128,8 @@ def offer_of(table: Any, where: str) -> Offer:
         )
     if "spot" in given:
         given["spot"] = _spot(given["spot"], where)
+    if "price_changes" in given:
+        given["price_changes"] = _price_changes(given["price_changes"], where)
     offer = _sized(table, where, lambda: Offer(**given))
     numbers = (
         name for name in _OFFERS if isinstance(given.get(name), int) and name not in ("capacity", "spot")
@@ -171,6 +175,16 @@ def _group(table: Any, where: str) -> NodeGroup:
     amounts = dict(zip(RESOURCES, (float(amount) for amount in group.amounts), strict=True))
     discount = float(group.reserved_discount_frac)
     return replace(group, usd_per_h=price, reserved_discount_frac=discount, **amounts)
+
+
+def _price_changes(value: Any, where: str) -> tuple[tuple[float, float], ...]:
+    expected = f"{where}, field price_changes: expected a list of {{ {', '.join(_PRICE_CHANGE)} }}"
+    if not isinstance(value, list):
+        raise ClusterError(f"{expected}, found {shown(value)}")
+    for number, change in enumerate(value, 1):
+        if not isinstance(change, dict) or set(change) != set(_PRICE_CHANGE):
+            raise ClusterError(f"{expected}; number {number} is {shown(change)}")
+    return tuple((change["at_s"], change["usd_per_h"]) for change in value)
 
 
 def _spot(value: Any, where: str) -> Spot | None:

@@ -190,4 +190,6 @@ def _write(block: Ints, field: Field, value: Any, of: str) -> None:
 
 
 def _address_of(array: np.ndarray[Any, Any]) -> int:
-    return array.__array_interface__["data"][0]
+    return (
+        array.ctypes.data
+    )  # `__array_interface__` describes the fields of records, which takes ten times as long

@@ -19,8 +19,12 @@ from betimes.reproduce import (
     pcs_fig9,
     pcs_fig10,
     pcs_fig11,
+    portfolio,
+    waiting,
 )
 from betimes.reproduce.data import check, data_directory
+from betimes.reproduce.eva import planning as eva_planning
+from betimes.reproduce.eva import simulations as eva_simulations
 from betimes.reproduce.experiment import Experiment, Progress, Row
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -38,6 +42,10 @@ EXPERIMENTS: dict[str, Experiment] = {
         fitgpp_intervals.EXPERIMENT,
         *fitgpp_sweeps.EXPERIMENTS,
         fitgpp_load.EXPERIMENT,
+        *portfolio.EXPERIMENTS,
+        *eva_planning.EXPERIMENTS,
+        *eva_simulations.EXPERIMENTS,
+        *waiting.EXPERIMENTS,
     )
 }
 

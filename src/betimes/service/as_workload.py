@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from betimes.service.engines.speedups import Speedups
 from betimes.service.scheduling.engine_job import wanted_for
 from betimes.service.spec import Curve, JobSpec
+from betimes.twin.nodes.renting import RENT
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable
 
@@ -46,6 +47,7 @@ def as_workload(
         cpu=[spec.cpu for spec in specs],
         memory_gib=[spec.memory_gib for spec in specs],
         gpu=[spec.gpu for spec in specs],
+        extra={RENT: [spec.rent for spec in specs]} if any(spec.rent != "auto" for spec in specs) else None,
     )
     return workload, names.table()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from betimes.cluster import Offer
 from betimes.errors import ClusterError, PolicyError
 from betimes.foresight.engines import NODES, POOL, AnyChosen, Engine, engines_of
 from betimes.kernels import Entry
@@ -30,15 +31,40 @@ def kind_of(policy: str) -> tuple[Engine, str]:
     return engines_of(policy)[0], policy
 
 
-def check_live(policy: str) -> None:
-    """Raises PolicyError for a policy that rents machines, which only the simulator lets it."""
+def check_live(policy: str, offers: Sequence[Offer]) -> None:
+    """Raises PolicyError for a policy that rents machines where none are offered, or as only the twin does so far."""
     kind, text = kind_of(policy)
     found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
-    if found is not None and found.rents:
+    if found is None or not found.rents:
+        return
+    if found.wait is None:
         raise PolicyError(
-            f"policy {policy}: it decides which machines to rent, and the service leaves that to the operator so far "
-            "(`betimes nodes`); choose another, or try it with `betimes simulate`"
+            f"policy {policy}: it decides which machines to rent for several jobs, and the service leaves that to the "
+            "operator so far (`betimes nodes`); choose another, or try it with `betimes simulate`"
         )
+    values = parse_nodes_policy(text).values
+    if values.get("retrain"):
+        raise PolicyError(
+            f"policy {policy}, parameter retrain: the service trains no models; make one with `betimes learn-waits` "
+            "and name it with model=FILE"
+        )
+    if values.get("spot") == "true":
+        raise PolicyError(
+            f"policy {policy}, parameter spot: the service rents the spot machines that the cluster file offers; give "
+            "an offer there `spot = true`, and leave this out"
+        )
+    if not offers:
+        raise PolicyError(
+            f"policy {policy}: it rents machines, and none are offered; describe some ([[offers]]) in a cluster file "
+            "and start the service with `betimes up --cluster FILE.toml`"
+        )
+
+
+def rents_for_jobs(policy: str) -> bool:
+    """Whether a policy says until when a job waits before a machine is rented for it alone."""
+    kind, text = kind_of(policy) if policy else (POOL, "")
+    found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
+    return found is not None and found.wait is not None
 
 
 def compile_policy(policy: str) -> None:

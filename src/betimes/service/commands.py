@@ -13,7 +13,7 @@ from betimes.service.machines.machine import Kind
 from betimes.service.node import Node
 from betimes.service.scheduling.run_reports import Report, RunId
 from betimes.service.spec import JobSpec
-from betimes.service.views import Quote
+from betimes.service.views import Quote, QuoteOption
 
 T = TypeVar("T")
 
@@ -178,6 +178,7 @@ class PromiseJobs(Command[list[Quote]]):
 
     numbers: tuple[int, ...]
     forecast: Forecast
+    options: tuple[QuoteOption, ...] = ()  # what they could do when they were submitted
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from betimes.errors import (
@@ -85,7 +85,8 @@ class Controller:
         kernels: Kernels | None = None,  # null: policies are compiled where they are first called
         rentals: Rentals | None = None,  # null: nothing can be rented
     ) -> None:
-        self.store, self.settings, self.default_run_s, self.kernels = store, settings, default_run_s, kernels
+        self.store, self.default_run_s, self.kernels = store, default_run_s, kernels
+        self.settings = replace(settings, offers=rentals.offers) if rentals is not None else settings
         self.clock, self.launches, self.rentals = clock, launches, rentals
         self.scheduler = self._scheduler(Ledger(default_run_s))
         self.inbox, self.background = Inbox(), Background()
@@ -178,17 +179,18 @@ class Controller:
         self,
         command: Command[T],
         key: IdempotencyKey | None = None,
-        meanwhile: Callable[[], None] | None = None,
+        decided: Callable[[T], None] | None = None,
     ) -> T:
         """What comes of a command, once it is stored. Raises what it is refused with; Unavailable.
 
-        key: under which the store keeps the answer; meanwhile: called while it is being stored, if it is.
+        key: under which the store keeps the answer; decided: called with the result at the end of the turn, before it
+        is stored, and may add to what is.
         """
         if self.stopping:
             raise Unavailable("the service is stopping; try again in a moment")
         if self.problem is not None:
             raise Unavailable(self.problem)
-        return await self.inbox.ask(command, key, meanwhile)
+        return await self.inbox.ask(command, key, decided)
 
     async def adopt(self) -> None:
         """After a start: the executors take up the runs that went on."""
@@ -256,9 +258,6 @@ class Controller:
         try:
             turn = self._decide()
             if turn.batch.events or turn.batch.jobs or turn.batch.nodes or turn.batch.meta:
-                for one, result in turn.results:
-                    if one.meanwhile is not None and not isinstance(result, BaseException):
-                        one.meanwhile()
                 with self.clock.hold():
                     await asyncio.to_thread(self.store.commit, turn.batch)
         except Exception as error:
@@ -302,6 +301,9 @@ class Controller:
             except Exception as error:
                 raise Broken(one, error) from error
         scheduler.turn()
+        for one, result in results:
+            if one.decided is not None and not isinstance(result, BaseException):
+                one.decided(result)
         events, effects, rows, runs = scheduler.take()
         batch = Batch(events=events, jobs=rows, runs=runs)
         batch.nodes = list(_rows_of_nodes(events, scheduler.ledger.nodes).values())

@@ -78,8 +78,8 @@ def carry_out(command: Command[Any], scheduler: Scheduler, rentals: Rentals | No
             return scheduler.reports.resized(run, units, places, done)
         case TakeOver():
             return scheduler.policy.take_over()
-        case PromiseJobs(numbers, forecast):
-            return promise(scheduler, numbers, forecast)
+        case PromiseJobs(numbers, forecast, options):
+            return promise(scheduler, numbers, forecast, options)
         case NoteTuning(kind, cause, data):
             return scheduler.note_tuning(kind, cause, **data)
         case _:
@@ -89,11 +89,11 @@ def carry_out(command: Command[Any], scheduler: Scheduler, rentals: Rentals | No
 def _submit(scheduler: Scheduler, specs: Sequence[JobSpec], user: str) -> list[list[int]]:
     check_names(specs)
     for spec in specs:
-        scheduler.submission.check(by_number(spec))
+        scheduler.submission.check(by_number(spec), user)
     taken: list[list[int]] = []
     named: dict[str, list[int]] = {}
     for spec in specs:
-        taken.append(scheduler.submission.submit(resolved(spec, named), user))
+        taken.append(scheduler.submission.accept(resolved(spec, named), user))
         named.setdefault(spec.title, []).extend(taken[-1])
     return taken
 

@@ -12,10 +12,18 @@ from betimes.service.commands import GiveBackNode, ReportResize
 from betimes.service.executors.protocol import Executor, Place
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.inbox import Inbox
-from betimes.service.job import Job
+from betimes.service.job import SPECULATED, Job
 from betimes.service.launches import Launches
 from betimes.service.rentals import Rentals
-from betimes.service.scheduling.effects import DropRun, Effect, GiveBack, ResizeRun, StartRun, StopRun
+from betimes.service.scheduling.effects import (
+    DropRun,
+    Effect,
+    GiveBack,
+    RentMachines,
+    ResizeRun,
+    StartRun,
+    StopRun,
+)
 from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.scheduler import Scheduler
 
@@ -64,9 +72,14 @@ class EffectRunner:
         if isinstance(effect, GiveBack):
             self._give_back(effect.node, scheduler.now_at)
             return
+        if isinstance(effect, RentMachines):
+            assert self._rentals is not None, "machines are rented from a cloud"
+            self._rentals.order(scheduler.now_at, effect.job, effect.type, effect.count)
+            self._inbox.woken.set()
+            return
         if isinstance(effect, DropRun):
             for world in self.worlds:
-                world.forget(effect.run, scheduler.now_at)
+                world.forget(effect.run, scheduler.now_at, discards=effect.discards)
             return
         job = scheduler.ledger.jobs.get(effect.run.job)
         if job is None or job.run is None or job.run.number != effect.run.number:
@@ -75,6 +88,8 @@ class EffectRunner:
         if isinstance(effect, StartRun):
             await executor.start(self._launches.of(job))
         elif isinstance(effect, StopRun):
+            if effect.why == SPECULATED and isinstance(executor, VirtualExecutor):
+                executor.world.discard(effect.run)
             await self._stop(executor, effect.run, effect.grace_s)
         elif isinstance(effect, ResizeRun):
             places = tuple(Place(node, units) for node, units in effect.places)

@@ -32,6 +32,8 @@ KINDS = {
     "node-watched": "a node has sent its first heartbeat, and is lost if later ones do not arrive",
     "node-gone": "a rented node was given back, was reclaimed by the cloud, or never booted",
     "not-rented": "the cloud refused a request for nodes that it had accepted before",
+    "rents": "the policy has a machine, or several, rented for a job alone",
+    "unrented": "a job has none of its own any more: its speculative run is over, or the cloud lost or refused it",
     "submitted": "a job was accepted",
     "queued": "a job is ready: it waits for the policy only",
     "blocked": "a job waits for something other than the policy: a dependency, a limit, a delay",

@@ -36,7 +36,7 @@ class Input:
     command: Command[Any]
     done: asyncio.Future[Any] | None = None
     key: IdempotencyKey | None = None
-    meanwhile: Callable[[], None] | None = None  # to be called once it is done, while it is being stored
+    decided: Callable[[Any], None] | None = None  # called with what has come of it, before that is stored
 
     def answer(self, result: Any) -> None:
         """Set the result, or the exception, of the request that waits; a second one is dropped."""
@@ -70,11 +70,11 @@ class Inbox:
         self.put(Input(command))
 
     async def ask(
-        self, command: Command[T], key: IdempotencyKey | None, meanwhile: Callable[[], None] | None
+        self, command: Command[T], key: IdempotencyKey | None, decided: Callable[[T], None] | None
     ) -> T:
         """The result of a command. Raises what the command is refused with."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.put(Input(command, done, key, meanwhile))
+        self.put(Input(command, done, key, decided))
         return await done
 
     def hear(self, report: Report) -> None:

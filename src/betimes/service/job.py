@@ -12,6 +12,9 @@ from betimes.service.views import Status
 
 Places = list[tuple[str, int]]  # units on a node, by the node's name
 
+SPECULATED = "speculated"
+"""Why a run is told to stop that has been on rented machines for as long as a short job may."""
+
 
 @dataclass
 class Account:
@@ -26,6 +29,17 @@ class Account:
     seq: int  # order of entering: the tie-break everywhere
     preemptions: int = 0  # as the core counts them: what is decided twice within an instant counts once
     resizes: int = 0
+    waits_until_s: float | None = None  # then a machine is rented for it alone; null: none is
+    speculated: bool = False  # it has run on one for as long as a short job may
+
+    def row(self) -> dict[str, Any]:
+        """As it stands in events and snapshots: what a waiting policy knows of a job only where it knows anything."""
+        found = dict(vars(self))
+        if self.waits_until_s is None:
+            del found["waits_until_s"]
+        if not self.speculated:
+            del found["speculated"]
+        return found
 
 
 @dataclass
@@ -40,6 +54,25 @@ class Run:
     started_at: float | None = None
     stopping: str | None = None  # why it has been told to stop: preempted, resized, cancelled
     stop_by_at: float | None = None
+
+
+@dataclass
+class Rental:
+    """Machines that are rented for one job alone."""
+
+    type: str
+    units: list[int]  # on each of them
+    units_per_task: int
+    asked_at: float
+    speculates_until_s: float | None = None  # null: it runs to its end there
+    expected_usd: float = 0.0  # what they will cost, if the job takes as long as is believed
+    nodes: list[str] = field(default_factory=list[str])  # those that the cloud has given out
+    is_up: bool = False
+
+    @property
+    def count(self) -> int:
+        """How many machines."""
+        return len(self.units)
 
 
 @dataclass
@@ -86,6 +119,7 @@ class Job:
     binding: dict[str, Any] | None = (
         None  # nodes that it will have: when its victims have left, or from start_s on
     )
+    rental: Rental | None = None  # machines that are rented for it alone
 
     def settle(self, account: dict[str, Any]) -> None:
         """Take over what its engine says of its work."""
@@ -131,17 +165,18 @@ class Job:
         found = {one.name: getattr(self, one.name) for one in fields(self)}
         found["spec"] = self.spec.model_dump(mode="json", exclude_defaults=True)
         found["status"] = self.status.value
-        found["account"] = asdict(self.account) if self.account else None
+        found["account"] = self.account.row() if self.account else None
         found["run"] = asdict(self.run) if self.run else None
         found["trials"] = asdict(self.trials) if self.trials else None
         found["preemption"] = self.preemption.to_json() if self.preemption else None
+        found["rental"] = asdict(self.rental) if self.rental else None
         return found
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Job:
         """A job of a snapshot."""
         run, account, preemption = found["run"], found["account"], found.get("preemption")
-        trials = found.get("trials")
+        trials, rental = found.get("trials"), found.get("rental")
         return cls(
             **{
                 **found,
@@ -152,6 +187,7 @@ class Job:
                 "run": Run(**{**run, "places": _places(run["places"])}) if run else None,
                 "trials": TrialSet(**trials) if trials else None,
                 "preemption": Preemption.from_json(preemption) if preemption else None,
+                "rental": Rental(**rental) if rental else None,
             }
         )
 

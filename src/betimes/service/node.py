@@ -18,6 +18,9 @@ class Node:
     machine: Machine
     status: str = UP
     rented_at: float | None = None  # when it was asked for; null: it is the operator's own
+    for_job: int | None = None  # it is rented for this job alone; null: for whatever the policy places on it
+    for_user: str | None = None  # who has submitted that
+    up_at: float | None = None  # of a rented one: since when it is up
     watched: bool = False  # it has sent a sign of life, and must go on to
     last_seen_at: float | None = None
 
@@ -30,6 +33,11 @@ class Node:
     def takes_work(self) -> bool:
         """Whether jobs start on it, now or as soon as it has booted."""
         return self.status in (UP, BOOTING)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether the policy places jobs on it; else it is rented for one job alone."""
+        return self.for_job is None
 
     @property
     def capacity(self) -> Amounts:
@@ -53,12 +61,14 @@ class Node:
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for a snapshot or an event."""
-        return {
+        found: dict[str, Any] = {
             "machine": asdict(self.machine),
             "status": self.status,
             "rented_at": self.rented_at,
             "watched": self.watched,
         }
+        known = {"for_job": self.for_job, "for_user": self.for_user, "up_at": self.up_at}
+        return found | {name: value for name, value in known.items() if value is not None}
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Node:
@@ -66,4 +76,12 @@ class Node:
         machine = found["machine"]
         for name in ("cores", "gpu_ids"):
             machine = {**machine, name: tuple(machine.get(name, ()))}
-        return cls(Machine(**machine), found["status"], found.get("rented_at"), found.get("watched", False))
+        return cls(
+            Machine(**machine),
+            found["status"],
+            found.get("rented_at"),
+            found.get("for_job"),
+            found.get("for_user"),
+            found.get("up_at"),
+            found.get("watched", False),
+        )

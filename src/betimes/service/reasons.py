@@ -20,6 +20,10 @@ CODES = {
     "cut": "the policy gave it units that it did not receive; the sentence says why",
     "claimed": "the free resources are kept for a job that others are preempted for",
     "withheld": "enough is free, and the policy does not start it yet",
+    "booting": "a machine that is rented for it alone is not up yet",
+    "speculated": "it ran on a rented machine for as long as a short job may, and starts anew",
+    "budget": "its user has no budget left for rented machines",
+    "not-rented": "the cloud did not give out a machine for it",
     "nobody-waits": "no job is queued",
     "reserved": "the policy has reserved a later start for it",
     "nominated": "other jobs are being preempted for it",
@@ -100,6 +104,33 @@ def retry(
         signal=signal,
         delay_s=delay_s,
     )
+
+
+def booting(type: str, count: int) -> dict[str, Any]:  # noqa: A002
+    """Machines of its own are on their way."""
+    what = f"a machine of type {type}" if count == 1 else f"{count} machines of type {type}"
+    return reason("booting", f"{what} is rented for it alone, and boots", type=type, count=count)
+
+
+def speculated() -> dict[str, Any]:
+    """It is no short job."""
+    text = "it ran on a rented machine for as long as a short job may; it starts anew, and waits if it must"
+    return reason("speculated", text)
+
+
+def over_budget(user: str, budget_usd: float, spent_usd: float, usd: float, month: str) -> dict[str, Any]:
+    """Its user's budget does not allow for it."""
+    text = (
+        f"{user} has spent ${spent_usd:,.2f} of ${budget_usd:,.2f} on rented machines in {month}, and this would cost "
+        f"about ${usd:,.2f}"
+    )
+    return reason("budget", text, user=user, budget_usd=budget_usd, spent_usd=spent_usd, usd=usd, month=month)
+
+
+def not_rented(type: str, text: str, again_s: float) -> dict[str, Any]:  # noqa: A002
+    """No machine for it."""
+    when = f"; asked again in {again_s:g} s" if again_s else ""
+    return reason("not-rented", f"no machine of type {type} is rented for it: {text}{when}", type=type)
 
 
 def told(why: str, by_at: float | None) -> dict[str, Any]:

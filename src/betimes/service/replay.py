@@ -10,13 +10,14 @@ from pydantic import ValidationError
 from betimes.cluster import Cluster
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.engines import NODES
-from betimes.service.building import kind_of
+from betimes.service.building import kind_of, rents_for_jobs
 from betimes.service.executors.virtual import SPEEDS, WORK
 from betimes.service.faults import faults
 from betimes.service.machines.files import machines_of_cluster
 from betimes.service.machines.machine import Machine
 from betimes.service.spec import Curve, JobSpec
-from betimes.twin.nodes.tasks import tasks_of, unit_amounts
+from betimes.twin.nodes.renting import RENT
+from betimes.twin.nodes.tasks import tasks_of, tasks_on_owned_first, unit_amounts
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind
 
@@ -56,7 +57,9 @@ class Arrivals:
         self._grace = grace and on_nodes
         self._unit = unit_amounts(workload, cluster) if on_nodes else None
         self._gpus = not cluster.is_pool and bool(cluster.total[0] > 0)
-        fits = ~tasks_of(workload, cluster).refused if on_nodes else np.ones(len(workload), dtype=bool)
+        split = tasks_on_owned_first if rents_for_jobs(policy) else tasks_of
+        fits = ~split(workload, cluster).refused if on_nodes else np.ones(len(workload), dtype=bool)
+        self._rent = workload.extra.get(RENT) if rents_for_jobs(policy) else None
         self._rows = np.flatnonzero(fits)
         if not len(self._rows):
             raise InputError(f"{workload.name}: no job fits {cluster.name}")
@@ -104,6 +107,7 @@ class Arrivals:
             priority=int(workload.priority[row]),
             grace_s=float(workload.grace_s[row]) if self._grace else 0.0,
             estimate_s=float(self._told_s[row]),
+            rent=str(self._rent[row]) if self._rent is not None else "auto",  # pyright: ignore[reportArgumentType]
             env={WORK: repr(work_s), SPEEDS: ",".join(map(repr, speeds))},
         )
 

@@ -60,11 +60,13 @@ from betimes.service.views import (
     Page,
     PolicyView,
     Quote,
+    QuoteOption,
     Reason,
     Status,
     Submitted,
     TuneSpec,
 )
+from betimes.service.whole_units import rounding_note
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +98,7 @@ class ServiceBackend:
     async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
         """Take all of the jobs, or none, and promise when they will be done."""
         if key is None:
-            return await self._promised(await self._take(specs, user, None))
+            return await self._promised(*await self._take(specs, user, None), specs)
         # The same request may have come before its first answer was on its way.
         lock = self.keys.setdefault((user, key), asyncio.Lock())
         try:
@@ -106,53 +108,81 @@ class ServiceBackend:
         finally:
             if not lock.locked():
                 self.keys.pop((user, key), None)
-        return await (self._again(before, specs, key) if taken is None else self._promised(taken))
+        return await (self._again(before, specs, key) if taken is None else self._promised(*taken, specs))
 
-    async def _take(self, specs: Sequence[JobSpec], user: str, key: str | None) -> list[list[int]]:
-        """Take all of the jobs, or none; their numbers."""
+    async def _options(self, specs: Sequence[JobSpec], user: str) -> list[QuoteOption]:
+        """What a job can do that is submitted alone: wait, or have a machine rented."""
+        if len(specs) > 1 or specs[0].array or specs[0].hold or specs[0].after:
+            return []
+        return await self.promises.options(specs[0], user)
+
+    async def _take(
+        self, specs: Sequence[JobSpec], user: str, key: str | None
+    ) -> tuple[list[list[int]], list[Quote] | None, list[QuoteOption]]:
+        """Take all of the jobs, or none; their numbers, and what they are promised where that was quick to say."""
         await self._check_launchable(specs)
-        return await self.controller.ask(
-            SubmitJobs(tuple(specs), user),
-            IdempotencyKey(user, key, _texts(specs)) if key is not None else None,
-            self.promises.begin,
-        )
+        options = await self._options(specs, user)
+        made: list[Quote] | None = None
 
-    async def _promised(self, taken: list[list[int]]) -> list[Submitted]:
+        def promise(taken: list[list[int]]) -> None:
+            nonlocal made
+            made = self.promises.within_turn([n for ids in taken for n in ids], options)
+
+        idempotency = IdempotencyKey(user, key, _texts(specs)) if key is not None else None
+        taken = await self.controller.ask(SubmitJobs(tuple(specs), user), idempotency, promise)
+        return taken, made, options
+
+    async def _promised(
+        self,
+        taken: list[list[int]],
+        made: list[Quote] | None,
+        options: Sequence[QuoteOption],
+        specs: Sequence[JobSpec],
+    ) -> list[Submitted]:
         """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""
-        if self.scheduler.stands_by:
-            return [self._unpromised(submitted_view(ids, [])) for ids in taken]
-        try:
-            made = await self.promises.make([n for ids in taken for n in ids])
-        except BetimesError as error:
-            log.warning("no promise for the jobs just taken: %s", error)
-            made = []
+        if made is None and not self.scheduler.stands_by:
+            try:
+                made = await self.promises.make([n for ids in taken for n in ids], options)
+            except BetimesError as error:
+                log.warning("no promise for the jobs just taken: %s", error)
+        made = made or []
         quotes = {quote.job_id: quote for quote in made}
-        return [submitted_view(ids, [quotes[n] for n in ids if n in quotes]) for ids in taken]
+        return [
+            self._annotated(submitted_view(ids, [quotes[n] for n in ids if n in quotes]), spec)
+            for ids, spec in zip(taken, specs, strict=True)
+        ]
 
     async def _again(self, before: Any, specs: Sequence[JobSpec], key: str) -> list[Submitted]:
         """The same answer as to the first request with this key."""
         if before["asked"] != _texts(specs):
             raise Conflict(f"the key {key!r} was used for other jobs; choose another")
         answers: list[Submitted] = []
-        for ids in before["job_ids"]:
+        for ids, spec in zip(before["job_ids"], specs, strict=True):
             rows = [
                 row for n in ids for row in (await asyncio.to_thread(self.controller.store.quotes, n))[:1]
             ]
-            answers.append(self._unpromised(submitted_view(ids, [quote_view(row) for row in rows])))
+            answers.append(self._annotated(submitted_view(ids, [quote_view(row) for row in rows]), spec))
         return answers
 
-    def _unpromised(self, submitted: Submitted) -> Submitted:
-        """With the reason, if nothing can be promised yet."""
-        if submitted.quote is not None or not self.scheduler.stands_by:
-            return submitted
-        reason = Reason(**compiling(self.scheduler.ledger.policy))
-        return submitted.model_copy(update={"reason": reason})
+    def _annotated(self, submitted: Submitted, spec: JobSpec) -> Submitted:
+        """With the reason, if nothing can be promised yet, and what its units count as."""
+        said: dict[str, Any] = {}
+        if submitted.quote is None and self.scheduler.stands_by:
+            said["reason"] = Reason(**compiling(self.scheduler.ledger.policy))
+        if (note := self._note(spec)) is not None:
+            said["note"] = note
+        return submitted.model_copy(update=said) if said else submitted
+
+    def _note(self, spec: JobSpec) -> str | None:
+        ledger = self.scheduler.ledger
+        return rounding_note(spec, ledger.nodes.values(), ledger.policy)
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised now."""
         check_names([spec])
         await self._check_launchable([spec])
-        return await self.promises.ask(spec, user)
+        promise, note = await self.promises.ask(spec, user), self._note(spec)
+        return promise if note is None else promise.model_copy(update={"note": note})
 
     async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """End jobs."""

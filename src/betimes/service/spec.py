@@ -139,6 +139,9 @@ class JobSpec(BaseModel):
     )
     curve: Formula | Curve = LINEAR  # linear, amdahl:F, power:A, or a table
     qos: Literal["trial", "best-effort"] = "best-effort"
+    rent: Literal["auto", "never", "now"] = (
+        "auto"  # a machine of its own: as the policy has it, never, or at once
+    )
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000), WHOLE] = 0
     grace_s: float = Field(default=30.0, ge=0, le=86_400, allow_inf_nan=False)
     estimate_s: Seconds | None = None  # of the run on max_units

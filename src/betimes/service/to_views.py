@@ -54,8 +54,9 @@ def _run_view(row: Mapping[str, Any], folder: Path) -> RunView:
 
 
 def quote_view(row: Mapping[str, Any]) -> Quote:
-    """A quote of the store."""
-    return Quote(**{**row, "reason": Reason(**row["reason"]) if row["reason"] else None})
+    """A quote of the store; what the job could do stands there as evidence of its reason."""
+    reason = Reason(**row["reason"]) if row["reason"] else None
+    return Quote(**{**row, "reason": reason, "options": reason.evidence.get("options", []) if reason else []})
 
 
 def submitted_view(ids: list[int], quotes: list[Quote]) -> Submitted:

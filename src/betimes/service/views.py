@@ -56,6 +56,18 @@ class Estimate(View):
     basis: str  # what the run time is taken from: estimate, progress, last-two, default, doubled
 
 
+class QuoteOption(View):
+    """What a job can do under a policy that rents: wait for the machines that are owned, or have one rented now."""
+
+    what: Literal["wait", "rent now"]
+    start_at: float
+    finish_at: float
+    cost_usd: float | None = None  # null: no price is known
+    instance_type: str | None = None  # of the machine that is rented
+    is_taken: bool = False
+    why: str | None = None  # it is taken
+
+
 class Quote(View):
     """The promise made at submission, or asked for without submitting."""
 
@@ -69,9 +81,11 @@ class Quote(View):
     run_s: float  # the run time on max_units that the quote rests on
     basis: str
     reason: Reason | None = None  # why it waits; null: it starts at once
+    options: list[QuoteOption] = []  # where it would wait, or be rented a machine
     elements: int | None = (
         None  # of an array: how many of its elements it is of, where these are not all of them
     )
+    note: str | None = None  # in the answer to a quote: as with `Submitted`
 
 
 class Submitted(View):
@@ -83,6 +97,7 @@ class Submitted(View):
         Quote | None
     )  # of the last element to finish, of those that may queue; null: it waits for another job, or as `reason` says
     reason: Reason | None = None  # why nothing can be promised yet
+    note: str | None = None  # what each of its units counts as, where the policy gives out more than it needs
 
 
 class PlaceView(View):

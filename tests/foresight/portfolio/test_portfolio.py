@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from betimes.core.nodes.columns import NodesView
-from betimes.errors import PolicyError, PolicyViolation
+from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.foresight.portfolio.driver import Portfolio, Settings
+from betimes.foresight.portfolio.simulate import Lookahead
 from betimes.kernels import Floats, Ints, as_array, kernel
 from betimes.outcome import Result, load, save, summarise
 from betimes.policies import parse_nodes_policy
@@ -34,7 +35,9 @@ def scores(result: Result, selection: int = 0) -> dict[str, float]:
 
 
 def test_c6_the_score_of_each_policy_is_its_utility() -> None:
-    result = simulate_nodes(workload((0.0, 2, 1800.0)), "portfolio:period=1", cluster=VMS, sizes="true")
+    result = simulate_nodes(
+        workload((0.0, 2, 1800.0)), "portfolio:period=1,ties=index", cluster=VMS, sizes="true"
+    )
     found = scores(result)
     assert list(found) == list(CANDIDATES)
     assert len(found) == 60
@@ -241,3 +244,44 @@ def test_more_machines_than_the_run_has_room_for_are_simulated() -> None:
         / (256 * 3600.0)
         / float(np.mean([(120.0 + 300.0 + at) / (300.0 + at) for at in range(4)]))
     )
+
+
+def test_a_shadow_portfolio_runs_as_its_first_member_and_reports_what_it_would_choose() -> None:
+    plain, shadow = (
+        simulate_nodes(bursts(4), policy, cluster=VMS, timeline=True)
+        for policy in (
+            "odx:order=wfp3,placement=worst",
+            "portfolio:members=odx/wfp3/worst+odx/unicef/*+oda/unicef/best,shadow=true,period=1",
+        )
+    )
+    first = simulate_nodes(bursts(4), "oda:order=unicef,placement=best", cluster=VMS, timeline=True)
+    assert shadow.jobs == first.jobs != plain.jobs  # the first in the order of the portfolio
+    assert shadow.leases == first.leases
+    assert shadow.segments == first.segments
+    assert shadow.selections is not None
+    assert len(np.unique(shadow.selections.member[shadow.selections.chosen])) > 1
+
+
+def test_with_enough_hysteresis_the_first_choice_stays() -> None:
+    found = simulate_nodes(bursts(4), "portfolio:hysteresis=100,rules=paper,period=1", cluster=VMS).selections
+    free = simulate_nodes(bursts(4), "portfolio:rules=paper,period=1", cluster=VMS).selections
+    assert found is not None
+    assert free is not None
+    assert len(np.unique(found.member[found.chosen])) == 1
+    assert len(np.unique(free.member[free.chosen])) > 1
+
+
+def test_an_empty_queue_has_no_utility() -> None:
+    chosen = parse_nodes_policy("portfolio:members=oda/fifo/first")
+    run = NodesSimulation(bursts(2), chosen, VMS)
+    member = members(chosen.values)[0]
+    lookahead = Lookahead(run)
+    assert lookahead.look() == 0.0
+    with pytest.raises(BetimesError, match="no job waits"):
+        lookahead.play(member.policy.rules(member.values), member.policy.params(member.values))
+
+
+def test_with_too_little_time_for_one_policy_one_is_simulated() -> None:
+    found = simulate_nodes(bursts(2), "portfolio:seconds=0.000001", cluster=VMS).selections
+    assert found is not None
+    assert (np.bincount(found.selection)[1:] == 1).all()

@@ -14,6 +14,7 @@ from betimes.foresight.portfolio.selection import (
     HISTORY,
     INCUMBENT,
     INDEX,
+    PREFERENCE,
     PROPORTIONAL,
     SMART_FIRST,
     Limit,
@@ -116,6 +117,14 @@ def test_ties() -> None:
     assert winner(equal, INCUMBENT, 2, past) == 2
     assert winner(equal, INCUMBENT, 3, past) == 0
     assert winner(equal, HISTORY, 2, past) == 1
+    assert winner(equal, PREFERENCE, 2, past, preferred=[3, 2, 1, 0]) == 2
+
+
+def test_the_policy_in_force_stays_unless_another_is_better_by_enough() -> None:
+    scores = {0: 10.0, 1: 11.0}
+    assert winner(scores, INDEX, 0, Past(), 0.1) == 0
+    assert winner(scores, INDEX, 0, Past(), 0.09) == 1
+    assert winner(scores, INDEX, None, Past(), 1.0) == 1
 
 
 @pytest.mark.parametrize("smart_frac", [0.0, 1.0])

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from betimes.cluster import read_cluster
 from betimes.errors import ClusterError, InputError, PolicyError
+from betimes.policies import parse_nodes_policy
 from betimes.policies.packing.catalogue import Catalogue, Demand, InstanceType
 from betimes.policies.packing.eva import RULES, Eva, Rules
 from betimes.policies.packing.plan import Plan, changes, check
@@ -247,3 +249,31 @@ def test_a_task_that_fits_no_type_is_named() -> None:
         ClusterError, match=r"task 3 of job 7 fits no instance type.*5 GPUs, 1 cores, 1 GiB on any"
     ):
         Eva().plan(Round(0.0, tasks))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ("eva", RULES["improved"]),
+        (
+            "eva:rules=paper,keep_old=true,fill=cost-test",
+            RULES["paper"].with_(keep_running=True, fill_running="cost-test"),
+        ),
+        (
+            "eva:rules=released,honest_events=true,table=lower-bound",
+            RULES["released"].with_(honest_events=True, table="lower-bound"),
+        ),
+        ("eva:matching=false,only=partial", RULES["improved"].with_(matching=False, only="partial")),
+    ],
+)
+def test_switches_follow_the_policys_name(given: str, expected: Rules) -> None:
+    chosen = parse_nodes_policy(given)
+    assert chosen.policy.planner is not None
+    rounds: Any = chosen.policy.planner(chosen.values, read_cluster("ec2-2023-vcpu"))
+    assert rounds.planner.rules == expected
+    assert rounds.every_round == (not expected.honest_events)
+
+
+def test_a_switch_refuses_what_it_does_not_have() -> None:
+    with pytest.raises(PolicyError, match="fill: 'sometimes' is none of never, always, cost-test"):
+        parse_nodes_policy("eva:fill=sometimes")

@@ -14,7 +14,7 @@ from betimes.policies.packing.partial_reconfiguration import partial_reconfigura
 from betimes.policies.packing.plan import Plan, changes, check
 from betimes.policies.packing.problem import Problem
 from betimes.policies.packing.throughput import ThroughputTable
-from betimes.policies.packing.valuation import Valuation
+from betimes.policies.packing.valuation import Valuation, valued
 from tests.policies.packing.cases import (
     TABLE_3,
     ec2,
@@ -181,3 +181,23 @@ def test_full_never_costs_more_than_a_machine_for_each_task(tasks: Problem, know
     value = Valuation(waiting, known, "job")
     apart = sum(value.groups[value.group_of[task.id]].price for task in waiting.tasks)
     assert full(waiting, known, down_sizing="reuse").usd_per_h(TABLE_3) <= apart + 1e-6
+
+
+@settings(max_examples=60, deadline=None)
+@given(known=tables(), rounds=st.lists(problems(), min_size=2, max_size=4), data=st.data())
+def test_what_is_kept_from_round_to_round_plans_as_if_nothing_were(
+    known: ThroughputTable, rounds: list[Problem], data: st.DataObject
+) -> None:
+    kinds = st.sampled_from(["k0", "k1", "k2", "k3"])
+    kept: Valuation | None = None
+    for tasks in rounds:
+        for _ in range(data.draw(st.integers(0, 3))):
+            others = data.draw(st.lists(kinds, max_size=3))
+            known.observe(data.draw(kinds), others, data.draw(st.sampled_from([0.3, 0.7, 0.9, 1.0])))
+        kept = valued(kept, tasks, known, "job", known.take_changed())
+        fresh = Valuation(tasks, known)
+        switches: dict[str, Any] = {"fill_running": "cost-test", "down_sizing": "reuse"}
+        assert full_reconfiguration(kept, **switches) == full_reconfiguration(fresh, **switches)
+        assert partial_reconfiguration(kept, **switches) == partial_reconfiguration(fresh, **switches)
+        residents = [on for on in tasks.residents.values() if on]
+        assert [kept.value(on) for on in residents] == pytest.approx([fresh.value(on) for on in residents])

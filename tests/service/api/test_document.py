@@ -42,7 +42,7 @@ RELATIONS = (
 """What a schema cannot say; all else that is refused, it says beforehand."""
 
 ENDLESS = "/api/v1/events/stream"
-EXAMPLES = 12  # of each of two dozen routes
+EXAMPLES, MANY_EXAMPLES = 4, 25  # of each of two dozen routes
 TOO_LARGE = (413, 414, 431)  # bodies, URLs and headers
 
 
@@ -161,22 +161,33 @@ def schema() -> Any:
     ("method", "path"), [(method, path) for method, path, _ in operations() if path != ENDLESS]
 )
 def test_the_api_does_what_the_document_says(schema: Any, method: str, path: str) -> None:
+    fuzz(schema, method, path, EXAMPLES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("method", "path"), [(method, path) for method, path, _ in operations() if path != ENDLESS]
+)
+def test_the_api_does_what_the_document_says_for_longer(schema: Any, method: str, path: str) -> None:
+    fuzz(schema, method, path, MANY_EXAMPLES)
+
+
+def fuzz(schema: Any, method: str, path: str, examples: int) -> None:
     # Built here and not by schema.parametrize(), by which every process that collects the tests takes seconds for it.
     test = build_operation_test(
         config=schema.config,
         operation=schema[path][method],
-        test_func=check_answer,
+        test_func=settings(
+            max_examples=examples,
+            deadline=None,
+            suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+        )(check_answer),
         given_kwargs={},
         feedback=FeedbackSources(),
     )
     test()
 
 
-@settings(
-    max_examples=EXAMPLES,
-    deadline=None,
-    suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
-)
 def check_answer(case: Any) -> None:
     headers = {"Authorization": f"Bearer {IT.token}", "Host": "127.0.0.1"}
     if case.path.endswith("/progress"):

@@ -18,11 +18,11 @@ from pathlib import Path
 import pytest
 
 from betimes.service.executors.devices import Assigned
-from betimes.service.executors.launching import Keeping, spawn, write_launch
+from betimes.service.executors.forker import Forker
+from betimes.service.executors.launching import Keeping, write_launch
 from betimes.service.executors.local import LocalExecutor
 from betimes.service.executors.protocol import Launch
 from betimes.service.executors.supervision import files
-from betimes.service.executors.watching import wait_for
 from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
 from tests.service.executors.running import (
     PATIENCE_S,
@@ -171,12 +171,14 @@ def test_a_run_whose_service_crashed_before_there_was_a_shim_is_started(at: Path
 
 def test_a_run_whose_shim_is_just_starting_is_not_started_again(at: Path) -> None:
     launch = a_job(at, 1, 0.2)
-    pid, bell = spawn(launch.folder, write_launch(launch, Assigned(), False, KEEPING))
+    forker = Forker()
+    _, bell = forker.spawn(launch.folder, write_launch(launch, Assigned(), False, KEEPING))
 
     reports = adopt(launch, then_wait=True)
 
+    forker.close()
+    assert os.read(bell, 1) in (b"", bytes([files.BUSY]))
     os.close(bell)
-    assert wait_for(pid) in (0, files.BUSY, None)
     assert isinstance(reports[-1], Ended)
     assert begun(at, 1) == 1
 
@@ -237,7 +239,7 @@ def test_a_shim_killed_while_no_service_ran_leaves_nothing_behind(at: Path) -> N
 
     play(scenario())
     os.kill(shim_of(launch)["pid"], signal.SIGKILL)
-    wait_for(shim_of(launch)["pid"])
+    play(until(lambda: not alive(shim_of(launch)["pid"])))
     left = [int(pid) for pid in log_of(launch).split()]
     assert all(alive(pid) for pid in left)
 
@@ -353,12 +355,14 @@ def test_started_by_several_executors_at_once_it_runs_once(at: Path) -> None:
 def test_two_shims_for_one_run_and_one_gives_way(at: Path) -> None:
     launch = a_job(at, 1, 0.5)
     record = write_launch(launch, Assigned(), False, KEEPING)
-    shims = [spawn(launch.folder, record) for _ in range(4)]
-    for _, bell in shims:
-        os.read(bell, 1)
+    forker = Forker()
+    bells = [forker.spawn(launch.folder, record)[1] for _ in range(4)]
+    said = [os.read(bell, 1) for bell in bells]
+    for bell in bells:
         os.close(bell)
+    forker.close()
 
-    assert sorted(wait_for(pid) or 0 for pid, _ in shims) == [0, *[files.BUSY] * 3]
+    assert sorted(said) == [b"", *[bytes([files.BUSY])] * 3]
     assert begun(at, 1) == 1
 
 

@@ -13,7 +13,9 @@ from typing import Any
 import pytest
 
 from betimes.service.executors import local
+from betimes.service.executors.forker import Forker
 from betimes.service.executors.protocol import Launch
+from betimes.service.executors.supervision import files
 from betimes.service.executors.watching import Watch
 from betimes.service.scheduling.run_reports import Trouble
 from tests.service.executors.running import (
@@ -137,14 +139,17 @@ def test_a_stop_that_somebody_has_swallowed_takes_effect_after_the_grace_period(
 def test_a_supervisor_that_hangs_before_the_command_has_begun_is_ended_too(
     at: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spawn = os.posix_spawn
+    spawn = Forker.spawn
 
-    def suspended(*arguments: Any, **named: Any) -> int:
-        pid = spawn(*arguments, **named)
+    def suspended(forker: Forker, folder: str, record: dict[str, Any]) -> tuple[int, int]:
+        lock = files.try_lock(folder)  # so that it has not begun yet
+        assert lock is not None
+        pid, bell = spawn(forker, folder, record)
         os.kill(pid, signal.SIGSTOP)
-        return pid
+        os.close(lock)
+        return pid, bell
 
-    monkeypatch.setattr(os, "posix_spawn", suspended)
+    monkeypatch.setattr(Forker, "spawn", suspended)
 
     async def scenario() -> None:
         async with executing(force_after_s=0.3) as (executor, heard):

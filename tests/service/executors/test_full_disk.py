@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from betimes.service.executors.forker import Forker
 from betimes.service.executors.supervision import files
 from betimes.service.scheduling.run_reports import Ended, Started, Trouble
 from tests.service.executors.running import RUN, a_launch, alive, executing, play, shim_of, until
@@ -91,17 +91,17 @@ def test_a_supervisor_that_finds_no_room_has_not_begun(
     at: Path, disk: SmallDisk, monkeypatch: pytest.MonkeyPatch, has_reserved: bool
 ) -> None:
     """What the service writes has room, and what the supervisor writes next has not."""
-    launch, spawn = a_launch(disk.folder, "touch", str(at / "begun"), workdir="/"), os.posix_spawn
+    launch, spawn = a_launch(disk.folder, "touch", str(at / "begun"), workdir="/"), Forker.spawn
 
-    def fill_and_spawn(*arguments: Any, **named: Any) -> int:
+    def fill_and_spawn(*arguments: Any) -> tuple[int, int]:
         if has_reserved:
             files.reserve_exit(launch.folder)
         disk.fill()
-        return spawn(*arguments, **named)
+        return spawn(*arguments)
 
     async def scenario() -> None:
         async with executing() as (executor, heard):
-            monkeypatch.setattr(os, "posix_spawn", fill_and_spawn)
+            monkeypatch.setattr(Forker, "spawn", fill_and_spawn)
             await executor.start(launch)
             await until(lambda: len(heard.reports) == 1)
             monkeypatch.undo()

@@ -96,6 +96,10 @@ def test_the_form_before(tmp_path: Path) -> None:
         (TYPE + "reclaims_per_h = nan", "[[types]] table 1, field reclaims_per_h: expected a number from 0"),
         (TYPE + "reclaims_per_h = 'x'", "[[types]] table 1, field reclaims_per_h: expected a number from 0"),
         (TYPE.replace("types", "offers"), "[[offers]] table 1, field usd_per_h: missing"),
+        (
+            TYPE.replace("types", "offers") + "usd_per_h = 1\nprice_changes = [{ at_s = 1, usd_per_h = 2 }]",
+            "[[offers]] table 1, field price_changes: prices change by the file in simulations only",
+        ),
         (TYPE + "boot_s = nan", "[[types]] table 1, field boot_s"),
         ('[[types]]\ntype = "a"\ncpu = 4', "[[types]] table 1, field memory_gib: missing"),
         ("types = [3]", "[[types]] table 1: expected a table with type"),

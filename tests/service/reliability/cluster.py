@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any
@@ -343,7 +343,7 @@ def same_engine(before: Scheduler, after: Scheduler) -> None:
     assert set(before.engine.slot_of) == set(after.engine.slot_of)
     same_grants(after)
     for number in before.engine.slot_of:
-        one, other = asdict(before.engine.account(number)), asdict(after.engine.account(number))
+        one, other = before.engine.account(number).row(), after.engine.account(number).row()
         for name, value in one.items():
             if name == "since_s" and after.ledger.jobs[number].units == 0:
                 continue  # it may have been given units and lost them within an instant, of which nothing is told

@@ -109,7 +109,10 @@ def test_a_pool_without_units_says_so_though_cores_are_free() -> None:
     cluster.submit(spec(100.0, cpu=0.5), spec(50.0, cpu=0.5), spec(10.0, cpu=0.5))
     found = why(cluster, 3)
     assert found["evidence"]["free"]["core"] == 1.0
-    text = f"waits for 1 more of the pool's 2 units; it has that about {at(began + 50)}, when job 2 ends"
+    text = (
+        "waits for 1 more of the pool's 2 units (each a whole core); "
+        f"it has that about {at(began + 50)}, when job 2 ends"
+    )
     assert found["text"] == text
 
 

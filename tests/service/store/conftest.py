@@ -84,6 +84,17 @@ def postgres_server() -> Iterator[str]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@pytest.fixture
+def restart_postgres(postgres_server: str) -> list[str]:
+    """A command that restarts the server, however many are connected."""
+    binaries, user = _binaries(), _another_user()
+    assert binaries is not None
+    assert user is not None
+    folder = Path(postgres_server.partition("host=")[2])
+    pg_ctl = [binaries / "pg_ctl", "-D", folder / "data", "-l", folder / "log", "-m", "fast", "-w", "restart"]
+    return [*user[0], *map(str, pg_ctl)]
+
+
 _numbers = itertools.count(1)
 
 
@@ -94,6 +105,7 @@ def database(postgres_server: str) -> Iterator[str]:
     engine = create_engine(
         postgres_server.format(name="postgres").replace("postgresql:", "postgresql+psycopg:"),
         isolation_level="AUTOCOMMIT",
+        pool_pre_ping=True,  # the server may have been restarted
     )
     try:
         with engine.connect() as connection:

@@ -8,7 +8,19 @@ import numpy as np
 import pytest
 
 from betimes.cluster import Offer
-from betimes.core.planning import Bind, Decision, JobPhase, Migrate, Place, Release, Rent, Snapshot, new
+from betimes.core.planning import (
+    Bind,
+    Decision,
+    JobPhase,
+    Migrate,
+    Place,
+    Preempt,
+    Release,
+    Rent,
+    Snapshot,
+    new,
+)
+from betimes.errors import PolicyViolation
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import summarise
 from betimes.twin.nodes.simulation import NodesSimulation
@@ -181,13 +193,38 @@ def test_the_user_hears_of_decisions_that_were_refused() -> None:
     heard = list[str]()
 
     def decide(snapshot: Snapshot) -> list[Decision]:
-        return [*one_each(snapshot), Bind(snapshot.jobs[0].job, (Place(99),))] if snapshot.jobs else []
+        return [
+            *one_each(snapshot),
+            *(Preempt(job.job) for job in snapshot.jobs if job.phase == JobPhase.WAITS),
+        ]
 
     simulate_nodes(jobs_of((0.0, 100.0)), planned(300.0, decide), cluster=rented(P3), warn=heard.append)
     assert [line for line in heard if "could not be carried out" in line] == [
         "policy planned: 1 decision could not be carried out and changed nothing; the first job 0, at 0 s: "
-        "Bind(job=0, places=(Place(machine=99, tasks=1),)): there is no such machine any more"
+        "Preempt(job=0): the job does not run"
     ]
+
+
+def test_a_planner_that_never_releases_is_named() -> None:
+    def decide(snapshot: Snapshot) -> list[Decision]:
+        return [one for one in one_each(snapshot) if not isinstance(one, Release)]
+
+    with pytest.raises(
+        PolicyViolation, match="policy planned at 87000 s: it still holds 1 machines a day after the"
+    ):
+        run(jobs_of((0.0, 100.0)), planned(300.0, decide), rented(P3))
+
+
+def test_a_bill_follows_the_price_as_it_changes() -> None:
+    hourly = replace(P3, bill_step_s=3600.0, boot_s=0.0, setup_s=0.0, release_s=0.0)
+    dearer = replace(hourly, price_changes=((3600.0, 6.0), (5000.0, 1.0)))
+    _, result = run(jobs_of((0.0, 8000.0)), planned(300.0, one_each), rented(dearer))
+    # Charged by the hour from 0 to 8100: hours that begin at 0, 3600 and 7200, each at the price of its beginning.
+    assert summarise(result)["cost_usd"] == pytest.approx(3.06 + 6.0 + 1.0, abs=1e-12)
+    second = replace(dearer, bill_step_s=0.0)
+    _, result = run(jobs_of((0.0, 8000.0)), planned(300.0, one_each), rented(second))
+    by_the_moment = 3600 * 3.06 + 1400 * 6.0 + 3100 * 1.0
+    assert summarise(result)["cost_usd"] == pytest.approx(by_the_moment / 3600, abs=1e-12)
 
 
 def test_the_log_says_what_was_decided_when_and_where() -> None:

@@ -25,8 +25,14 @@ from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, as_array,
 OWNED = 3
 """The state of a machine that is there for good: up (`machines.RUNNING`)."""
 
+AUTO, NEVER, NOW = range(3)
+"""What a job's submitter wants of machines that are rented: the policy decides, none, one rather than wait."""
+
 BLOCK = 64
 """Entries in a block of the queue: a change moves at most half as many."""
+
+FEATURE_COLUMNS = 11
+"""Of `State.features` (`wait_features`)."""
 
 LARGEST_PRIORITY = 10**6
 
@@ -54,7 +60,7 @@ class Need:
     promised_s: float  # start of its reservation; infinity: it has none
     booked: int  # the first placement of its reservation, -1: none
     alarm_s: float  # when something happens to it besides what its account says; infinity: nothing will
-    alarm: int  # `timers.LAUNCHED`, `EXPIRED` or `SPECULATED`
+    alarm: int  # `timers.LAUNCHED`, `EXPIRED`, `SPECULATED`, or of its own machines `BOOTED` or `RECLAIMED`
     workload: int  # its row and column of `State.interference`; -1: it neither slows others nor is slowed
     launch_s: float  # from taking its nodes until it contends with its neighbours there
     init_s: float  # and from then on until it works
@@ -65,7 +71,14 @@ class Need:
     whole_s: float  # work that was left when they were
     believed_s: float  # as was believed
     homeless: int  # 1: no machine that is owned holds it
+    choice: int  # `AUTO`, `NEVER` or `NOW`: whether a machine may be rented for it alone
     apart: int  # 1: it is to run on a machine of its own at once, and is not in the queue
+    boot_s: float  # that they take to boot
+    killed_s: float  # when its speculative run on them is over; infinity: it is none
+    undecided: int  # 1: it waits until `until_s` unless the wait that is predicted is longer
+    until_s: float
+    lost: int  # times that they were taken away
+    requeued: int  # 1: it has run on such machines, and waits again
     speculated: int  # 1: it has run on them for as long as a short job may, and did not end
     queued_s: float  # when it last began to wait
     began_s: float  # when it took the nodes that it holds
@@ -190,6 +203,7 @@ class Terms:
     from_request: int  # 1: charged for from the request, 0: from boot
     capacity: int  # machines at most at once
     notice_s: float
+    spot: int  # 1: its machines may be taken away
     drawn: int  # 1: `State.fates` says how long each takes to boot, and what becomes of it
     known: int  # machines of which that has been drawn
     rented: int  # machines now
@@ -258,6 +272,18 @@ class Cluster:
         float  # from then on a tick with jobs that wait asks which policy is to decide; infinity: none does
     )
     migrations: int  # jobs that were told to move so far
+    observed: int  # 1: `State.features` is written, and what follows is kept up to date
+    owned_cpu: int  # of all nodes
+    owned_memory: int
+    observed_running: int  # jobs that hold nodes
+    running_cpu: int
+    running_memory: int
+    running_since_s: float  # when they began, summed
+    observed_waiting: int
+    waiting_cpu: int
+    waiting_since_s: float  # when they began to wait, summed
+    predicted: int  # waits
+    abstained: int  # of these the ones of which the predictor knew nothing
     quota: int  # machines that may be rented at once
     rented: int  # machines that are
     freed: int  # nodes that have had something freed, counted since the beginning
@@ -323,6 +349,7 @@ class NodesState(Struct):
     absences: Records[Absence]
     machines: Records[Machine]  # (nodes,)
     offers: Records[Terms]
+    features: FloatTable  # (slots, FEATURE_COLUMNS) when the job began to wait (`wait_features`)
     fates: Records[Fate]  # a ring for each offer, of as many; of length 0 where nothing is drawn
     orders: Ints  # (offers,) machines of each that a policy has ordered and that are still to be rented
     leases: Records[Lease]
@@ -369,6 +396,7 @@ def new_nodes_state(
     leases: int = 0,
     log: int = 0,
     quota: int = UNLIMITED,
+    observed: bool = False,
     interference: FloatTable | None = None,
     largest: NDArray[np.int64] | None = None,
 ) -> NodesState:
@@ -377,7 +405,8 @@ def new_nodes_state(
     capacity: (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,). largest: (3,) the most that
     any machine has of each, owned or on offer; by default of those nodes.
     by_priority: jobs of a higher priority may preempt those of a lower, and of one priority a trial job the others;
-    else only the latter. guarded: the hooks are a user's. quota: machines that may be rented at once.
+    else only the latter. guarded: the hooks are a user's. quota: machines that may be rented at once. observed:
+    features are written.
 
     There is room for `slots` live jobs, `placements` of them on nodes, recorded segments, absences, leases and
     instructions, `steps` of a plan of reservations, and `fates` drawn ahead for each offer.
@@ -412,6 +441,8 @@ def new_nodes_state(
     cluster.select_s = math.inf
     cluster.unused = placements
     cluster.quota = quota
+    cluster.observed = int(observed)
+    cluster.owned_cpu, cluster.owned_memory = int(capacity[:, 1].sum()), int(capacity[:, 2].sum())
     cluster.guarded = int(guarded)
     return state
 
@@ -512,6 +543,7 @@ def _blank_state(
         pool=blank(Pool, 1),
         params=np.ascontiguousarray(params, dtype=np.float64),
         holders=_whole(slots),
+        features=np.full((slots, FEATURE_COLUMNS), math.nan),
         free=np.arange(slots, dtype=np.int64)[::-1].copy(),
         timers=blank(Timer, slots + nodes + 1),
         timer_of=np.full(2 * max(slots, nodes) + 1, -1),

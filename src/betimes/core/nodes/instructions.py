@@ -98,8 +98,6 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
             while last < len(batch) and batch[last].what == line.what and batch[last].job == line.job:
                 last += 1
             verdict = _place(state, batch, at[0], last)
-            if verdict != DONE and line.what == MIGRATE and _is_live(state, line):
-                state.needs[line.job].leaves = 0
         elif line.what == RENT:
             number = rent(state, line.offer)
             if number in (NEED_NODES, NEED_FATES):
@@ -114,6 +112,8 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
             verdict = _change_machine(state, batch, line)
         else:
             verdict = UNKNOWN
+        if verdict != DONE and _leaves(line) and _is_live(state, line):
+            state.needs[line.job].leaves = 0
         for k in range(at[0], last):
             batch[k].verdict = verdict
         at[0] = last

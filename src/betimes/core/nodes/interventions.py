@@ -13,8 +13,9 @@ from betimes.core.nodes.holders import add_holder, is_owed
 from betimes.core.nodes.log import CLOSE, OPEN, note
 from betimes.core.nodes.machines import note_vacated
 from betimes.core.nodes.queue import remove
-from betimes.core.nodes.timers import set_job_timer
+from betimes.core.nodes.timers import clear_job_timer, set_job_timer
 from betimes.core.nodes.transitions import drop_placement, pay_claims, put, put_bound, unbook, vacate
+from betimes.core.nodes.wait_features import count_running
 from betimes.core.places import take
 from betimes.kernels import kernel
 
@@ -39,9 +40,10 @@ def withdraw(state: NodesState, slot: int) -> None:
     pool = state.pool[0]
     if state.needs[slot].bound >= 0:
         unbind(state, slot)
-    else:
+    elif state.needs[slot].apart == 0:
         remove(state, slot)
     unbook(state, slot)
+    clear_job_timer(state, slot)
     pool.events += 1
     close_account(state, slot, pool.now)
     pool.active -= 1
@@ -93,6 +95,9 @@ def hold(state: NodesState, slot: int, count: int) -> None:
         take(state.nodes[choice.node], need, choice.tasks)
         put(state, slot, choice)
     job.units = float(job.max_units)
+    need.began_s = state.progress[slot].since
+    if state.cluster[0].observed == 1:
+        count_running(state, slot, 1)
     add_holder(state, slot)
     if need.vacate_at == math.inf:
         set_to_work(state, slot, 1.0, state.progress[slot].since)

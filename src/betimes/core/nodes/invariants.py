@@ -27,7 +27,8 @@ def check(state: NodesState) -> None:
     held = {slot: _placed(state, slot, state.needs[slot].placed) for slot in live}
     bound = {slot: _placed(state, slot, state.needs[slot].bound) for slot in live}
     for slot in live:
-        _check_job(state, slot, slot in waiting, slot in holding, held[slot], bound[slot])
+        waits = slot in waiting or state.needs[slot].apart == 1  # for a machine of its own
+        _check_job(state, slot, waits, slot in holding, held[slot], bound[slot])
     _check_nodes(state, held, bound)
     _check_placements(state, held, bound)
     _check_machines(state, held, bound)

@@ -44,12 +44,12 @@ def snapshot_of(
     seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["mark"]
     live = np.flatnonzero(marks >= 0)
     slots = live[np.argsort(seqs[live])]
-    machines = np.flatnonzero(as_array(state.machines)["state"] != UNUSED).tolist()
+    machines = np.flatnonzero(as_array(state.machines)["state"] != UNUSED)
     return Snapshot(
         now_s,
         tuple(_jobs(state, slots, now_s, kinds)),
-        tuple(_machine(state, number) for number in machines),
-        tuple(_rentable(state, offer) for offer in range(len(state.offers))),
+        tuple(_machines(state, machines)),
+        _rentable(state),
         tuple(finished),
     )
 
@@ -133,6 +133,8 @@ def _jobs(
         rates,
         *(needs[name] for name in (*_NEED, *_DELAYS)),
     )
+    placed_on = as_array(state.placements)
+    placements = list(zip(*(placed_on[name].tolist() for name in ("node", "tasks", "follows")), strict=True))
     found = list[JobSnapshot]()
     for values in zip(*(column.tolist() for column in columns), strict=True):
         slot, row, seq, submit_s, left, rate, holder, bound, placed, vacate_at, *rest = values
@@ -152,8 +154,8 @@ def _jobs(
                 tasks,
                 (gpu, cpu, memory),
                 kinds[int(row)],
-                _places(state, placed),
-                _places(state, bound),
+                _places(placements, placed),
+                _places(placements, bound),
                 left,
                 rate if phase == JobPhase.RUNS else 0.0,
                 bool(launched),
@@ -165,31 +167,49 @@ def _jobs(
     return found
 
 
-def _places(state: NodesState, first: int) -> tuple[Place, ...]:
+def _places(placements: Sequence[tuple[int, int, int]], first: int) -> tuple[Place, ...]:
+    """The chain of placements (node, tasks, the one that follows) from the first on, last one first."""
     found, at = list[Place](), first
     while at >= 0:
-        placement = state.placements[at]
-        found.append(Place(int(placement.node), int(placement.tasks)))
-        at = int(placement.follows)
+        node, tasks, at = placements[at]
+        found.append(Place(node, tasks))
     return tuple(reversed(found))
 
 
-def _machine(state: NodesState, number: int) -> MachineSnapshot:
-    machine, node = state.machines[number], state.nodes[number]
-    return MachineSnapshot(
-        number,
-        int(machine.generation),
-        int(machine.offer),
-        MachinePhase(int(machine.state)),
-        bool(node.up),
-        (int(node.gpu), int(node.cpu), int(node.memory)),
-        (int(node.free_gpu), int(node.free_cpu), int(node.free_memory)),
-        float(machine.requested_s),
-        float(machine.up_s) if machine.offer >= 0 else 0.0,
-        float(paid_until(state, number)) if machine.offer >= 0 else math.inf,
+_OF_MACHINE = ("generation", "offer", "state", "requested_s", "up_s")
+_OF_NODE = ("up", "gpu", "cpu", "memory", "free_gpu", "free_cpu", "free_memory")
+
+
+def _machines(state: NodesState, numbers: NDArray[np.int64]) -> list[MachineSnapshot]:
+    machines, nodes = as_array(state.machines)[numbers], as_array(state.nodes)[numbers]
+    columns = (
+        numbers,
+        *(machines[name] for name in _OF_MACHINE),
+        *(nodes[name] for name in _OF_NODE),
     )
+    found = list[MachineSnapshot]()
+    for values in zip(*(column.tolist() for column in columns), strict=True):
+        number, generation, offer, phase, requested_s, up_s, is_open, *amounts = values
+        gpu, cpu, memory, free_gpu, free_cpu, free_memory = amounts
+        found.append(
+            MachineSnapshot(
+                number,
+                generation,
+                offer,
+                MachinePhase(phase),
+                bool(is_open),
+                (gpu, cpu, memory),
+                (free_gpu, free_cpu, free_memory),
+                requested_s,
+                up_s if offer >= 0 else 0.0,
+                float(paid_until(state, number)) if offer >= 0 else math.inf,
+            )
+        )
+    return found
 
 
-def _rentable(state: NodesState, offer: int) -> int:
-    terms, cluster = state.offers[offer], state.cluster[0]
-    return int(min(terms.capacity - terms.rented, cluster.quota - cluster.rented))
+def _rentable(state: NodesState) -> tuple[int, ...]:
+    """Of each offer, how many more machines can be rented."""
+    offers, cluster = as_array(state.offers), state.cluster[0]
+    left = np.minimum(offers["capacity"] - offers["rented"], cluster.quota - cluster.rented)
+    return tuple(int(each) for each in left.tolist())

@@ -15,6 +15,7 @@ from betimes.core.nodes.directory import (
     note_least,
     open_block,
 )
+from betimes.core.nodes.wait_features import count_waiting
 from betimes.kernels import Floats, Ints, Records, kernel
 
 FILL = 3 * BLOCK // 4  # entries of a block after `_repack`
@@ -26,6 +27,8 @@ def insert(state: NodesState, slot: int) -> None:
     cluster = state.cluster[0]
     key, seq = state.jobs[slot].key, state.jobs[slot].seq
     cluster.waiting += 1
+    if cluster.observed == 1:
+        count_waiting(state, slot, 1)
     if cluster.blocks == 0:
         open_block(state, 0, key, seq)
     at = block_of(state, key, seq)
@@ -91,6 +94,8 @@ def remove_at(state: NodesState, at: int, place: int) -> int:
     """
     number = block_at(state, at)
     block, base = state.blocks[number], number * BLOCK
+    if state.cluster[0].observed == 1:
+        count_waiting(state, state.queue[base + place].slot, -1)
     following = place
     if place - block.head < block.tail - 1 - place:
         for other in range(base + place, base + block.head, -1):

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from betimes.core.nodes.columns import NodesView
+from betimes.core.nodes.wait_predictor import Split
 from betimes.core.places import Node
-from betimes.kernels import Floats, Ints, Records, Struct
+from betimes.kernels import Floats, FloatTable, Ints, Records, Struct
 
 SKIP, EASY, CONSERVATIVE = 0, 1, 2
 
@@ -27,6 +28,14 @@ class NodesRules(Struct):
     tick_s: float  # > 0: passes and `provision` happen at multiples of it only
     waits: bool  # `wait` says until when a job waits before a machine is rented for it alone
     foresees: bool  # a job that would wait in vain is known at once, and does not
+    observes: bool  # the features of jobs that begin to wait are written down
+    learned: bool  # whether a job would wait in vain is predicted from these: by `trees`, `roots`, `weights` and `seen`
+    plays: bool  # the same by playing forward: the loop asks for it
+    trees: Records[Split]
+    roots: Ints
+    weights: Floats
+    seen: FloatTable
+    requeues_last: bool  # a job that has run on machines of its own in vain goes to the end of the queue
     speculate_s: float  # < infinity: jobs run on rented machines for so long before they may wait for others
     learns: bool  # beliefs come from the user's last two jobs
     rank: Callable[[NodesView, float, Ints, Floats], None]

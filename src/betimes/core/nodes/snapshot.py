@@ -6,9 +6,9 @@ import math
 
 from betimes.core.account import attained, believed_left
 from betimes.core.estimates import SMALLEST_BELIEF_S
-from betimes.core.nodes.columns import BLOCK, NodesState
+from betimes.core.nodes.columns import BLOCK, FEATURE_COLUMNS, NodesState
 from betimes.core.nodes.directory import block_at
-from betimes.core.nodes.timers import set_job_timer
+from betimes.core.nodes.timers import BOOTED, RECLAIMED, SPECULATED, set_job_timer
 from betimes.kernels import kernel
 
 
@@ -54,6 +54,9 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
             copy.jobs[slot] = state.jobs[slot]
             copy.needs[slot] = state.needs[slot]
             copy.progress[slot] = state.progress[slot]
+            if cluster.observed == 1:
+                for at in range(FEATURE_COLUMNS):
+                    copy.features[slot, at] = state.features[slot, at]
     for at in range(state.pool[0].free):
         copy.free[at] = state.free[at]
     if cluster.reserved >= 0:  # what the last pass worked out still holds, and the next may rely on it
@@ -79,6 +82,11 @@ def _take_belief_for_truth(state: NodesState, copy: NodesState, slot: int) -> No
     progress.believed_per_work = 1.0
     progress.outrun_at = math.inf
     job.remaining_s = left
+    if need.rented > 0 and (
+        need.alarm == BOOTED or need.alarm == RECLAIMED
+    ):  # nobody knows that it will be lost
+        need.alarm_s = need.killed_s
+        need.alarm = SPECULATED
     if need.holder >= 0:
         progress.attained = attained(state, slot, now)
         progress.stall -= min(progress.stall, now - progress.since)

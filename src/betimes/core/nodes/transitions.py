@@ -17,13 +17,14 @@ from betimes.core.account import (
     rest,
     set_to_work,
 )
-from betimes.core.nodes.columns import Choice, Need, NodesState, NodesView
+from betimes.core.nodes.columns import AUTO, Choice, Need, NodesState, NodesView
 from betimes.core.nodes.holders import add_holder, drop_holder, is_owed
 from betimes.core.nodes.log import BIND, PREEMPT, RESERVE, START, note, note_places
 from betimes.core.nodes.machines import DRAINING, go, note_vacated
 from betimes.core.nodes.queue import insert
 from betimes.core.nodes.rates import re_rate, re_rate_around, speed_of
 from betimes.core.nodes.timers import EXPIRED, LAUNCHED, set_job_timer
+from betimes.core.nodes.wait_features import count_running
 from betimes.core.places import Node, free_placement, give, new_placement, take
 from betimes.kernels import Records, kernel
 
@@ -56,9 +57,13 @@ def submit(
     need.claims = 0
     need.offer = -1
     need.rented = 0
+    need.undecided = 0
+    need.lost = 0
+    need.requeued = 0
     need.speculated = 0
     need.apart = 0
     need.homeless = 0
+    need.choice = AUTO
     need.queued_s = pool.now
     need.vacate_at = math.inf
     need.told_s = math.nan
@@ -310,6 +315,8 @@ def begin(state: NodesState, slot: int) -> None:
     progress.stall = restart_s(state, slot) + need.launch_s + need.init_s
     progress.since = now
     need.began_s = now
+    if state.cluster[0].observed == 1 and need.placed >= 0:
+        count_running(state, slot, 1)
     job.units = float(job.max_units)
     add_holder(state, slot)
     if not math.isnan(need.left_s):
@@ -351,6 +358,8 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     need.contends = 0
     need.leaves = 0
     at = need.placed
+    if cluster.observed == 1 and at >= 0:
+        count_running(state, slot, -1)
     while at >= 0:
         placement = state.placements[at]
         number = placement.node

@@ -7,76 +7,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
-from betimes.core.columns import UNLIMITED
 from betimes.core.nodes.columns import NodesState, room_to_play
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.schedule import REFUSED
 from betimes.core.nodes.snapshot import copy_into
-from betimes.kernels import Floats, Ints, as_array, blank, entry, kernel
+from betimes.kernels import Floats, Ints, blank, entry, kernel
 from betimes.twin.nodes.events import FORESEEN, NOTHING, PAUSED, REACHED, Outcome, Trace, advance
-from betimes.twin.nodes.loop import in_rows
 from betimes.twin.nodes.simulation import NodesSimulation
-
-
-@dataclass(frozen=True)
-class Foreseen:
-    """What a play-out says of the jobs that wait or run, in order of submission.
-
-    `row` (n,) are rows of `NodesSimulation.jobs`; `start_s` and `finish_s` (n,) when each first starts, or has, and
-    finishes.
-    """
-
-    row: Ints
-    start_s: Floats
-    finish_s: Floats
-
-
-def foresee(run: NodesSimulation) -> Foreseen:
-    """When every job that waits or runs now will start and finish if nothing more is submitted.
-
-    The run itself is left as it is. Raises PolicyViolation when a hook answers something that cannot be used.
-    """
-    rows = np.sort(as_array(run.state.progress)["row"][as_array(run.state.progress)["mark"] >= 0])
-    aside = _aside(run)
-    nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
-    arguments = (run.rules.replaced(learns=False), aside, nothing)
-    while True:
-        copy = room_to_play(run.state)
-        status = copy_and_play_out(run.state, copy, *arguments, run.sizes.kind != "true")
-        if status > REFUSED:
-            run.state.pool[0].offender = copy.pool[0].offender
-            status += FORESEEN - REFUSED
-        if status == REACHED:
-            start_s, finish_s = in_rows(aside, "start_s", math.nan), in_rows(aside, "finish_s", math.nan)
-            return Foreseen(rows, start_s[rows], finish_s[rows])
-        run.heed(status)
 
 
 def _aside(run: NodesSimulation) -> Trace:
     """The trace of the run, with outcomes of its own."""
     return run.trace.replaced(outcomes=blank(Outcome, len(run.jobs)), finished=np.zeros(1, dtype=np.int64))
-
-
-@entry
-@kernel
-def copy_and_play_out(
-    state: NodesState,
-    copy: NodesState,
-    rules: NodesRules,
-    aside: Trace,
-    nothing: Ints,
-    believing: bool,
-) -> int:
-    """Play a copy forward until all jobs that wait or run have finished: aside.outcomes."""
-    aside.finished[0] = 0
-    copy_into(state, copy, believing)
-    copy.cluster[0].select_s = math.inf
-    copy.pool[0].budget = UNLIMITED
-    return advance(copy, rules, aside, nothing, nothing[0], math.inf)
 
 
 @kernel

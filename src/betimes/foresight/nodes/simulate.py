@@ -12,6 +12,8 @@ from betimes.errors import ClusterError, InputError
 from betimes.foresight.nodes.predict import predicting, run_rows_predicting
 from betimes.foresight.portfolio.driver import Portfolio, Settings
 from betimes.foresight.sampling import drawn
+from betimes.foresight.waits.playing import play_until_started, play_waits
+from betimes.foresight.waits.retraining import stepping
 from betimes.outcome import Result
 from betimes.policies import ChosenPolicy, parse_nodes_policy
 from betimes.policies.nodes.hooks import NodesPolicy
@@ -73,7 +75,11 @@ def simulate_nodes(
         seed=seed,
         restart_s=restart_s,
         timeline=timeline,
+        observed=bool(chosen.values.get("retrain")),
     )
+    if run.rules.plays:
+        play_until_started.load()
+        play_waits(run)
     compile_s = time.perf_counter() - started
     for reason in run.tasks.reasons:
         told(f"{workload.name}: {reason}")
@@ -86,7 +92,18 @@ def simulate_nodes(
         told(f"{jobs} without an estimate: {run.assumed_s:g} s was assumed")
     portfolio = _selecting(run, told)
     step = predicting(run, drawn(len(run.jobs), predict_sample, seed)) if predict else None
+    if (trained := stepping(run)) is not None:
+        if predict:
+            raise InputError(
+                f"--predict: policy {chosen} is trained anew on the way; leave --predict or retrain out"
+            )
+        step = trained
     run.run(step, progress)
+    decided, abstained = int(run.state.cluster[0].predicted), int(run.state.cluster[0].abstained)
+    if abstained:
+        told(
+            f"of {decided:,} jobs whose waits were to be predicted {abstained:,} were unlike all that was learned"
+        )
     if portfolio is not None:
         run.selections = portfolio.reflection.columns()
     if run.rounds is not None and (refused := run.rounds.warning()):

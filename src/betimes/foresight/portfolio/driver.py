@@ -13,13 +13,16 @@ from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.schedule import DONE, change_rules
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
-from betimes.foresight.portfolio.selection import Limit, Past, Rotation, winner
+from betimes.foresight.portfolio.ledger import Ledger, Totals
+from betimes.foresight.portfolio.scores import of_queue, of_run
+from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
 from betimes.foresight.portfolio.simulate import Lookahead, PolicyFails
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import Floats, entry
 from betimes.outcome import SelectionColumns
 from betimes.policies.hooks import Value
 from betimes.policies.nodes.hooks import Member
+from betimes.policies.nodes.portfolio import CANDIDATES, PAPER, preference
 from betimes.twin.nodes.simulation import NodesSimulation
 
 adopt = entry(change_rules, NodesState, NodesRules)
@@ -29,13 +32,19 @@ LOTS = 0x90F0  # sets the draws from the Poor apart from other draws of the seed
 
 @dataclass(frozen=True)
 class Settings:
-    """How a portfolio selects: `period` ticks of `tick_s` apart, within a limit, by utility."""
+    """How a portfolio selects: `period` ticks of `tick_s` apart, within a limit, by utility.
+
+    published: by that of the waiting jobs alone, else by that of the whole run. shadow: nothing is put in force.
+    """
 
     period: int
     tick_s: float
     limit: Limit
     utility: Utility
     ties: str
+    published: bool = False
+    hysteresis_frac: float = 0.0
+    shadow: bool = False
 
     @classmethod
     def of(cls, values: dict[str, Value | None]) -> Settings:
@@ -61,6 +70,9 @@ class Settings:
             ),
             Utility(numbers["alpha"], numbers["beta"]),
             str(values["ties"]),
+            values["rules"] == PAPER,
+            numbers["hysteresis"],
+            values["shadow"] == "true",
         )
 
 
@@ -111,12 +123,14 @@ class Portfolio:
         self._ahead = [rules.replaced(learns=False) for rules in self._rules]
         self._params: list[Floats] = [member.policy.params(member.values) for member in members]
         self._lookahead = Lookahead(run)
+        self._ledger = Ledger(run)
         lots = np.random.default_rng([run.seed, LOTS])
         self.rotation = Rotation(
             list(range(len(members))), settings.limit, lambda count: int(lots.integers(count))
         )
         self.past = Past()
         self.reflection = Reflection()
+        self._preferred = _preferred(members) if settings.ties == PREFERENCE else []
         self.failed: dict[str, str] = {}
         self.in_force: int | None = None
 
@@ -130,11 +144,11 @@ class Portfolio:
         run, state = self._run, self._run.state
         now_s, waiting = float(state.pool[0].now), int(state.cluster[0].waiting)
         simulated: dict[str, float] = {}
-        job_s = self._lookahead.look()
+        job_s, so_far = self._lookahead.look(), self._ledger.totals()
 
         def simulate(member: int) -> tuple[float | None, float | int]:
             begun = self._clock()
-            score = self._score(member, job_s)
+            score = self._score(member, job_s, so_far)
             simulated[self._members[member].name] = np.nan if score is None else score
             return score, self._clock() - begun if isinstance(self._settings.limit.budget, float) else 1
 
@@ -145,17 +159,26 @@ class Portfolio:
                 f"policy {run.policy} at {now_s:g} s: every member has failed; {name}: {reason}"
             )
         self.past.remember(scores)
-        chosen = winner(scores, self._settings.ties, self.in_force, self.past)
+        settings = self._settings
+        weight = 1.0 if settings.published else waiting / (so_far.jobs + waiting)
+        chosen = winner(
+            scores,
+            settings.ties,
+            self.in_force,
+            self.past,
+            settings.hysteresis_frac * weight,
+            self._preferred,
+        )
         self.reflection.note(now_s, waiting, simulated, self._members[chosen].name)
-        if chosen != self.in_force:
+        if chosen != self.in_force and not settings.shadow:
             run.rules = self._rules[chosen]
             state.params[: len(self._params[chosen])] = self._params[chosen]
             if adopt(state, run.rules) != DONE:
                 raise BetimesError(f"internal: {self._members[chosen].name} failed after its simulation")
-            self.in_force = chosen
+        self.in_force = chosen
         state.cluster[0].select_s = now_s + self._settings.period * self._settings.tick_s
 
-    def _score(self, member: int, job_s: float) -> float | None:
+    def _score(self, member: int, job_s: float, so_far: Totals) -> float | None:
         """What the policy is worth for the jobs that wait; None, and a warning: its simulation failed."""
         try:
             foreseen = self._lookahead.play(self._ahead[member], self._params[member])
@@ -164,4 +187,13 @@ class Portfolio:
             self.failed[name] = str(failure)
             self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure}")
             return None
-        return self._settings.utility.of(job_s, foreseen.machine_s, foreseen.slowdown)
+        if self._settings.published:
+            return of_queue(self._settings.utility, job_s, foreseen)
+        return of_run(self._settings.utility, so_far, job_s, foreseen)
+
+
+def _preferred(members: list[Member]) -> list[int]:
+    """The numbers of the members, the preferred one first; those that are none of the 60 come last."""
+    known = [number for number, member in enumerate(members) if member.name in CANDIDATES]
+    others = [number for number, member in enumerate(members) if member.name not in CANDIDATES]
+    return sorted(known, key=lambda number: preference(members[number].name)) + others

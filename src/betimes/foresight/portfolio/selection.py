@@ -7,12 +7,12 @@ long Stale, those that did badly Poor; each set gets a share of the budget. Sour
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 SMART_FIRST, PROPORTIONAL = "smart-first", "proportional"
-INDEX, INCUMBENT, HISTORY = "index", "incumbent", "history"
+PREFERENCE, INDEX, INCUMBENT, HISTORY = "preference", "index", "incumbent", "history"
 
 SAME_FRAC = 1e-12  # scores closer than this are equal: the same jobs' slowdowns were added in another order
 
@@ -129,12 +129,31 @@ class Past:
         return self.total[member] / self.count[member] if member in self.count else 0.0
 
 
-def winner(scores: Mapping[int, float], ties: str, incumbent: int | None, past: Past) -> int:
-    """The policy with the best score; among equals the first, the one in force, or the one that did best so far."""
+def winner(
+    scores: Mapping[int, float],
+    ties: str,
+    incumbent: int | None,
+    past: Past,
+    better_by_frac: float = 0.0,
+    preferred: Sequence[int] = (),
+) -> int:
+    """The policy with the best score; among equals that of `ties`: `preferred` lists policies, the best one first.
+
+    The one in force stays unless the best score is more than `better_by_frac` above its own.
+    """
     best = max(scores.values())
+    if (
+        better_by_frac > 0.0
+        and incumbent is not None
+        and incumbent in scores
+        and best <= scores[incumbent] * (1.0 + better_by_frac)
+    ):
+        return incumbent
     equals = sorted(member for member, score in scores.items() if score >= best * (1.0 - SAME_FRAC))
     if ties == INCUMBENT and incumbent in equals:
         return incumbent
+    if ties == PREFERENCE:
+        return min(equals, key=preferred.index)
     if ties == HISTORY:
         return max(equals, key=lambda member: (past.mean(member), -member))
     return equals[0]

@@ -15,6 +15,7 @@ from betimes.core.account import believed_left
 from betimes.core.nodes.columns import (
     Lease,
     NodesState,
+    Terms,
     room_to_play,
     with_more_nodes,
     with_more_placements,
@@ -40,15 +41,24 @@ class Played:
 
     finished: int
     slowdown: float  # bounded, summed over them
-    machine_s: float  # paid for on rented machines from the snapshot on
+    machine_s: float  # paid for on rented machines, as if all of them were rented at the snapshot
+    bought_s: float  # paid for beyond what had been paid by then
+    left_s: float  # of what is paid for, what is still to come at the end
 
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What a policy would do for the jobs that wait: their mean bounded slowdown, and what would be paid for, s."""
+    """What a policy would do for the jobs that wait.
 
+    slowdown: their mean bounded slowdown. machine_s: what is paid for from now on, s, where each machine present is
+    charged as if it were rented now. used_s: what is bought beyond what is already paid for, less what of that is left
+    for later jobs; below 0 where more of what was paid for before is used than is bought.
+    """
+
+    jobs: int
     slowdown: float
     machine_s: float
+    used_s: float
 
 
 class PolicyFails(Exception):
@@ -81,7 +91,7 @@ class Lookahead:
         return take_snapshot(run.state, self._snapshot, self._run_s, run.sizes.kind != "true")
 
     def play(self, rules: NodesRules, params: Floats) -> Foreseen:
-        """Simulate a policy from the snapshot; raises PolicyFails."""
+        """Simulate a policy from the snapshot; raises PolicyFails, and BetimesError where no job waits."""
         while True:
             self._copy.params[: len(params)] = params
             status = play_on(
@@ -98,7 +108,16 @@ class Lookahead:
         if status != REACHED:
             raise PolicyFails(self._why(status))
         played = self._played[0]
-        return Foreseen(float(played.slowdown) / int(played.finished), float(played.machine_s))
+        if played.finished == 0:
+            raise BetimesError(
+                "portfolio: no job waits, so that no policy has a utility; select while jobs wait"
+            )
+        return Foreseen(
+            int(played.finished),
+            float(played.slowdown) / int(played.finished),
+            float(played.machine_s),
+            float(played.bought_s) - float(played.left_s),
+        )
 
     def _make_room(self, state: NodesState) -> None:
         """Let the snapshot, and a copy to play with, have room for as many machines as any simulation needed."""
@@ -195,7 +214,7 @@ def play_on(
     cluster.leases = 0
     aside.finished[0] = 0
     score.finished = 0
-    score.slowdown = score.machine_s = 0.0
+    score.slowdown = score.machine_s = score.bought_s = score.left_s = 0.0
     status = change_rules(copy, rules)
     if status != DONE:
         return status
@@ -231,8 +250,7 @@ def _charge_leases(copy: NodesState, begin_s: float, score: Played) -> None:
         terms = copy.offers[lease.offer]
         since_s = lease.requested_s if terms.from_request == 1 else lease.booted_s
         if since_s <= lease.ended_s:
-            held_s = lease.ended_s - max(since_s, begin_s)
-            score.machine_s += charged_s(held_s, terms.min_bill_s, terms.bill_step_s)
+            _charge(terms, since_s, lease.ended_s, begin_s, score)
     copy.cluster[0].leases = 0
 
 
@@ -246,4 +264,18 @@ def _charge_present(copy: NodesState, begin_s: float, score: Played) -> None:
             terms = copy.offers[machine.offer]
             since_s = machine.requested_s if terms.from_request == 1 else machine.booted_s
             if since_s <= now:
-                score.machine_s += charged_s(now - max(since_s, begin_s), terms.min_bill_s, terms.bill_step_s)
+                paid_s = _charge(terms, since_s, now, begin_s, score)
+                score.left_s += paid_s - (now - since_s)
+
+
+@kernel
+def _charge(terms: Terms, since_s: float, until_s: float, begin_s: float, score: Played) -> float:
+    """Add what is paid for one machine from `begin_s` on; returns what is paid for it in all."""
+    paid_s = charged_s(until_s - since_s, terms.min_bill_s, terms.bill_step_s)
+    score.bought_s += paid_s
+    if since_s >= begin_s:
+        score.machine_s += paid_s
+    else:
+        score.machine_s += charged_s(until_s - begin_s, terms.min_bill_s, terms.bill_step_s)
+        score.bought_s -= charged_s(begin_s - since_s, terms.min_bill_s, terms.bill_step_s)
+    return paid_s

@@ -31,6 +31,7 @@ import numpy as np
 from betimes.cluster import Cluster
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
+from betimes.core.nodes.wait_predictor import no_predictor
 from betimes.core.planning import Planner
 from betimes.errors import PolicyError
 from betimes.kernels import Floats, Ints, full_kernel, is_hook_ready, kernel
@@ -38,6 +39,7 @@ from betimes.policies.declaring import check_declaration, check_reads_only, is_u
 from betimes.policies.hooks import SAID, Parameter, Value, compiled
 from betimes.policies.nodes.orders import ORDERS, first_come
 from betimes.policies.nodes.placement import RULES
+from betimes.policies.nodes.wait_model import WaitModel
 
 MOST = 1e9  # jobs in a window, preemptions of a job
 
@@ -121,12 +123,18 @@ class NodesPolicy:
                 f"policy {self.name}, parameter backfill: who makes room is only asked in strict order, not with "
                 f"{backfill}; leave it out"
             )
+        if values.get("requeue") == "tail" and values.get("order") != "fifo":
+            raise PolicyError(
+                f"policy {self.name}, parameter requeue: there is an end of the queue only with order=fifo, not with "
+                f"{values.get('order')}; leave it out"
+            )
         order = ORDERS.get(str(values.get("order", "fifo")))
         rule = RULES.get(str(values.get("placement", "best")) if self.place is None else "")
         hooks = self._hooks(values)
         for function in hooks.values():
             check_reads_only(self.name, function)
-        return NodesRules(
+        model = self._model(values)
+        rules = NodesRules(
             ranked=self.rank is not None or (order is not None and order.rank is not first_come),
             dynamic=self.dynamic or (self.rank is None and order is not None and order.dynamic),
             backfill={"easy": EASY, "conservative": CONSERVATIVE}.get(str(backfill), SKIP),
@@ -139,11 +147,17 @@ class NodesPolicy:
             tick_s=self._seconds(values, "tick") if self.provision is not None else 0.0,
             waits=self.wait is not None,
             foresees=values.get("waits") == "oracle",
+            observes=values.get("waits") == "learned",
+            learned=False,
+            plays=values.get("waits") == "simulated",
+            **no_predictor(),
+            requeues_last=values.get("requeue") == "tail",
             speculate_s=self._seconds(values, "t") if values.get("lengths") == "speculate" else math.inf,
             learns=learns,
             later_first=self.later_first,
             **{name: compiled(self.name, function, NodesRules, name) for name, function in hooks.items()},
         )
+        return rules if model is None else model.into(rules)
 
     @property
     def rents(self) -> bool:
@@ -160,6 +174,21 @@ class NodesPolicy:
         if self.members is not None:
             return all(member.policy.is_ready(member.values) for member in self.members(values))
         return all(is_hook_ready(each, NodesRules, name) for name, each in self._hooks(values).items())
+
+    def _model(self, values: dict[str, Value | None]) -> WaitModel | None:
+        """The model of waits that the parameters name; raises PolicyError."""
+        path, learns = values.get("model"), values.get("waits") == "learned"
+        named = [name for name in ("model", "retrain") if values.get(name)]
+        if learns and not named:
+            raise PolicyError(
+                f"policy {self.name}, parameter waits: learned waits need a model; make one with `betimes learn-waits` "
+                "and name it with model=FILE, or let one be trained with retrain=7d"
+            )
+        if named and not learns:
+            raise PolicyError(
+                f"policy {self.name}, parameter {named[0]}: only with waits=learned; leave it out, or choose that"
+            )
+        return None if path is None else WaitModel.load(Path(str(path)))
 
     def _hooks(self, values: dict[str, Value | None]) -> dict[str, Any]:
         return {
@@ -278,7 +307,9 @@ def _declared(
 
 def _number(parameter: Parameter, value: Value | None) -> float:
     if parameter.choices:
-        return float(parameter.choices.index(str(value)))
+        return -1.0 if value is None else float(parameter.choices.index(str(value)))
+    if parameter.is_text:
+        return math.nan
     if not isinstance(value, int | float):
         raise PolicyError(f"parameter {parameter.name}: needs a number, as in {parameter.name}=1")
     return float(value)

@@ -25,6 +25,21 @@ CANDIDATES: dict[str, tuple[NodesPolicy, dict[str, Value | None]]] = {
 }
 """All combinations of provisioning, order and placement, in the order of the portfolio."""
 
+PREFERRED = (
+    ("oda", "ode", "odm", "odb", "odx"),
+    ("unicef", "slowdown", "wfp3", "fifo"),
+    ("best", "first", "worst"),
+)
+"""Among equal scores, for the jobs that come before the next selection: more machines, short jobs first, and the
+machine whose paid time runs out first."""
+
+
+def preference(member: str) -> tuple[int, ...]:
+    """Sorts names of members, the preferred one among equal scores first."""
+    parts = member.split("/")
+    return tuple(known.index(part) for known, part in zip(PREFERRED, parts, strict=True))
+
+
 MOST_SIMULATED = 1e6
 
 MEMBERS = Parameter(
@@ -32,6 +47,26 @@ MEMBERS = Parameter(
     "which policies, PROVISIONING/ORDER/PLACEMENT: names or patterns, as in odb*+oda/unicef/best",
     "*",
     is_text=True,
+)
+WHOLE_RUN, PAPER = "whole-run", "paper"
+RULES = Parameter(
+    "rules",
+    "what a score is: the utility of the whole run so far and of the jobs that wait, or of these alone, as published",
+    WHOLE_RUN,
+    choices=(WHOLE_RUN, PAPER),
+)
+HYSTERESIS = Parameter(
+    "hysteresis",
+    "the policy in force stays unless another's score is better by this fraction, as far as the waiting jobs decide it",
+    0.0,
+    low=0.0,
+    high=100.0,
+)
+SHADOW = Parameter(
+    "shadow",
+    "true: the first member stays in force, and selections are only reported",
+    "false",
+    choices=("false", "true"),
 )
 PERIOD = Parameter("period", "ticks from one selection to the next, while jobs wait", 8.0, low=1.0, high=1e6)
 BUDGET = Parameter(
@@ -56,9 +91,10 @@ SPLIT = Parameter(
 )
 TIES = Parameter(
     "ties",
-    "who wins among equals: the first of the portfolio, the policy in force, or the one with the best past scores",
-    "index",
-    choices=("index", "incumbent", "history"),
+    "who wins among equals: the one that serves jobs to come best (most machines, short jobs first), the first of the "
+    "portfolio, the policy in force, or the one with the best past scores",
+    "preference",
+    choices=("preference", "index", "incumbent", "history"),
 )
 
 
@@ -87,6 +123,22 @@ portfolio = NodesPolicy(
     summary="Simulates many provisioning policies on the jobs that wait, and puts the best in force.",
     question="Which provisioning policy suits the jobs that wait now?",
     paper="portfolio scheduling (JSSPP 2013)",
-    parameters=(MEMBERS, PERIOD, BUDGET, SECONDS, ALPHA, BETA, SMART, SPLIT, TIES, TICK_S),
+    parameters=(
+        *(
+            MEMBERS,
+            RULES,
+            PERIOD,
+            BUDGET,
+            SECONDS,
+            ALPHA,
+            BETA,
+            SMART,
+            SPLIT,
+            TIES,
+            HYSTERESIS,
+            SHADOW,
+            TICK_S,
+        ),
+    ),
     members=members,
 )

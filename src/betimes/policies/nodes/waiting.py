@@ -25,9 +25,21 @@ LENGTHS = Parameter(
 )
 WAITS = Parameter(
     "waits",
-    "whether it is known at submission that a job would wait longer than b",
+    "how it is known that a job would wait longer than b: for sure, from a model, by playing forward, or not at all",
     "oracle",
-    choices=("oracle", "none"),
+    choices=("oracle", "none", "learned", "simulated"),
+)
+MODEL = Parameter(
+    "model", "for waits=learned: a file that betimes learn-waits has written", None, is_text=True
+)
+RETRAIN = Parameter(
+    "retrain",
+    "for waits=learned: train anew so often, on the jobs of the last four such periods, and sooner where errors "
+    "double; 0: never",
+    0.0,
+    low=0.0,
+    high=1e9,
+    is_duration=True,
 )
 USES_OWNED = Parameter(
     "short_uses_owned",
@@ -40,6 +52,18 @@ LENGTH = Parameter(
     "the length of a job: its run time, or that times its units",
     "run_time",
     choices=("run_time", "core_time"),
+)
+REQUEUE = Parameter(
+    "requeue",
+    "where a job waits that has run on a rented machine in vain: at the place of its arrival, or at the end",
+    "arrival",
+    choices=("arrival", "tail"),
+)
+SPOT = Parameter(
+    "spot",
+    "whether machines on demand can be rented as spot machines, too, which are cheaper and may be taken away",
+    "false",
+    choices=("true", "false"),
 )
 BACKFILL = Parameter(
     "backfill",
@@ -113,7 +137,7 @@ njw = NodesPolicy(
     summary="No job waits: what does not start at once on an owned machine runs on a rented one.",
     question="What does it cost never to wait?",
     paper="Waiting Game (SC 2020), NJW",
-    parameters=QUEUE,
+    parameters=(SPOT, *QUEUE),
     wait=never,
 )
 
@@ -131,7 +155,7 @@ ajw_t = NodesPolicy(
     summary="All jobs wait, and what has waited for b runs on a rented machine.",
     question="What does a bound on waits cost?",
     paper="Waiting Game (SC 2020), AJW-T",
-    parameters=(PATIENCE, *QUEUE),
+    parameters=(PATIENCE, REQUEUE, SPOT, *QUEUE),
     wait=at_most,
 )
 
@@ -140,7 +164,7 @@ ljw = NodesPolicy(
     summary="Long jobs wait; short ones run on rented machines rather than wait.",
     question="Which few jobs need not wait at little cost?",
     paper="Waiting Game (SC 2020), LJW",
-    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, *QUEUE),
+    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, REQUEUE, SPOT, *QUEUE),
     wait=long_ones,
 )
 
@@ -149,7 +173,7 @@ sww = NodesPolicy(
     summary="A job waits unless that would take longer than b: then it runs on a rented machine at once.",
     question="Which jobs would wait in vain?",
     paper="Waiting Game (SC 2020), SWW",
-    parameters=(PATIENCE, WAITS, *QUEUE),
+    parameters=(PATIENCE, WAITS, MODEL, RETRAIN, REQUEUE, SPOT, *QUEUE),
     wait=at_most,
 )
 
@@ -158,7 +182,7 @@ compound = NodesPolicy(
     summary="Short jobs never wait; long ones do, unless that would take longer than b.",
     question="How does one own few machines and wait little?",
     paper="Waiting Game (SC 2020), compound; SoCC 2021",
-    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, PATIENCE, WAITS, *QUEUE),
+    parameters=(SHORT, LENGTHS, USES_OWNED, LENGTH, PATIENCE, WAITS, MODEL, RETRAIN, REQUEUE, SPOT, *QUEUE),
     wait=long_ones_at_most,
 )
 

@@ -14,7 +14,7 @@ from betimes.policies.packing.partial_reconfiguration import partial_reconfigura
 from betimes.policies.packing.plan import Bin, Plan, changes
 from betimes.policies.packing.problem import Machine, Problem, Round
 from betimes.policies.packing.throughput import DEFAULT_PAIR, Meaning, Throughput, ThroughputTable
-from betimes.policies.packing.valuation import Penalty, Valuation
+from betimes.policies.packing.valuation import Penalty, Valuation, valued
 
 Only = Literal["both", "full", "partial"]
 
@@ -116,15 +116,16 @@ class Eva:
         self.estimates = Estimates(rules.honest_events)
         self.weighed: Weighing | None = None
         self._alone_usd_per_h: dict[int, float] = {}
+        self._packing: Valuation | None = None
+        self._beside: Valuation | None = None
 
     def plan(self, round_: Round) -> Plan:
         """The machines to have from now on. Raises ClusterError for a task that fits no type."""
         rules, problem = self.rules, round_.problem
         self.table.observe_round(problem, round_.reports)
         self.estimates.observe(round_)
-        packing = Valuation(problem, self.throughput, rules.penalty)
+        packing, beside = self._valuations(problem)
         self._price_jobs(packing)
-        beside = packing if rules.penalty_everywhere else Valuation(problem, self.throughput, "none")
         unpinned = [each for each in problem.machines if each.id not in problem.pinned]
         full = self._matched(self._full(packing, beside), unpinned, packing)
         partial = self._partial(packing, beside)
@@ -134,6 +135,15 @@ class Eva:
         self.estimates.adopted(full=self.weighed.full)
         bins, reason = (full, "full") if self.weighed.full else (partial, "partial")
         return Plan(bins, rules.keep_running, reason)
+
+    def _valuations(self, problem: Problem) -> tuple[Valuation, Valuation]:
+        """What values tasks that are packed, and what values those that stand on machines."""
+        changed, everywhere = self.table.take_changed(), self.rules.penalty_everywhere
+        self._packing = valued(self._packing, problem, self.throughput, self.rules.penalty, changed)
+        if everywhere:
+            return self._packing, self._packing
+        self._beside = valued(self._beside, problem, self.throughput, "none", changed)
+        return self._packing, self._beside
 
     def _full(self, packing: Valuation, beside: Valuation) -> tuple[Bin, ...]:
         rules = self.rules

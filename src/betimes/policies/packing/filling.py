@@ -21,9 +21,11 @@ class Waiting:
     """The tasks that are still to be placed, in the order of their arrival, by group."""
 
     def __init__(self, valuation: Valuation, tasks: Iterable[Task]) -> None:
+        self.valuation = valuation
         self.tasks = tuple(tasks)
         self.group = [valuation.group_of[task.id] for task in self.tasks]
         self._queue: list[list[int]] = [[] for _ in valuation.groups]
+        self._count: dict[int, int] = {}  # by group
         self._rank: list[int] = []  # of each position in its group's queue
         self._head = [0] * len(valuation.groups)
         self._taken = bytearray(len(self.tasks))
@@ -31,6 +33,7 @@ class Waiting:
         for position, (task, group) in enumerate(zip(self.tasks, self.group, strict=True)):
             self._rank.append(len(self._queue[group]))
             self._queue[group].append(position)
+            self._count[group] = self._count.get(group, 0) + 1
             if task.machine is not None:
                 self._here.setdefault(task.machine, {}).setdefault(group, []).append(position)
 
@@ -41,13 +44,20 @@ class Waiting:
     def take(self, position: int) -> None:
         """A task is placed."""
         self._taken[position] = True
+        self._count[self.group[position]] -= 1
 
     def put_back(self, positions: Iterable[int]) -> None:
         """Tasks are not placed after all."""
         for position in positions:
             self._taken[position] = False
             group = self.group[position]
+            self._count[group] += 1
             self._head[group] = min(self._head[group], self._rank[position])
+
+    def fitting_usd_per_h(self, type: int) -> float:  # noqa: A002 - the field's word
+        """The reservation prices of all that wait and that a machine of this type could hold alone, added up."""
+        groups, fit = self.valuation.groups, self.valuation.fitting(type)
+        return sum(count * groups[group].price for group, count in self._count.items() if group in fit)
 
     def first(self, group: int) -> int | None:
         """The position of the first of a group that waits."""

@@ -8,7 +8,7 @@ from typing import Literal
 from betimes.policies.packing.filling import Filled, Waiting, fill, top_up
 from betimes.policies.packing.plan import Bin
 from betimes.policies.packing.problem import Machine, Task
-from betimes.policies.packing.valuation import Contents, Valuation, level
+from betimes.policies.packing.valuation import LEVELS, Contents, Valuation, level
 
 DownSizing = Literal["never", "new", "reuse"]
 """Whether a set goes onto the cheapest type that holds it: never (the paper), always onto a new machine (the released
@@ -85,7 +85,8 @@ def pack(
     bins: list[Bin] = []
     for k in catalogue.dearest_first:
         price = level(catalogue.types[k].usd_per_h)
-        while True:
+        # A set is worth its tasks' prices at most; the slack is what rounding each to a level can add.
+        while waiting.fitting_usd_per_h(k) * LEVELS + len(waiting.tasks) >= price:
             own = spare.get(k)
             machine = own[0] if own else None
             added, contents = fill(waiting, valuation.empty(k), machine)

@@ -11,7 +11,7 @@ from betimes.policies.packing.boxes import Box, bins, standing
 from betimes.policies.packing.plan import Plan
 from betimes.policies.packing.problem import Problem, Round, Task
 from betimes.policies.packing.throughput import Throughput
-from betimes.policies.packing.valuation import Group, Valuation, level
+from betimes.policies.packing.valuation import Group, Valuation, level, valued
 
 
 class Owl:
@@ -24,11 +24,12 @@ class Owl:
     def __init__(self, known: Throughput, *, refill: bool = False) -> None:
         self.throughput, self.refill = known, refill
         self._cheapest: dict[frozenset[Group], int | None] = {}
+        self._valuation: Valuation | None = None
 
     def plan(self, round_: Round) -> Plan:
         """The machines to have from now on. Raises ClusterError for a task that fits no type."""
         problem = round_.problem
-        valuation = Valuation(problem, self.throughput, "none")
+        self._valuation = valuation = valued(self._valuation, problem, self.throughput, "none")
         boxes = standing(problem)
         stay = [box for box in boxes if len(box.tasks) > 1 or box.tasks[0].pinned]
         settled = {task.id for box in stay for task in box.tasks}
@@ -36,7 +37,9 @@ class Owl:
         for task in problem.tasks:
             if task.id not in settled:
                 pool.setdefault(valuation.group_of[task.id], deque()).append(task)
-        for a, b, k in self._pairs(valuation, sorted(pool)):
+        # By first task of the round: the numbers of groups are older than that.
+        groups = [group for group in dict.fromkeys(valuation.group_of.values()) if group in pool]
+        for a, b, k in self._pairs(valuation, groups):
             while pool[a] and pool[b] and (a != b or len(pool[a]) > 1):
                 pair = [pool[a].popleft(), pool[b].popleft()]
                 stay.append(Box(problem.catalogue.types[k], self._machine(pair, k, problem), pair))
@@ -46,9 +49,9 @@ class Owl:
 
     def _pairs(self, valuation: Valuation, groups: list[int]) -> list[tuple[int, int, int]]:
         """Pairs of groups worth more than their machine, with its type's place, the best worth over price first."""
-        found: list[tuple[float, int, int, int]] = []
-        for number, a in enumerate(groups):
-            for b in groups[number:]:
+        found: list[tuple[float, int, int, int, int, int]] = []
+        for i, a in enumerate(groups):
+            for j, b in enumerate(groups[i:]):
                 k = self._type(valuation, a, b)
                 if k is None:
                     continue
@@ -57,8 +60,8 @@ class Owl:
                 worth += second.price * self.throughput.pair(second.kind, first.kind)
                 # A task alone on its machine scores 1: it is preferred to a pair that scores no more.
                 if level(worth) > level(valuation.catalogue.types[k].usd_per_h):
-                    found.append((-level(worth) / valuation.catalogue.types[k].usd_per_h, a, b, k))
-        return [(a, b, k) for _, a, b, k in sorted(found)]
+                    found.append((-level(worth) / valuation.catalogue.types[k].usd_per_h, i, j, a, b, k))
+        return [(a, b, k) for *_, a, b, k in sorted(found)]
 
     def _type(self, valuation: Valuation, a: int, b: int) -> int | None:
         first, second = valuation.groups[a], valuation.groups[b]

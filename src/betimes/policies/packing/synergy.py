@@ -10,7 +10,7 @@ from betimes.policies.packing.full_reconfiguration import keep, kept_bins
 from betimes.policies.packing.plan import Plan
 from betimes.policies.packing.problem import Round
 from betimes.policies.packing.throughput import DEFAULT_PAIR, Throughput, ThroughputTable
-from betimes.policies.packing.valuation import Valuation, level
+from betimes.policies.packing.valuation import Valuation, level, valued
 
 
 class Synergy:
@@ -19,12 +19,14 @@ class Synergy:
     def __init__(self, *, default_pair: float = DEFAULT_PAIR, known: Throughput | None = None) -> None:
         self.table = ThroughputTable(default_pair)
         self.throughput: Throughput = self.table if known is None else known
+        self._valuation: Valuation | None = None
 
     def plan(self, round_: Round) -> Plan:
         """The machines to have from now on. Raises ClusterError for a task that fits no type."""
         problem = round_.problem
         self.table.observe_round(problem, round_.reports)
-        valuation = Valuation(problem, self.throughput, "none")
+        changed = self.table.take_changed()
+        self._valuation = valuation = valued(self._valuation, problem, self.throughput, "none", changed)
         busy = [machine for machine, tasks in problem.residents.items() if tasks]
         machines = keep(valuation, busy, lambda _: True)
         for task in problem.tasks:

@@ -16,6 +16,9 @@ DEFAULT_PAIR = 0.95
 Others = tuple[str, ...]
 """The kinds of a task's neighbours, sorted."""
 
+Entry = tuple[str, Others]
+"""A kind and its neighbours."""
+
 Meaning = Literal["lower-bound", "mean"]
 
 
@@ -47,7 +50,8 @@ class ThroughputTable:
         self.default = _checked(default, "a pair that is not recorded")
         self.meaning: Meaning = meaning
         self._value: dict[str, dict[Others, float]] = {}
-        self._count: dict[tuple[str, Others], int] = {}
+        self._count: dict[Entry, int] = {}
+        self._changed: dict[Entry, None] = {}  # in order
 
     def of(self, kind: str, others: Sequence[str]) -> float:
         """The recorded throughput, or the product over the neighbours, in their sorted order."""
@@ -70,6 +74,12 @@ class ThroughputTable:
             for others, value in entries.items():
                 if len(others) != 1:
                     yield kind, others, value
+
+    def take_changed(self) -> tuple[Entry, ...]:
+        """The entries that have changed since this was asked last."""
+        changed = tuple(self._changed)
+        self._changed.clear()
+        return changed
 
     def recorded(self, kind: str, others: Sequence[str]) -> float | None:
         """The entry, if there is one."""
@@ -130,13 +140,15 @@ class ThroughputTable:
 
     def _enter(self, kind: str, others: Others, throughput: float) -> None:
         entries = self._value.setdefault(kind, {})
-        if self.meaning == "lower-bound":
+        before = entries.get(others)
+        if self.meaning == "mean":
+            # The running mean in place of the list of all observations, which would slow every look-up.
+            count = self._count[kind, others] = self._count.get((kind, others), 0) + 1
+            mean = before or 0.0
+            throughput = mean + (throughput - mean) / count
+        if throughput != before:
             entries[others] = throughput
-            return
-        # The running mean in place of the list of all observations, which would slow every look-up.
-        count = self._count[kind, others] = self._count.get((kind, others), 0) + 1
-        before = entries.get(others, 0.0)
-        entries[others] = before + (throughput - before) / count
+            self._changed[kind, others] = None
 
 
 def normalised(observed: float, alone: float) -> float:

@@ -24,9 +24,11 @@ from numpy.typing import NDArray
 from betimes.policies.packing.catalogue import Amounts, Demand, fits
 from betimes.policies.packing.problem import Problem
 from betimes.policies.packing.reservation_price import ReservationPrices
-from betimes.policies.packing.throughput import Throughput
+from betimes.policies.packing.throughput import Entry, Throughput
 
 LEVELS = 2.0**20  # an hour's dollar
+_MOST_CONTENTS = 5000  # that are kept: some 10 KiB each
+_MOST_GROUPS = 1000  # that are kept though no task may be of them any more
 _NOWHERE = 2**62  # a demand on a family where a task cannot run
 
 Penalty = Literal["none", "job", "own"]
@@ -58,36 +60,119 @@ class Group:
 
 
 class Valuation:
-    """The worth of tasks of a problem to its planner. Raises ClusterError where a task fits no type."""
+    """The worth of tasks to a planner. What was weighed is kept from round to round, until what it rests on changes.
+
+    `turn_to` brings the next round's problem, which must have the same catalogue. Raises ClusterError where a task fits
+    no type.
+    """
 
     def __init__(self, problem: Problem, throughput: Throughput, penalty: Penalty = "job") -> None:
-        self.problem, self.throughput = problem, throughput
+        self.throughput = throughput
+        self.penalty: Penalty = penalty
         self.catalogue = problem.catalogue
         self.floor = 0.0 if penalty == "own" else -np.inf
-        # The same groups whatever the penalty, so that two valuations of a problem number them alike.
-        self.groups, self.group_of = _groups(problem)
-        self.kinds = sorted({group.kind for group in self.groups})
-        place = {kind: number for number, kind in enumerate(self.kinds)}
-        self.kind = np.array([place[group.kind] for group in self.groups], np.int64)
-        self.price = np.array([group.price for group in self.groups])
-        self.weight = np.array([group.weight(penalty) for group in self.groups])
-        self.pairs = np.array([[throughput.pair(kind, other) for other in self.kinds] for kind in self.kinds])
-        self._needed: dict[str, NDArray[np.int64]] = {}
-        self._known: dict[tuple[int, tuple[int, ...]], Contents] = {}
-        self._index(place)
+        self._prices = ReservationPrices(problem.catalogue)
+        self._start()
+        self.turn_to(problem)
 
-    def _index(self, place: dict[str, int]) -> None:
+    def _start(self) -> None:
+        self.groups: list[Group] = []
+        self.kinds: list[str] = []
+        self._number: dict[Group, int] = {}
+        self._kind_number: dict[str, int] = {}
+        self._known: dict[tuple[int, tuple[int, ...]], Contents] = {}
+        self._of_kinds: dict[tuple[int, ...], list[Contents]] = {}
+        self._with_kind: dict[int, set[tuple[int, ...]]] = {}
+        self._values: dict[tuple[int, ...], float] = {}
+
+    def turn_to(self, problem: Problem, changed: Iterable[Entry] = ()) -> None:
+        """Value the tasks of another round, after these entries of the throughput table have changed."""
+        if len(self._known) > _MOST_CONTENTS or len(self.groups) > _MOST_GROUPS + 2 * len(problem.tasks):
+            self._start()
+        for kind, others in changed:
+            self._forget(kind, others)
+            self._values.clear()
+        self.problem = problem
+        # The same groups whatever the penalty, so that two valuations of the same rounds number them alike.
+        before = len(self.groups)
+        self.group_of = self._grouped(problem)
+        if len(self.groups) > before or before == 0:
+            self._take_groups()
+
+    def _grouped(self, problem: Problem) -> dict[int, int]:
+        """The number of each task's group; a group that is new gets the next one."""
+        # Of one-task jobs, which are most: found without making a group.
+        alone: dict[tuple[Demand, str], int] = {}
+        group_of: dict[int, int] = {}
+        for task in problem.tasks:
+            siblings = problem.jobs[task.job]
+            known = alone.get((task.demand, task.kind)) if len(siblings) == 1 else None
+            if known is None:
+                own = self._prices.of(task)
+                job_price = self._prices.total(problem.task[each] for each in siblings)
+                group = Group(task.demand, task.kind, own.usd_per_h, own.type, job_price, len(siblings))
+                known = self._number.setdefault(group, len(self.groups))
+                if known == len(self.groups):
+                    self.groups.append(group)
+                if len(siblings) == 1:
+                    alone[task.demand, task.kind] = known
+            group_of[task.id] = known
+        return group_of
+
+    def _take_groups(self) -> None:
+        """The columns of all groups, and of their kinds what is recorded."""
+        kinds = len(self.kinds)
+        for group in self.groups:
+            if group.kind not in self._kind_number:
+                self._kind_number[group.kind] = len(self.kinds)
+                self.kinds.append(group.kind)
+        self.kind = np.array([self._kind_number[group.kind] for group in self.groups], np.int64)
+        self.price = np.array([group.price for group in self.groups])
+        self.weight = np.array([group.weight(self.penalty) for group in self.groups])
+        self._needed: dict[str, NDArray[np.int64]] = {}
+        self._fitting: dict[int, frozenset[int]] = {}
+        if len(self.kinds) > kinds or kinds == 0:
+            pair = self.throughput.pair
+            self.pairs = np.array([[pair(kind, other) for other in self.kinds] for kind in self.kinds])
+            self._index()
+
+    def _index(self) -> None:
         """What is recorded beyond pairs, by neighbours, and by neighbours without one of them."""
         self.recorded: dict[tuple[int, ...], dict[int, float]] = {}
         self.completed: dict[tuple[int, tuple[int, ...]], dict[int, float]] = {}
         for kind, others, value in self.throughput.combinations():
-            if kind not in place or not all(other in place for other in others):
-                continue
-            key = tuple(place[other] for other in others)
-            self.recorded.setdefault(key, {})[place[kind]] = value
-            for last in set(key):
-                rest = _without(key, last)
-                self.completed.setdefault((place[kind], rest), {})[last] = value
+            self._record(kind, others, value)
+
+    def _record(self, kind: str, others: Sequence[str], value: float) -> None:
+        place = self._kind_number
+        if kind not in place or not all(other in place for other in others):
+            return
+        key = tuple(sorted(place[other] for other in others))
+        self.recorded.setdefault(key, {})[place[kind]] = value
+        for last in set(key):
+            rest = _without(key, last)
+            self.completed.setdefault((place[kind], rest), {})[last] = value
+
+    def _forget(self, kind: str, others: Sequence[str]) -> None:
+        """Take in a changed entry, and drop the contents that rest on it: their tasks, or theirs and one more."""
+        place = self._kind_number
+        if kind not in place or not all(other in place for other in others):
+            return
+        value = self.throughput.of(kind, others)
+        if len(others) == 1:
+            first, second = place[kind], place[others[0]]
+            self.pairs[first, second] = value
+            stale = self._with_kind.get(first, set()) | self._with_kind.get(second, set())
+        else:
+            self._record(kind, others, value)
+            whole = tuple(sorted((place[kind], *(place[other] for other in others))))
+            stale = {whole, *(_without(whole, each) for each in whole)}
+        for kinds in stale & self._of_kinds.keys():
+            for contents in self._of_kinds.pop(kinds):
+                contents.stale = True
+                del self._known[contents.type, contents.groups]
+            for each in set(kinds):
+                self._with_kind[each].discard(kinds)
 
     def needed(self, family: str) -> NDArray[np.int64]:
         """What one task of each group needs on a family (groups, 3); more than any machine has where it cannot run."""
@@ -96,9 +181,20 @@ class Valuation:
             self._needed[family] = np.array(rows, np.int64).reshape(-1, 3)
         return self._needed[family]
 
+    def fitting(self, type: int) -> frozenset[int]:  # noqa: A002 - the field's word
+        """The groups of which a machine of the type at this place holds a task."""
+        if type not in self._fitting:
+            type_ = self.catalogue.types[type]
+            fit = (self.needed(type_.family) <= np.array(type_.capacity, np.int64)).all(axis=1)
+            self._fitting[type] = frozenset(np.flatnonzero(fit).tolist())
+        return self._fitting[type]
+
     def value(self, tasks: Iterable[int]) -> float:
         """TNRP of tasks (their ids) that share a machine, USD an hour."""
-        return self._value([self.group_of[task] for task in tasks])
+        groups = tuple(sorted(self.group_of[task] for task in tasks))
+        if groups not in self._values:
+            self._values[groups] = self._value(groups)
+        return self._values[groups]
 
     def empty(self, type: int) -> Contents:  # noqa: A002 - the field's word
         """A machine of the type at this place of the catalogue, without tasks."""
@@ -115,6 +211,9 @@ class Valuation:
         known = self._known.get((type, groups))
         if known is None:
             known = self._known[type, groups] = Contents(self, type, groups, worth)
+            self._of_kinds.setdefault(known.kinds, []).append(known)
+            for kind in set(known.kinds):
+                self._with_kind.setdefault(kind, set()).add(known.kinds)
         return known
 
     def _value(self, groups: Sequence[int]) -> float:
@@ -129,22 +228,51 @@ class Valuation:
         return total
 
 
+def valued(
+    before: Valuation | None,
+    problem: Problem,
+    throughput: Throughput,
+    penalty: Penalty = "job",
+    changed: Iterable[Entry] = (),
+) -> Valuation:
+    """The valuation of a round's problem: that of the round before, after these entries of the table have changed."""
+    if before is None or before.catalogue != problem.catalogue:
+        return Valuation(problem, throughput, penalty)
+    before.turn_to(problem, changed)
+    return before
+
+
 class Contents:
     """The tasks on a machine of a type, counted by group: their level, and what one more of each group would make.
 
     `groups` has a group for each task, sorted. The same contents are the same object.
     """
 
-    __slots__ = ("__dict__", "_next", "groups", "level", "type", "valuation")
+    __slots__ = (
+        "__dict__",
+        "_candidates",
+        "_next",
+        "_weighed",
+        "groups",
+        "kinds",
+        "level",
+        "stale",
+        "type",
+        "valuation",
+    )
 
     def __init__(self, valuation: Valuation, type: int, groups: tuple[int, ...], worth: int) -> None:  # noqa: A002
         self.valuation, self.type, self.groups, self.level = valuation, type, groups, worth
+        self.kinds = tuple(sorted(valuation.kind[list(groups)].tolist()))
+        self.stale = False  # what it rests on has changed
         self._next: dict[int, Contents] = {}
+        self._weighed = 0  # the groups that were looked at as candidates
+        self._candidates: list[tuple[int, int, int]] = []
 
     def plus(self, group: int, worth: int) -> Contents:
         """The same with one more task of a group, which makes it so worth."""
         known = self._next.get(group)
-        if known is None:
+        if known is None or known.stale:
             groups = list(self.groups)
             insort(groups, group)
             known = self._next[group] = self.valuation.contents(self.type, tuple(groups), worth)
@@ -155,18 +283,28 @@ class Contents:
         """What each task needs."""
         return tuple(self.valuation.groups[group].demand for group in self.groups)
 
-    @cached_property
+    @property
     def candidates(self) -> list[tuple[int, int, int]]:
         """Every group of which one more fits: (level with it, alignment, group), best first, equal ones by number.
 
         Alignment, compared like values, is how well a demand matches what is free, each as a share of the machine.
         """
+        count = len(self.valuation.groups)
+        if self._weighed < count:
+            new = self._weigh(self._weighed)
+            self._candidates = sorted((*self._candidates, *new), key=_best_first)
+            self._adding = {group: (worth, alignment) for worth, alignment, group in self._candidates}
+            self._weighed = count
+        return self._candidates
+
+    def _weigh(self, first: int) -> list[tuple[int, int, int]]:
+        """The candidates among the groups from this one on."""
         valuation = self.valuation
         type_ = valuation.catalogue.types[self.type]
         needed = valuation.needed(type_.family)
         capacity = np.array(type_.capacity, np.int64)
         free = capacity - needed[list(self.groups)].sum(axis=0)
-        fitting = np.flatnonzero((needed <= free).all(axis=1))
+        fitting = first + np.flatnonzero((needed[first:] <= free).all(axis=1))
         if not len(fitting):
             return []
         levels = np.rint(self._values(fitting) * LEVELS).astype(np.int64)
@@ -174,23 +312,16 @@ class Contents:
         size = capacity[there].astype(np.float64)
         shares = (needed[fitting][:, there] / size) * (free[there] / size)
         alignments = np.rint(shares.sum(axis=1) * LEVELS).astype(np.int64)
-        order = np.lexsort((fitting, -alignments, -levels))
-        return list(
-            zip(levels[order].tolist(), alignments[order].tolist(), fitting[order].tolist(), strict=True)
-        )
+        return list(zip(levels.tolist(), alignments.tolist(), fitting.tolist(), strict=True))
 
     def adding(self, group: int) -> tuple[int, int] | None:
         """The level and the alignment of one more task of a group; None where it does not fit."""
-        return self._adding.get(group)
-
-    @cached_property
-    def _adding(self) -> dict[int, tuple[int, int]]:
-        return {group: (worth, alignment) for worth, alignment, group in self.candidates}
+        return self._adding.get(group) if self.candidates else None
 
     def _values(self, candidates: NDArray[np.int64]) -> NDArray[np.float64]:
         """TNRP with one more task of each candidate."""
         valuation, pairs = self.valuation, self.valuation.pairs
-        kinds = tuple(sorted(int(valuation.kind[group]) for group in self.groups))
+        kinds = self.kinds
         new = valuation.kind[candidates]
         present, counts = np.unique(np.array(kinds, np.int64), return_counts=True)
         own = (pairs[np.ix_(new, present)] ** counts).prod(axis=1)
@@ -242,25 +373,9 @@ class Contents:
         return self.type
 
 
-def _groups(problem: Problem) -> tuple[tuple[Group, ...], dict[int, int]]:
-    """The groups in the order of their first tasks, and the number of each task's."""
-    prices = ReservationPrices(problem.catalogue)
-    # Of one-task jobs, which are most: found without making a group.
-    alone: dict[tuple[Demand, str], int] = {}
-    number: dict[Group, int] = {}
-    group_of: dict[int, int] = {}
-    for task in problem.tasks:
-        siblings = problem.jobs[task.job]
-        known = alone.get((task.demand, task.kind)) if len(siblings) == 1 else None
-        if known is None:
-            own = prices.of(task)
-            job_price = prices.total(problem.task[each] for each in siblings)
-            group = Group(task.demand, task.kind, own.usd_per_h, own.type, job_price, len(siblings))
-            known = number.setdefault(group, len(number))
-            if len(siblings) == 1:
-                alone[task.demand, task.kind] = known
-        group_of[task.id] = known
-    return tuple(number), group_of
+def _best_first(candidate: tuple[int, int, int]) -> tuple[int, int, int]:
+    worth, alignment, group = candidate
+    return -worth, -alignment, group
 
 
 def _without(kinds: tuple[int, ...], kind: int) -> tuple[int, ...]:

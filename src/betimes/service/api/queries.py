@@ -17,7 +17,7 @@ _LISTS = frozenset(
 )
 
 
-def each_once(request: Request) -> None:
+async def each_once(request: Request) -> None:
     """Raises Rejected for a parameter that is given several times: which of them is meant cannot be known."""
     given = request.query_params
     faults = [

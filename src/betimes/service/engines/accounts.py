@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from betimes.core.account import Accounts
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.timers import EXPIRED
 from betimes.service.job import Account
 
 
@@ -19,6 +24,17 @@ def account_of(state: Accounts, slot: int, resizes: int) -> Account:
         seq=int(job.seq),
         preemptions=int(progress.preemptions),
         resizes=resizes,
+    )
+
+
+def waiting_account(state: NodesState, slot: int, account: Account) -> Account:
+    """The same with what a waiting policy knows of the job in a slot."""
+    need = state.needs[slot]
+    waits = need.holder < 0 and need.alarm == EXPIRED and need.alarm_s < math.inf
+    return replace(
+        account,
+        waits_until_s=float(need.alarm_s) if waits else None,
+        speculated=bool(need.speculated),
     )
 
 

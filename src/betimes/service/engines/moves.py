@@ -9,6 +9,7 @@ from typing import Protocol
 
 from betimes.cluster.resources import Amounts, demand_amounts
 from betimes.cluster.tasks import PACK, SPREAD
+from betimes.core.nodes.columns import AUTO
 from betimes.kernels import Floats
 from betimes.service.job import Account
 
@@ -31,6 +32,8 @@ class Wanted:
     grace_s: float = 0.0
     table: tuple[float, ...] = ()  # a measured speed-up on 1, 2, ... units, where the curve is one
     work_s: float | None = None  # believed, seconds on one unit; None: believed_s says it
+    choice: int = AUTO  # whether a machine may be rented for it alone: `AUTO`, `NEVER` or `NOW`
+    may_restart: bool = True  # else it is not run speculatively
 
     @property
     def unit(self) -> tuple[float, float, float]:
@@ -97,6 +100,35 @@ class Outrun:
     size_s: float  # believed work in all, seconds on one unit
 
 
+@dataclass(frozen=True, slots=True)
+class Rent:
+    """A job is to run on machines that are rented for it alone."""
+
+    job: int
+    offer: int
+    units: tuple[int, ...]  # on each of the machines
+    units_per_task: int
+    speculates_until_s: float  # once they are up as expected; infinity: it runs to its end
+
+
+@dataclass(frozen=True, slots=True)
+class StopSpeculating:
+    """A job's speculative run is over: it is to leave its machines, and starts anew later."""
+
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Machines that are rented for one job alone."""
+
+    offer: int
+    count: int
+    began_s: float  # when they were asked for
+    are_up: bool
+    speculates_until_s: float = math.inf
+
+
 @dataclass(frozen=True)
 class Carried:
     """A job as one engine hands it to another, or as the log has it: who holds what, and how far it has come."""
@@ -111,9 +143,11 @@ class Carried:
     bound: tuple[Held, ...] = ()  # what it will have
     owed: tuple[tuple[int, int, int], ...] = ()  # by victims, at each of these; empty: it is a reservation
     start_s: float = math.inf  # of the reservation
+    alone: Alone | None = None  # what it has been rented
+    keeps_wait: bool = True  # it waits as long as it would have before
 
 
-Move = Grant | Tell | Nominate | Reserve | Outrun
+Move = Grant | Tell | Nominate | Reserve | Outrun | Rent | StopSpeculating
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +182,13 @@ class Foreseen:
     job: list[int]
     start_s: Floats
     finish_s: Floats
+    offer: list[int] | None = (
+        None  # of the machines that are rented for each alone, -1: none; null: none can be
+    )
+
+    def offer_of(self, job: int) -> int:
+        """Of what offer the machines are that are rented for a job alone, -1: none are."""
+        return -1 if self.offer is None or job not in self.job else self.offer[self.job.index(job)]
 
     def of(self, job: int) -> tuple[float, float]:
         """Start and finish of a job; NaN for one that is not there."""

@@ -12,10 +12,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.cluster import Offer
 from betimes.cluster.resources import Amounts
-from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks
+from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, undominated
 from betimes.core.account import believed_left
+from betimes.core.columns import UNLIMITED
 from betimes.core.nodes import schedule
+from betimes.core.nodes.alone import machines_for, offer_for
 from betimes.core.nodes.columns import (
     BLOCK,
     Instruction,
@@ -26,15 +29,18 @@ from betimes.core.nodes.columns import (
     with_more_slots,
     with_more_steps,
 )
-from betimes.core.nodes.log import BIND, DOUBLE, PREEMPT, RESERVE, START
+from betimes.core.nodes.log import BIND, DOUBLE, PREEMPT, RELEASE, RENT, RESERVE, START
+from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
 from betimes.core.nodes.rules import CONSERVATIVE
+from betimes.core.nodes.timers import EXPIRED
 from betimes.errors import BetimesError
 from betimes.kernels import Ints, as_array, blank, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import nodes_steps as steps
-from betimes.service.engines.accounts import account_of, give_account
+from betimes.service.engines.accounts import account_of, give_account, waiting_account
+from betimes.service.engines.alone import known_live, live_terms, plays_out, shapes_of, units_on
 from betimes.service.engines.moves import (
     Carried,
     Foreseen,
@@ -45,8 +51,10 @@ from betimes.service.engines.moves import (
     Nominate,
     Outrun,
     Play,
+    Rent,
     Reserve,
     Round,
+    StopSpeculating,
     Tell,
     Wanted,
 )
@@ -59,11 +67,14 @@ FIRST_SLOTS = 64
 FIRST_PLACEMENTS = 256
 FIRST_LOG = 2048  # lines
 FIRST_PLAN = 64  # steps of a plan of reservations
+EARLY_OR_LATE_S = 1e-6
 PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked at again
 
 
 _believed_left = entry(believed_left, NodesState, int, float)
-ENTRIES = (steps.step, _believed_left)
+_offer_for = entry(offer_for, NodesState, int, bool)
+_machines_for = entry(machines_for, NodesState, int, int)
+ENTRIES = (steps.step, _believed_left, _offer_for, _machines_for)
 """What has to be compiled for live nodes, besides their policy."""
 
 
@@ -84,14 +95,22 @@ class LiveNodes:
         units: float,
         restart_s: float = 0.0,
         seed: int = 0,
+        offers: Sequence[Offer] = (),
     ) -> None:
         self.policy, self.capacity, self.shapes = policy, capacity, shapes
+        self.rents = policy.policy.wait is not None and len(offers) > 0
+        self.foresees = self.rents and plays_out(policy)
+        self.offered = shapes_of(offers)
+        self.booting: set[int] = set()  # jobs whose own machines are not up yet
         self.tasks_of: dict[int, JobTasks] = {}
+        self.unit_of: dict[int, Amounts] = {}
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
-        own = policy.policy
-        self.rules = own.rules(policy.values)
+        own, values = policy.policy, known_live(policy).values
+        self.rules = own.rules(values)
+        if own.wait is not None and not self.rents:  # there is nothing to rent: all jobs wait
+            self.rules = self.rules.replaced(waits=False)
         self.state: NodesState = new_nodes_state(
             capacity,
             kinds,
@@ -100,15 +119,23 @@ class LiveNodes:
             seed=seed,
             by_priority=own.by_priority,
             guarded=own.is_users,
-            params=own.params(policy.values),
+            params=own.params(values),
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(capacity)),
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
             log=FIRST_LOG,
+            offers=live_terms(offers),
+            observed=self.rules.observes,
+            largest=self._largest(),
         )
-        self.largest = np.maximum(capacity.max(axis=0, initial=0), 0).tolist()
+        self.largest = np.maximum(self._largest(), 0).tolist()
         self.promised: dict[int, float] = {}  # by job, the start of the reservation that was reported last
         self.changed = False  # nodes were opened or closed, and nobody has looked since
+
+    def _largest(self) -> NDArray[np.int64]:
+        """(3,) the most that any machine has of each, on which jobs can run."""
+        machines = [*self.capacity.tolist(), *(self.offered if self.rents else ())]
+        return np.array(machines, dtype=np.int64).reshape(-1, 3).max(axis=0, initial=0)
 
     def next_timer_s(self) -> float:
         """When the next belief is outrun, or somebody should have left."""
@@ -136,7 +163,8 @@ class LiveNodes:
                 self._step(steps.FINISH, self.slot_of[job], now_s)
         again = self._intervene(now_s, what)
         for job in what.done:
-            del self.job_of[self.slot_of.pop(job)], self.tasks_of[job]
+            self.booting.discard(job)
+            del self.job_of[self.slot_of.pop(job)], self.tasks_of[job], self.unit_of[job]
             self.resizes_of.pop(job, None)
             self.promised.pop(job, None)
         if again or what.wanted or self.next_timer_s() <= now_s:
@@ -147,15 +175,36 @@ class LiveNodes:
                 return rounds
             rounds.append(self._instant(now_s))
 
-    def lose(self, job: int, now_s: float) -> None:
-        """A job has lost its nodes, or those that it was bound to; `happen` lets the policy look."""
+    def lose(self, job: int, now_s: float, cause: int = TAKEN_AWAY) -> None:
+        """A job has lost its nodes, or those that it was bound to; `happen` lets the policy look.
+
+        cause: of the loss of machines of its own, `core.nodes.machines.TAKEN_AWAY` or `FAILED`; what it has done there
+        is lost, too.
+        """
         self.state.pool[0].now = now_s
         slot = self.slot_of[job]
-        need = self.state.needs[slot]
+        need, logged = self.state.needs[slot], int(self.state.cluster[0].logged)
         if need.holder < 0 and need.bound < 0:
             return  # it waits already
-        self._step(steps.LOSE if need.holder >= 0 else steps.UNBIND, slot)
+        self._step(steps.LOSE if need.holder >= 0 else steps.UNBIND, slot, float(cause))
+        self.state.cluster[0].logged = logged  # nothing of this was decided
+        self.booting.discard(job)
         self.changed = True
+
+    def refuse_machines(self, job: int, now_s: float, again_s: float) -> None:
+        """A job gets none of the machines that were to be rented for it; others are at `again_s`, if it still waits."""
+        self.lose(job, now_s, FAILED)
+        self._step(steps.WAIT_UNTIL, self.slot_of[job], again_s)
+
+    def start_alone(self, job: int, now_s: float) -> float:
+        """The machines of a job's own are up; returns until when it runs there speculatively, infinity: to its end."""
+        slot = self.slot_of[job]
+        progress = self.state.progress[slot]
+        self.booting.discard(job)
+        if abs(progress.since + progress.stall - now_s) > EARLY_OR_LATE_S:
+            self.state.pool[0].now = now_s
+            self._step(steps.START_ALONE, slot)
+        return float(self.state.needs[slot].alarm_s)
 
     def open_node(self, number: int, is_up: bool) -> None:
         """A node takes new tasks from now on, or none; `happen` lets the policy look."""
@@ -189,7 +238,8 @@ class LiveNodes:
             found = {**jobs, **({slots: more.job} if more is not None else {})}
             rows = np.array(list(found), dtype=np.int64)
             start_s, finish_s = in_rows(aside, "start_s", math.nan), in_rows(aside, "finish_s", math.nan)
-            return Foreseen(list(found.values()), start_s[rows], finish_s[rows])
+            offer = in_rows(aside, "offer", -1)[rows].tolist() if self.rents else None
+            return Foreseen(list(found.values()), start_s[rows], finish_s[rows], offer)
 
         return play
 
@@ -203,15 +253,22 @@ class LiveNodes:
         trace = new_trace(1, 1)
         tasks = self._held_tasks(carried) if carried.units else self._split(carried.wanted)
         self._fill(trace.arrivals[0], carried.wanted, tasks, now_s)
-        self.tasks_of[carried.wanted.job] = tasks
+        self.tasks_of[carried.wanted.job], self.unit_of[carried.wanted.job] = tasks, carried.wanted.demand
         slot, account = int(self.state.free[self.state.pool[0].free - 1]), carried.account
         self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
         if account.resizes > 0:
             self.resizes_of[carried.wanted.job] = account.resizes
         row = np.zeros(1, dtype=np.int64)
         self._call(self.state, trace, row, steps.ENTER)
-        give_account(self.state, slot, account, carried.units > 0)
-        if carried.units:
+        give_account(self.state, slot, account, carried.units > 0 or carried.alone is not None)
+        self.state.needs[slot].speculated |= int(account.speculated)
+        if carried.alone is not None:
+            alone, need = carried.alone, self.state.needs[slot]
+            need.offer, need.rented, need.began_s = alone.offer, alone.count, alone.began_s
+            self._step(steps.RESUME_ALONE, slot, alone.speculates_until_s)
+            if not alone.are_up:
+                self.booting.add(carried.wanted.job)
+        elif carried.units:
             self.state.needs[slot].vacate_at = carried.leave_by_s
             row[0] = self._plan(tasks, carried.places)
             self._call(self.state, trace, row, steps.HOLD, slot)
@@ -225,6 +282,8 @@ class LiveNodes:
                 self._call(self.state, trace, row, steps.BOOK, slot, carried.start_s)
                 self.promised[carried.wanted.job] = carried.start_s
             self._step(steps.QUEUE, slot)
+            if carried.keeps_wait and account.waits_until_s is not None and self.rules.waits:
+                self._step(steps.WAIT_UNTIL, slot, max(now_s, account.waits_until_s))
         self.state.cluster[0].logged = 0  # nothing of this was decided now
 
     def settle(self, carried: Sequence[Carried]) -> None:
@@ -239,7 +298,20 @@ class LiveNodes:
         return self.tasks_of[job]
 
     def _split(self, wanted: Wanted) -> JobTasks:
-        return job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, self.shapes)
+        """For the nodes, and where these do not hold the job for what can be rented, as the twin does."""
+        tasks = job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, self.shapes)
+        if not self.rents or self._is_held(tasks):
+            return tasks
+        shapes = undominated([*self.shapes, *self.offered])
+        return job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, shapes)
+
+    def _is_held(self, tasks: JobTasks) -> bool:
+        """Whether the nodes hold the job when nothing else is there."""
+        if not 0 < tasks.units_each <= tasks.together:
+            return False
+        need = np.array(tasks.demand)
+        room = (self.capacity[:, need > 0] // need[need > 0]).min(axis=1, initial=tasks.count)
+        return int(room.sum()) >= tasks.count
 
     def _held_tasks(self, carried: Carried) -> JobTasks:
         """The tasks in which a job holds its places; single units where a pool has given them."""
@@ -265,7 +337,9 @@ class LiveNodes:
 
     def account(self, job: int) -> Account:
         """How far a job has come; work is in seconds."""
-        return account_of(self.state, self.slot_of[job], self.resizes_of.get(job, 0))
+        slot = self.slot_of[job]
+        account = account_of(self.state, slot, self.resizes_of.get(job, 0))
+        return waiting_account(self.state, slot, account) if self.rules.waits else account
 
     def binding(self, job: int) -> Nominate | None:
         """What a job is bound to while victims are on their way; None: it is not."""
@@ -289,6 +363,10 @@ class LiveNodes:
         for slot in late.tolist():
             if slot in self.job_of and slot not in gone:
                 self._step(steps.GO, slot, now_s + PATIENCE_S)
+        for job in self.booting:  # no speculative run is over before it has begun
+            slot = self.slot_of[job]
+            if self.state.needs[slot].alarm_s <= now_s:
+                self._step(steps.SPECULATE_UNTIL, slot, now_s + PATIENCE_S)
 
     def _intervene(self, now_s: float, what: Happened) -> bool:
         """Carry out what the loop itself does not know; returns whether everybody has to be looked at again."""
@@ -308,7 +386,7 @@ class LiveNodes:
         """The next instant, with these submissions, and what it changed."""
         trace = new_trace(len(wanted), 1).replaced(outcomes=blank(Outcome, 0))
         for at, one in enumerate(wanted):
-            self.tasks_of[one.job] = self._split(one)
+            self.tasks_of[one.job], self.unit_of[one.job] = self._split(one), one.demand
             self._fill(trace.arrivals[at], one, self.tasks_of[one.job], until_s)
         row, what = np.zeros(1, dtype=np.int64), steps.AGAIN if again else steps.ADVANCE
         self.state.pool[0].budget = 0 if again else 1
@@ -327,7 +405,43 @@ class LiveNodes:
         for slot, one in zip(sorted(new, key=lambda slot: self.state.jobs[slot].seq), wanted, strict=True):
             self.state.progress[slot].row = slot
             self.slot_of[one.job], self.job_of[slot] = slot, one.job
+            if self.rents and not self._can_rent(slot, one):
+                self._step(steps.WAIT_UNTIL, slot, math.inf)
+        if self.foresees:
+            self._balk(until_s, new)
         return self._round()
+
+    def _can_rent(self, slot: int, wanted: Wanted) -> bool:
+        """Whether the machines that would be rented for a job that waits hold it as a whole."""
+        if self.state.needs[slot].alarm_s == math.inf:
+            return True  # none will be
+        offer = _offer_for(self.state, slot, False)
+        count = _machines_for(self.state, slot, offer)
+        return units_on(self.tasks_of[wanted.job], wanted.demand, self.offered[offer], count) is not None
+
+    def _balk(self, now_s: float, new: Sequence[int]) -> None:
+        """Rent at once for those that have just begun to wait, and would wait in vain: found out by a play-out."""
+        lines = as_array(self.state.log)[: self.state.cluster[0].logged]
+        stopped = lines["job"][lines["what"] == RELEASE].tolist()
+        waiting = [
+            slot
+            for slot in dict.fromkeys([*new, *(slot for slot in stopped if slot in self.job_of)])
+            if (need := self.state.needs[slot]).holder < 0
+            and need.alarm == EXPIRED
+            and now_s < need.alarm_s < math.inf
+        ]
+        if not waiting:
+            return
+        until_s = max(float(self.state.needs[slot].alarm_s) for slot in waiting)
+        copy, slots = room_to_play(self.state), len(self.state.free)
+        self._step(steps.COPY, copy=copy)
+        trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
+        copy.pool[0].budget = UNLIMITED
+        while (status := self._call(copy, trace, row, steps.ADVANCE, value=until_s)) != events.REACHED:
+            copy = self._with_room(copy, status, self.job_of)
+        for slot in waiting:
+            if copy.needs[slot].offer >= 0:
+                self._step(steps.WAIT_UNTIL, slot, now_s)
 
     def _round(self) -> Round:
         """What has been decided since the log was read last, and read it."""
@@ -346,9 +460,14 @@ class LiveNodes:
         """What is to be done about a job about which this has been decided."""
         job, need = self.job_of[slot], self.state.needs[slot]
         holds = need.holder >= 0
+        if RELEASE in decided:
+            yield StopSpeculating(job)
+        if RENT in decided and need.rented > 0:
+            self.booting.add(job)
+            yield self._rented(job, slot)
         if DOUBLE in decided:
             yield Outrun(job, float(self.state.jobs[slot].size_s))
-        if START in decided and holds:
+        if START in decided and holds and need.rented == 0:
             tasks, places = self.tasks_of[job], self._held(job, int(need.placed))
             yield Grant(job, 0, tasks.units, places, tasks.units_each)
         elif BIND in decided and need.bound >= 0:
@@ -360,6 +479,16 @@ class LiveNodes:
             self.promised[job] = start_s
         if PREEMPT in decided and holds and need.vacate_at < math.inf:
             yield Tell(job, float(need.vacate_at), self.job_of.get(int(need.preemptor)))
+
+    def _rented(self, job: int, slot: int) -> Rent:
+        need, tasks = self.state.needs[slot], self.tasks_of[job]
+        found = units_on(tasks, self.unit_of[job], self.offered[need.offer], int(need.rented))
+        if found is None:
+            raise BetimesError(
+                f"internal: {need.rented} machines are rented for job {job}, and do not hold it"
+            )
+        units, each = found
+        return Rent(job, int(need.offer), units, each, float(need.alarm_s))
 
     def _held(self, job: int, at: int) -> tuple[Held, ...]:
         """The list of placements that begins at `at`, in units of the job."""
@@ -396,6 +525,8 @@ class LiveNodes:
         arrival.believed_per_work = 1.0
         arrival.user = -1
         arrival.longest_s = math.inf
+        arrival.choice, arrival.speculated = wanted.choice, int(not wanted.may_restart)
+        arrival.homeless = int(self.rents and not self._is_held(tasks))
 
     def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: NodesState | None = None) -> None:
         trace, row = new_trace(0, 1), np.zeros(1, dtype=np.int64)
@@ -445,4 +576,4 @@ def _are_of(tasks: JobTasks, places: Sequence[Held]) -> bool:
 
 def _order(move: Move) -> int:
     """Who leaves comes before who is to have the room, and that before who starts."""
-    return (Outrun, Tell, Reserve, Nominate, Grant).index(type(move))
+    return (Outrun, Tell, StopSpeculating, Reserve, Nominate, Rent, Grant).index(type(move))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.columns import UNLIMITED
+from betimes.core.nodes.alone import resume_alone, speculate_until, start_alone, stop_alone, wait_until
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.interventions import (
     believe,
@@ -25,6 +26,7 @@ from betimes.twin.nodes.events import EVERYTHING, REACHED, Trace, advance, enter
 
 ADVANCE, AGAIN, FINISH, GO, WITHDRAW, UNBIND, LOSE, BELIEVE = range(8)
 OPEN, ENTER, QUEUE, HOLD, BIND, BOOK, COPY, PLAY = range(8, 16)
+RESUME_ALONE, START_ALONE, WAIT_UNTIL, SPECULATE_UNTIL = range(16, 20)
 
 
 @entry
@@ -44,11 +46,14 @@ def step(
     ADVANCE: submissions from row[0] on and whatever is due up to the instant `value`, as far as the budget goes.
     AGAIN: at pool.now, whatever is due and a pass over everybody. FINISH: a job turns out to finish at `value`. GO: one
     that has been told to leave does so at `value`. WITHDRAW: a job that does not run is no more. UNBIND: a nominated
-    job waits again. LOSE: a job has lost its nodes, and waits. BELIEVE: it has `value` seconds left. OPEN: node `slot`
+    job waits again. LOSE: a job has lost its nodes, and waits; machines of its own for the
+    cause `value`. BELIEVE: it has `value` seconds left. OPEN: node `slot`
     takes new tasks (value 1) or none (0). ENTER: the job of trace.arrivals[0] has
     a slot, and no place yet. QUEUE: it waits. HOLD, BIND, BOOK: it has, is bound to, or is promised from `value` on the
     nodes of state.plan[:row[0]]. COPY: what is believed, into `copy`.
-    PLAY: let everything happen that will.
+    PLAY: let everything happen that will. RESUME_ALONE: it has machines of its own (`needs`), for a speculative run
+    until `value`. START_ALONE: these are up now. WAIT_UNTIL: it waits, until `value` at most. SPECULATE_UNTIL: its
+    speculative run goes on until `value`.
     """
     if what == ADVANCE:
         return advance(state, rules, trace, row, len(trace.arrivals), value)
@@ -65,7 +70,10 @@ def step(
         unbind(state, slot)
         return wait(state, rules, slot)
     elif what == LOSE:
-        lose(state, slot)
+        if state.needs[slot].rented > 0:
+            stop_alone(state, slot, int(value))
+        else:
+            lose(state, slot)
         return wait(state, rules, slot)
     elif what == BELIEVE:
         believe(state, slot, value)
@@ -83,6 +91,14 @@ def step(
         book(state, slot, row[0], value)
     elif what == COPY:
         copy_into(state, copy, True)
+    elif what == RESUME_ALONE:
+        resume_alone(state, slot, value)
+    elif what == START_ALONE:
+        start_alone(state, slot, rules.speculate_s)
+    elif what == WAIT_UNTIL:
+        wait_until(state, slot, value)
+    elif what == SPECULATE_UNTIL:
+        speculate_until(state, slot, value)
     elif what == PLAY:
         state.pool[0].budget = UNLIMITED
         return advance(state, rules, trace, row, len(trace.arrivals), math.inf)

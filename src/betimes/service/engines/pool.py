@@ -7,7 +7,8 @@ becomes the job's finish at that instant. Everything else is the twin's own loop
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections import ChainMap
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -268,7 +269,9 @@ class LivePool:
     def _enter(self, state: State, trace: Trace, wanted: Wanted) -> int:
         """Submit trace.arrivals[0] to `state`, which has a slot free, and decide; returns the slot."""
         slot = int(state.free[state.pool[0].free - 1])
-        self._check(self._call(state, trace, steps.ARRIVE, 0), state, {**self.job_of, slot: wanted.job})
+        self._check(
+            self._call(state, trace, steps.ARRIVE, 0), state, ChainMap({slot: wanted.job}, self.job_of)
+        )
         state.progress[slot].row = slot
         return slot
 
@@ -393,7 +396,7 @@ class LivePool:
     ) -> int:
         return steps.step(state, self.rules, trace, what, slot, value, copy or state)
 
-    def _check(self, status: int, state: State, job_of: dict[int, int]) -> int:
+    def _check(self, status: int, state: State, job_of: Mapping[int, int]) -> int:
         if status >= REFUSED:
             pool = state.pool[0]
             job = str(job_of[pool.offender]) if pool.offender in job_of else None

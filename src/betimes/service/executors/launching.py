@@ -1,32 +1,19 @@
-"""Starting a shim: the record of what it is to do, and the process."""
+"""Before and after a supervisor is started: the record of what it is to do, and what became of it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import marshal
 import os
-import signal
-import sys
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from betimes.service.executors import shim
 from betimes.service.executors.devices import Assigned
 from betimes.service.executors.fates import read
 from betimes.service.executors.protocol import Launch
 from betimes.service.executors.supervision import files
 from betimes.service.executors.supervision.processes import boot_id
-
-_SHIM = str(Path(shim.__file__).resolve())
-_APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-# The job can read what its supervisor was given, so that is nothing of the service's but where libraries lie.
-_ENVIRON = {
-    name: value for name, value in os.environ.items() if name in ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-}
-_HELD_BACK = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)  # until the shim can handle them
 
 
 @dataclass(frozen=True)
@@ -44,7 +31,7 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
     OSError where that is not possible.
     """
     folder = Path(launch.folder)
-    _make_folder(folder)
+    _make_private(folder)
     _make_private(Path(launch.checkpoint_dir))
     _make_private(Path(launch.control).parent)
     found = read(launch.folder, files.LAUNCH)
@@ -70,45 +57,20 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
         "log_files": keeping.log_files,
         "boot_id": boot_id(),
     }
-    files.write_atomically(f"{launch.folder}/{files.LAUNCH}", json.dumps(record), durable=True)
+    path = folder / files.LAUNCH
+    files.write_atomically(str(path), json.dumps(record), durable=False)
+    # All at the end, so that most file systems write their journal once. A run of which a power failure has taken away
+    # the folders, or some of this file, was not started.
+    for made in (path, folder, folder.parent, folder.parent.parent):
+        files.sync(str(made))
     return record
 
 
-def spawn(folder: str, record: dict[str, Any]) -> tuple[int, int]:
-    """Start a shim: its process, and a descriptor that comes to an end once it is known whether the command runs.
+async def is_known(bell: int) -> int | None:
+    """Wait until it is known whether the command runs; `bell` is that of `spawn`.
 
-    OSError where there are too many processes or too little memory.
+    Returns the exit status of a supervisor that has begun nothing: BUSY, NO_ROOM; null: it has, or has ended otherwise.
     """
-    bell, ring = os.pipe()
-    try:
-        with tempfile.TemporaryFile(dir=folder) as handed:
-            handed.write(marshal.dumps(record))
-            handed.flush()
-            handed.seek(0)
-            pid = os.posix_spawn(
-                sys.executable,
-                [sys.executable, "-I", "-S", "-X", "utf8", _SHIM, folder],
-                _ENVIRON,
-                file_actions=[
-                    (os.POSIX_SPAWN_DUP2, handed.fileno(), 0),
-                    (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0),
-                    (os.POSIX_SPAWN_OPEN, 2, f"{folder}/{files.ERRORS}", _APPEND, 0o600),
-                    (os.POSIX_SPAWN_DUP2, ring, files.BELL_FD),
-                ],
-                setsid=True,
-                setsigmask=_HELD_BACK,
-                setsigdef=_HELD_BACK,
-            )
-    except BaseException:
-        os.close(bell)
-        raise
-    finally:
-        os.close(ring)
-    return pid, bell
-
-
-async def is_known(bell: int) -> None:
-    """Wait until it is known whether the command runs; `bell` is that of `spawn`."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     loop.add_reader(bell, lambda: ready.done() or ready.set_result(None))
@@ -116,6 +78,8 @@ async def is_known(bell: int) -> None:
         await ready
     finally:
         loop.remove_reader(bell)
+    word = os.read(bell, 1)
+    return word[0] if word else None
 
 
 def last_error(folder: str) -> str:
@@ -129,14 +93,3 @@ def _make_private(folder: Path) -> None:
     if not folder.is_dir():
         _make_private(folder.parent)
         folder.mkdir(mode=0o700, exist_ok=True)
-
-
-def _make_folder(folder: Path) -> None:
-    if folder.is_dir():
-        return
-    _make_private(folder)
-    for made in (
-        folder.parent,
-        folder.parent.parent,
-    ):  # a folder that a power failure takes away was never started
-        files.sync_folder(str(made))

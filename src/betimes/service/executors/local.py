@@ -22,11 +22,12 @@ from betimes.service.executors.cgroups import find_group
 from betimes.service.executors.control import remove_control, write_request
 from betimes.service.executors.devices import Devices
 from betimes.service.executors.fates import Fate, Never, Over, Running, Starting, look, record_end
-from betimes.service.executors.launching import Keeping, is_known, last_error, spawn, write_launch
+from betimes.service.executors.forker import Forker
+from betimes.service.executors.launching import Keeping, is_known, last_error, write_launch
 from betimes.service.executors.leftovers import kill_leftovers
 from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, Place
 from betimes.service.executors.supervision import files, processes
-from betimes.service.executors.watching import Watch, wait_for
+from betimes.service.executors.watching import Watch
 from betimes.service.scheduling.run_reports import Ended, RunId, Started, Trouble
 
 _AGAIN_S = 0.02  # after which a run that another shim is about to start is looked at again
@@ -44,6 +45,7 @@ class _Run:
     launch: Launch
     shim: dict[str, Any] | None = None  # its shim.json, once it runs
     spawned: int | None = None  # the shim that was started here
+    gave_way: bool = False  # it did, to another
     watch: Watch | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # it is known whether it runs
     asked_to_stop: bool = False
@@ -84,6 +86,7 @@ class LocalExecutor:
         self._tasks: set[asyncio.Task[None]] = set()
         # Its own threads, so that a long computation elsewhere in the service does not keep runs waiting.
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="betimes-local")
+        self._forker = Forker()
         self._closed = False
 
     # --- the protocol ---
@@ -160,6 +163,7 @@ class LocalExecutor:
             _cancel(run.watch, run.force)
         self._runs.clear()
         self._pool.shutdown()
+        self._forker.close()
 
     # --- a run's way ---
 
@@ -182,8 +186,9 @@ class LocalExecutor:
     async def _settle(self, run: _Run) -> None:
         """Find out what became of the run, start it if it never was, and tell."""
         folder = run.launch.folder
+        fate = await self._look(folder)
         while not self._closed:
-            match await self._look(folder):
+            match fate:
                 case Over(exit=over):
                     await self._end(run, over)
                     return
@@ -199,15 +204,16 @@ class LocalExecutor:
                 case Never():
                     try:
                         run.settled.clear()
-                        await self._launch(run)
+                        fate = await self._launch(run)
+                        continue
                     except OSError as error:
                         what = f"{error.filename or folder}: {error.strerror}"
-                        if files.is_full(error):
-                            await self._wait_for_room(run, what)
-                            continue
-                        message = f"cannot start it: {what}; make the folder writable"
-                        await self._end(run, {"why": "start-failed", "message": message})
-                        return
+                        if not files.is_full(error):
+                            message = f"cannot start it: {what}; make the folder writable"
+                            await self._end(run, {"why": "start-failed", "message": message})
+                            return
+                        await self._wait_for_room(run, what)
+            fate = await self._look(folder)
         run.settled.set()
 
     async def _wait_for_room(self, run: _Run, what: str) -> None:
@@ -233,34 +239,33 @@ class LocalExecutor:
                 await asyncio.sleep(_TROUBLE_S)
         return Starting()
 
-    async def _launch(self, run: _Run) -> None:
-        """Start a shim and wait until it knows whether the command runs."""
+    async def _launch(self, run: _Run) -> Fate:
+        """Start a shim and wait until it knows whether the command runs; what became of it."""
         folder = run.launch.folder
-        if run.spawned is not None:
-            await self._aside(wait_for, run.spawned)  # it gave way to another, which did not start it either
-        assigned, has_gpus = self._devices.held(run.launch.run), bool(self._devices.gpus)
-        record = await self._aside(write_launch, run.launch, assigned, has_gpus, self._keeping)
-        run.spawned, bell = await self._aside(spawn, folder, record)
+        run.spawned, bell = await self._aside(self._spawn, run.launch)
         try:
-            await is_known(bell)
+            status = await is_known(bell)
         finally:
             os.close(bell)
-        if isinstance(
-            await self._look(folder), Never
-        ):  # it gave way to another shim, or could not do its work
-            status = await self._aside(wait_for, run.spawned)
+        run.gave_way = status == files.BUSY
+        fate = await self._look(folder)
+        if isinstance(fate, Never):  # it gave way to another shim, or could not do its work
             run.spawned = None
             if status == files.NO_ROOM:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), folder)
-            if status != files.BUSY:
+            if not run.gave_way:
                 said = await self._aside(last_error, folder)
-                message = f"its supervisor could not start: {said or f'exit status {status}'}"
-                await self._aside(record_end, folder, "start-failed", message)
+                message = f"its supervisor could not start: {said or 'it was killed'}"
+                return Over(await self._aside(record_end, folder, "start-failed", message))
+        return fate
+
+    def _spawn(self, launch: Launch) -> tuple[int, int]:
+        assigned, has_gpus = self._devices.held(launch.run), bool(self._devices.gpus)
+        record = write_launch(launch, assigned, has_gpus, self._keeping)
+        return self._forker.spawn(launch.folder, record)
 
     async def _watch(self, run: _Run, shim: dict[str, Any]) -> None:
         adopted = run.spawned != shim["pid"]
-        if run.spawned is not None and adopted:
-            await self._aside(wait_for, run.spawned)  # it gave way to another
         if adopted and (had := await self._aside(resizing.assigned, run.launch.folder)) is not None:
             self._devices.hold(run.launch.run, had)
         run.shim = shim
@@ -330,11 +335,10 @@ class LocalExecutor:
                 {**over, "message": "the service has killed it, as its supervisor did not stop it"},
             )
         await self._aside(remove_control, _control(run))
-        if run.shim is None and run.spawned is not None:  # it is over before anybody looked
-            gave_way = await self._aside(wait_for, run.spawned) == files.BUSY
-            if why != "start-failed" and not self._closed:
-                began_at = over.get("started_at_s") or time.time()
-                self._listener(Started(run.launch.run, began_at, gave_way, _limited_by(over)))
+        unseen = run.shim is None and run.spawned is not None  # it is over before anybody looked
+        if unseen and why != "start-failed" and not self._closed:
+            began_at = over.get("started_at_s") or time.time()
+            self._listener(Started(run.launch.run, began_at, run.gave_way, _limited_by(over)))
         run.shim = None
         run.settled.set()
         _cancel(run.force)

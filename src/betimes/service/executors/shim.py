@@ -1,4 +1,4 @@
-"""What a run's shim executes, by file path: `python -I -S shim.py FOLDER`; see the package `supervision`."""
+"""What forks the supervisors of runs, executed by file path: `python -I -S shim.py`; see the package `supervision`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import os
 import sys
 
 if __name__ == "__main__":
-    # Last, so that nothing here can hide a module of the standard library. Importing `betimes` would take longer
-    # than all that a shim does.
+    # Last, so that nothing here can hide a module of the standard library. Of `betimes` nothing is imported, which
+    # each supervisor would hold in memory.
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    from supervision.supervisor import main  # pyright: ignore[reportMissingImports] - found at run time
+    from supervision.forking import serve  # pyright: ignore[reportMissingImports] - found at run time
 
-    sys.exit(main(sys.argv[1]))
+    serve(0)

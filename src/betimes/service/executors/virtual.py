@@ -27,6 +27,7 @@ class _Stay:
     exit_code: int
     leaves_at: float = math.inf
     limit_at: float = math.inf
+    discards: bool = False  # what it has done is lost when it leaves
 
 
 class VirtualWorld:
@@ -71,6 +72,12 @@ class VirtualWorld:
             job.idle(self._s(now_at))
         heapq.heappush(self.due, (stay.leaves_at, run.job, run.number))
 
+    def discard(self, run: RunId) -> None:
+        """What a run has done will be lost when it leaves: its job starts anew."""
+        stay = self.stays.get(run.job)
+        if stay is not None and stay.run == run:
+            stay.discards = True
+
     def resize(self, run: RunId, units: int, now_at: float) -> bool:
         """A run works on so many units from now on."""
         stay = self.stays.get(run.job)
@@ -79,12 +86,14 @@ class VirtualWorld:
         self._hold(run, units, now_at)
         return True
 
-    def forget(self, run: RunId, now_at: float) -> None:
-        """The run's node has vanished, and the run with it."""
+    def forget(self, run: RunId, now_at: float, *, discards: bool = False) -> None:
+        """The run's node has vanished, and the run with it; discards: its job starts anew."""
         stay = self.stays.get(run.job)
         if stay is not None and stay.run == run:
             self.jobs[run.job].leave(self._s(now_at))
             del self.stays[run.job]
+            if discards:
+                del self.jobs[run.job]
 
     def next_at(self) -> float:
         """When there is something to report; infinity: nothing happens by itself."""
@@ -101,7 +110,9 @@ class VirtualWorld:
             at, number, _ = heapq.heappop(self.due)
             stay, job = self.stays.pop(number), self.jobs[number]
             if at == stay.leaves_at:
-                if not self.at_once:
+                if stay.discards:
+                    del self.jobs[number]
+                elif not self.at_once:
                     job.leave(self._s(at))
                 reports.append(Ended(stay.run, at, 0, why="stopped"))
             elif at == stay.limit_at:

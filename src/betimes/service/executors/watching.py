@@ -68,14 +68,6 @@ def reap(pid: int) -> None:
         os.waitpid(pid, os.WNOHANG)
 
 
-def wait_for(pid: int) -> int | None:
-    """Wait for a child that is about to end: its exit status, None if somebody else has waited for it."""
-    try:
-        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-    except ChildProcessError:
-        return None
-
-
 def _open_pidfd(pid: int) -> int | None:
     if not hasattr(os, "pidfd_open"):
         return None

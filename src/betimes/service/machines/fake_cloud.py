@@ -107,7 +107,7 @@ class FakeCloud:
         if offered.type in self._types:
             raise ValueError(f"there is an instance type {offered.type} already")
         self._types[offered.type] = offered
-        self._prices[offered.type] = Prices(offered.charged_usd_per_h)
+        self._prices[offered.type] = Prices(offered.prices.usd_per_h)
         self._capacity[offered.type] = offered.capacity
 
     def resume(self, held: Iterable[tuple[Machine, float]], made: Mapping[str, int]) -> None:
@@ -195,6 +195,11 @@ class FakeCloud:
     def machines(self) -> list[Machine]:
         """What is booted and held as of the last call, by type and number."""
         return self._sorted(each for each in self._instances.values() if each.up_at_s < math.inf)
+
+    def given_out(self, request: RequestId) -> list[Machine] | None:
+        """What a request has been given and is held as of the last call; null: it has not been answered yet."""
+        found = self._requests[request]
+        return None if found is None else self._sorted(found)
 
     def booting(self) -> list[Machine]:
         """What is held and not booted yet as of the last call, by type and number."""

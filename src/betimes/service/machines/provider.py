@@ -114,6 +114,10 @@ class Provider(Protocol):
         """What is booted and held, in the order of names' types and numbers: what there is to come back to."""
         ...
 
+    def given_out(self, request: RequestId) -> list[Machine] | None:
+        """What a request has been given and is held, booted or not; null: it has not been answered yet."""
+        ...
+
     def booting(self) -> list[Machine]:
         """What is held and not booted yet, in the same order."""
         ...

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from betimes.cluster import Offer
 from betimes.cluster.resources import PER_UNIT, Amounts
 from betimes.cluster.tasks import job_tasks, undominated
 from betimes.errors import Refused
 from betimes.foresight.engines import NODES
+from betimes.service.engines.alone import is_held_by, shapes_of
 from betimes.service.node import LOST, Node
 from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.spec import JobSpec
@@ -16,12 +18,48 @@ FIELDS = ("gpu", "cpu", "memory_gib")
 NAMES = ("GPUs", "cores", "GiB of memory")
 
 
-def check_possible(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
-    """Raise Refused, naming field and limit, if the empty cluster could not run the job."""
+def check_possible(
+    spec: JobSpec, nodes: Mapping[str, Node], engine: str, offers: Sequence[Offer] | None = None
+) -> None:
+    """Raise Refused, naming field and limit, if neither the empty cluster nor what is offered could run the job.
+
+    offers: of machines that the policy rents for one job alone; null: it rents none.
+    """
     if spec.as_one and engine == NODES:
         raise Refused(
             "needs a policy for a pool; this one runs on nodes, where widths do not change", "as_one"
         )
+    if offers is None and spec.rent == "now":
+        raise Refused(
+            "now is for a policy that rents machines, and the one in force does not; leave it out, or see "
+            "`betimes policies`",
+            "rent",
+        )
+    owned = {name: node for name, node in nodes.items() if node.is_shared}
+    if offers and spec.rent != "never" and can_be_rented(spec, offers):
+        return
+    try:
+        _check_nodes(spec, owned, engine)
+    except Refused as error:
+        if not offers:
+            raise
+        why = str(error).removeprefix(f"{error.field}: ")
+        none = (
+            "it is not to be rented for" if spec.rent == "never" else "no offer of the cloud holds it either"
+        )
+        raise Refused(f"{why}; {none}", error.field) from None
+
+
+def can_be_rented(spec: JobSpec, offers: Sequence[Offer]) -> bool:
+    """Whether machines of one of these offers hold the job."""
+    machines = shapes_of(offers)
+    unit = (spec.gpu, spec.cpu, spec.memory_gib)
+    tasks = job_tasks(unit, spec.max_units, spec.task_choice, undominated(machines))
+    return is_held_by(tasks, demand_of(spec), machines)
+
+
+def _check_nodes(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
+    """Raise Refused if the nodes could not run the job when nothing else is there."""
     there = [node.capacity for node in nodes.values() if node.status != LOST]
     if not there:
         return  # nodes may come; until then it waits, and is told so

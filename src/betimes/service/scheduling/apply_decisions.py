@@ -11,11 +11,14 @@ from betimes.service.engines.moves import (
     Move,
     Nominate,
     Outrun,
+    Rent,
     Reserve,
     Round,
+    StopSpeculating,
     Tell,
 )
 from betimes.service.job import Job
+from betimes.service.scheduling.job_rentals import JobRentals
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
@@ -28,8 +31,8 @@ class DecisionApplier:
     idle: why the last decision did nothing; null: it did something.
     """
 
-    def __init__(self, state: SchedulerState, engine: PolicyEngine, runs: Runs) -> None:
-        self._state, self._engine, self._runs = state, engine, runs
+    def __init__(self, state: SchedulerState, engine: PolicyEngine, runs: Runs, rentals: JobRentals) -> None:
+        self._state, self._engine, self._runs, self._rentals = state, engine, runs, rentals
         self.idle: dict[str, Any] | None = None
 
     def apply(self, rounds: Iterable[Round]) -> None:
@@ -63,6 +66,10 @@ class DecisionApplier:
             grace_s = move.leave_by_s - self._state.now_s
             by_at = move.leave_by_s + self._state.ledger.epoch_at
             self._runs.preempt_until(job, grace_s, by_at, [] if room_for is None else [room_for], more)
+        elif isinstance(move, Rent):
+            self._rentals.rent(job, move)
+        elif isinstance(move, StopSpeculating):
+            self._rentals.stop_speculating(job)
         elif isinstance(move, Nominate):
             places = self._engine.places_of(move.places)
             log("nominated", "policy", number, places=places, owed=[list(one) for one in move.owed])

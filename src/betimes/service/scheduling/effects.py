@@ -35,9 +35,10 @@ class ResizeRun:
 
 @dataclass(frozen=True, slots=True)
 class DropRun:
-    """Forget a run: its node has vanished, and the run with it."""
+    """Forget a run: its node has vanished, and the run with it; discards: what it has done is lost."""
 
     run: RunId
+    discards: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +48,13 @@ class GiveBack:
     node: str
 
 
-Effect = StartRun | StopRun | ResizeRun | DropRun | GiveBack
+@dataclass(frozen=True, slots=True)
+class RentMachines:
+    """Ask the cloud for machines for one job alone."""
+
+    job: int
+    type: str
+    count: int
+
+
+Effect = RentMachines | StartRun | StopRun | ResizeRun | DropRun | GiveBack

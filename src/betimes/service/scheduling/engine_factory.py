@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from betimes.cluster import Offer
 from betimes.cluster.resources import Amounts
 from betimes.cluster.tasks import undominated
+from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
+from betimes.service.budgets import Budgets
 from betimes.service.building import check_live, kind_of
-from betimes.service.engines.moves import Carried, Held
+from betimes.service.engines.moves import Alone, Carried, Held
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.engines.speedups import speed
-from betimes.service.job import Account, Job
+from betimes.service.job import SPECULATED, Account, Job
 from betimes.service.node import UP, Node
 from betimes.service.scheduling.engine_job import at_width, held_by, wanted_of
 from betimes.service.scheduling.standby import Standby
@@ -34,6 +37,8 @@ class Settings:
     resize_interval_s: float = 0.0  # a job's width does not change again within so many seconds
     resize_gain: bool = False  # a resize must pay, restart included
     seed: int = 0  # of whatever is decided by lot
+    offers: tuple[Offer, ...] = ()  # of machines that policies may rent
+    budgets: Budgets = field(default_factory=Budgets)  # for machines that are rented for one job alone
 
 
 @dataclass
@@ -48,7 +53,7 @@ class Built:
 
     def is_of(self, nodes: dict[str, Node]) -> bool:
         """Whether it was made for these nodes; which of them take work it can be told, if the shapes are the same."""
-        return list(nodes) == self.nodes and _shapes(nodes) == self.shapes
+        return list(shared(nodes)) == self.nodes and _shapes(nodes) == self.shapes
 
 
 def build(
@@ -64,10 +69,11 @@ def build(
 ) -> Built:
     """The engine of `policy` with all jobs that the engine of policy `before` had (null: none is different).
 
-    Engines count seconds from `epoch_at`. Where the policy is not compiled yet, something stands in for its engine.
-    Raises PolicyError, ClusterError.
+    It places jobs on the nodes that are shared. Engines count seconds from `epoch_at`. Where the policy is not compiled
+    yet, something stands in for its engine. Raises PolicyError, ClusterError.
     """
-    check_live(policy)
+    check_live(policy, settings.offers)
+    nodes = shared(nodes)
     kind, text = kind_of(policy)
     numbers = {name: at for at, name in enumerate(nodes)}
     live = sorted((job for job in jobs.values() if job.account is not None), key=_seq)
@@ -96,13 +102,22 @@ def build(
             units=float(max(1, pool_units(nodes, ()))),
             restart_s=settings.restart_s,
             seed=settings.seed,
+            offers=settings.offers,
         )
     victims: dict[int, list[Job]] = {}
     for job in live:
         if job.makes_room_for is not None and job.run is not None:
             victims.setdefault(job.makes_room_for, []).append(job)
     carried = [
-        _still_owed(_carried(job, kind, before or policy, numbers, epoch_at), victims, numbers)
+        _still_owed(
+            replace(
+                _carried(job, kind, before or policy, numbers, epoch_at),
+                alone=_alone(job, settings.offers, epoch_at),
+                keeps_wait=before is None or before == policy,
+            ),
+            victims,
+            numbers,
+        )
         for job in live
     ]
     for one in carried:
@@ -116,8 +131,29 @@ def build(
     return Built(engine, kind, list(nodes), accounts, _shapes(nodes))
 
 
+def shared(nodes: dict[str, Node]) -> dict[str, Node]:
+    """The nodes on which the policy places jobs: all but those that are rented for one job alone."""
+    return {name: node for name, node in nodes.items() if node.is_shared}
+
+
 def _shapes(nodes: dict[str, Node]) -> tuple[Amounts, ...]:
-    return undominated([node.capacity for node in nodes.values() if node.takes_work])
+    return undominated([node.capacity for node in shared(nodes).values() if node.takes_work])
+
+
+def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
+    """The machines that are rented for a job alone. Raises ClusterError where their type is not offered any more."""
+    rental = job.rental
+    if rental is None:
+        return None
+    types = [offer.type for offer in offers]
+    if rental.type not in types:
+        raise ClusterError(
+            f"job {job.job_id} is rented a machine of type {rental.type}, which is not offered any more; put the offer "
+            "back into the cluster file"
+        )
+    until_s = math.inf if rental.speculates_until_s is None else rental.speculates_until_s
+    offer, began_s = types.index(rental.type), rental.asked_at - epoch_at
+    return Alone(offer, rental.count, began_s, rental.is_up, until_s)
 
 
 def _still_owed(carried: Carried, victims: dict[int, list[Job]], numbers: dict[str, int]) -> Carried:
@@ -144,11 +180,17 @@ def pool_units(nodes: dict[str, Node], jobs: Iterable[Job]) -> int:
 
     What jobs still hold on nodes that take no more counts as long as they do.
     """
-    at = 0 if any(node.capacity[0] >= 1000 for node in nodes.values() if node.is_there) else 1
+    nodes = shared(nodes)
+    at = pool_resource(nodes.values())
     ups = sum(node.capacity[at] for node in nodes.values() if node.status == UP) // 1000
     return ups + sum(
         units for job in jobs if job.units for name, units in job.places if nodes[name].status != UP
     )
+
+
+def pool_resource(nodes: Iterable[Node]) -> int:
+    """What the units of a pool are, as an index of amounts: GPUs (0) where any node has some, else cores (1)."""
+    return 0 if any(node.capacity[0] >= 1000 for node in nodes if node.is_there) else 1
 
 
 def _seq(job: Job) -> int:
@@ -174,6 +216,12 @@ def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at
     if account is None:
         raise ValueError(f"internal: job {job.job_id} is in no engine")
     run = job.run
+    if job.rental is not None:
+        return Carried(wanted, account)
+    if (
+        run is not None and run.stopping == SPECULATED
+    ):  # it leaves machines of its own, and stands elsewhere by now
+        run = None
     places = tuple(
         Held(numbers[node], units) for node, units in (run.places if run and run.launched else job.places)
     )

@@ -9,6 +9,7 @@ from betimes.cluster.tasks import job_tasks
 from betimes.service.engines.moves import Wanted
 from betimes.service.job import Job, Places
 from betimes.service.spec import Curve, JobSpec
+from betimes.twin.nodes.renting import CHOICES
 
 
 def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> Wanted:
@@ -27,6 +28,8 @@ def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> Wanted:
         trial=spec.qos == "trial",
         priority=spec.priority,
         grace_s=spec.grace_s,
+        choice=CHOICES[spec.rent],
+        may_restart=spec.requeue,
         table=_row(spec.curve.speedup, spec.max_units) if is_table and isinstance(spec.curve, Curve) else (),
     )
 

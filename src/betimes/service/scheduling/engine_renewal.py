@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from betimes.errors import Conflict
@@ -38,12 +37,18 @@ class EngineRenewal:
                 f"policy {text}: job {whole} is a set of trials, which needs a policy for a pool; "
                 f"wait for it, or `betimes cancel {whole}`"
             )
+        rented = next((job.job_id for job in ledger.jobs.values() if job.rental is not None), None)
+        if kind != NODES and rented is not None:
+            raise Conflict(
+                f"policy {text}: a machine is rented for job {rented} alone, which needs a policy for nodes; wait for "
+                f"the job, or `betimes cancel {rented}`"
+            )
         before = ledger.policy or None
         self._settle_up()
         if self._engine.kind is not None and kind != self._engine.kind:
             self._hand_over(kind)
         self._engine.rebuild(text, before)
-        accounts = {str(number): asdict(account) for number, account in self._engine.accounts.items()}
+        accounts = {str(number): account.row() for number, account in self._engine.accounts.items()}
         cause = cause or (f"user:{user}" if user != "operator" else user)
         said: Any = {} if front is None else {"front": front}
         log("policy-set", cause, policy=text, accounts=accounts, **said)

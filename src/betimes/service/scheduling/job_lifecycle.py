@@ -166,16 +166,32 @@ class JobLifecycle:
         if job.set_id is None:
             self._engine.lose(job)
             self._engine.look()
+            if job.rental is not None:
+                account = self._engine.account_row(job.job_id)
+                self._state.log("unrented", "cloud", job.job_id, account=account, reason=reason)
         self.requeue(job, reason)
 
-    def requeue(self, job: Job, reason: dict[str, Any] | None = None) -> None:
-        """The job waits, at its place; in a pool, it may have been granted units again before its run had left."""
+    def start_again(self, job: Job, reason: dict[str, Any]) -> None:
+        """A run has vanished from machines that are rented for its job alone: it is started there again."""
+        if not job.spec.requeue:
+            self.end(job, "failed", reasons.not_again(reason))
+            return
+        account = self._engine.account_row(job.job_id)
+        self._state.log(
+            "waits", "executor", job.job_id, account=account, keeps_units=job.units > 0, reason=reason
+        )
+
+    def requeue(self, job: Job, reason: dict[str, Any] | None = None, *, keeps: bool = False) -> None:
+        """The job waits, at its place; in a pool, it may have been granted units again before its run had left.
+
+        keeps: on nodes it has, too.
+        """
         why = reason or job.reason
         if job.set_id is not None:
             keeps = reason is None and job.units > 0
             self._state.log("waits", "executor", job.job_id, keeps_units=keeps, reason=why)
             self._state.trial_index.to_share.setdefault(job.set_id, ())
             return
-        keeps = reason is None and self._engine.is_pool and job.units > 0
+        keeps = keeps or (reason is None and self._engine.is_pool and job.units > 0)
         account = self._engine.account_row(job.job_id)
         self._state.log("waits", "executor", job.job_id, account=account, keeps_units=keeps, reason=why)

@@ -11,9 +11,10 @@ from dataclasses import asdict
 from typing import Any
 
 from betimes.errors import StoreError
+from betimes.service.budgets import month_of
 from betimes.service.events import Event
-from betimes.service.job import Job, Run
-from betimes.service.node import Node
+from betimes.service.job import Job, Rental, Run
+from betimes.service.node import UP, Node
 from betimes.service.preemption import Preemption
 from betimes.service.scheduling.job_states import Transition, next_status
 from betimes.service.scheduling.restart_cost import RestartCost
@@ -36,6 +37,7 @@ class Ledger:
         self.jobs: dict[int, Job] = {}
         self.nodes: dict[str, Node] = {}
         self.rented: dict[str, int] = {}  # machines that were ever rented, by type: no name is used twice
+        self.spent_usd: dict[str, dict[str, float]] = {}  # by user and month, on machines for one job alone
         self.over: dict[
             int, str
         ] = {}  # the status of jobs that are over and that others may still wait for, by number
@@ -74,6 +76,7 @@ class Ledger:
                 "jobs": [job.to_json() for job in self.jobs.values()],
                 "nodes": [node.to_json() for node in self.nodes.values()],
                 "rented": self.rented,
+                "spent_usd": self.spent_usd,
                 "over": sorted(self.over.items()),
                 "run_times": self.runtime_estimates.to_json(),
                 "restarts": asdict(self.restart_cost),
@@ -100,6 +103,7 @@ class Ledger:
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
+        ledger.spent_usd = found.get("spent_usd", {})
         ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
             setattr(ledger, name, found[name])
@@ -174,7 +178,7 @@ def _queued(_: Ledger, event: Event, job: Job) -> None:
 
 def _held(_: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Transition.HOLD)
-    job.reason, job.account, job.binding = event.data["reason"], None, None
+    job.reason, job.account, job.binding, job.rental = event.data["reason"], None, None, None
     job.units, job.places, job.run = 0, [], None
 
 
@@ -187,6 +191,8 @@ def _granted(_: Ledger, event: Event, job: Job) -> None:
         job.units_per_task = data.get("units_per_task", 1)
     if "account" in data:
         job.settle(data["account"])
+    if job.rental is not None and job.units:
+        job.rental.is_up, job.rental.speculates_until_s = True, data.get("speculates_until_s")
     job.reason, job.binding = None if job.units else data.get("reason"), None
     if job.trials is not None:
         return  # the runs are its trials'
@@ -290,7 +296,7 @@ def _waits(ledger: Ledger, event: Event, job: Job) -> None:
 
 def _retries(ledger: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Transition.BLOCK)
-    job.units, job.places, job.account = 0, [], None
+    job.units, job.places, job.account, job.rental = 0, [], None, None
     job.failures += 1
     job.not_before_at = event.data["not_before_at"]
     job.reason = event.data["reason"]
@@ -302,6 +308,7 @@ def _over(step: Transition) -> Change:
         job.status = next_status(job.status, step)
         job.finished_at = event.at_s
         job.units, job.places, job.account, job.run, job.binding = 0, [], None, None, None
+        job.rental = None
         job.reason = event.data.get("reason")
         if step is Transition.FINISH:
             job.progress_frac = 1.0
@@ -333,16 +340,46 @@ def _quoted(_: Ledger, event: Event, job: Job) -> None:
         job.promised_finish_at = event.data["finish_at"]
 
 
+def _rents(_: Ledger, event: Event, job: Job) -> None:
+    """Machines are asked for, on which the job alone is to run."""
+    data = event.data
+    job.rental = Rental(
+        data["type"],
+        [int(units) for units in data["units"]],
+        data["units_per_task"],
+        event.at_s,
+        data.get("speculates_until_s"),
+        data["expected_usd"],
+    )
+    job.settle(data["account"])
+    job.reason, job.binding = data.get("reason"), None
+
+
+def _unrented(_: Ledger, event: Event, job: Job) -> None:
+    """The job has no machines of its own any more; its run, if there is one, is still to leave them."""
+    job.rental, job.units, job.places = None, 0, []
+    job.settle(event.data["account"])
+    job.reason = event.data.get("reason")
+    if job.run is not None and not job.run.launched:
+        job.run = None
+
+
 def _node_added(ledger: Ledger, event: Event, _: Job | None) -> None:
     node = Node.from_json(event.data)
     name, kind = node.machine.name, node.machine.type
+    job = ledger.jobs.get(node.for_job) if node.for_job is not None else None
+    if job is not None and job.rental is not None and name not in job.rental.nodes:
+        job.rental.nodes.append(name)
     if node.rented_at is not None and name not in ledger.nodes:
         ledger.rented[kind] = ledger.rented.get(kind, 0) + 1
     ledger.nodes[name] = node
 
 
 def _node_is(ledger: Ledger, event: Event, _: Job | None) -> None:
-    ledger.nodes[str(event.node)].status = event.data["status"]
+    node = ledger.nodes[str(event.node)]
+    node.status = event.data["status"]
+    if node.status == UP and node.rented_at is not None and node.up_at is None:
+        node.up_at = event.at_s
 
 
 def _node_watched(ledger: Ledger, event: Event, _: Job | None) -> None:
@@ -351,6 +388,10 @@ def _node_watched(ledger: Ledger, event: Event, _: Job | None) -> None:
 
 def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     del ledger.nodes[str(event.node)]
+    if "cost_usd" in event.data and event.data.get("for_user") is not None:
+        months = ledger.spent_usd.setdefault(event.data["for_user"], {})
+        month = month_of(event.at_s)
+        months[month] = months.get(month, 0.0) + event.data["cost_usd"]
 
 
 def _idle(ledger: Ledger, event: Event, _: Job | None) -> None:
@@ -374,6 +415,8 @@ _CHANGES: dict[str, Change] = {
     "nominated": _bound,
     "reserved": _bound,
     "unbound": _bound,
+    "rents": _rents,
+    "unrented": _unrented,
     "told": _told,
     "width": _width,
     "launched": _launched,

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any, Literal
 
+from betimes.cluster.billing import lease_usd
+from betimes.cluster.prices import Prices
 from betimes.errors import Conflict, Unknown
 from betimes.service import reasons
 from betimes.service.machines.machine import Machine
@@ -48,9 +51,18 @@ class NodeLifecycle:
         """A node of one's own is there from now on. Raises Conflict for a name that is taken."""
         self._add(Node(machine), cause)
 
-    def rent(self, machine: Machine, cause: str, status: Literal["booting", "up"] = BOOTING) -> None:
+    def rent(
+        self,
+        machine: Machine,
+        cause: str,
+        status: Literal["booting", "up"] = BOOTING,
+        for_job: int | None = None,
+        for_user: str | None = None,
+    ) -> None:
         """A node is rented from now on, and boots unless it is up. Raises Conflict for a name that is taken."""
-        self._add(Node(machine, status, rented_at=self._state.now_at), cause)
+        now_at = self._state.now_at
+        up_at = now_at if status == UP else None
+        self._add(Node(machine, status, now_at, for_job, for_user, up_at), cause)
 
     def change(self, machine: Machine) -> None:
         """A node has come back with more or less than it had."""
@@ -80,6 +92,8 @@ class NodeLifecycle:
         if status == DRAINED and node.rented_at is not None:
             return self._remove(name, cause, "given-back")
         self._state.log("node-is", cause, node=name, status=status)
+        if not node.is_shared:
+            return node
         if status != UP:
             self._keep_off(name)
         if status == LOST:
@@ -104,6 +118,10 @@ class NodeLifecycle:
         """A rented node does not come up, and is not there any more."""
         self._remove(name, "cloud", "boot-failed")
 
+    def give_up(self, name: str) -> None:
+        """A rented node on which nothing runs is not needed any more."""
+        self._remove(name, "policy", "given-back")
+
     def give_back(self, name: str) -> None:
         """A rented node that is not used any more is to be given back; again, if the cloud did not answer."""
         self._state.effects.append(GiveBack(name))
@@ -124,20 +142,36 @@ class NodeLifecycle:
         if known is not None and known.status != LOST:
             raise Conflict(f"there is a node {name} already, and it is {known.status}")
         self._log_added(node, cause)
-        self._renewal.nodes_changed()
+        if node.is_shared:
+            self._renewal.nodes_changed()
 
     def _log_added(self, node: Node, cause: str) -> None:
         self._state.log("node-added", cause, node=node.machine.name, **node.to_json())
 
     def _remove(self, name: str, cause: str, why: str) -> Node:
         """A rented node is not there any more: the ledger forgets it."""
-        self._keep_off(name)
         node = replace(self._state.ledger.nodes[name], status=GONE)
-        self._state.log("node-gone", cause, node=name, why=why, **node.to_json())
+        if node.is_shared:
+            self._keep_off(name)
+        cost: dict[str, Any] = {} if node.is_shared else {"cost_usd": self._cost_usd(node, why)}
+        self._state.log("node-gone", cause, node=name, why=why, **node.to_json(), **cost)
         if why == "given-back":
             self.give_back(name)
-        self._renewal.nodes_changed()
+        if node.is_shared:
+            self._renewal.nodes_changed()
         return node
+
+    def _cost_usd(self, node: Node, why: str) -> float:
+        """What a machine has cost that was rented for one job alone, and goes now."""
+        kind = node.machine.type
+        offer = next((each for each in self._engine.settings.offers if each.type == kind), None)
+        if offer is None or node.rented_at is None or why == "boot-failed":
+            return 0.0
+        booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
+        since_at = offer.billing.since_s(node.rented_at, booted_at)
+        until_at = self._state.now_at + (offer.release_s if why == "given-back" else 0.0)
+        prices = Prices(offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h)
+        return float(lease_usd(offer.billing, prices, since_at, until_at))
 
     def _lose_runs(self, name: str, cause: str, reason: dict[str, Any]) -> None:
         """The runs on a node have vanished with it; their jobs go on elsewhere, unless they were to end anyway."""
@@ -151,7 +185,7 @@ class NodeLifecycle:
             cost = self._costs.of_leaving(job, worked_on=False)
             state.log("ended", cause, job.job_id, number=run.number, outcome="node-lost", **cost)
             self._runs.release(run)
-            state.effects.append(DropRun(run))
+            state.effects.append(DropRun(run, discards=not state.ledger.nodes[name].is_shared))
             if asked == "cancelled":
                 self._jobs.end_cancelled(job)
             else:

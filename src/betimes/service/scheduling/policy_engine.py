@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any
 
+from betimes.cluster import Offer
 from betimes.errors import Conflict, Unavailable
 from betimes.foresight.engines import NODES, POOL
+from betimes.service.building import rents_for_jobs
 from betimes.service.engines.moves import Happened, Held, Play, Round, Wanted
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.engines.speedups import speed
 from betimes.service.job import Account, Job, Places
 from betimes.service.node import UP
-from betimes.service.scheduling.engine_factory import Built, Settings, build
+from betimes.service.scheduling.engine_factory import Built, Settings, build, shared
 from betimes.service.scheduling.engine_job import wanted_of
 from betimes.service.scheduling.standby import Standby
 from betimes.service.scheduling.state import SchedulerState
@@ -65,6 +67,11 @@ class PolicyEngine:
         return self.kind == NODES
 
     @property
+    def offers_for_jobs(self) -> tuple[Offer, ...] | None:
+        """What the policy in force may rent for one job alone; null: it rents nothing so."""
+        return self.settings.offers if rents_for_jobs(self._state.ledger.policy) else None
+
+    @property
     def stands_by(self) -> bool:
         """Whether the policy in force is not compiled yet, so that nothing is decided."""
         return self._built is not None and isinstance(self._built.engine, Standby)
@@ -100,7 +107,7 @@ class PolicyEngine:
 
     def account_row(self, number: int) -> dict[str, Any]:
         """Likewise, as it stands in events."""
-        return asdict(self.account(number))
+        return self.account(number).row()
 
     def believed_left_s(self, job: Job) -> float:
         """Work that a job is believed to have left now."""
@@ -179,9 +186,34 @@ class PolicyEngine:
         """A job has lost what it held, without a decision."""
         self.engine.lose(job.job_id, self._state.now_s)
 
+    def lose_machines(self, job: Job, cause: int) -> None:
+        """A job has lost the machines that were rented for it; cause: `core.nodes.machines.FAILED` or `TAKEN_AWAY`."""
+        if self.stands_by:
+            self.engine.lose(job.job_id, self._state.now_s)
+        else:
+            self.engine.lose(job.job_id, self._state.now_s, cause)
+
+    def refuse_machines(self, job: Job, again_s: float) -> None:
+        """A job gets none of the machines that were to be rented for it; others are then, if it still waits."""
+        if self.stands_by:
+            self.engine.lose(job.job_id, self._state.now_s)
+        else:
+            self.engine.refuse_machines(job.job_id, self._state.now_s, again_s)
+
+    def start_alone(self, job: Job) -> float | None:
+        """The machines of a job's own are up; returns until when it runs there speculatively, null: to its end."""
+        if self.stands_by:
+            return job.rental.speculates_until_s if job.rental is not None else None
+        until_s = float(self.engine.start_alone(job.job_id, self._state.now_s))
+        return until_s if until_s < math.inf else None
+
+    def offer(self, number: int) -> Offer:
+        """An offer by the engine's number."""
+        return self.settings.offers[number]
+
     def open_nodes(self) -> bool:
         """Which nodes take work; false: a new engine has to be made, of a pool or for other (shapes of) nodes."""
-        engine, nodes = self.engine, self._state.ledger.nodes
+        engine, nodes = self.engine, shared(self._state.ledger.nodes)
         if not isinstance(engine, LiveNodes) or self._built is None or not self._built.is_of(nodes):
             return False
         for number, node in enumerate(nodes.values()):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from betimes.errors import Conflict
 from betimes.service import reasons
-from betimes.service.job import Job, Places
+from betimes.service.job import SPECULATED, Job, Places
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -131,6 +131,10 @@ class ReportHandling:
         why, jobs = report.why, self._jobs
         if asked == "cancelled":
             jobs.end_cancelled(job)
+        elif asked == SPECULATED and why in ("stopped", "lost", "node-lost"):
+            jobs.requeue(job, keeps=job.units > 0)
+        elif why == "node-lost" and asked is None and job.losses < MOST_LOSSES and job.rental is not None:
+            jobs.start_again(job, reasons.lost(report.message))
         elif why == "node-lost" and asked is None and job.losses < MOST_LOSSES:
             jobs.interrupted(job, reasons.lost(report.message))
         elif why == "node-lost" and asked is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from betimes.cluster import Offer
 from betimes.service.engines.moves import Play
 from betimes.service.events import Event
 from betimes.service.forecasts import Forecast
@@ -17,6 +18,7 @@ from betimes.service.scheduling.engine_job import wanted_for
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.job_control import JobControl
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
+from betimes.service.scheduling.job_rentals import JobRentals
 from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.node_lifecycle import NodeLifecycle
@@ -25,6 +27,7 @@ from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.preemption_costs import PreemptionCosts
 from betimes.service.scheduling.report_handling import ReportHandling
 from betimes.service.scheduling.runs import Runs
+from betimes.service.scheduling.spending import Spending
 from betimes.service.scheduling.state import Changes, FindStatus, SchedulerState
 from betimes.service.scheduling.submission import Submission
 from betimes.service.scheduling.trial_sets import TrialSets
@@ -57,12 +60,14 @@ class Scheduler:
         runs = self._runs = Runs(state, engine, costs)
         sets = self._sets = TrialSets(state, engine, work, jobs, runs)
         self._learnt = LearntRuntimes(state, engine)
-        self._decisions = DecisionApplier(state, engine, runs)
         self.policy = EngineRenewal(state, engine, jobs, sets)
-        self.submission = Submission(state, engine, jobs)
+        spending = Spending(state, engine)
+        self.submission = Submission(state, engine, jobs, spending)
         self.control = JobControl(state, engine, jobs, runs)
         self.reports = ReportHandling(state, engine, jobs, runs, costs, sets, self.policy)
         self.nodes = NodeLifecycle(state, engine, jobs, runs, costs, sets, self.policy)
+        self.rentals = JobRentals(state, engine, runs, self.nodes, spending)
+        self._decisions = DecisionApplier(state, engine, runs, self.rentals)
 
     # --- what is known ----------------------------------------------------------------------------------------
 
@@ -122,6 +127,11 @@ class Scheduler:
         return self._engine.stands_by
 
     @property
+    def offers_for_jobs(self) -> tuple[Offer, ...] | None:
+        """What the policy in force may rent for one job alone; null: it rents nothing so, or is being compiled."""
+        return None if self.stands_by else self._engine.offers_for_jobs
+
+    @property
     def has_entering(self) -> bool:
         """Whether jobs are to be told to the policy at the next decision."""
         return bool(self._state.job_index.entering)
@@ -150,6 +160,7 @@ class Scheduler:
             self._jobs.admit(job)
             if job.trials is not None:
                 self._state.trial_index.to_review.add(job.job_id)
+        self.rentals.resume()
         self._engine.look()
 
     def next_timer_at(self) -> float:
@@ -186,6 +197,7 @@ class Scheduler:
         self._decisions.apply(rounds)
         self._sets.share()
         self._runs.launch_granted()
+        self.rentals.give_back_unused()
         self._decisions.explain_idle(rounds)
 
     def take(self) -> Changes:
@@ -205,7 +217,7 @@ class Scheduler:
         now_s = max(now_at, self.now_at) - self.ledger.epoch_at
         if spec is None:
             return self._engine.foresee(now_s), ""
-        self.submission.check(spec)
+        self.submission.check(spec, user)
         believed = self.ledger.runtime_estimates.believed(user, spec.title, spec.told_s)
         run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
         wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s)

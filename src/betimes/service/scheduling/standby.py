@@ -52,14 +52,16 @@ class Standby:
 
     def restore(self, carried: Carried, now_s: float) -> None:
         """Take over a job as it stands."""
-        rate = 0.0
-        if carried.units and self.kind == "pool":
+        rate, units = 0.0, carried.units
+        if carried.alone is not None:
+            rate, units = 1.0, carried.wanted.max_units
+        elif carried.units and self.kind == "pool":
             rate = speed(carried.wanted, carried.units)
         elif carried.units and carried.leave_by_s == float(
             "inf"
         ):  # one that is to leave its nodes works no more
             rate = 1.0
-        self._jobs[carried.wanted.job] = _Work(carried.account, carried.units, rate)
+        self._jobs[carried.wanted.job] = _Work(carried.account, units, rate)
 
     def next_timer_s(self) -> float:
         """Never: nothing happens by itself."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from betimes.errors import Unknown
+from betimes.errors import Refused, Unknown
 from betimes.service import reasons
-from betimes.service.scheduling.admission import check_possible
+from betimes.service.scheduling.admission import can_be_rented, check_possible
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.spending import Spending, rented_usd
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.spec import JobSpec, parse_after, parse_array
 from betimes.service.trial_set import TrialSet, full_run_s, set_spec, trial_spec
@@ -18,13 +19,17 @@ from betimes.service.trial_set import TrialSet, full_run_s, set_spec, trial_spec
 class Submission:
     """Turns specifications into jobs of the ledger."""
 
-    def __init__(self, state: SchedulerState, engine: PolicyEngine, jobs: JobLifecycle) -> None:
-        self._state, self._engine, self._jobs = state, engine, jobs
+    def __init__(
+        self, state: SchedulerState, engine: PolicyEngine, jobs: JobLifecycle, spending: Spending
+    ) -> None:
+        self._state, self._engine, self._jobs, self._spending = state, engine, jobs, spending
 
-    def check(self, spec: JobSpec) -> None:
-        """Raise Refused or Unknown for a job that cannot be taken."""
+    def check(self, spec: JobSpec, user: str) -> None:
+        """Raise Refused or Unknown for a job that this user cannot have taken."""
         ledger = self._state.ledger
-        check_possible(spec, ledger.nodes, self._engine.kind or "pool")
+        if spec.rent == "now" and self._engine.offers_for_jobs:
+            self._check_budget(spec, user)
+        check_possible(spec, ledger.nodes, self._engine.kind or "pool", self._engine.offers_for_jobs)
         for after in spec.after:
             number, _ = parse_after(after)
             if number not in ledger.jobs and self._state.ended_as(number) is None:
@@ -34,7 +39,11 @@ class Submission:
 
     def submit(self, spec: JobSpec, user: str) -> list[int]:
         """Take a job, or an array of them; returns the numbers. Raises Refused, Unknown."""
-        self.check(spec)
+        self.check(spec, user)
+        return self.accept(spec, user)
+
+    def accept(self, spec: JobSpec, user: str) -> list[int]:
+        """Take a job that `check` has been passed by."""
         return self._submit_set(spec, user) if spec.as_one else self._submit_each(spec, user)
 
     def _submit_each(self, spec: JobSpec, user: str) -> list[int]:
@@ -95,6 +104,15 @@ class Submission:
         elif job is not None:
             self._jobs.admit(job)
         return [number]
+
+    def _check_budget(self, spec: JobSpec, user: str) -> None:
+        """Raise Refused for a job that asks for a machine of its own, which its user's budget does not allow for."""
+        run_s = self._state.ledger.runtime_estimates.believed(user, spec.title, spec.told_s).seconds
+        holding = [offer for offer in self._engine.offers_for_jobs or () if can_be_rented(spec, [offer])]
+        usd = min((rented_usd(spec, offer, run_s) for offer in holding), default=0.0)
+        short = self._spending.over_budget(user, usd)
+        if short is not None:
+            raise Refused(f"{short['text']}; leave it out, or ask for a larger budget", "rent")
 
     def _follows(self, spec: JobSpec) -> int | None:
         """The first of the jobs that it waits for which is not over."""

@@ -13,7 +13,8 @@ from betimes.service.forecasts import Forecast
 from betimes.service.job import Job
 from betimes.service.local_time import time_of_day
 from betimes.service.node import BOOTING, UP
-from betimes.service.reasons import compiling, named, reason
+from betimes.service.reasons import booting, compiling, named, reason
+from betimes.service.scheduling.engine_factory import pool_resource
 from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.scheduling.occupancy import most
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -43,7 +44,18 @@ class WaitReasons:
         return self._engine.stands_by and job.job_id in self._state.job_index.entering
 
     def why(self, job: Job) -> dict[str, Any]:
-        """The reason of a job, with its evidence."""
+        """The reason of a job, with its evidence, and until when it waits before a machine is rented for it."""
+        found = self._why(job)
+        until_s = job.account.waits_until_s if job.account is not None and job.rental is None else None
+        if until_s is None:
+            return found
+        until_at = until_s + self._state.ledger.epoch_at
+        text = f"{found['text']}; if it still waits at {self._clock(until_at)}, a machine is rented for it"
+        return {**found, "text": text, "evidence": {**found["evidence"], "rents_at": until_at}}
+
+    def _why(self, job: Job) -> dict[str, Any]:
+        if job.rental is not None and job.run is None:
+            return booting(job.rental.type, job.rental.count)
         if not self.free and self._booting:
             return self._boots("no-nodes", "no node is up yet")
         if not self.free:
@@ -117,6 +129,9 @@ class WaitReasons:
             return self._short(job, f"{amount:g} more {name}", missing=amount, resource=NAMES[at])
         if isinstance(engine, LivePool) and (few := units - engine.free_units) > 0:
             text = f"{few} more of the pool's {engine.units} units"
+            at = pool_resource(self._state.ledger.nodes.values())
+            if demand[at] < PER_UNIT[at]:
+                text += f" (each a whole {NAMES[at]})"
             return self._short(job, text, missing=few, resource="unit")
         if sum(most(room, demand, units) for room in self.free.values()) < units:
             text = "enough is free in total, but no single node has all that it needs"
@@ -157,7 +172,8 @@ class WaitReasons:
         start_at = self.forecast.of[job.job_id][0]
         if start_at is None:
             return "; it never starts unless the load or the nodes change", {}
-        ahead = [number for _, number in self._starts[: bisect_left(self._starts, (start_at, 0))]]
+        count = bisect_left(self._starts, (start_at, 0))
+        ahead = [number for _, number in self._starts[: min(count, MOST_NAMED)]]
         ending = [
             number
             for _, number in self._ends[
@@ -168,7 +184,7 @@ class WaitReasons:
         text += f" {what} about {self._clock(start_at)}"
         if ending:
             text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"
-        evidence = {"about_at": start_at, "ahead": len(ahead), "jobs_ahead": ahead[:MOST_NAMED]}
+        evidence = {"about_at": start_at, "ahead": count, "jobs_ahead": ahead}
         return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
 
     def _clock(self, at: float) -> str:
@@ -185,11 +201,16 @@ class WaitReasons:
     def free(self) -> dict[str, Amounts]:
         """What the nodes that take work have left, by name."""
         occupancy, nodes = self._state.occupancy, self._state.ledger.nodes
-        return {name: occupancy.free_on(name) for name, node in nodes.items() if node.status == UP}
+        return {
+            name: occupancy.free_on(name)
+            for name, node in nodes.items()
+            if node.status == UP and node.is_shared
+        }
 
     @cached_property
     def _booting(self) -> list[str]:
-        return [name for name, node in self._state.ledger.nodes.items() if node.status == BOOTING]
+        nodes = self._state.ledger.nodes
+        return [name for name, node in nodes.items() if node.status == BOOTING and node.is_shared]
 
     @cached_property
     def _total(self) -> list[int]:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import math
 
 from betimes.core.account import outrun
-from betimes.core.nodes.alone import end_alone, machines_for, rent_alone, smallest_offer, stop_speculating
-from betimes.core.nodes.columns import NodesState, view_of
+from betimes.core.nodes.alone import NO_OFFER, end_alone, is_drawn, offer_for, rent_alone, stop_alone
+from betimes.core.nodes.columns import FEATURE_COLUMNS, NEVER, NOW, NodesState, view_of
 from betimes.core.nodes.interventions import lose, unbind
 from betimes.core.nodes.log import DOUBLE, note
 from betimes.core.nodes.machines import (
     FAILED,
+    NEED_FATES,
     RELEASED,
     TAKEN_AWAY,
     boot,
@@ -58,7 +59,8 @@ from betimes.core.nodes.transitions import (
     submit,
     vacate,
 )
-from betimes.kernels import Ints, Records, Struct, kernel
+from betimes.core.nodes.wait_features import measure, predict
+from betimes.kernels import FloatTable, Ints, Records, Struct, kernel
 from betimes.twin.history import History, knows, last_two_s, remember
 
 # What the loop returns, besides what `schedule` does.
@@ -68,8 +70,11 @@ NEED_SEGMENTS = 3  # the room for segments or absences is used up: take them out
 PAUSED = 4  # the budget of instants is used up: go on
 ASKED = 6  # the planner is to decide now: do so and go on
 SELECT = 7  # a tick at which the policy is to be selected: put `Cluster.select_s` off, and go on
+FORESEE = 8  # how long the job in slot `Pool.offender` will wait is to be found out by playing forward: do so and go on
 FORESEEN = 200  # + why a hook's answer cannot be used, while playing forward
 
+
+ASK_AGAIN_S = 60.0  # until a job asks again for machines of which there were none left
 
 LINES_AN_EVENT = 4  # of the log, for each job and machine, besides what a pass decides
 
@@ -98,6 +103,8 @@ class Arrival:
     believed_per_work: float
     user: int  # -1: unknown
     homeless: int  # 1: no machine that is owned holds it
+    choice: int  # whether one may be rented for it alone: `columns.AUTO`, `NEVER` or `NOW`
+    speculated: int  # 1: it is not to run speculatively, as if it had
     workload: int  # which row and column of the interference, -1: none
     launch_s: float  # from taking nodes until it contends with its neighbours there
     init_s: float  # and from then on until it works
@@ -127,6 +134,7 @@ class Trace(Struct):
     outcomes: Records[Outcome]  # (jobs,); of length 0 where nobody asks
     finished: Ints  # (1,) how many have: outcomes[:finished]
     history: Records[History]  # (users,)
+    features: FloatTable  # of each outcome, where they are asked for (`State.features`)
 
 
 @kernel
@@ -249,7 +257,7 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
         return _next_of_machine(state, rules, machine_of(owner), kind)
     if kind == FINISH:
         if state.needs[slot].rented > 0:
-            end_alone(state, slot, state.needs[slot].began_s, state.pool[0].now)
+            end_alone(state, slot, RELEASED)
         if state.needs[slot].bound >= 0:  # it has ended before it could move
             unbind(state, slot)
         finish(state, slot)
@@ -263,17 +271,9 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
     elif kind == LAUNCHED:
         contend(state, slot)
     elif kind == EXPIRED:
-        if _has_no_room_for_a_lease(state):
-            return NEED_SEGMENTS
-        if state.needs[slot].apart == 0:
-            remove(state, slot)
-        state.needs[slot].apart = 0
-        state.needs[slot].alarm_s = math.inf
-        set_job_timer(state, slot)
-        state.cluster[0].changed += 1
-        _rent(state, rules, trace, slot)
-    elif kind == SPECULATED:
-        stop_speculating(state, slot)
+        return _stop_waiting(state, rules, trace, slot)
+    elif kind == SPECULATED or kind == BOOTED or kind == RECLAIMED:
+        stop_alone(state, slot, RELEASED if kind == SPECULATED else FAILED if kind == BOOTED else TAKEN_AWAY)
         return wait(state, rules, slot)
     elif kind == VACATE:
         vacate(state, slot)
@@ -357,6 +357,8 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.share = arrival.share
     need.workload = arrival.workload
     need.homeless = arrival.homeless
+    need.choice = arrival.choice
+    need.speculated = arrival.speculated
     need.launch_s = arrival.launch_s
     need.init_s = arrival.init_s
     need.stop_s = arrival.stop_s
@@ -384,48 +386,98 @@ def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
     if not rules.waits:
         enqueue(state, slot)
         return DONE
+    if rules.requeues_last:
+        state.jobs[slot].key = state.pool[0].now
     now, need = state.pool[0].now, state.needs[slot]
     until_s = rules.wait(view_of(state), now, slot)
     if math.isnan(until_s):
         state.pool[0].offender = slot
         return REFUSED + BAD_WAIT
-    if machines_for(state, slot, smallest_offer(state, slot)) == 0:
-        until_s = math.inf  # nothing that could be rented holds it
+    if need.choice == NOW:
+        until_s = now
+    if need.choice == NEVER or offer_for(state, slot, False) == NO_OFFER:
+        until_s = math.inf  # nothing may be rented, or nothing that could be holds it
     elif need.homeless == 1:
         until_s = -math.inf  # it would wait in vain
     need.apart = int(until_s == -math.inf)
+    if rules.observes:
+        measure(state, slot)
     if need.apart == 0:
         enqueue(state, slot)
-    need.alarm_s = max(until_s, now)
+    need.until_s = until_s
+    need.undecided = int((rules.learned or rules.plays) and now < until_s < math.inf)
+    need.alarm_s = now if need.undecided == 1 else max(until_s, now)
     need.alarm = EXPIRED
     set_job_timer(state, slot)
     return DONE
 
 
 @kernel
-def _rent(state: NodesState, rules: NodesRules, trace: Trace, slot: int) -> None:
-    """A job that has waited long enough, and is not in the queue any more, runs on a machine of its own.
+def _stop_waiting(state: NodesState, rules: NodesRules, trace: Trace, slot: int) -> int:
+    """The job has waited for as long as it was to: it runs on a machine of its own, as soon as there is one.
 
-    Where its wait was foreseen to be in vain it has done so since it began to wait.
+    DONE, or what is needed first.
+    """
+    need, now = state.needs[slot], state.pool[0].now
+    if _has_no_room_for_a_lease(state):
+        return NEED_SEGMENTS
+    if need.undecided == 1:
+        if rules.plays:
+            state.pool[0].offender = slot
+            return FORESEE
+        need.undecided = 0
+        if not predict(state, rules, slot) > need.until_s - need.queued_s:
+            need.alarm_s = need.until_s
+            set_job_timer(state, slot)
+            return DONE
+    offer = offer_for(state, slot, True)
+    if offer == NO_OFFER:
+        need.alarm_s = now + ASK_AGAIN_S
+        set_job_timer(state, slot)
+        return DONE
+    if not is_drawn(state, slot, offer):
+        return NEED_FATES
+    if need.apart == 0:
+        remove(state, slot)
+    need.apart = 0
+    need.alarm_s = math.inf
+    set_job_timer(state, slot)
+    state.cluster[0].changed += 1
+    if rules.foresees and now > need.queued_s:
+        return _rent_as_foreseen(state, rules, trace, slot, offer)
+    speculates = need.speculated == 0 and need.homeless == 0 and need.choice != NOW
+    rent_alone(state, slot, offer, rules.speculate_s if speculates else math.inf)
+    return DONE
+
+
+@kernel
+def _rent_as_foreseen(state: NodesState, rules: NodesRules, trace: Trace, slot: int, offer: int) -> int:
+    """It was foreseen that the job would wait in vain: it has run on a machine of its own since it began to wait.
+
+    That run may be over by now. Where its machine was lost it has waited again since then.
     """
     need, progress, pool = state.needs[slot], state.progress[slot], state.pool[0]
-    if not rules.foresees or pool.now == need.queued_s:
-        rent_alone(
-            state, slot, rules.speculate_s if need.speculated == 0 and need.homeless == 0 else math.inf
-        )
-        return
     now, pool.now = pool.now, need.queued_s
-    rent_alone(state, slot, math.inf)
-    if progress.finish_at > now:
+    status = DONE
+    rent_alone(state, slot, offer, math.inf)
+    if min(progress.finish_at, need.alarm_s) > now:
         pool.now = now
         progress.outrun_at = math.inf
         set_job_timer(state, slot)
-        return
-    pool.now = progress.finish_at
-    end_alone(state, slot, need.began_s, pool.now)
-    finish(state, slot)
-    _note(state, slot, trace, rules.learns)
+        return status
+    if progress.finish_at <= need.alarm_s:
+        pool.now = progress.finish_at
+        end_alone(state, slot, RELEASED)
+        finish(state, slot)
+        _note(state, slot, trace, rules.learns)
+    else:
+        pool.now = need.alarm_s
+        stop_alone(state, slot, FAILED if need.alarm == BOOTED else TAKEN_AWAY)
+        status = wait(state, rules, slot)
+        need.alarm_s = max(need.alarm_s, now)
+        set_job_timer(state, slot)
     pool.now = now
+    return status
 
 
 @kernel
@@ -466,6 +518,9 @@ def _note(state: NodesState, slot: int, trace: Trace, learns: bool) -> None:
         outcome.stalled_s = progress.stalled_s
         outcome.preemptions = progress.preemptions
         outcome.offer = state.needs[slot].offer
+        if len(trace.features) > 0:
+            for at in range(FEATURE_COLUMNS):
+                trace.features[trace.finished[0] - 1, at] = state.features[slot, at]
     if learns:
         arrival = trace.arrivals[progress.row]
         remember(trace.history, arrival.user, arrival.run_s)

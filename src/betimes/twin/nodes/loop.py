@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.columns import FEATURE_COLUMNS, NodesState
 from betimes.core.nodes.rules import NodesRules
 from betimes.kernels import Ints, as_array, blank, entry, kernel
 from betimes.twin.history import History
@@ -31,13 +31,14 @@ def run_rows(
     return advance(state, rules, trace, row, stop, math.inf)
 
 
-def new_trace(jobs: int, users: int) -> Trace:
-    """A trace of records still to be filled in."""
+def new_trace(jobs: int, users: int, observed: bool = False) -> Trace:
+    """A trace of records still to be filled in; observed: with the features of each job when it began to wait."""
     return Trace(
         arrivals=blank(Arrival, jobs),
         outcomes=blank(Outcome, jobs),
         finished=np.zeros(1, dtype=np.int64),
         history=blank(History, users),
+        features=np.full((jobs if observed else 0, FEATURE_COLUMNS), math.nan),
     )
 
 

@@ -20,6 +20,9 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.twin.nodes.events import Trace
 from betimes.workload import Workload
 
+LONGEST_IDLE_S = 86_400.0
+"""How long machines may be held after the last job: a planner that never releases them would be asked for ever."""
+
 ask_at = entry(set_policy_timer, NodesState, float, int)
 
 
@@ -54,6 +57,7 @@ class PlannerRounds:
         self.refused = list[Refusal]()
         self.reported = 0  # outcomes that the planner has been shown
         self.events = -1  # of the simulation, when the planner was asked last
+        self.done_s = math.inf  # when no job was left for the first time
         if len(simulation.jobs):
             self._ask_from(float(simulation.jobs.submit_s[0]))
 
@@ -64,6 +68,13 @@ class PlannerRounds:
         if self.planner.every_round or int(run.state.pool[0].events) != self.events:
             self._plan()
             self.events = int(run.state.pool[0].events)
+        if run.state.pool[0].active == 0 and row == len(run.jobs):
+            self.done_s = min(self.done_s, now_s)
+            if run.state.cluster[0].rented > 0 and now_s - self.done_s > LONGEST_IDLE_S:
+                raise PolicyViolation(
+                    f"policy {run.policy} at {now_s:g} s: it still holds {run.state.cluster[0].rented} machines a day "
+                    "after the last job; a planner has to release them"
+                )
         if run.state.pool[0].active > 0 or run.state.cluster[0].rented > 0:
             self._ask_from(now_s, later=True)
         elif row < len(run.jobs):

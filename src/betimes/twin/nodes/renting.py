@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.cluster import Cluster, Offer
+from betimes.cluster import Cluster, Offer, Spot
 from betimes.cluster.bills import leases_usd
 from betimes.cluster.draws import draw
-from betimes.cluster.prices import Prices
 from betimes.cluster.resources import whole_capacity
 from betimes.core.columns import UNLIMITED
-from betimes.core.nodes.columns import Lease, NodesState, Terms
+from betimes.core.nodes.columns import AUTO, NEVER, NOW, Lease, NodesState, Terms
+from betimes.core.nodes.machines import FAILED
+from betimes.errors import ClusterError, InputError
 from betimes.kernels import Records, as_array, blank
 from betimes.outcome import LeaseColumns
+from betimes.workload import Workload
+
+RENT = "rent"
+"""The column of a trace that says whether a machine may be rented for a job alone."""
+
+CHOICES = {"auto": AUTO, "never": NEVER, "now": NOW}
 
 FATES = 256
 """Machines of an offer about which is drawn ahead."""
@@ -40,32 +48,98 @@ def terms_of(cluster: Cluster) -> Records[Terms]:
         one.capacity = UNLIMITED if offer.capacity is None else offer.capacity
         one.notice_s = offer.notice_s
         one.drawn = int(_is_drawn(offer))
+        one.spot = int(offer.spot is not None)
     return terms
 
 
-def fates_of(cluster: Cluster) -> int:
-    """For how many machines of each offer there has to be room: none where nothing is left to chance."""
-    return FATES if any(_is_drawn(offer) for offer in cluster.offers) else 0
+def choices_of(jobs: Workload) -> NDArray[np.int64]:
+    """(jobs,) whether a machine may be rented for each job alone, of the column `rent`: auto, never or now.
+
+    Raises InputError for anything else.
+    """
+    if RENT not in jobs.extra:
+        return np.full(len(jobs), AUTO)
+    said = [str(choice) for choice in jobs.extra[RENT].tolist()]
+    for job_id, choice in zip(jobs.job_id.tolist(), said, strict=True):
+        if choice not in CHOICES:
+            raise InputError(f"job {job_id}, field {RENT}: expected auto, never or now, found {choice}")
+    return np.array([CHOICES[choice] for choice in said], dtype=np.int64)
+
+
+def with_spot(cluster: Cluster) -> Cluster:
+    """The same cluster where what is on offer on demand can be rented as a spot machine, too, as `TYPE.spot`."""
+    spot = [
+        replace(offer, type=f"{offer.type}.spot", family=offer.family, spot=Spot())
+        for offer in cluster.offers
+        if offer.spot is None
+    ]
+    return replace(cluster, offers=(*cluster.offers, *spot))
+
+
+def check_alone(cluster: Cluster, job_id: NDArray[Any], needs: NDArray[np.int64], foresees: bool) -> int:
+    """Refuse offers under which machines for one job alone cannot be simulated; returns the most that a job may need.
+
+    needs: (jobs, 3). foresees: what would have been rented earlier is only known later. Raises ClusterError.
+    """
+    most = 1
+    if foresees and cluster.quota is not None:
+        raise ClusterError(f"cluster {cluster.name}, field quota: {_LOOKS_BACK}")
+    for offer in cluster.offers:
+        where = f"cluster {cluster.name}, offer {offer.type}, field"
+        if offer.usd_per_h == 0.0:
+            raise ClusterError(
+                f"{where} usd_per_h: expected a price above 0 where renting is to be weighed, found 0"
+            )
+        if offer.boot_failure_frac == 1.0:
+            raise ClusterError(
+                f"{where} boot_failure_frac: none would ever come up with 1; choose a smaller share"
+            )
+        if foresees and offer.capacity is not None:
+            raise ClusterError(f"{where} capacity: {_LOOKS_BACK}")
+        if not _is_drawn(offer):
+            continue
+        there = whole_capacity(offer.amounts)
+        count = np.max(-(-needs // np.maximum(there, 1)) * (there > 0), axis=1, initial=1)
+        most = max(most, int(count.max(initial=1)))
+        alone = count == 1
+        for name in ("boot_sigma", "boot_failure_frac"):
+            if getattr(offer, name) > 0.0 and not alone.all():
+                row = int(np.argmin(alone))
+                raise ClusterError(
+                    f"{where} {name}: job {job_id[row]} needs {count[row]} of them at once, which is only simulated "
+                    "where they boot together; leave it out, or offer larger machines only"
+                )
+    return most
+
+
+_LOOKS_BACK = (
+    "with waits=oracle it is known only later that a job has rented, and what was left then cannot be counted; leave "
+    "the field out, or choose waits=none"
+)
+
+
+def fates_of(cluster: Cluster, together: int = 1) -> int:
+    """For how many machines of each offer there has to be room: none where nothing is left to chance.
+
+    together: the most that are rented at once.
+    """
+    return max(FATES, 2 * together) if any(_is_drawn(offer) for offer in cluster.offers) else 0
 
 
 def draw_ahead(state: NodesState, cluster: Cluster) -> None:
     """Draw what becomes of the next machines of every offer that leaves anything to chance."""
+    width = len(state.fates) // max(1, len(cluster.offers))
     for at, offer in enumerate(cluster.offers):
         terms = state.offers[at]
         if terms.drawn:
-            for serial in range(int(terms.known), int(terms.asked) + FATES):
-                fate, found = state.fates[at * FATES + serial % FATES], draw(offer, cluster.seed, serial)
+            for serial in range(int(terms.known), int(terms.asked) + width):
+                fate, found = state.fates[at * width + serial % width], draw(offer, cluster.seed, serial)
                 fate.boot_s, fate.fails, fate.age_s = found.boot_s, int(found.fails), found.age_s
-            terms.known = terms.asked + FATES
+            terms.known = terms.asked + width
 
 
-def leases(
-    cluster: Cluster, ended: Sequence[NDArray[Any]], state: NodesState, prices: dict[str, Prices]
-) -> LeaseColumns:
-    """Every machine that was rented, in order of request, those that are still there included, with its exact bill.
-
-    prices: by instance type, where they changed.
-    """
+def leases(cluster: Cluster, ended: Sequence[NDArray[Any]], state: NodesState) -> LeaseColumns:
+    """Every machine that was rented, in order of request, those that are still there included, with its exact bill."""
     now_s = float(state.pool[0].now)
     rows = np.concatenate([*ended, _present(state, now_s)])
     rows = rows[np.lexsort((rows["node"], rows["requested_s"]))]
@@ -73,9 +147,9 @@ def leases(
     usd, offer = np.zeros(len(rows)), rows["offer"]
     for at, offered in enumerate(cluster.offers):
         of = np.flatnonzero(offer == at)
-        charged = prices.get(offered.type) or Prices(offered.charged_usd_per_h)
         since = rows["requested_s" if offered.bill_from == "request" else "booted_s"][of]
-        usd[of] = leases_usd(offered.billing, charged, since, rows["ended_s"][of])
+        since = np.where(rows["cause"][of] == FAILED, math.inf, since)  # which costs nothing
+        usd[of] = leases_usd(offered.billing, offered.prices, since, rows["ended_s"][of])
     columns = {name: rows[name][row] for name in COPIED}
     columns["serial"] += np.arange(len(row)) - np.searchsorted(row, row)
     types = np.array([each.type for each in cluster.offers], dtype=np.str_)

@@ -52,7 +52,15 @@ from betimes.twin.nodes import events
 from betimes.twin.nodes.launching import kinds_of, launching, table_of
 from betimes.twin.nodes.loop import in_rows, new_trace, run_rows
 from betimes.twin.nodes.planner_rounds import PlannerRounds
-from betimes.twin.nodes.renting import draw_ahead, fates_of, leases, terms_of
+from betimes.twin.nodes.renting import (
+    check_alone,
+    choices_of,
+    draw_ahead,
+    fates_of,
+    leases,
+    terms_of,
+    with_spot,
+)
 from betimes.twin.nodes.tasks import Tasks, tasks_of, tasks_on_owned_first
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
@@ -74,6 +82,7 @@ AGAIN = (
     schedule.NEED_STEPS,
     events.ASKED,
     events.SELECT,
+    events.FORESEE,
     machines.NEED_NODES,
     machines.NEED_FATES,
 )
@@ -83,7 +92,8 @@ class NodesSimulation:
     """The twin of a cluster of nodes: `run` takes it through a workload; `result` says what came of it.
 
     tasks: what jobs become on the nodes, by default as `tasks_of` has it. Jobs that the empty cluster cannot hold
-    are refused: `tasks.reasons` says which and why.
+    are refused: `tasks.reasons` says which and why. observed: what the cluster looked like when each job began to wait
+    is written down (`core.nodes.wait_features`).
     """
 
     def __init__(
@@ -99,6 +109,7 @@ class NodesSimulation:
         restart_s: float = 0.0,
         timeline: bool = False,
         tasks: Tasks | None = None,
+        observed: bool = False,
     ) -> None:
         if restart_s < 0 or not math.isfinite(restart_s):
             raise ClusterError(f"--restart-s {restart_s}: must be a number of seconds, 0 or more")
@@ -109,8 +120,10 @@ class NodesSimulation:
         rents = policy.policy.rents
         if not rents:
             cluster.need_nodes()
-        if tasks is None and policy.policy.wait is not None:
-            tasks = tasks_on_owned_first(workload, cluster)
+        if policy.policy.wait is not None:
+            if policy.values.get("spot") == "true":
+                self.cluster = cluster = with_spot(cluster)
+            tasks = tasks or tasks_on_owned_first(workload, cluster)
         self.tasks: Tasks = tasks or tasks_of(workload, cluster, rents=rents)
         self.machines = cluster.shapes(rents=rents)[0]
         self.kept = np.flatnonzero(~self.tasks.refused)
@@ -128,8 +141,13 @@ class NodesSimulation:
             jobs = replace(jobs, work_s=np.where(self.killed, limit, jobs.work_s))
         self.jobs, self.run_s = jobs, jobs.work_s / speed
         self.rules = policy.policy.rules(policy.values, learns=self.sizes.kind == "last-two")
-        self.trace = self._trace(speed)
+        if observed:
+            self.rules = self.rules.replaced(observes=True)
+        self.trace = self._trace(speed, observed)
         self.kinds = kinds_of(jobs)
+        most = 1
+        if self.rules.waits:
+            most = check_alone(cluster, jobs.job_id, self.tasks.needs[self.kept], self.rules.foresees)
         self.state: NodesState = new_nodes_state(
             cluster.capacity,
             cluster.types,
@@ -145,10 +163,11 @@ class NodesSimulation:
             absences=RECORDS if self.rules.preempts else 0,
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
             offers=terms_of(cluster) if rents else None,
-            fates=fates_of(cluster) if rents else 0,
+            fates=fates_of(cluster, most) if rents else 0,
             leases=RECORDS if rents else 0,
             log=RECORDS if timeline else 0,
             quota=UNLIMITED if cluster.quota is None else cluster.quota,
+            observed=self.rules.observes,
             largest=self.machines.max(axis=0),
             interference=table_of(cluster.interference),
         )
@@ -157,6 +176,7 @@ class NodesSimulation:
         self.select: Callable[[], None] | None = (
             None  # puts other rules in force, where a policy selects among several
         )
+        self.foresee_wait: Callable[[int], None] | None = None  # decides whether the job in a slot waits
         self.selections: SelectionColumns | None = None
         self.segment_chunks: list[NDArray[Any]] = []
         self.lease_chunks: list[NDArray[Any]] = []
@@ -276,7 +296,7 @@ class NodesSimulation:
             types = np.where(offer >= 0, names[offer], "")
         return {"cost_usd": usd, "rented": types != "", "instance_type": types}
 
-    def _trace(self, speed: Floats) -> events.Trace:
+    def _trace(self, speed: Floats, observed: bool) -> events.Trace:
         jobs = self.jobs
         if np.any(np.abs(jobs.priority) > LARGEST_PRIORITY):
             row = int(np.argmax(np.abs(jobs.priority)))
@@ -287,7 +307,7 @@ class NodesSimulation:
         belief = beliefs(self.sizes, jobs, speed, self.seed)
         self.without_estimate, self.assumed_s = belief.without_estimate, belief.assumed_s
         users = user_rows(jobs)
-        trace = new_trace(len(jobs), max(1, int(users.max(initial=-1)) + 1))
+        trace = new_trace(len(jobs), max(1, int(users.max(initial=-1)) + 1), observed)
         count, demand = self.tasks.count[self.kept], self.tasks.demand[self.kept]
         columns = {
             "submit_s": jobs.submit_s,
@@ -306,6 +326,7 @@ class NodesSimulation:
             "user": users,
             "longest_s": belief.longest_s,
             "homeless": 0 if self.tasks.homeless is None else self.tasks.homeless[self.kept],
+            "choice": choices_of(jobs),
             **launching(jobs, self.cluster.interference),
         }
         arrivals = as_array(trace.arrivals)
@@ -331,6 +352,9 @@ class NodesSimulation:
         elif status == events.SELECT:
             assert self.select is not None
             self.select()
+        elif status == events.FORESEE:
+            assert self.foresee_wait is not None
+            self.foresee_wait(int(self.state.pool[0].offender))
         elif status == machines.NEED_NODES:
             self.state = with_more_nodes(self.state)
         elif status == machines.NEED_FATES:
@@ -384,7 +408,7 @@ class NodesSimulation:
 
     def _leases(self) -> LeaseColumns:
         self.take_records()
-        return leases(self.cluster, self.lease_chunks, self.state, {})
+        return leases(self.cluster, self.lease_chunks, self.state)
 
     def _fixed_usd(self) -> float | None:
         """What the cluster's own nodes cost from the first arrival to the last thing that happened."""

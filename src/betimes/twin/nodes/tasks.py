@@ -34,6 +34,11 @@ class Tasks:
     reasons: tuple[str, ...]
     homeless: Bools | None = None
 
+    @property
+    def needs(self) -> Integers:
+        """(n, 3) what all tasks of a job need together."""
+        return self.count[:, None] * self.demand
+
 
 def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Tasks:
     """Split every job, at full width, into tasks for the nodes of this cluster, by the rule of `cluster.tasks`.

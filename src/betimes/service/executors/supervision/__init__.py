@@ -1,7 +1,7 @@
 """The supervisor of one run, a tiny process of its own that outlives the service.
 
-`shim.py` beside this package starts it, without the rest of Betimes and without `site`, so that it is quick: the
-modules here import only each other and quick parts of the standard library.
+`shim.py` beside this package forks it (`forking`), without the rest of Betimes and without `site`, so that it is quick
+and small: the modules here import only each other and quick parts of the standard library.
 
 A run's folder, and who writes what::
 

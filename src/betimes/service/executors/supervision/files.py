@@ -72,7 +72,7 @@ def write_atomically(path: str, text: str, durable: bool) -> None:
         os.unlink(partial)
         raise
     if durable:
-        sync_folder(os.path.dirname(path))
+        sync(os.path.dirname(path))
 
 
 def reserve_exit(folder: str) -> None:
@@ -108,7 +108,7 @@ def write_exit(folder: str, text: str) -> None:
         file.truncate()
         os.fsync(descriptor)
     os.replace(reserved, os.path.join(folder, EXIT))
-    return sync_folder(folder)
+    return sync(folder)
 
 
 def is_full(error: OSError) -> bool:
@@ -116,9 +116,9 @@ def is_full(error: OSError) -> bool:
     return error.errno in (errno.ENOSPC, errno.EDQUOT)
 
 
-def sync_folder(folder: str) -> None:
-    """Make the names in a folder survive a power failure."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+def sync(path: str) -> None:
+    """Make the content of a file, or the names in a folder, survive a power failure."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
     finally:

@@ -1,8 +1,7 @@
-"""One run from start to end: the process that `shim.py` is."""
+"""One run from start to end: what a supervisor does."""
 
 from __future__ import annotations
 
-import marshal
 import os
 import resource
 import select
@@ -40,15 +39,13 @@ _LOOK_S = 0.2  # how often a run that stops is looked at, beyond the signals tha
 _NEVER = float("inf")
 
 
-def main(folder: str) -> int:
+def main(folder: str, launch: dict[str, Any]) -> int:
     """Supervise the run of this folder from start to end; the exit status is 0, or why nothing began: BUSY, NO_ROOM.
 
-    The launch comes on standard input, marshalled: a dictionary, see `launching.handed`.
+    launch: what launch.json says.
     """
     os.set_inheritable(BELL_FD, False)
     os.closerange(BELL_FD + 1, os.sysconf("SC_OPEN_MAX"))  # what the service was given by whoever started it
-    with open(0, "rb", closefd=False) as given:
-        launch = marshal.load(given)
     lock = take_run(folder)
     if lock is None:
         return BUSY

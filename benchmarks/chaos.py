@@ -1,0 +1,455 @@
+"""No job is lost, doubled or mis-recorded, whatever is killed, stopped, filled or restarted while jobs run.
+
+Jobs that note by themselves when each of their runs begins and ends are submitted while faults happen at random
+moments: the service is killed, supervisors of runs are killed or stopped, the disk of the state directory is full, the
+database restarts. Once it is quiet again, what the service recorded is compared with what the jobs have noted. The
+exit code is 0 if every count is zero.
+
+By itself it starts a service on a small disk of its own (which takes root; else the disk is never full). With `--state
+DIR` it is your own installation's: the service must not be running there, and is started and killed by this script,
+with what stands behind `--`. With PostgreSQL, say how to restart it::
+
+    python benchmarks/chaos.py --seconds 60
+    python benchmarks/chaos.py --state DIR --fill --restart-database 'systemctl restart postgresql' -- --database URL
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from betimes.client import Client, JobSpec
+from betimes.errors import BetimesError, Conflict, ServiceError, Unknown
+from betimes.service.executors.supervision import files, processes
+from betimes.service.views import JobStory, Status
+
+LABEL = "chaos"
+SMALL_DISK = "48m"
+FAULTS_A_S = 1.5
+CALM_S = 180.0  # in which all jobs must be over, once there are no more faults
+READY_S = 90.0  # in which a service must be ready
+
+JOB = r"""
+cd "$1"; run="$BETIMES_JOB_ID $BETIMES_ATTEMPT"
+exec 9>"lock.$BETIMES_JOB_ID"
+flock -n 9 && echo "start $run" >>journal || echo "twice $run" >>journal
+head -c "$4" /dev/zero
+sleep "$2" 9>&- & wait $!
+code=$3; [ "$code" = first ] && code=$((BETIMES_ATTEMPT == 1))
+[ "$code" = kill ] && echo "end $run -9" >>journal && kill -KILL $$
+echo "end $run $code" >>journal
+exit "$code"
+"""
+
+
+@dataclass
+class Counts:
+    """What was found to be wrong, one line each."""
+
+    lost: list[str] = field(default_factory=list[str])
+    doubled: list[str] = field(default_factory=list[str])
+    mis_recorded: list[str] = field(default_factory=list[str])
+
+    def lines(self) -> Iterator[str]:
+        """Each count, and the first of what is counted."""
+        for name, wrong in (
+            ("lost", self.lost),
+            ("doubled", self.doubled),
+            ("mis-recorded", self.mis_recorded),
+        ):
+            yield f"{name:14s}{len(wrong):6d}"
+            yield from (f"    {line}" for line in wrong[:20])
+
+    @property
+    def total(self) -> int:
+        """How much is wrong."""
+        return len(self.lost) + len(self.doubled) + len(self.mis_recorded)
+
+
+class Installation:
+    """A service on a state directory, started and killed from here."""
+
+    def __init__(self, state: Path, options: list[str]) -> None:
+        self.state, self.options = state, options
+        self.process: subprocess.Popen[bytes] | None = None
+        self.client: Client | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether its process runs."""
+        return self.process is not None and self.process.poll() is None
+
+    def start(self) -> bool:
+        """Start the service; whether it takes requests."""
+        command = [sys.executable, "-m", "betimes", "up", "--json", "--state", str(self.state), *self.options]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()  # nothing, if it has ended by itself
+        self.process.stdout.close()
+        if not line:
+            self.process.wait()
+            return False
+        self._forget()
+        self.client = Client(state=self.state, patience_s=0.5)
+        return True
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """End the service, if it is up."""
+        self._forget()
+        if self.process is not None:
+            self.process.send_signal(number)
+            self.process.wait()
+
+    def _forget(self) -> None:
+        if self.client is not None:
+            self.client.close()
+            self.client = None
+
+
+class Disk:
+    """The disk of the state directory: full, or not."""
+
+    def __init__(self, folder: Path) -> None:
+        self.filler = folder / "chaos.filler"
+
+    @property
+    def is_full(self) -> bool:
+        """Whether `fill` has taken what there was."""
+        return self.filler.exists()
+
+    def fill(self) -> None:
+        """Leave no byte free."""
+        with self.filler.open("ab", buffering=0) as filler:
+            for size in (1 << 20, 4096, 1):
+                with contextlib.suppress(OSError):
+                    while filler.write(bytes(size)) == size:
+                        pass
+
+    def make_room(self) -> None:
+        """Give back what `fill` has taken."""
+        self.filler.unlink(missing_ok=True)
+
+
+class Chaos:
+    """Jobs, and what happens to them."""
+
+    def __init__(
+        self, at: Installation, notes: Path, disk: Disk | None, restart: str | None, seed: int
+    ) -> None:
+        self.at, self.notes, self.disk, self.draw = at, notes, disk, random.Random(seed)
+        self.restart = restart
+        self.mark = f"{os.getpid()}-{time.time():.0f}"
+        self.sorts: dict[int, str] = {}  # what the code of each accepted job is
+        self.asked: list[tuple[str, Sequence[str]]] = []  # not known to be accepted: key, codes
+        self.keys = 0
+        self.cancelled: set[int] = set()
+        self.hurt: set[int] = set()  # jobs one of whose supervisors was killed
+        self.stopped: list[tuple[float, int]] = []  # supervisors that are let go on later
+        self.later: list[tuple[float, Callable[[], object]]] = []  # what else ends a fault
+        self.faults: dict[str, int] = defaultdict(int)
+
+    def rage(self, seconds: float) -> None:
+        """Submit jobs, and let faults happen, for so long and until each kind of fault has happened."""
+        end, patience_at = time.monotonic() + seconds, time.monotonic() + seconds + CALM_S
+        kinds: list[tuple[float, str, Callable[[], bool]]] = [
+            (1.0, "services killed", self._kill_service),
+            (2.0, "supervisors killed", lambda: self._hurt(signal.SIGKILL)),
+            (2.0, "supervisors stopped", lambda: self._hurt(signal.SIGSTOP)),
+        ]
+        if self.disk is not None:
+            kinds.append((1.5, "disks filled", self._fill))
+        if self.restart is not None:
+            kinds.append((1.0, "databases restarted", self._restart_database))
+        fault_at = time.monotonic()
+        while time.monotonic() < end or not all(self.faults[name] for _, name, _ in kinds):
+            if time.monotonic() > patience_at:
+                missing = ", ".join(name for _, name, _ in kinds if not self.faults[name])
+                raise ServiceError(
+                    f"in {seconds + CALM_S:g} s there could be no {missing}: do jobs run at all?"
+                )
+            self._go_on()
+            if not self.at.is_up:
+                self._start()
+            self._work()
+            if time.monotonic() >= fault_at:
+                [(_, name, act)] = self.draw.choices(kinds, [weight for weight, *_ in kinds])
+                self.faults[name] += act()
+                fault_at = time.monotonic() + self.draw.expovariate(FAULTS_A_S)
+            time.sleep(self.draw.uniform(0.0, 0.05))
+
+    def calm(self) -> list[str]:
+        """End all faults and wait until every job is over; what is not, though it had the time."""
+        for _, end in self.later:
+            end()
+        self.later = []
+        for _, pid in self.stopped:
+            processes.send(pid, signal.SIGCONT)
+        patience_at = time.monotonic() + CALM_S
+        live: list[int] = []
+        while time.monotonic() < patience_at:
+            if not self.at.is_up:
+                self._start()
+            try:
+                while self.asked:
+                    self._submit()
+                live = [
+                    job.job_id
+                    for job in self._client.iterate_jobs(label={LABEL: self.mark})
+                    if not job.status.is_over
+                ]
+                if not live:
+                    return []
+            except ServiceError:
+                pass
+            time.sleep(0.1)
+        return [f"job {number} is not over {CALM_S:g} s after the last fault" for number in live] or [
+            "the service does not answer"
+        ]
+
+    # --- work ---
+
+    @property
+    def _client(self) -> Client:
+        if self.at.client is None:
+            raise ServiceError("the service is not up")
+        return self.at.client
+
+    def _work(self) -> None:
+        """A request of some kind; one that fails is made again later, or not."""
+        try:
+            if len(self.asked) < 3 and self.draw.random() < 0.5:
+                self.keys += 1
+                codes = self.draw.choices(
+                    ("0", "4", "first", "kill", "long"), (8, 4, 2, 1, 4), k=self.draw.choice((1, 1, 4))
+                )
+                self.asked.append((f"{self.mark}-{self.keys}", codes))
+            if self.asked:
+                self._submit()
+            if self.sorts and self.draw.random() < 0.1:
+                number = self.draw.choice(list(self.sorts)[-20:])
+                self.cancelled.add(number)  # also if the answer is lost
+                self._client.cancel(number)
+        except (ServiceError, Conflict, Unknown):
+            pass  # down, full, restarting, or it is over already
+
+    def _submit(self) -> None:
+        key, codes = self.asked[0]
+        taken = self._client.submit([self._spec(code, number) for number, code in enumerate(codes)], key=key)
+        for one, code in zip(taken, codes, strict=True):
+            self.sorts[one.job_id] = code
+        del self.asked[0]
+
+    def _spec(self, code: str, number: int) -> JobSpec:
+        seconds = "2" if code == "long" else ("0", "0.05", "0.3")[number % 3]
+        says = "20000" if number % 2 else "10"
+        return JobSpec(
+            command=["sh", "-c", JOB, "chaos", str(self.notes), seconds, "0" if code == "long" else code, says],
+            name=f"chaos-{code}", workdir="/", estimate_s=1.0, grace_s=1.0, labels={LABEL: self.mark},
+            retries=1 if code == "first" else 0, backoff_s=0.05 if code == "first" else 0.0,
+            cpu=0.25,
+        )  # fmt: skip
+
+    # --- faults ---
+
+    def _start(self) -> None:
+        """Start the service; on a full disk it may refuse, and is given room."""
+        give_up = time.monotonic() + READY_S
+        while not self.at.start():
+            if self.disk is not None and self.disk.is_full:
+                self.disk.make_room()
+            if time.monotonic() > give_up:
+                raise ServiceError(
+                    f"the service does not start on {self.at.state}: run `betimes up` there and see why"
+                )
+            time.sleep(0.2)
+
+    def _kill_service(self) -> bool:
+        self.at.kill()
+        return True
+
+    def _hurt(self, number: int) -> bool:
+        """Kill or stop the supervisor of some run that goes on."""
+        going = list(self._supervisors())
+        if not going:
+            return False
+        job, pid = self.draw.choice(going)
+        if number == signal.SIGKILL:
+            self.hurt.add(job)
+        else:
+            self.stopped.append((time.monotonic() + self.draw.uniform(0.1, 3.0), pid))
+        return processes.send(pid, number)
+
+    def _supervisors(self) -> Iterator[tuple[int, int]]:
+        """The live supervisors of this script's jobs: job, process."""
+        for number in list(self.sorts)[-50:]:
+            for said in (self.at.state / "runs" / str(number)).glob(f"*/{files.SHIM}"):
+                with contextlib.suppress(OSError, ValueError):
+                    shim = json.loads(said.read_text())
+                    if processes.lives(shim["pid"], shim["start_ticks"]):
+                        yield number, shim["pid"]
+
+    def _fill(self) -> bool:
+        assert self.disk is not None
+        if self.disk.is_full:
+            return False
+        self.disk.fill()
+        self.later.append((time.monotonic() + self.draw.uniform(0.2, 3.0), self.disk.make_room))
+        return True
+
+    def _restart_database(self) -> bool:
+        subprocess.run(str(self.restart), shell=True, check=True, stdout=subprocess.DEVNULL)
+        return True
+
+    def _go_on(self) -> None:
+        """End the faults that have lasted long enough."""
+        now = time.monotonic()
+        for at_s, pid in self.stopped:
+            if at_s <= now:
+                processes.send(pid, signal.SIGCONT)
+        for at_s, end in self.later:
+            if at_s <= now:
+                end()
+        self.stopped = [one for one in self.stopped if one[0] > now]
+        self.later = [one for one in self.later if one[0] > now]
+
+    # --- what came of it ---
+
+    def judge(self) -> Counts:
+        """Compare what was recorded with what the jobs have noted."""
+        found, began, ended = Counts(), defaultdict[tuple[int, int], int](int), dict[tuple[int, int], int]()
+        for line in (self.notes / "journal").read_text().splitlines():
+            what, job, attempt, *code = line.split()
+            run = int(job), int(attempt)
+            if what == "twice":
+                found.doubled.append(f"run {job}.{attempt} began while another of the job was going on")
+            if what != "end":
+                began[run] += 1
+            else:
+                ended[run] = int(code[0])
+        found.doubled += [
+            f"run {job}.{n} began {times} times" for (job, n), times in began.items() if times > 1
+        ]
+        listed = {job.job_id for job in self._client.iterate_jobs(label={LABEL: self.mark})}
+        found.lost += [f"job {number} was accepted and is not there" for number in set(self.sorts) - listed]
+        found.doubled += [
+            f"job {number} was never accepted, or is there twice" for number in listed - set(self.sorts)
+        ]
+        for number in sorted(listed & set(self.sorts)):
+            self._judge(number, self._client.job(number), began, ended, found)
+        return found
+
+    def _judge(
+        self,
+        number: int,
+        story: JobStory,
+        began: dict[tuple[int, int], int],
+        ended: dict[tuple[int, int], int],
+        found: Counts,
+    ) -> None:
+        code, wrong = self.sorts[number], found.mis_recorded
+        runs = {run.number: run for run in story.runs}
+        wrong += [f"run {number}.{n} is not recorded" for job, n in began if job == number and n not in runs]
+        if number not in self.hurt and len(runs) > (2 if code == "first" else 1):
+            found.doubled.append(f"job {number} ({code}) has {len(runs)} runs, though nobody has killed one")
+        if code != "first" and len(runs) > 1:
+            found.doubled.append(f"job {number} has no retries, and {len(runs)} runs")
+        for n, run in runs.items():
+            name = f"run {number}.{n} ({code})"
+            truly, said = ended.get((number, n)), -(run.signal or 0) or run.exit_code
+            if run.outcome is None or run.ended_at is None:
+                wrong.append(f"{name} has no end")
+            elif run.outcome == "lost" and number not in self.hurt:
+                wrong.append(f"{name} is lost, though its supervisor was not killed: {run.message}")
+            elif run.outcome == "exited" and said != truly:
+                wrong.append(f"{name} has exited with {truly}, and {said} is recorded")
+            elif run.outcome not in ("exited", "lost") and number not in self.cancelled:
+                wrong.append(f"{name} is {run.outcome}: {run.message}")
+        last, status = runs.get(max(runs, default=0)), story.job.status
+        if status is Status.CANCELLED:
+            if number not in self.cancelled:
+                wrong.append(f"job {number} is cancelled, which nobody asked for")
+        elif last is None:
+            found.lost.append(f"job {number} ({code}) is {status} and has never run")
+        elif (status is Status.FINISHED) != (last.outcome == "exited" and last.exit_code == 0):
+            wrong.append(f"job {number} is {status}, and its last run {last.outcome} with {last.exit_code}")
+
+
+@contextlib.contextmanager
+def small_disk() -> Iterator[tuple[Path, bool]]:
+    """A folder, and whether it is on a small disk of its own."""
+    folder = Path(tempfile.mkdtemp(prefix="betimes-chaos-"))
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK},mode=700", "betimes-chaos", str(folder)]
+    mounted = os.geteuid() == 0 and subprocess.run(command, capture_output=True, check=False).returncode == 0
+    try:
+        yield folder, mounted
+    finally:
+        if mounted:
+            subprocess.run(["umount", "-l", str(folder)], check=True)
+        shutil.rmtree(folder)
+
+
+def run(chaos: Chaos, seconds: float) -> Counts:
+    """Faults for so long, then a comparison of what was recorded with what happened."""
+    try:
+        chaos.rage(seconds)
+        late = chaos.calm()
+        found = chaos.judge()
+        found.lost += late
+        return found
+    finally:
+        for _, end in chaos.later:
+            end()
+        chaos.at.kill()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Print what was lost, doubled and mis-recorded; 0: nothing."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=60.0, help="how long faults happen (default 60)")
+    parser.add_argument("--seed", type=int, default=int(time.time()), help="of what happens, and when")
+    parser.add_argument(
+        "--state", type=Path, help="the state directory of an installation; by default a new one"
+    )
+    parser.add_argument("--fill", action="store_true", help="with --state: its disk may be filled, too")
+    parser.add_argument("--restart-database", metavar="COMMAND", help="restarts the database and returns")
+    parser.add_argument("options", nargs="*", help="of `betimes up`, behind --")
+    given = parser.parse_args(arguments)
+    with small_disk() as (own, is_small), tempfile.TemporaryDirectory(prefix="betimes-chaos-notes-") as notes:
+        Path(notes, "journal").touch()
+        state = given.state or own / "state"
+        fills = given.fill if given.state else is_small
+        disk = Disk(state if given.state else own) if fills else None
+        options = given.options or ([] if given.state else ["--policy", "nodes:fifo"])  # many runs at once
+        chaos = Chaos(Installation(state, options), Path(notes), disk, given.restart_database, given.seed)
+        print(f"seed {given.seed}, {given.seconds:g} s of faults on {state}", flush=True)
+        try:
+            found = run(chaos, given.seconds)
+        except BetimesError as error:
+            print(f"chaos: {error}", file=sys.stderr)
+            return 1
+        runs = len((Path(notes) / "journal").read_text().split("start ")) - 1
+        print(f"{len(chaos.sorts)} jobs, {runs} runs, {len(chaos.cancelled)} cancellations asked for")
+        print(", ".join(f"{count} {name}" for name, count in chaos.faults.items() if count))
+        if disk is None:
+            print("the disk was never full: that takes root, or --fill with --state")
+        print("\n".join(found.lines()))
+        return 1 if found.total else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,18 @@
+"""How long jobs will wait for owned machines: learned from the past, or played forward."""
+
+from betimes.foresight.waits.learning import FEWEST, Evaluation, Observed, evaluate, fit, learn, mcc, observe
+from betimes.foresight.waits.playing import play_waits
+from betimes.foresight.waits.retraining import Retraining
+
+__all__ = [
+    "FEWEST",
+    "Evaluation",
+    "Observed",
+    "Retraining",
+    "evaluate",
+    "fit",
+    "learn",
+    "mcc",
+    "observe",
+    "play_waits",
+]

@@ -1,0 +1,41 @@
+"""The estimators of scikit-learn that waits and run times are learned with, with the parameters that were published."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from betimes.errors import InputError
+from betimes.kernels import Floats
+
+DEPTH, SEED = 114, 137  # as published
+LEAF = 20  # jobs in a leaf of the forest, at least; the library's default of one makes trees as large as the trace
+
+
+def fitted(kind: str, x: Floats, y: Floats) -> Any:
+    """An estimator of a kind (`linear`, `forest`, `boosting`) fitted to x (n, features) and y (n,).
+
+    Raises InputError for an unknown kind. The library is loaded here: it takes seconds.
+    """
+    classes: dict[str, tuple[str, str, dict[str, int]]] = {
+        "linear": ("sklearn.linear_model", "LinearRegression", {}),
+        "forest": (
+            "sklearn.ensemble",
+            "RandomForestRegressor",
+            {"max_depth": DEPTH, "random_state": SEED, "min_samples_leaf": LEAF},
+        ),
+        "boosting": (
+            "sklearn.ensemble",
+            "HistGradientBoostingRegressor",
+            {"max_depth": DEPTH, "random_state": SEED},
+        ),
+    }
+    if kind not in classes:
+        raise InputError(f"model {kind!r}: choose {', '.join(classes)}")
+    module, name, parameters = classes[kind]
+    make: Any = getattr(import_module(module), name)
+    limits: Any = import_module("threadpoolctl")  # comes with scikit-learn
+    with limits.threadpool_limits(
+        limits=1
+    ):  # threads that spin are slower than one where others want the cores, too
+        return make(**parameters).fit(x, y)

@@ -1,0 +1,97 @@
+"""Waits that are found out by playing the cluster forward, without further submissions, on beliefs about jobs."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from betimes.core.nodes.columns import NodesState, room_to_play
+from betimes.core.nodes.rules import NodesRules
+from betimes.core.nodes.schedule import REFUSED
+from betimes.core.nodes.snapshot import copy_into
+from betimes.core.nodes.timers import set_job_timer
+from betimes.core.nodes.wait_features import PREDICTED_S
+from betimes.kernels import Floats, Ints, blank, entry, kernel
+from betimes.twin.nodes.events import FORESEEN, PAUSED, REACHED, Outcome, Trace, advance
+from betimes.twin.nodes.simulation import NodesSimulation
+
+INSTANTS = 64
+"""Between two looks at whether the job has started."""
+
+
+@entry
+@kernel
+def play_until_started(
+    state: NodesState,
+    copy: NodesState,
+    rules: NodesRules,
+    aside: Trace,
+    nothing: Ints,
+    believing: bool,
+    slot: int,
+    started_s: Floats,
+) -> int:
+    """Play a copy forward until a waiting job starts: started_s[0]; infinity: not while it would wait.
+
+    Returns REACHED, or why the loop cannot go on.
+    """
+    copy_into(state, copy, believing)
+    copy.cluster[0].select_s = math.inf
+    need, progress = copy.needs[slot], copy.progress[slot]
+    need.undecided = 0
+    need.alarm_s = math.inf  # it waits for as long as it takes
+    set_job_timer(copy, slot)
+    started_s[0] = math.inf
+    while progress.mark >= 0 and need.holder < 0:
+        copy.pool[0].budget = INSTANTS
+        status = advance(copy, rules, aside, nothing, nothing[0], need.until_s)
+        if status == REACHED and need.holder < 0 and progress.mark >= 0:
+            return REACHED
+        if status != REACHED and status != PAUSED:
+            return status
+    started_s[0] = progress.started_s
+    return REACHED
+
+
+def play_waits(run: NodesSimulation) -> None:
+    """Let `waits=simulated` decide about waits in the run: what would start in time by what is believed now waits."""
+    aside = run.trace.replaced(
+        outcomes=blank(Outcome, 0), finished=np.zeros(1, dtype=np.int64), features=np.zeros((0, 0))
+    )
+    nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
+    ahead = run.rules.replaced(learns=False, plays=False)
+    room: list[tuple[NodesState, NodesState]] = []
+    started_s: Floats = np.zeros(1)
+
+    def decide(slot: int) -> None:
+        believing = run.sizes.kind != "true"
+        while True:
+            if not room or room[0][0] is not run.state:  # the columns have grown
+                room[:] = [(run.state, room_to_play(run.state))]
+            status = play_until_started(
+                run.state, room[0][1], ahead, aside, nothing, believing, slot, started_s
+            )
+            if status == REACHED:
+                break
+            if status > REFUSED:
+                run.state.pool[0].offender = room[0][1].pool[0].offender
+                status += FORESEEN - REFUSED
+            run.heed(status)
+            room.clear()
+        need = run.state.needs[slot]
+        need.undecided = 0
+        if len(run.trace.features):
+            run.state.features[slot, PREDICTED_S] = started_s[0] - need.queued_s
+        if started_s[0] <= need.until_s:
+            put_off(run.state, slot)
+
+    run.foresee_wait = decide
+
+
+@entry
+@kernel
+def put_off(state: NodesState, slot: int) -> None:
+    """The job waits for as long as it may."""
+    state.needs[slot].alarm_s = state.needs[slot].until_s
+    set_job_timer(state, slot)

@@ -1,0 +1,1 @@
+"""Eva (EuroSys'25): its tables and figures, run again."""

@@ -1,0 +1,116 @@
+"""What Eva's experiments share: the trace, the schedulers, what is measured of a run, and the published figures."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from betimes.reproduce.experiment import Row
+from betimes.reproduce.pace import Pace
+
+if TYPE_CHECKING:
+    from betimes.cluster import Cluster
+    from betimes.workload import Workload
+
+PODS = "gpu/alibaba_openb/openb_pod_list_default.csv.gz"
+SEED = 3  # of the published trace
+JOBS = 6274
+SIZES = ("200", "1000", str(JOBS))  # jobs, the first of the trace
+DEFAULT = SIZES[0]
+
+SCHEDULERS = {
+    "No-Packing": "no-packing",
+    "Stratus": "stratus",
+    "Synergy": "synergy",
+    "Owl": "owl",
+    "Eva": "eva:rules=paper",
+    "Eva, improved": "eva",
+}
+"""Names as in the paper, and policies; the last is ours."""
+
+UNITS = {
+    "cost": "% of No-Packing",
+    "jct": "h",
+    "tasks_per_instance": "tasks",
+    "idle": "h an instance",
+    "migrations": "a job",
+    "planning": "s",
+}
+
+Figures = dict[str, float]
+"""`usd` and those of `UNITS` but `cost` and `planning`."""
+
+
+def trace(data: Path, jobs: int, *, durations: str = "gavel", mean_gap_s: float = 1200.0) -> Workload:
+    """The first jobs of Eva's trace, which has two models of durations."""
+    from betimes.workload.generators import generate
+
+    spec = f"eva:pods={data / PODS},jobs={jobs},durations={durations},mean_gap_s={mean_gap_s:g}"
+    return generate(spec, units=1, seed=SEED)
+
+
+def machines(throughput: float | None = None) -> Cluster:
+    """Eva's 21 instance types; with `throughput` that is what any pair of tasks has, in place of what was measured."""
+    from betimes.cluster import Interference, read_cluster
+
+    cluster = read_cluster("ec2-2023-vcpu")
+    if throughput is None:
+        return cluster
+    assert cluster.interference is not None
+    names = cluster.interference.workloads
+    uniform = tuple(tuple(throughput for _ in names) for _ in names)
+    return replace(cluster, interference=Interference(names, uniform, throughput))
+
+
+def simulated(workload: Workload, policy: str, cluster: Cluster, pace: Pace, what: str) -> Figures:
+    """The figures of one run."""
+    from betimes.foresight.nodes.simulate import simulate_nodes
+    from betimes.outcome.summary import summarise
+
+    progress = pace.run(what, len(workload))
+    result = simulate_nodes(workload, policy, cluster=cluster, sizes="true", progress=progress)
+    found = summarise(result)
+    return {
+        "usd": found["cost_usd"],
+        "jct": found["jct_mean_s"] / 3600.0,
+        "tasks_per_instance": found["tasks_per_instance"],
+        "idle": found["idle_machine_h"] / found["instances"],
+        "migrations": found["migrations"] / len(workload),
+    }
+
+
+def rows(
+    experiment: str, setting: str, found: dict[str, Figures], metrics: Sequence[str], full: bool
+) -> list[Row]:
+    """A row for each scheduler and metric; costs are shares of No-Packing's.
+
+    full: whether what was run is what was published, so that the two are comparable.
+    """
+    base = found["No-Packing"]["usd"]
+    made: list[Row] = []
+    for name, figures in found.items():
+        for metric in metrics:
+            ours = 100.0 * figures["usd"] / base if metric == "cost" else figures[metric]
+            note = f"{figures['usd']:,.2f} USD" if metric == "cost" else ""
+            known = published(experiment, name, metric) if full else None
+            case = f"{setting}/{name}" if setting else name
+            made.append(Row(case, metric, known, ours, UNITS[metric], note))
+    return made
+
+
+def published(experiment: str, case: str, metric: str) -> float | None:
+    """What the paper prints; None where it prints nothing."""
+    return _published().get((experiment, case, metric))
+
+
+@cache
+def _published() -> dict[tuple[str, str, str], float]:
+    with Path(__file__).with_name("published.csv").open(encoding="utf-8", newline="") as file:
+        return {
+            (row["experiment"], row["case"], row["metric"]): float(row["value"])
+            for row in csv.DictReader(file)
+        }

@@ -1,0 +1,148 @@
+"""Eva's simulated experiments: tables 13 and 14, and the sweeps of figures 4, 5 and 8."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from betimes.reproduce.eva.runs import (
+    DEFAULT,
+    JOBS,
+    PODS,
+    SCHEDULERS,
+    SIZES,
+    Figures,
+    machines,
+    rows,
+    simulated,
+    trace,
+)
+from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.pace import Pace
+
+if TYPE_CHECKING:
+    from betimes.cluster import Cluster
+    from betimes.workload import Workload
+
+_DELAYS = ("init_delay_s", "fetch_delay_s", "build_image_delay_s", "kill_delay_s", "upload_delay_s")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of an experiment: its name, its jobs (of the data and a number of jobs) and its machines."""
+
+    name: str
+    jobs: Callable[[Path, int], Workload]
+    cluster: Callable[[], Cluster]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Schedulers under some settings, and what is reported of them."""
+
+    name: str
+    summary: str
+    settings: tuple[Setting, ...]
+    schedulers: dict[str, str]
+    metrics: tuple[str, ...]
+
+    def experiment(self, sizes: tuple[str, ...] = ()) -> Experiment:
+        """The study on the first jobs of the trace, of each of these numbers; of `DEFAULT` where none is given."""
+
+        def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
+            assert data is not None
+            return self._run(data, out, progress, tuple(int(size) for size in sizes or (DEFAULT,)))
+
+        name = f"{self.name}:{'+'.join(sizes)}" if sizes else self.name
+        return Experiment(name, self.summary, (PODS,), run, SIZES, self.experiment)
+
+    def _run(self, data: Path, out: Path | None, progress: Progress, sizes: tuple[int, ...]) -> list[Row]:
+        pace = Pace(progress, len(self.settings) * len(self.schedulers) * sum(sizes))
+        made: list[Row] = []
+        for jobs in sizes:
+            for setting in self.settings:
+                workload, cluster = setting.jobs(data, jobs), setting.cluster()
+                found: dict[str, Figures] = {
+                    name: simulated(workload, policy, cluster, pace, f"{jobs:,} jobs, {setting.name} {name}")
+                    for name, policy in self.schedulers.items()
+                }
+                size = f"{jobs}" if not setting.name else f"{jobs}/{setting.name}"
+                made += rows(self.name, size, found, self.metrics, jobs == JOBS)
+        progress("done", pace.total, pace.total)
+        if out is not None:
+            from betimes.reproduce.eva.picture import draw
+
+            draw(made, out / f"{self.name}.svg")
+        return made
+
+
+def _durations(name: str) -> Callable[[Path, int], Workload]:
+    return lambda data, jobs: trace(data, jobs, durations=name)
+
+
+def _slower_to_move(factor: float) -> Callable[[Path, int], Workload]:
+    def jobs(data: Path, count: int) -> Workload:
+        import numpy as np
+
+        workload = trace(data, count)
+        slower = {name: factor * np.asarray(workload.extra[name], np.float64) for name in _DELAYS}
+        return replace(workload, extra={**workload.extra, **slower})
+
+    return jobs
+
+
+def _arriving(jobs_per_h: float) -> Callable[[Path, int], Workload]:
+    return lambda data, jobs: trace(data, jobs, mean_gap_s=3600.0 / jobs_per_h)
+
+
+def _table(name: str, durations: str) -> Study:
+    return Study(
+        name,
+        f"Eva and its baselines on the trace of 6,274 jobs, durations of {durations.capitalize()}",
+        (Setting("", _durations(durations), machines),),
+        SCHEDULERS,
+        ("cost", "tasks_per_instance", "jct", "idle", "migrations"),
+    )
+
+
+_ABLATED = {
+    **SCHEDULERS,
+    "Eva, Full only": "eva:rules=paper,only=full",
+    "Eva, Partial only": "eva:rules=paper,only=partial",
+}
+
+STUDIES = (
+    _table("eva-table13", "alibaba"),
+    _table("eva-table14", "gavel"),
+    Study(
+        "eva-fig4",
+        "Eva where every pair of tasks has the same throughput, from 1 to 0.8",
+        tuple(
+            Setting(f"throughput {each:g}", _durations("gavel"), lambda each=each: machines(each))
+            for each in (1.0, 0.95, 0.9, 0.85, 0.8)
+        ),
+        SCHEDULERS,
+        ("cost", "jct"),
+    ),
+    Study(
+        "eva-fig5",
+        "Eva where moving a job takes 1 to 8 times as long",
+        tuple(Setting(f"delay x {each:g}", _slower_to_move(each), machines) for each in (1.0, 2.0, 4.0, 8.0)),
+        {
+            name: _ABLATED[name]
+            for name in ("No-Packing", "Stratus", "Eva", "Eva, Full only", "Eva, improved")
+        },
+        ("cost", "migrations"),
+    ),
+    Study(
+        "eva-fig8",
+        "Eva where 0.5 to 3 jobs arrive an hour on average; the trace has 3",
+        tuple(Setting(f"{each:g} jobs an hour", _arriving(each), machines) for each in (0.5, 1.0, 2.0, 3.0)),
+        SCHEDULERS,
+        ("cost", "jct"),
+    ),
+)
+
+EXPERIMENTS = tuple(study.experiment() for study in STUDIES)

@@ -1,0 +1,122 @@
+"""Runs of waiting policies on the later part of a trace, and what is measured of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Self
+
+from betimes.reproduce.experiment import Progress
+from betimes.reproduce.waiting.traces import Case, owned
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from betimes.foresight.waits import Evaluation
+    from betimes.workload import Workload
+
+NOISE_SIGMA = 0.1253
+"""Of a run time that is off by 10 % in the mean."""
+
+Figures = dict[str, float]
+"""`on_demand` (% of what is owned costs), `on_demand_usd`, `total_usd`, `wait` (h, mean of all jobs), `rented` (%)."""
+
+UNITS = {
+    "on_demand": "% of fixed", "wait": "h", "rented": "% of jobs", "on_demand_increase": "%", "wait_increase": "%",
+    "total_increase": "%", "mcc": "", "mape": "%",
+}  # fmt: skip
+
+
+class Runs:
+    """Runs on one trace; models of waits are fitted once for each policy. A context manager: they lie in files."""
+
+    def __init__(self, case: Case, progress: Progress) -> None:
+        self.case, self.progress = case, progress
+        self.folder = TemporaryDirectory(prefix="betimes-waiting-")
+        self.models: dict[tuple[str, str, int], tuple[Path, Evaluation]] = {}
+        self.estimates: dict[str, Workload] = {}
+        self.done = 0
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Remove the models."""
+        self.folder.cleanup()
+
+    def figures(self, policy: str, machines: int | None = None, run_times: str | None = None) -> Figures:
+        """Of one run of the later jobs. run_times: how they are predicted, where the policy goes by estimates."""
+        from betimes.foresight.nodes.simulate import simulate_nodes
+        from betimes.outcome import summarise
+
+        jobs = self.case.later if run_times is None else self.estimated(run_times)
+        self._tell(f"{self.case.name}, {policy}")
+        result = simulate_nodes(
+            jobs,
+            policy,
+            cluster=owned(machines or self.case.machines),
+            sizes="true" if run_times is None else "estimate",
+        )
+        found = summarise(result)
+        on_demand, fixed = float(found["on_demand_usd"]), float(found["fixed_usd"])
+        return {
+            "on_demand": 100.0 * on_demand / fixed,
+            "on_demand_usd": on_demand,
+            "total_usd": on_demand + fixed,
+            "wait": float(found["wait_mean_h"]),
+            "rented": 100.0 * float(found["rented_frac"]),
+        }
+
+    def model(self, kind: str, policy: str, machines: int | None = None) -> tuple[Path, Evaluation] | None:
+        """A model of waits under a policy, fitted to the earlier jobs, and how it does on the later ones.
+
+        None: too few of the earlier ones wait.
+        """
+        from betimes.foresight.waits import FEWEST, evaluate, fit, observe
+        from betimes.policies import parse_nodes_policy
+
+        count = machines or self.case.machines
+        key = (kind, policy, count)
+        if key not in self.models:
+            self._tell(f"{self.case.name}, {kind} for {policy}")
+            cluster, chosen = owned(count), parse_nodes_policy(policy)
+            seen = observe(self.case.earlier, chosen, cluster)
+            if len(seen) < FEWEST:
+                return None
+            model = fit(kind, seen)
+            path = Path(self.folder.name) / f"{len(self.models)}.npz"
+            model.save(path)
+            self.models[key] = path, evaluate(model, observe(self.case.later, chosen, cluster))
+        return self.models[key]
+
+    def estimated(self, kind: str) -> Workload:
+        """The later jobs with predicted run times as estimates: a kind of `run_times`, or `10 % error`."""
+        import numpy as np
+
+        from betimes.foresight.waits.run_times import predict_run_times
+
+        if kind not in self.estimates:
+            self._tell(f"{self.case.name}, run times: {kind}")
+            jobs = self.case.later
+            if kind == "10 % error":
+                error = 1.0 + NOISE_SIGMA * np.random.default_rng(1).standard_normal(len(jobs))
+                run_s = np.maximum(1.0, jobs.work_s / jobs.max_units * error)
+            else:
+                run_s = predict_run_times(kind, self.case.earlier, jobs)
+            self.estimates[kind] = replace(jobs, estimate_s=run_s)
+        return self.estimates[kind]
+
+    def _tell(self, what: str) -> None:
+        self.done += 1
+        self.progress(what, self.done, self.done + 1)
+
+
+def increased(mine: Figures, base: Figures) -> Figures:
+    """The figures, and in % how much more they are than those of the oracle."""
+    pairs = (("on_demand", "on_demand_usd"), ("wait", "wait"), ("total", "total_usd"))
+    known = [(name, key) for name, key in pairs if key in mine and base[key] > 0.0]
+    return mine | {f"{name}_increase": 100.0 * (mine[key] / base[key] - 1.0) for name, key in known}

@@ -1,0 +1,65 @@
+"""The process that forks the supervisor of each run: all that a supervisor imports is there already.
+
+A service starts one, and it ends with the service; supervisors are in sessions of their own, and go on.
+"""
+
+from __future__ import annotations
+
+import gc
+import marshal
+import os
+import socket
+import sys
+
+from .files import BELL_FD
+from .signals import signal
+from .supervisor import main
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
+NUMBER_BYTES = 8  # of a request's length, and of an answer: a process, or an error's number below zero
+
+
+def serve(descriptor: int) -> None:
+    """Fork a supervisor for each request that comes over this socket, until nobody has its other end any more.
+
+    A request is its length, with the descriptors of shim.err and of the bell, and then the marshalled folder and
+    launch.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # how it went, supervisors say themselves
+    gc.freeze()  # so that supervisors share these pages
+    with socket.socket(fileno=descriptor) as service:
+        while True:
+            length, handed, _, _ = socket.recv_fds(service, NUMBER_BYTES, 2)
+            if not length:
+                return
+            request = service.recv(int.from_bytes(length, "little"), socket.MSG_WAITALL)
+            try:
+                answer = os.fork()
+                if answer == 0:
+                    _supervise(*marshal.loads(request), *handed)
+            except OSError as error:
+                answer = -(error.errno or 1)
+            for one in handed:
+                os.close(one)
+            service.sendall(answer.to_bytes(NUMBER_BYTES, "little", signed=True))
+
+
+def _supervise(folder: str, launch: dict[str, Any], errors: int, bell: int) -> NoReturn:
+    """Be the supervisor of a run. Why nothing has begun is said to the bell, as one byte."""
+    code = 1
+    try:
+        os.setsid()
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor, number in ((null, 0), (null, 1), (errors, 2), (bell, BELL_FD)):
+            os.dup2(descriptor, number)
+        code = main(folder, launch)
+        if code:
+            os.write(BELL_FD, bytes([code]))
+    except BaseException as error:
+        sys.excepthook(type(error), error, error.__traceback__)
+        sys.stderr.flush()
+    os._exit(code)

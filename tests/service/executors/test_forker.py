@@ -1,0 +1,60 @@
+"""The process that forks supervisors: it is started when it is needed, and what it has started outlives it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from betimes.service.executors import forker as module
+from betimes.service.executors.devices import Assigned
+from betimes.service.executors.forker import Forker
+from betimes.service.executors.launching import Keeping, write_launch
+from betimes.service.scheduling.run_reports import RunId
+from tests.service.executors.running import RUN, a_launch, alive, executing, play, shim_of, until
+
+
+def start(forker: Forker, at: Path, *command: str, number: int = 1) -> tuple[Path, bytes]:
+    """Start a command; its folder, and what the bell says."""
+    launch = a_launch(at, *command, run=RunId(1, number))
+    _, bell = forker.spawn(launch.folder, write_launch(launch, Assigned(), False, Keeping(2**20, 2, None)))
+    try:
+        return Path(launch.folder), os.read(bell, 1)
+    finally:
+        os.close(bell)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_another_takes_its_place(at: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.3)
+    forker = Forker()
+    start(forker, at, "sleep", "60")
+    first = forker.pid
+    assert first is not None
+    os.kill(first, number)
+    folder, said = start(forker, at, "true", number=2)
+    assert said == b""
+    assert forker.pid != first
+    assert not alive(first)
+    forker.close()
+    play(until((folder / "exit.json").exists))
+
+
+def test_runs_go_on_when_it_has_ended_and_no_process_is_left_of_it(at: Path) -> None:
+    launch = a_launch(at, "sleep", "60")
+
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            await executor.start(launch)
+            await heard.started()
+            pid = executor._forker.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            await until(lambda: not alive(pid))
+            assert alive(shim_of(launch)["pid"])
+            await executor.stop(RUN, 0.1)
+            assert (await heard.ended()).why == "stopped"
+
+    play(scenario())

@@ -1,0 +1,52 @@
+"""The chaos script, for some seconds: nothing is lost, doubled or mis-recorded, and what is wrong is found."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.service.reliability.starting import SOURCES
+
+SCRIPT = SOURCES / "benchmarks" / "chaos.py"
+NOTHING = ["lost               0", "doubled            0", "mis-recorded       0"]
+
+
+def chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, str(SCRIPT), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(SOURCES / "src"), "NUMBA_DISABLE_JIT": "1"},
+    )
+
+
+@pytest.mark.slow
+def test_nothing_is_lost_doubled_or_mis_recorded() -> None:
+    said = chaos("--seconds", "8", "--seed", "3")
+    assert said.stdout.splitlines()[-3:] == NOTHING, said.stdout + said.stderr
+    assert said.returncode == 0
+
+
+@pytest.mark.slow
+def test_nor_while_the_database_restarts(
+    tmp_path: Path, postgres_url: str, restart_postgres: list[str]
+) -> None:
+    restart = shlex.join(restart_postgres)
+    options = (
+        "--state",
+        str(tmp_path / "state"),
+        "--restart-database",
+        restart,
+        "--",
+        "--database",
+        postgres_url,
+    )
+    said = chaos("--seconds", "5", "--seed", "1", *options)
+    assert said.stdout.splitlines()[-3:] == NOTHING, said.stdout + said.stderr
+    assert "databases restarted" in said.stdout
