@@ -350,7 +350,7 @@ def test_a_story_says_what_preemptions_have_cost(betimes: Call, service: Service
         *("07:52:50", "42", "1", "44,", "45", "30", "s", "18.5", "node-s", "15", "node-s", "3.5", "node-s"),
         *("100", "s", "fitgpp"),
     ]  # fmt: skip
-    assert "Others who made room for it" in out
+    assert "Jobs preempted for it" in out
     assert betimes("job", "42", "--json").json()["preempted"][0]["cost_node_s"] == 18.5
 
 

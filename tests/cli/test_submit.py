@@ -114,10 +114,16 @@ def test_the_promise_in_words(betimes: Call, service: Service) -> None:
     ("promise", "lines"),
     [
         (quote(), ["starts    now", "done      09:15, in 75 min"]),
-        (quote(start_at=None, finish_at=None), ["never, as things stand under fifo", "done      not known"]),
-        (None, ["no promise yet: it is held, or waits for another job"]),
+        (
+            quote(start_at=None, finish_at=None),
+            ["never under fifo, unless the load or the nodes change", "done      not known"],
+        ),
+        (None, ["no promise yet: it is held, or depends on another job"]),
         (quote(basis="last-two"), ["the mean of your last two jobs of this name"]),
-        (quote(basis="default", cost_usd=0.0123), ["--estimate 2h tells more", "$0.012"]),
+        (
+            quote(basis="default", cost_usd=0.0123),
+            ["as it has no estimate; give one with --estimate 2h", "$0.012"],
+        ),
         (quote(finish_at=NOW + 3 * 86_400.0), ["Mon 08:00, in 3 d"]),
     ],
 )

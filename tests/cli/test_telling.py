@@ -19,17 +19,17 @@ def say(kind: str, node: str | None = None, **data: Any) -> str:
 @pytest.mark.parametrize(
     ("kind", "data", "text"),
     [
-        ("submitted", {"believed_s": 60.0, "basis": "estimate", "spec": {}}, "60 s believed (estimate)"),
+        ("submitted", {"believed_s": 60.0, "basis": "estimate", "spec": {}}, "estimated at 60 s (estimate)"),
         (
             "submitted",
             {"believed_s": 7200.0, "basis": "default", "array_id": 4, "array_index": 0},
-            "element 0 of array 4, 2 h believed (default)",
+            "element 0 of array 4, estimated at 2 h (default)",
         ),
         ("granted", {"units": 2, "places": [["a", 1], ["b", 1]]}, "2 units on a (1), b (1)"),
         ("granted", {"units": 1, "places": []}, "1 unit"),
-        ("granted", {"units": 0, "places": []}, "no unit: others come first"),
+        ("granted", {"units": 0, "places": []}, "no unit: other jobs come first"),
         ("launched", {"number": 2, "units": 1, "places": [["here", 1]]}, "run 2, 1 unit on here"),
-        ("started", {"number": 2, "adopted": True}, "run 2 is found running"),
+        ("started", {"number": 2, "adopted": True}, "run 2 was found running"),
         (
             "ended",
             {"number": 1, "outcome": "preempted", "exit_code": None, "signal": 15, "message": None},
@@ -43,7 +43,7 @@ def say(kind: str, node: str | None = None, **data: Any) -> str:
         ),
         ("reserved", {"places": [["a", 1]], "start_s": 123456.789}, "a start on a"),
         ("opened", {"epoch_at": NOW}, "for the first time"),
-        ("node-gone", {"why": "reclaimed"}, "taken back by the cloud"),
+        ("node-gone", {"why": "reclaimed"}, "reclaimed by the cloud"),
         ("not-rented", {"type": "big", "text": "no capacity"}, "no capacity"),
         (
             "node-added",
@@ -63,7 +63,7 @@ def test_a_stop_and_a_promise_name_their_time(monkeypatch: pytest.MonkeyPatch) -
     told = say("told", why="preempted", stop_by_at=NOW + 30, reason=reason)
     assert told.startswith("makes room for job 7, by ")
     assert say("quoted", finish_at=None, quote={"reason": reason}) == (
-        "never, as things stand; makes room for job 7"
+        "never, unless the load or the nodes change; makes room for job 7"
     )
 
 

@@ -207,7 +207,7 @@ def test_jobs_of_a_node_that_is_taken_back_go_on_elsewhere(tmp_path: Path, polic
         assert [run.outcome for run in story.runs] == ["node-lost"]
         (waits,) = [event for event in story.events if event.kind == "waits"]
         assert waits.data["reason"]["code"] == "reclaimed"
-        assert "taken back node big-0" in waits.data["reason"]["text"]
+        assert "reclaimed node big-0" in waits.data["reason"]["text"]
         assert story.job.status is Status.QUEUED
         await house.rent()
         await house.at(180.0)

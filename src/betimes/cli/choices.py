@@ -69,7 +69,7 @@ def check_engine(engine: Engine, given: dict[str, Any], cluster: str | None) -> 
                 f"--as-trials: trials take whole units of a pool without nodes; leave {what} out"
             )
         for name, what in (
-            ("overrun", "nobody is bound to an estimate"),
+            ("overrun", "estimates do not end jobs"),
             ("grace", "jobs leave at once"),
         ):
             if given[name] is not None:

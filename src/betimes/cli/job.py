@@ -86,7 +86,7 @@ def _show(story: JobStory, *, wide: bool) -> None:
         say("", "Runs")
         show(_RUN_COLUMNS, [_run_row(run, at_now) for run in story.runs], wide=wide)
     show_preemptions("Preempted (an empty cell: not known yet)", story.preempted, at_now, wide=wide)
-    show_preemptions("Others who made room for it", story.displaced, at_now, wide=wide)
+    show_preemptions("Jobs preempted for it", story.displaced, at_now, wide=wide)
     events = [event for event in story.events if worth_a_line(event)]
     if events:
         say("", "Events")

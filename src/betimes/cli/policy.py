@@ -110,7 +110,7 @@ def _print(found: PolicyView, as_json: bool) -> None:
         where = "a pool" if found.engine == "pool" else "nodes"
         say(f"{found.policy} (on {where}), since {both(found.since_at, now())}")
         if found.idle is not None:
-            say(f"Its last decision started nobody: {found.idle.text}")
+            say(f"Its last decision started no job: {found.idle.text}")
         if found.proposal is not None:
             from betimes.cli.proposals import show_proposal
 

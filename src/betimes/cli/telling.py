@@ -27,18 +27,18 @@ def _submitted(data: Data, _: float) -> str:
 
     place = f"element {data['array_index']} of array {data['array_id']}, " if "array_index" in data else ""
     place += f"{data['trials']['count']} trials, " if "trials" in data else ""
-    return f"{place}{length(data['believed_s'])} believed ({data['basis']})"
+    return f"{place}estimated at {length(data['believed_s'])} ({data['basis']})"
 
 
 def _queued(data: Data, _: float) -> str:
     from betimes.cli.clock import length
 
-    return f"{length(data['believed_s'])} believed ({data['basis']})"
+    return f"estimated at {length(data['believed_s'])} ({data['basis']})"
 
 
 def _granted(data: Data, _: float) -> str:
     if data["units"] == 0:
-        return "no unit: others come first"
+        return "no unit: other jobs come first"
     return _units(data["units"]) + _on(data["places"])
 
 
@@ -47,7 +47,9 @@ def _width(data: Data, _: float) -> str:
 
 
 def _nominated(data: Data, _: float) -> str:
-    return f"a place{_on(data['places'])}, once others have left it" if data.get("places") else "no more"
+    if not data.get("places"):
+        return "no job is preempted for it any more"
+    return f"other jobs are preempted for it{_on(data['places'])}"
 
 
 def _reserved(data: Data, _: float) -> str:
@@ -67,7 +69,7 @@ def _launched(data: Data, _: float) -> str:
 
 
 def _started(data: Data, _: float) -> str:
-    return f"run {data['number']}" + (" is found running" if data["adopted"] else "")
+    return f"run {data['number']}" + (" was found running" if data["adopted"] else "")
 
 
 def _resized(data: Data, _: float) -> str:
@@ -75,7 +77,7 @@ def _resized(data: Data, _: float) -> str:
 
 
 def _restarted(data: Data, _: float) -> str:
-    return f"{data['took_s']:.3g} s after it was told to stop"
+    return f"{data['took_s']:.3g} s after the request to stop"
 
 
 def _ended(data: Data, _: float) -> str:
@@ -112,14 +114,18 @@ def _believed(data: Data, _: float) -> str:
     left = f"{length(data['account']['left_s'])} of work left"
     if data["basis"] == "progress":
         return f"{left}, by its progress"
-    return f"it outran what was believed; {left}"
+    return f"it outran its estimate; {left}"
 
 
 def _quoted(data: Data, at_now: float) -> str:
     from betimes.cli.clock import clock
 
     finish_at, reason = data["finish_at"], data["quote"]["reason"]
-    done = "never, as things stand" if finish_at is None else f"done {clock(finish_at, at_now)}"
+    done = (
+        "never, unless the load or the nodes change"
+        if finish_at is None
+        else f"done {clock(finish_at, at_now)}"
+    )
     return done + (f"; {reason['text']}" if reason else "")
 
 
@@ -141,7 +147,7 @@ def _node_is(data: Data, _: float) -> str:
 def _node_gone(data: Data, _: float) -> str:
     return {
         "given-back": "given back",
-        "reclaimed": "taken back by the cloud",
+        "reclaimed": "reclaimed by the cloud",
         "boot-failed": "it did not boot",
     }[data["why"]]
 

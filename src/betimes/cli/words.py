@@ -16,8 +16,8 @@ BASES = {
     "estimate": "as you estimated",
     "progress": "by the progress that it reports",
     "last-two": "the mean of your last two jobs of this name",
-    "default": "the default, as nothing is known of it; --estimate 2h tells more",
-    "doubled": "twice its estimate, which it has outrun",
+    "default": "the default, as it has no estimate; give one with --estimate 2h",
+    "doubled": "twice its estimate, which it outran",
 }
 _STANDING = {
     "running": "running",
@@ -26,7 +26,7 @@ _STANDING = {
     "blocked": "waiting",
     "held": "held",
 }
-NO_QUOTE = "no promise yet: it is held, or waits for another job"
+NO_QUOTE = "no promise yet: it is held, or depends on another job"
 
 
 def units(least: int, most: int) -> str:
@@ -112,13 +112,13 @@ def _of_elements(quote: Quote) -> str:
         return ""
     if quote.job_id is None:
         return ", for one element of the array"
-    return f", for {quote.elements} of the elements; the others are promised an end when they may queue"
+    return f", for {quote.elements} of the elements; the others get a promise once they are queued"
 
 
 def starts(quote: Quote, at_now: float) -> str:
     """When a promise has the job start."""
     if quote.start_at is None:
-        return f"never, as things stand under {quote.policy}"
+        return f"never under {quote.policy}, unless the load or the nodes change"
     return "now" if quote.start_at - at_now < 1.0 else both(quote.start_at, at_now)
 
 

@@ -9,42 +9,44 @@ from typing import Any
 from betimes.service.trial_set import TrialSet
 
 CODES = {
-    "compiling": "the policy in force is being compiled, and decides after that",
-    "held": "a user keeps it from starting",
-    "dependency": "it waits for another job to end",
-    "dependency-failed": "the job that it was to follow did not succeed",
-    "array-limit": "as many elements of its array are at work as may be at once",
-    "retry-delay": "it failed, and is tried again after a while",
-    "no-room": "there is not enough free for it",
-    "turn": "others come first under the policy",
-    "cut": "the policy gave it units, which could not be placed, or did not pay",
-    "claimed": "what is free is kept for a job for which others make room",
-    "withheld": "there is room for it, and the policy does not start it yet",
+    "compiling": "the policy in force is still being compiled",
+    "held": "a user holds it",
+    "dependency": "a job that it depends on has not ended",
+    "dependency-failed": "a job that it depends on did not succeed",
+    "array-limit": "the array's limit of running elements is reached",
+    "retry-delay": "it failed, and its retry is not due yet",
+    "no-room": "too few resources are free",
+    "turn": "other jobs come first under the policy",
+    "cut": "the policy gave it units that it did not receive; the sentence says why",
+    "claimed": "the free resources are kept for a job that others are preempted for",
+    "withheld": "enough is free, and the policy does not start it yet",
     "booting": "a machine that is rented for it alone is not up yet",
     "speculated": "it ran on a rented machine for as long as a short job may, and starts anew",
     "budget": "its user has no budget left for rented machines",
     "not-rented": "the cloud did not give out a machine for it",
     "nobody-waits": "no job is queued",
-    "reserved": "the policy has promised it a start",
-    "nominated": "others are making room for it",
-    "leaving": "those who were told to leave its nodes have not left yet",
-    "no-nodes": "there is no node that takes work",
-    "preempted": "it was told to make room",
-    "resized": "it is started again at another width",
-    "set": "it is a trial, and others of its set have the units",
-    "trials": "some of its trials did not finish well",
-    "cancelled": "a user has ended it",
-    "node-lost": "its node has vanished",
-    "reclaimed": "the cloud has taken back its node",
-    "lost": "its run was lost: the machine restarted, or nobody knows how it ended",
-    "stopped": "its run was stopped, neither by a user nor by the policy",
-    "exit-code": "its command ended with another code than 0",
+    "reserved": "the policy has reserved a later start for it",
+    "nominated": "other jobs are being preempted for it",
+    "leaving": "its nodes are chosen, and runs that are stopping still occupy them",
+    "no-nodes": "no node is up",
+    "preempted": "it was preempted for other jobs",
+    "resized": "it restarts on another number of units",
+    "set": "it is a trial, and other trials hold the units of its set",
+    "trials": "some of its trials failed or were cancelled",
+    "cancelled": "a user cancelled it",
+    "node-lost": "its node was lost",
+    "reclaimed": "the cloud reclaimed its node",
+    "lost": "its run was lost: the machine restarted, or the exit of the run is unknown",
+    "stopped": "its run was stopped from outside, by neither a user nor the policy",
+    "exit-code": "its command exited with a code other than 0",
     "signal": "its command was ended by a signal",
     "time-limit": "it reached its time limit",
     "out-of-memory": "it was killed for using more memory than its limit",
     "start-failed": "its command could not be started",
 }
 """Every code, and what it means."""
+
+_REQUEUED = "; it is requeued"
 
 
 def reason(code: str, text: str, **evidence: Any) -> dict[str, Any]:
@@ -54,7 +56,7 @@ def reason(code: str, text: str, **evidence: Any) -> dict[str, Any]:
 
 def compiling(policy: str) -> dict[str, Any]:
     """There is no decision yet."""
-    text = f"waits until policy {policy} is compiled, and is promised an end then"
+    text = f"waits until policy {policy} is compiled; its completion time is promised then"
     return reason("compiling", text, policy=policy)
 
 
@@ -75,26 +77,20 @@ def after(number: int) -> dict[str, Any]:
 
 def in_vain(number: int, ended: str) -> dict[str, Any]:
     """A dependency that did not succeed."""
-    return reason(
-        "dependency-failed", f"job {number}, which it was to follow, is {ended}", job=number, status=ended
-    )
+    return reason("dependency-failed", f"depends on job {number}, which is {ended}", job=number, status=ended)
 
 
 def array(first: int, most: int) -> dict[str, Any]:
     """The array's own limit."""
-    return reason(
-        "array-limit", f"{most} elements of array {first} are at work, as many as may be", most=most
-    )
+    elements = f"{most} running element{'' if most == 1 else 's'}"
+    return reason("array-limit", f"the limit of {elements} of array {first} is reached", most=most)
 
 
 def trials(of: TrialSet) -> dict[str, Any]:
     """Not all trials of a set finished."""
-    ends = [
-        f"{count} {how}" for count, how in ((of.failed, "failed"), (of.cancelled, "were cancelled")) if count
-    ]
-    return reason(
-        "trials", f"of {of.count} trials {' and '.join(ends)}", failed=of.failed, cancelled=of.cancelled
-    )
+    ends = [f"{count} {how}" for count, how in ((of.failed, "failed"), (of.cancelled, "cancelled")) if count]
+    text = f"of {of.count} trials: {', '.join(ends)}"
+    return reason("trials", text, failed=of.failed, cancelled=of.cancelled)
 
 
 def retry(
@@ -138,49 +134,52 @@ def not_rented(type: str, text: str, again_s: float) -> dict[str, Any]:  # noqa:
 
 
 def told(why: str, by_at: float | None) -> dict[str, Any]:
-    """Told to stop."""
-    text = {"resized": "stopped, to go on at another width", "cancelled": "cancelled, and stopping"}[why]
+    """Its run is asked to stop."""
+    text = {
+        "resized": "stopped, to restart on another number of units",
+        "cancelled": "cancelled, and stopping",
+    }[why]
     return reason(why, text, by_at=by_at)
 
 
 def preempted(by: Sequence[int], policy: str, grace_s: float, by_at: float) -> dict[str, Any]:
-    """Told to make room for others."""
+    """Preempted for other jobs."""
     for_whom = f"for {named(by)} " if by else ""
     text = f"makes room {for_whom}under {policy}, within {grace_s:g} s"
     return reason("preempted", text, jobs=[*by], policy=policy, grace_s=grace_s, by_at=by_at)
 
 
 def node_lost(name: str) -> dict[str, Any]:
-    """Its node vanished."""
-    return reason("node-lost", f"node {name} has vanished; it goes on elsewhere", node=name)
+    """Its node was lost."""
+    return reason("node-lost", f"node {name} was lost{_REQUEUED}", node=name)
 
 
 def reclaimed(name: str) -> dict[str, Any]:
-    """Its rented node was taken away."""
-    return reason("reclaimed", f"the cloud has taken back node {name}; it goes on elsewhere", node=name)
+    """The cloud reclaimed its rented node."""
+    return reason("reclaimed", f"the cloud reclaimed node {name}{_REQUEUED}", node=name)
 
 
 def lost(message: str | None) -> dict[str, Any]:
-    """Its run was lost with the machine."""
-    return reason("lost", f"its run has vanished{f': {message}' if message else ''}; it is started again")
+    """Its run was lost, and is to be repeated."""
+    return reason("lost", f"its run was lost{f': {message}' if message else ''}{_REQUEUED}")
 
 
 def not_again(why: dict[str, Any] | None) -> dict[str, Any]:
-    """What would have it started again, had its submitter not said otherwise."""
+    """A loss after which the job would be requeued, had it not been submitted with requeue = false."""
     found = why or reason("stopped", "its run was stopped from outside")
-    text = found["text"].removesuffix("; it goes on elsewhere").removesuffix("; it is started again")
-    return {**found, "text": f"{text}; it is not started again, as it was submitted with requeue = false"}
+    text = found["text"].removesuffix(_REQUEUED)
+    return {**found, "text": f"{text}; it is not requeued, as it was submitted with requeue = false"}
 
 
 def unknown_end(message: str | None, requeue: bool) -> dict[str, Any]:
-    """Nobody knows how its run ended, and it is not to be run again."""
-    text = f"its run was lost{f': {message}' if message else ''}; it may have done its work, and is not run again, as "
+    """The exit of its run is unknown, and it is not to be run again."""
+    text = f"its run was lost{f': {message}' if message else ''}; its work may be done, and it is not run again, as "
     return reason("lost", text + ("no retries are left" if requeue else "requeue is false"))
 
 
 def lost_again(times: int, message: str | None) -> dict[str, Any]:
-    """Its runs vanish time and again."""
-    text = f"its run has vanished for the {times}th time in a row{f': {message}' if message else ''}"
+    """Its runs are lost time and again."""
+    text = f"its run was lost {times} times in a row{f': {message}' if message else ''}"
     return reason("lost", text, times=times)
 
 
@@ -205,7 +204,7 @@ def named(numbers: Sequence[int]) -> str:
 
 def _how(code: int | None, signal: int | None) -> str:
     if code is None and signal is None:
-        return "its run was lost, and it is not known how it ended"
+        return "its run was lost, and its exit is unknown"
     if signal is not None:
         known = {one.value: one.name for one in signals.Signals}
         return f"ended by {known.get(signal, f'signal {signal}')}"

@@ -184,7 +184,7 @@ def test_a_run_of_which_nobody_knows_how_it_ended_is_not_run_again(asked: dict[s
     assert cluster.status(job) == "failed"
     reason = cluster.rows[job]["reason"]
     assert reason["code"] == "lost"
-    assert reason["text"].startswith("its run was lost: its supervisor was killed; it may have done its work")
+    assert reason["text"].startswith("its run was lost: its supervisor was killed; its work may be done")
     assert cluster.rows[job]["attempt"] == 1
 
 
@@ -219,7 +219,7 @@ def test_a_job_is_started_again_after_an_interruption_unless_it_is_not_to_be(how
     assert cluster.rows[job]["attempt"] == (2 if requeue else 1)
     if not requeue:
         text = cluster.rows[job]["reason"]["text"]
-        assert text.endswith("; it is not started again, as it was submitted with requeue = false")
+        assert text.endswith("; it is not requeued, as it was submitted with requeue = false")
 
 
 def test_an_elastic_job_cannot_be_kept_from_being_started_again() -> None:

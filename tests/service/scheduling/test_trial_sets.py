@@ -70,7 +70,7 @@ def test_a_set_fails_with_one_of_its_trials_and_the_others_run_on() -> None:
     (number,) = cluster.submit(a_set("1-3", 5.0, code=1, retries=1, backoff_s=2.0))
     cluster.go_on()
     assert cluster.status(number) == Status.FAILED
-    assert cluster.rows[number]["reason"]["text"] == "of 3 trials 3 failed"
+    assert cluster.rows[number]["reason"]["text"] == "of 3 trials: 3 failed"
     assert [cluster.rows[n]["attempt"] for n in range(number + 1, number + 4)] == [2, 2, 2]
 
 
@@ -94,7 +94,7 @@ def test_a_cancelled_trial_leaves_the_others() -> None:
     cluster.turn()
     assert cluster.job(number).trials.width == 5
     cluster.go_on()
-    assert cluster.rows[number]["reason"]["text"] == "of 6 trials 1 were cancelled"
+    assert cluster.rows[number]["reason"]["text"] == "of 6 trials: 1 cancelled"
 
 
 def test_holding_is_for_the_whole_set() -> None:

@@ -80,7 +80,7 @@ def test_what_never_starts_is_said_so() -> None:
     cluster = Cluster("fifo", nodes=1)
     cluster.submit(spec(200.0, min_units=2, max_units=2), spec(10.0))
     found = cluster.scheduler.wait_reasons(Forecast(cluster.now_at, {2: (None, None)})).why(cluster.job(2))
-    assert found["text"] == "waits for 1 more core; as things stand it never starts"
+    assert found["text"] == "waits for 1 more core; it never starts unless the load or the nodes change"
 
 
 def test_an_instant_is_told_to_the_second_where_it_is_near_and_else_to_the_nearest_minute() -> None:
@@ -121,7 +121,7 @@ def test_pieces_on_several_nodes_are_not_enough() -> None:
     cluster.submit(spec(100.0), spec(100.0, cpu=1.5), spec(10.0, cpu=1.5))
     found = why(cluster, 3)
     assert found["code"] == "no-room"
-    assert found["text"].startswith("enough is free in all") is (found["evidence"]["free"]["core"] == 1.5)
+    assert found["text"].startswith("enough is free in total") is (found["evidence"]["free"]["core"] == 1.5)
 
 
 def test_a_reservation_is_a_reason_of_its_own() -> None:

@@ -223,7 +223,7 @@ def test_no_node_that_takes_work_is_in_the_way(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         await house.submit(10.0, 20.0)
         await house.backend.drain("n", "ann")
-        with pytest.raises(Conflict, match="no node takes work"):
+        with pytest.raises(Conflict, match="no node is up"):
             await house.backend.tune(SPEC, "ann")
 
     play(House(tmp_path), test)

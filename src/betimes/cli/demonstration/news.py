@@ -59,11 +59,11 @@ class News:
             why = data["quote"]["reason"]
             waits = f", and {why['text']}" if why is not None else ""
             return f"is submitted{f': promised for {at}' if at else ''}{waits}"
-        return f"is promised anew, for {at}" if at else ""
+        return f"has a new promise, for {at}" if at else ""
 
     def _believed(self, event: EventView, data: Mapping[str, Any]) -> str:
         if data["basis"] != "progress":
-            return "takes longer than was believed; twice that is believed from now on"
+            return "outran its estimate, which is doubled from now on"
         number = event.job_id or 0
         found = self.service.job(number).job.estimate
         if found is None or found.finish_at is None:
@@ -75,11 +75,11 @@ class News:
 
     def _started(self, _: EventView, data: Mapping[str, Any]) -> str:
         if data["adopted"]:
-            return "is found running"
+            return "was found running"
         return "starts" if data["number"] == 1 else f"starts again, run {data['number']}"
 
     def _told(self, _: EventView, data: Mapping[str, Any]) -> str:
-        return f"is told to stop: {data['reason']['text']}"
+        return f"is asked to stop: {data['reason']['text']}"
 
     def _ended(self, event: EventView, data: Mapping[str, Any]) -> str:
         asked = data["outcome"] in ("preempted", "resized", "node-lost", "lost")

@@ -50,7 +50,7 @@ async def _caller(request: Request, here: Here, _: Annotated[object, Depends(_op
         raise Rejected(
             403, "not-allowed", "a run's token reports the progress of its own run and does nothing else"
         )
-    raise Nobody("nobody has this token; the operator's is in STATE/token")
+    raise Nobody("this token is unknown; the operator's is in STATE/token")
 
 
 User = Annotated[Caller, Depends(_caller)]

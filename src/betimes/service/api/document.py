@@ -48,7 +48,7 @@ _TAGS = [
 ]
 _MEANING = {
     400: ("The body is not JSON.", "bad-json", "the body is not JSON: EOF while parsing a value", None),
-    401: ("There is no token, or nobody has it.", "not-allowed", "a token is needed", None),
+    401: ("The request has no token, or an unknown one.", "not-allowed", "a token is needed", None),
     403: ("The token, the Host or the Origin does not allow it.", "not-allowed", "this is a run's token", None),
     404: ("There is no such thing.", "unknown", "there is no job 41", None),
     409: ("It does not go with the state of things.", "conflict", "job 41 is finished", None),

@@ -46,9 +46,9 @@ FIRST_SLOTS = 64
 SPARE_CURVES = 32  # that no job has any more are kept
 WHY_LESS = {
     NOT_CURTAILED: "",
-    TOO_SOON: "its width has changed only lately",
-    NO_GAIN: "it would not be done earlier",
-    KEPT_BY_OTHERS: "others keep their units for now",
+    TOO_SOON: "its number of units changed too recently",
+    NO_GAIN: "it would not finish earlier with them",
+    KEPT_BY_OTHERS: "other jobs keep their units for now",
     NO_ROOM: "no node has room for more of its units",
 }
 """Why a job did not get all that the policy gave it."""

@@ -25,7 +25,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Ended:
-    """The command runs no more, and nothing of it is left."""
+    """The command has ended, and no process of it is left."""
 
     run: RunId
     at_s: float
@@ -45,14 +45,14 @@ ENDS = {
     "out-of-memory": "it was killed for using more memory than its limit",
     "start-failed": "its command could not be started",
     "node-lost": "its node, or the machine itself, stopped while it ran",
-    "lost": "nobody knows how it ended: it may have done its work",
+    "lost": "its exit is unknown: its work may be done",
 }
 """Why a run has ended."""
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """A run is neither started nor ended by this, but its story should tell of it."""
+    """Something went wrong with a run that neither starts nor ends it, and that its story should show."""
 
     run: RunId
     at_s: float

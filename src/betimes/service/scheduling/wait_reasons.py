@@ -28,7 +28,7 @@ MOST_NAMED = 20  # jobs in a reason's evidence
 class WaitReasons:
     """The reasons of jobs that are queued, as things stand at one instant; what all of them need is worked out once.
 
-    Who frees what, and when, is said only where the forecast has it so: it knows who is ahead.
+    Which job frees what, and when, is stated only where a forecast says so: it knows the order of the queue.
     """
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine, forecast: Forecast | None) -> None:
@@ -57,9 +57,9 @@ class WaitReasons:
         if job.rental is not None and job.run is None:
             return booting(job.rental.type, job.rental.count)
         if not self.free and self._booting:
-            return self._boots("no-nodes", "no node takes work yet")
+            return self._boots("no-nodes", "no node is up yet")
         if not self.free:
-            return reason("no-nodes", "no node takes work; `betimes nodes` lists them")
+            return reason("no-nodes", "no node is up; `betimes nodes` lists them")
         if job.run is not None and not job.run.launched:
             return self._until_they_leave(job)
         binding = job.binding or {}
@@ -84,13 +84,9 @@ class WaitReasons:
         """A trial waits for a unit of its set."""
         whole = self._state.ledger.jobs[number]
         if whole.units == 0:
-            return reason(
-                "set", f"waits for job {number}, of which it is a trial, to be given units", job=number
-            )
+            return reason("set", f"a trial of job {number}, which has no units yet", job=number)
         units = f"{whole.units} unit{'' if whole.units == 1 else 's'}"
-        return reason(
-            "set", f"waits for one of the {units} of job {number}, of which it is a trial", job=number
-        )
+        return reason("set", f"a trial of job {number}; waits for one of its {units}", job=number)
 
     def idle(self) -> dict[str, Any]:
         """Why a decision started no job: the reason of the job that is next under the policy."""
@@ -114,8 +110,10 @@ class WaitReasons:
             and places & {name for name, _ in other.run.places}
         ]
         if not leaving:
-            return reason("leaving", "is being started", jobs=leaving)
-        return reason("leaving", f"has its place, and waits for {named(leaving)} to leave it", jobs=leaving)
+            return reason("leaving", "its run is being started", jobs=leaving)
+        return reason(
+            "leaving", f"its nodes are chosen; waits for {named(leaving)} to stop there", jobs=leaving
+        )
 
     def _too_little(self, job: Job) -> dict[str, Any] | None:
         """What it lacks; null: it would fit into what is free."""
@@ -136,7 +134,7 @@ class WaitReasons:
                 text += f" (each a whole {NAMES[at]})"
             return self._short(job, text, missing=few, resource="unit")
         if sum(most(room, demand, units) for room in self.free.values()) < units:
-            text = "enough is free in all, but no node has all that it needs at once"
+            text = "enough is free in total, but no single node has all that it needs"
             outlook, evidence = self._outlook(job, "it starts")
             return reason("no-room", text + outlook, **self._evidence, **evidence)
         return None
@@ -159,12 +157,12 @@ class WaitReasons:
         outlook, evidence = self._outlook(job, "it starts")
         first = self._first
         if first is not None and first != job.job_id:
-            text = f"others come first under {policy}, job {first} next{outlook}"
+            text = f"other jobs come first under {policy}, job {first} next{outlook}"
             return reason("turn", text, **self._evidence, **evidence, job=first)
         if claiming:
-            text = f"what is free is kept for {named(claiming)}, for which others make room{outlook}"
+            text = f"the free resources are kept for {named(claiming)}, which other jobs are preempted for{outlook}"
             return reason("claimed", text, **self._evidence, **evidence, jobs=claiming)
-        text = f"{policy} does not start it yet, though there is room{outlook}"
+        text = f"enough is free, but {policy} does not start it yet{outlook}"
         return reason("withheld", text, **self._evidence, **evidence)
 
     def _outlook(self, job: Job, what: str) -> tuple[str, dict[str, Any]]:
@@ -173,7 +171,7 @@ class WaitReasons:
             return "", {}
         start_at = self.forecast.of[job.job_id][0]
         if start_at is None:
-            return "; as things stand it never starts", {}
+            return "; it never starts unless the load or the nodes change", {}
         count = bisect_left(self._starts, (start_at, 0))
         ahead = [number for _, number in self._starts[: min(count, MOST_NAMED)]]
         ending = [
@@ -228,12 +226,12 @@ class WaitReasons:
 
     @cached_property
     def _starts(self) -> list[tuple[float, int]]:
-        """Those that wait, by when they are foreseen to start."""
+        """Waiting jobs, by the instant at which the forecast starts them."""
         return self._foreseen(0)
 
     @cached_property
     def _ends(self) -> list[tuple[float, int]]:
-        """Everybody, by when they are foreseen to finish."""
+        """All jobs, by the instant at which the forecast finishes them."""
         return self._foreseen(1)
 
     def _foreseen(self, which: int) -> list[tuple[float, int]]:
@@ -247,5 +245,5 @@ class WaitReasons:
 
     @cached_property
     def _first(self) -> int | None:
-        """Who is next under the policy."""
+        """The job that is next under the policy."""
         return self._engine.engine.first_waiting()

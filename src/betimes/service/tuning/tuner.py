@@ -171,9 +171,7 @@ class LiveTuner:
             )
         ups = [node.machine for node in ledger.nodes.values() if node.status == UP]
         if not ups:
-            raise Conflict(
-                "no node takes work, so that there is nothing to tune for; `betimes nodes` lists them"
-            )
+            raise Conflict("no node is up, so there is nothing to tune for; `betimes nodes` lists them")
         groups = (NodeGroup(each.type, 1, each.gpu, each.cpu, each.memory_gib) for each in ups)
         return Cluster("the cluster", tuple(groups)), self._units()
 
