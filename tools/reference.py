@@ -30,10 +30,11 @@ from betimes.service.spec_file import MOST_BYTES, MOST_JOBS, SPELLINGS
 from betimes.workload.generators.registry import GENERATORS
 from betimes.workload.readers.registry import FAMILIES, FORMATS
 from betimes.workload.speedup import FORMULAS
-from tools import reference_clusters, reference_live
+from tools import pictures, reference_clusters, reference_live
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
+IMAGES = ROOT / "docs" / "images"
 JOBS_EXAMPLE = textwrap.dedent((spec_file.__doc__ or "").partition("::")[2]).strip()
 JOBS_EXAMPLE_YAML = """\
 defaults:
@@ -59,10 +60,10 @@ NOTICE = "<!-- Written by `make docs` from the code; a change made here is lost.
 
 
 def main() -> None:
-    """Write every page whose text changed."""
+    """Write every page, and every picture that is drawn from a table, whose text changed."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    for name, text in pages().items():
-        path = FOLDER / name
+    drawn = {IMAGES / name: pictures.draw(picture) for name, picture in pictures.PICTURES.items()}
+    for path, text in ({FOLDER / name: text for name, text in pages().items()} | drawn).items():
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
             print(f"==> {path.relative_to(ROOT)}")

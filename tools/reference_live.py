@@ -39,7 +39,8 @@ def life_of_a_live_job_page(table: Table) -> str:
         (
             "# The life of a live job",
             "What can happen to a job of the service in each of its statuses. Whatever is not drawn is refused, with "
-            "an error that names the job and its status.",
+            "an error that names the job and its status. Through which modules a job goes on its way is drawn in "
+            "[the architecture](../architecture.md#the-life-of-a-live-job).",
             table(("status", "meaning"), ((f"`{name}`", _STATUSES[name]) for name in Status)),
             f"```mermaid\n{diagram()}```",
             "A job may run several times: it is preempted and resumes, loses its node, is restarted at another width, "

@@ -15,14 +15,29 @@ from betimes.policies.registry import POLICIES
 from betimes.service.spec import JobSpec
 from betimes.service.spec_file import KNOWN, read_jobs
 from betimes.workload.readers.registry import FORMATS
-from tools import reference, reference_clusters, reference_live
+from tools import pictures, reference, reference_clusters, reference_live
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs" / "reference"
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER, SOURCE = ROOT / "docs" / "reference", ROOT / "src" / "betimes"
 
 
 @pytest.mark.parametrize("name", [*reference.PAGES, *reference_clusters.PAGES, *reference_live.PAGES])
 def test_page_is_up_to_date(name: str) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == reference.pages()[name], "run `make docs`"
+
+
+@pytest.mark.parametrize("name", pictures.PICTURES)
+def test_picture_is_up_to_date_and_names_modules_that_exist(name: str) -> None:
+    drawn = pictures.PICTURES[name]
+    assert (reference.IMAGES / name).read_text(encoding="utf-8") == pictures.draw(drawn), "run `make docs`"
+    assert [one for step in drawn.steps for one in step.modules if not (SOURCE / one).exists()] == []
+
+
+def test_every_module_that_the_architecture_names_exists() -> None:
+    text = (FOLDER.parent / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py|/))`", text))
+    assert len(named) > 20
+    assert sorted(one for one in named if not any((root / one).exists() for root in (SOURCE, ROOT))) == []
 
 
 def test_every_policy_and_format_has_its_section() -> None:
