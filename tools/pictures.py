@@ -152,7 +152,8 @@ fill: #1f2937; font-size: 11px; }
 
 def draw(picture: Picture) -> str:
     """The picture as SVG, legible on light and dark pages."""
-    columns, rows = (1 + max(step[at] for step in picture.steps) for at in range(2))
+    columns = 1 + max(step.column for step in picture.steps)
+    rows = 1 + max(step.row for step in picture.steps)
     width = 2 * EDGE + columns * WIDE + (columns - 1) * GAP
     height = 2 * EDGE + rows * TALL + (rows - 1) * RISE
     by_title = {step.title: step for step in picture.steps}

@@ -27,6 +27,7 @@ SERVICE_PAGES = (
     "README.md",
     "docs/tutorial-service.md",
     "docs/how-to/run-the-service.md",
+    "docs/how-to/from-python.md",
     "docs/how-to/tune-live.md",
     "docs/how-to/trials.md",
 )
