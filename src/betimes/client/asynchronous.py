@@ -212,7 +212,7 @@ class AsyncClient:
         return await self._ask(calls.tuning())
 
     async def stop_tuning(self) -> TuningView:
-        """End the search with the front so far; `tuning` says when it has ended. Raises Conflict if none is going on."""
+        """End the search with the front so far; `tuning` says when it has ended. Raises Conflict if none goes on."""
         return await self._ask(calls.stop_tuning())
 
     def events(

@@ -213,7 +213,7 @@ class Client:
         return self._ask(calls.tuning())
 
     def stop_tuning(self) -> TuningView:
-        """End the search with the front so far; `tuning` says when it has ended. Raises Conflict if none is going on."""
+        """End the search with the front so far; `tuning` says when it has ended. Raises Conflict if none goes on."""
         return self._ask(calls.stop_tuning())
 
     def events(
