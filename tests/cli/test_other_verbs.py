@@ -122,6 +122,8 @@ def test_warm_compiles_once_and_then_says_little(betimes: Call) -> None:
         *(f"policy {name}" for name in POLICIES),
         *(f"policy {name} on nodes" for name in NODES_POLICIES),
         *(f"policy fifo:placement={rule} on nodes" for rule in RULES),
+        "the rounds of planners",
+        "the selection of a portfolio",
         "the service on a pool",
         "the service on nodes",
     }

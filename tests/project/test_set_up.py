@@ -172,6 +172,7 @@ def test_an_interrupted_set_up_starts_afresh(tmp_path: Path, environment: Path) 
     assert clone.installed == {"alpha-1.0", "uv-1.0", "betimes-1.0"}
 
 
+@pytest.mark.slow
 def test_where_uv_cannot_be_had_pip_installs(tmp_path: Path, environment: Path) -> None:
     clone = Clone(tmp_path, environment, has_uv=False)
     done = clone.set_up("--development")

@@ -50,11 +50,12 @@ def test_one_that_follows_another_is_promised_an_end_when_it_queues(tmp_path: Pa
 def test_a_job_is_taken_even_where_nothing_can_be_promised(
     tmp_path: Path, error: type[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def nothing(_: object) -> None:
+    async def nothing(*_: object) -> None:
         raise error("not now")
 
     async def ask(backend: ServiceBackend) -> None:
-        monkeypatch.setattr(backend.promises, "make", nothing)
+        for name in ("make", "options"):
+            monkeypatch.setattr(backend.promises, name, nothing)
         (taken,) = await backend.submit([spec()], "ann")
         assert taken.quote is None
         await over(backend)

@@ -112,9 +112,15 @@ class ServiceBackend:
 
     async def _options(self, specs: Sequence[JobSpec], user: str) -> list[QuoteOption]:
         """What a job can do that is submitted alone: wait, or have a machine rented."""
-        if len(specs) > 1 or specs[0].array or specs[0].hold or specs[0].after:
+        if len(specs) != 1 or specs[0].array or specs[0].hold or specs[0].after:
             return []
-        return await self.promises.options(specs[0], user)
+        try:
+            return await self.promises.options(specs[0], user)
+        except (
+            BetimesError
+        ) as error:  # a job that cannot be taken is refused when it is submitted, which comes next
+            log.warning("no options for the job to be submitted: %s", error)
+            return []
 
     async def _take(
         self, specs: Sequence[JobSpec], user: str, key: str | None

@@ -173,15 +173,19 @@ def test_the_api_does_what_the_document_says_for_longer(schema: Any, method: str
 
 
 def fuzz(schema: Any, method: str, path: str, examples: int) -> None:
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
+    )
+    def check(case: Any) -> None:
+        check_answer(case)
+
     # Built here and not by schema.parametrize(), by which every process that collects the tests takes seconds for it.
     test = build_operation_test(
         config=schema.config,
         operation=schema[path][method],
-        test_func=settings(
-            max_examples=examples,
-            deadline=None,
-            suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow],
-        )(check_answer),
+        test_func=check,
         given_kwargs={},
         feedback=FeedbackSources(),
     )

@@ -72,13 +72,13 @@ def test_same_as_the_model(case: Case):
     check_case(case)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(crowded_cases())
 def test_same_as_the_model_where_many_are_preempted(case: Case):
     check_case(case)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(cases(reserving_policies(), most_jobs=20))
 def test_same_reservations_as_the_model(case: Case):
     check_case(case)
