@@ -15,7 +15,6 @@ import typer
 from typer.main import get_command
 
 from betimes.cli.app import app
-from betimes.cli.job_options import OPTIONS
 from betimes.core.moves import diagram
 from betimes.policies.hooks import Parameter as PolicyParameter
 from betimes.policies.hooks import Policy, Value
@@ -30,7 +29,8 @@ from betimes.service.spec_file import MOST_BYTES, MOST_JOBS, SPELLINGS
 from betimes.workload.generators.registry import GENERATORS
 from betimes.workload.readers.registry import FAMILIES, FORMATS
 from betimes.workload.speedup import FORMULAS
-from tools import pictures, reference_clusters, reference_live
+from tools import pictures, reference_clusters, reference_live, reference_python
+from tools.job_fields import SPELT, meaning
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
@@ -49,13 +49,6 @@ jobs:
     memory: 16GiB
     units: 1-8
     estimate: 2h"""
-MEANT = {
-    "command": "The program and its arguments. Every job needs one.",
-    "env": "Variables of its environment.",
-    "curve": "How much faster on more units: linear (the default), amdahl:F, power:A, or measured.",
-    "steps": "Instead of `estimate`, with `step`: how many steps it takes.",
-    "labels": "Labels, to find it by.",
-}
 NOTICE = "<!-- Written by `make docs` from the code; a change made here is lost. -->"
 
 
@@ -72,7 +65,7 @@ def main() -> None:
 def pages() -> dict[str, str]:
     """The text of every page by file name."""
     texts = {name: page() for name, page in PAGES.items()}
-    for name, page in (reference_clusters.PAGES | reference_live.PAGES).items():
+    for name, page in (reference_clusters.PAGES | reference_live.PAGES | reference_python.PAGES).items():
         texts[name] = page(_table)
     return {name: f"{NOTICE}\n\n{text.strip()}\n" for name, text in texts.items()}
 
@@ -132,15 +125,14 @@ def _sections(policies: Iterable[Policy | NodesPolicy]) -> list[str]:
 def job_files_page() -> str:
     """The files from which jobs are submitted: every field with its limits."""
     schema: dict[str, dict[str, Any]] = JobSpec.model_json_schema()["properties"]
-    spelt = {field: name for name, one in SPELLINGS.items() for field in one.fields}
-    rows = [("`command`", "", "text, or a list of 1 to 4,096 texts", _meaning("command"))]
-    names = [spelt.get(field, field) for field in schema]
+    rows = [("`command`", "", "text, or a list of 1 to 4,096 texts", meaning("command"))]
+    names = [SPELT.get(field, field) for field in schema]
     for name in dict.fromkeys(names):
         if name == "command":
             continue
         fields = SPELLINGS[name].fields if name in SPELLINGS else (name,)
         also = ", ".join(f"`{field}`" for field in fields if field != name)
-        rows.append((f"`{name}`", also, _job_values(name, schema[fields[0]]), _meaning(name)))
+        rows.append((f"`{name}`", also, _job_values(name, schema[fields[0]]), meaning(name)))
     return "\n\n".join(
         (
             "# Job files",
@@ -200,14 +192,6 @@ def _job_values(name: str, schema: dict[str, Any]) -> str:
         case _:
             most = choice.get("maxLength")
             return f"text, at most {most:,} characters" if most is not None else "text"
-
-
-def _meaning(name: str) -> str:
-    """What a field is for: what its option on the command line says, unless a file puts it another way."""
-    if name in MEANT:
-        return MEANT[name]
-    told = next(each for each in OPTIONS[name].__metadata__ if isinstance(each, typer.models.OptionInfo))
-    return (told.help or "").removesuffix(" Repeatable.")
 
 
 def formats_page() -> str:

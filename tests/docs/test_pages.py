@@ -23,6 +23,7 @@ PAGES = (
     "README.md",
     "docs/tutorial.md",
     "docs/how-to/own-trace.md",
+    "docs/how-to/from-python.md",
     "docs/how-to/compare-policies.md",
     "docs/how-to/tune.md",
     "docs/how-to/own-policy.md",

@@ -27,6 +27,7 @@ SERVICE_PAGES = (
     "README.md",
     "docs/tutorial-service.md",
     "docs/how-to/run-the-service.md",
+    "docs/how-to/from-python.md",
     "docs/how-to/tune-live.md",
     "docs/how-to/trials.md",
 )
@@ -50,6 +51,7 @@ class Reader:
             if block["file"]:
                 (self.folder / block["file"]).write_text(block["body"], encoding="utf-8")
             elif "betimes.Client()" in block["body"]:
+                self.have_service()
                 exec(compile(block["body"], page, "exec"), {})
                 self.ran += 1
             elif block["kind"] == "console":
@@ -66,9 +68,13 @@ class Reader:
         elif words[0] == "sleep":
             time.sleep(float(words[1]))
         elif is_live(words) and words[1] != "up":
-            if self.service is None:
-                self.start("up", "Betimes listens at", "--state", str(self.state), "--usual", "10s")
+            self.have_service()
             self.call(command, _here(words[1:]), shown)
+
+    def have_service(self) -> None:
+        """Start a service for the page, unless one is there."""
+        if self.service is None:
+            self.start("up", "Betimes listens at", "--state", str(self.state), "--usual", "10s")
 
     def start(self, verb: str, until: str, *options: str) -> None:
         """Start a service, and wait until it says so."""

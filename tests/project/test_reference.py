@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+import betimes
+from betimes.client import AsyncClient, Client
 from betimes.cluster import Spot, read_cluster
 from betimes.policies import NODES_POLICIES, Policy
 from betimes.policies.nodes.hooks import NodesPolicy
@@ -15,15 +18,34 @@ from betimes.policies.registry import POLICIES
 from betimes.service.spec import JobSpec
 from betimes.service.spec_file import KNOWN, read_jobs
 from betimes.workload.readers.registry import FORMATS
-from tools import pictures, reference, reference_clusters, reference_live
+from tools import pictures, reference, reference_clusters, reference_live, reference_python
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER, SOURCE = ROOT / "docs" / "reference", ROOT / "src" / "betimes"
 
 
-@pytest.mark.parametrize("name", [*reference.PAGES, *reference_clusters.PAGES, *reference_live.PAGES])
+@pytest.mark.parametrize(
+    "name", [*reference.PAGES, *reference_clusters.PAGES, *reference_live.PAGES, *reference_python.PAGES]
+)
 def test_page_is_up_to_date(name: str) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8") == reference.pages()[name], "run `make docs`"
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    one, other = (
+        {name: inspect.getdoc(found) for name, found in vars(client).items() if not name.startswith("_")}
+        for client in (Client, AsyncClient)
+    )
+    assert one == other
+
+
+def test_every_public_name_has_its_section() -> None:
+    pages = reference.pages()["python-api.md"] + reference.pages()["python-client.md"]
+    for name in betimes.__all__:
+        assert (
+            re.search(rf"^#+ (betimes\.)?{name}$|^\| `{name}` \|", pages, re.MULTILINE)
+            or name == "AsyncClient"
+        )
 
 
 @pytest.mark.parametrize("name", pictures.PICTURES)

@@ -58,7 +58,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; the client cannot be used after that."""
         await self._http.aclose()
 
     @overload
@@ -73,28 +73,30 @@ class AsyncClient:
     async def submit(
         self, spec: JobSpec | Sequence[JobSpec] | None = None, /, *, key: str | None = None, **fields: Any
     ) -> Submitted | list[Submitted]:
-        """Submit a job, given as a JobSpec or by its fields, or several: all are taken, or none.
+        """Submit a job, given as a JobSpec or by its fields, or several: all are accepted, or none.
 
-        `key` is made up if it is not given; submitting again with the same key and jobs gives the same answer.
+        `key` is made up if it is not given; submitting again with the same key and jobs gives the same answer. Raises
+        Refused for a job that cannot run here, Unknown for a job in `after` that does not exist, Conflict for a key
+        that was used for other jobs.
         """
         if isinstance(spec, Sequence):
             return await self._ask(calls.submit_all(spec, key))
         return await self._ask(calls.submit(calls.spec_of(spec, fields), key))
 
     async def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
-        """What a job would be promised if it were submitted now."""
+        """What a job would be promised if it were submitted now; nothing is stored. Raises Refused, Unknown."""
         return await self._ask(calls.quote(calls.spec_of(spec, fields)))
 
     async def jobs(self, **which: Unpack[Conditions]) -> Page[JobView]:
-        """A page of jobs, newest first."""
+        """A page of jobs, newest first; `following` of the page, given as `after`, asks for the next."""
         return await self._ask(calls.jobs(which))
 
     def iterate_jobs(self, **which: Unpack[Conditions]) -> AsyncIterator[JobView]:
-        """All jobs, newest first, page by page."""
+        """All jobs that the conditions hold for, newest first; pages are fetched as they are needed."""
         return self._feed(talks.every_job(self._way, which))
 
     async def job(self, job: int) -> JobStory:
-        """Everything about a job."""
+        """A job with its promises, runs and events. Raises Unknown."""
         return await self._ask(calls.job(job))
 
     @overload
@@ -106,7 +108,10 @@ class AsyncClient:
     async def cancel(
         self, jobs: int | Sequence[int], /, *, where_possible: bool = False
     ) -> JobView | list[JobView]:
-        """End a job; or all of several, or none; or `where_possible` those of several that are not over."""
+        """Cancel a job; or all of several, or none; or `where_possible` those of several that are not over.
+
+        Raises Unknown, or Conflict for a job that is over.
+        """
         return await self._steer("cancel", jobs, where_possible)
 
     @overload
@@ -118,7 +123,10 @@ class AsyncClient:
     async def hold(
         self, jobs: int | Sequence[int], /, *, where_possible: bool = False
     ) -> JobView | list[JobView]:
-        """Keep a job from starting; or all of several, or none; or `where_possible` those of several that wait."""
+        """Keep a job from starting; or all of several, or none; or `where_possible` those of several that wait.
+
+        Raises Unknown, or Conflict for a job that does not wait.
+        """
         return await self._steer("hold", jobs, where_possible)
 
     @overload
@@ -130,7 +138,10 @@ class AsyncClient:
     async def release(
         self, jobs: int | Sequence[int], /, *, where_possible: bool = False
     ) -> JobView | list[JobView]:
-        """Let a held job start when its turn comes; or all of several, or none; or `where_possible` those held."""
+        """Let a held job start when its turn comes; or all of several, or none; or `where_possible` those held.
+
+        Raises Unknown, or Conflict for a job that is not held.
+        """
         return await self._steer("release", jobs, where_possible)
 
     async def _steer(
@@ -141,64 +152,81 @@ class AsyncClient:
         return await self._ask(calls.steer_all(verb, jobs, where_possible))
 
     async def wait(self, job: int, timeout: float | None = None) -> JobView:
-        """The job once it is over. Raises TimeoutError after `timeout` seconds."""
+        """The job once it is over. Raises Unknown; TimeoutError after `timeout` seconds (None: wait for ever)."""
         return await self._carry_out(talks.wait(self._way, job, timeout))
 
     def logs(
         self, job: int, *, attempt: int | None = None, follow: bool = False, tail: int | None = None
     ) -> AsyncIterator[bytes]:
-        """The output of a job's run, the latest by default, in pieces; `follow` goes on until it is over."""
+        """The output of a job's run, in pieces.
+
+        attempt: the number of the run, by default the latest. follow: go on until the run is over. tail: only so many
+        of the last lines. Raises Unknown for a job or run that does not exist, or a job that has not run.
+        """
         return self._feed(talks.log(self._way, calls.log(job, attempt, follow, tail)))
 
     async def nodes(self) -> list[NodeView]:
-        """Every node."""
+        """All nodes, also those that are lost."""
         return await self._ask(calls.nodes())
 
     async def add_nodes(self, spec: NodeSpec) -> list[NodeView]:
-        """Add nodes of one type."""
+        """Add nodes of one type, or rent them from the service's cloud. Raises Refused, Conflict."""
         return await self._ask(calls.add_nodes(spec))
 
     async def drain(self, node: str) -> NodeView:
-        """Start nothing more on a node."""
+        """Start nothing more on a node; what runs there goes on. Raises Unknown, Conflict."""
         return await self._ask(calls.drain(node))
 
     async def undrain(self, node: str) -> NodeView:
-        """Use a node again."""
+        """Use a drained node again. Raises Unknown; Conflict for a node in another state."""
         return await self._ask(calls.drain(node, back=True))
 
     async def heartbeat(self, node: str) -> Lease:
-        """Say that a node lives; unless that is said again in time, it is lost and its jobs go on elsewhere."""
+        """Send a heartbeat of a node; the answer says by when the next is due.
+
+        Without it the node is lost, and its jobs are requeued. Raises Unknown, Conflict.
+        """
         return await self._ask(calls.heartbeat(node))
 
     async def policy(self) -> PolicyView:
-        """The policy in force."""
+        """The policy in force, and why its last decision did nothing, if so."""
         return await self._ask(calls.policy())
 
     async def set_policy(self, policy: str) -> PolicyView:
-        """Decide by another policy from now on; `front:3` or `front:PCS-balanced` is a point of the latest front."""
+        """Put another policy in force, while jobs run; `front:3`, `front:PCS-balanced`: a point of the latest front.
+
+        Returns once it is compiled, which can take minutes the first time. Raises Refused for a policy that is unknown
+        or cannot be used here, Conflict.
+        """
         return await self._ask(calls.set_policy(policy))
 
     async def tune(self, spec: TuneSpec | None = None, /, **fields: Any) -> TuningView:
-        """Search for a Pareto front on the service's recent jobs, in the place of a search that is going on."""
+        """Begin a search for a Pareto front on the service's recent jobs; it replaces one that is going on.
+
+        Given as a TuneSpec or by its fields. Raises Refused, Conflict.
+        """
         return await self._ask(calls.tune(calls.tune_spec_of(spec, fields)))
 
     async def tuning(self) -> TuningView:
-        """How far the search is, and the latest front."""
+        """The progress of the search, if one is going on, and the latest front."""
         return await self._ask(calls.tuning())
 
     async def stop_tuning(self) -> TuningView:
-        """Let the search end with the front so far; `tuning` says when it has."""
+        """End the search with the front so far; `tuning` says when it has ended. Raises Conflict if none goes on."""
         return await self._ask(calls.stop_tuning())
 
     def events(
         self, after: int = 0, *, follow: bool = False, job: int | None = None, kinds: Sequence[str] = ()
     ) -> AsyncIterator[EventView]:
-        """Events past `after`, oldest first; `follow` goes on with what happens, over lost connections, without end."""
+        """Events with numbers above `after`, oldest first, of one job or all, and of these kinds (none: all).
+
+        follow: go on with new events, without end, and reconnect where the connection is lost.
+        """
         talk = talks.followed_events if follow else talks.logged_events
         return self._feed(talk(self._way, after, job, tuple(kinds)))
 
     async def health(self) -> Health:
-        """Whether the service can take work."""
+        """Whether the service is ready for work, and what is wrong if it is not."""
         return await self._ask(calls.health())
 
     async def _ask(self, call: calls.Call[T]) -> T:

@@ -63,7 +63,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; the client cannot be used after that."""
         self._http.close()
 
     @overload
@@ -78,28 +78,30 @@ class Client:
     def submit(
         self, spec: JobSpec | Sequence[JobSpec] | None = None, /, *, key: str | None = None, **fields: Any
     ) -> Submitted | list[Submitted]:
-        """Submit a job, given as a JobSpec or by its fields, or several: all are taken, or none.
+        """Submit a job, given as a JobSpec or by its fields, or several: all are accepted, or none.
 
-        `key` is made up if it is not given; submitting again with the same key and jobs gives the same answer.
+        `key` is made up if it is not given; submitting again with the same key and jobs gives the same answer. Raises
+        Refused for a job that cannot run here, Unknown for a job in `after` that does not exist, Conflict for a key
+        that was used for other jobs.
         """
         if isinstance(spec, Sequence):
             return self._ask(calls.submit_all(spec, key))
         return self._ask(calls.submit(calls.spec_of(spec, fields), key))
 
     def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
-        """What a job would be promised if it were submitted now."""
+        """What a job would be promised if it were submitted now; nothing is stored. Raises Refused, Unknown."""
         return self._ask(calls.quote(calls.spec_of(spec, fields)))
 
     def jobs(self, **which: Unpack[Conditions]) -> Page[JobView]:
-        """A page of jobs, newest first."""
+        """A page of jobs, newest first; `following` of the page, given as `after`, asks for the next."""
         return self._ask(calls.jobs(which))
 
     def iterate_jobs(self, **which: Unpack[Conditions]) -> Iterator[JobView]:
-        """All jobs, newest first, page by page."""
+        """All jobs that the conditions hold for, newest first; pages are fetched as they are needed."""
         return self._feed(talks.every_job(self._way, which))
 
     def job(self, job: int) -> JobStory:
-        """Everything about a job."""
+        """A job with its promises, runs and events. Raises Unknown."""
         return self._ask(calls.job(job))
 
     @overload
@@ -111,7 +113,10 @@ class Client:
     def cancel(
         self, jobs: int | Sequence[int], /, *, where_possible: bool = False
     ) -> JobView | list[JobView]:
-        """End a job; or all of several, or none; or `where_possible` those of several that are not over."""
+        """Cancel a job; or all of several, or none; or `where_possible` those of several that are not over.
+
+        Raises Unknown, or Conflict for a job that is over.
+        """
         return self._steer("cancel", jobs, where_possible)
 
     @overload
@@ -121,7 +126,10 @@ class Client:
     def hold(self, jobs: Sequence[int], /, *, where_possible: bool = False) -> list[JobView]: ...
 
     def hold(self, jobs: int | Sequence[int], /, *, where_possible: bool = False) -> JobView | list[JobView]:
-        """Keep a job from starting; or all of several, or none; or `where_possible` those of several that wait."""
+        """Keep a job from starting; or all of several, or none; or `where_possible` those of several that wait.
+
+        Raises Unknown, or Conflict for a job that does not wait.
+        """
         return self._steer("hold", jobs, where_possible)
 
     @overload
@@ -133,7 +141,10 @@ class Client:
     def release(
         self, jobs: int | Sequence[int], /, *, where_possible: bool = False
     ) -> JobView | list[JobView]:
-        """Let a held job start when its turn comes; or all of several, or none; or `where_possible` those held."""
+        """Let a held job start when its turn comes; or all of several, or none; or `where_possible` those held.
+
+        Raises Unknown, or Conflict for a job that is not held.
+        """
         return self._steer("release", jobs, where_possible)
 
     def _steer(self, verb: str, jobs: int | Sequence[int], where_possible: bool) -> JobView | list[JobView]:
@@ -142,64 +153,81 @@ class Client:
         return self._ask(calls.steer_all(verb, jobs, where_possible))
 
     def wait(self, job: int, timeout: float | None = None) -> JobView:
-        """The job once it is over. Raises TimeoutError after `timeout` seconds."""
+        """The job once it is over. Raises Unknown; TimeoutError after `timeout` seconds (None: wait for ever)."""
         return self._carry_out(talks.wait(self._way, job, timeout))
 
     def logs(
         self, job: int, *, attempt: int | None = None, follow: bool = False, tail: int | None = None
     ) -> Iterator[bytes]:
-        """The output of a job's run, the latest by default, in pieces; `follow` goes on until it is over."""
+        """The output of a job's run, in pieces.
+
+        attempt: the number of the run, by default the latest. follow: go on until the run is over. tail: only so many
+        of the last lines. Raises Unknown for a job or run that does not exist, or a job that has not run.
+        """
         return self._feed(talks.log(self._way, calls.log(job, attempt, follow, tail)))
 
     def nodes(self) -> list[NodeView]:
-        """Every node."""
+        """All nodes, also those that are lost."""
         return self._ask(calls.nodes())
 
     def add_nodes(self, spec: NodeSpec) -> list[NodeView]:
-        """Add nodes of one type."""
+        """Add nodes of one type, or rent them from the service's cloud. Raises Refused, Conflict."""
         return self._ask(calls.add_nodes(spec))
 
     def drain(self, node: str) -> NodeView:
-        """Start nothing more on a node."""
+        """Start nothing more on a node; what runs there goes on. Raises Unknown, Conflict."""
         return self._ask(calls.drain(node))
 
     def undrain(self, node: str) -> NodeView:
-        """Use a node again."""
+        """Use a drained node again. Raises Unknown; Conflict for a node in another state."""
         return self._ask(calls.drain(node, back=True))
 
     def heartbeat(self, node: str) -> Lease:
-        """Say that a node lives; unless that is said again in time, it is lost and its jobs go on elsewhere."""
+        """Send a heartbeat of a node; the answer says by when the next is due.
+
+        Without it the node is lost, and its jobs are requeued. Raises Unknown, Conflict.
+        """
         return self._ask(calls.heartbeat(node))
 
     def policy(self) -> PolicyView:
-        """The policy in force."""
+        """The policy in force, and why its last decision did nothing, if so."""
         return self._ask(calls.policy())
 
     def set_policy(self, policy: str) -> PolicyView:
-        """Decide by another policy from now on; `front:3` or `front:PCS-balanced` is a point of the latest front."""
+        """Put another policy in force, while jobs run; `front:3`, `front:PCS-balanced`: a point of the latest front.
+
+        Returns once it is compiled, which can take minutes the first time. Raises Refused for a policy that is unknown
+        or cannot be used here, Conflict.
+        """
         return self._ask(calls.set_policy(policy))
 
     def tune(self, spec: TuneSpec | None = None, /, **fields: Any) -> TuningView:
-        """Search for a Pareto front on the service's recent jobs, in the place of a search that is going on."""
+        """Begin a search for a Pareto front on the service's recent jobs; it replaces one that is going on.
+
+        Given as a TuneSpec or by its fields. Raises Refused, Conflict.
+        """
         return self._ask(calls.tune(calls.tune_spec_of(spec, fields)))
 
     def tuning(self) -> TuningView:
-        """How far the search is, and the latest front."""
+        """The progress of the search, if one is going on, and the latest front."""
         return self._ask(calls.tuning())
 
     def stop_tuning(self) -> TuningView:
-        """Let the search end with the front so far; `tuning` says when it has."""
+        """End the search with the front so far; `tuning` says when it has ended. Raises Conflict if none goes on."""
         return self._ask(calls.stop_tuning())
 
     def events(
         self, after: int = 0, *, follow: bool = False, job: int | None = None, kinds: Sequence[str] = ()
     ) -> Iterator[EventView]:
-        """Events past `after`, oldest first; `follow` goes on with what happens, over lost connections, without end."""
+        """Events with numbers above `after`, oldest first, of one job or all, and of these kinds (none: all).
+
+        follow: go on with new events, without end, and reconnect where the connection is lost.
+        """
         talk = talks.followed_events if follow else talks.logged_events
         return self._feed(talk(self._way, after, job, tuple(kinds)))
 
     def health(self) -> Health:
-        """Whether the service can take work."""
+        """Whether the service is ready for work, and what is wrong if it is not."""
         return self._ask(calls.health())
 
     def _ask(self, call: calls.Call[T]) -> T:

@@ -1,0 +1,27 @@
+"""What each field of a job is for, in the words of the command line's help, for the pages that list the fields."""
+
+from __future__ import annotations
+
+import typer
+
+from betimes.cli.job_options import OPTIONS
+from betimes.service.spec_file import SPELLINGS
+
+MEANT = {
+    "command": "The program and its arguments. Every job needs one.",
+    "env": "Variables of its environment.",
+    "curve": "How much faster on more units: linear (the default), amdahl:F, power:A, or measured.",
+    "steps": "Instead of `estimate`, with `step`: how many steps it takes.",
+    "labels": "Labels, to find it by.",
+}
+"""What a job file says otherwise."""
+SPELT = {field: name for name, one in SPELLINGS.items() for field in one.fields}
+"""The name of a field in a job file, where it is another than in the specification."""
+
+
+def meaning(name: str) -> str:
+    """What a field is for: what its option on the command line says, unless a file puts it another way."""
+    if name in MEANT:
+        return MEANT[name]
+    told = next(each for each in OPTIONS[name].__metadata__ if isinstance(each, typer.models.OptionInfo))
+    return (told.help or "").removesuffix(" Repeatable.")
