@@ -58,7 +58,7 @@ def test_jobs_are_taken_meanwhile_and_promised_and_started_after_that(tmp_path: 
             assert first.quote is None
             assert first.reason is not None
             assert first.reason.code == "compiling"
-            assert first.reason.text == "waits until policy fifo is compiled, and is promised an end then"
+            assert first.reason.text == "waits until policy fifo is compiled; its completion time is promised then"
             assert await client.submit(command=["x"], env=work(1000.0), key="once") == first
             second = (await client.submit(command=["x"], env=work(0.1))).job_id
             third = (await client.submit(command=["x"], env=work(1000.0))).job_id
