@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.views import Status
+from betimes.service.views.models import Status
 from tests.cli.conftest import Call, program
 from tests.service.serving import Background, fake
 
@@ -168,7 +168,7 @@ def test_a_shell_completes_without_a_service_what_it_can(
 
 
 def test_completion_knows_the_statuses() -> None:
-    from betimes.cli.completing import ACTIVE, STATUSES
+    from betimes.cli.live.completing import ACTIVE, STATUSES
 
     assert tuple(each.value for each in Status) == STATUSES
     assert tuple(each.value for each in Status if not each.is_over) == ACTIVE

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from betimes.cli.clock import both, clock, length, relative, since
+from betimes.cli.render.times import both, clock, length, relative, since
 from tests.cli.stand_in import NOW, Service
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from betimes.service.views import Status
+from betimes.service.views.models import Status
 from tests.cli.conftest import Call
 from tests.cli.stand_in import Service, job
 

@@ -8,8 +8,16 @@ import pytest
 from rich.cells import cell_len
 
 from betimes.errors import NotReachable
-from betimes.service.spec import JobSpec
-from betimes.service.views import Estimate, JobStory, PlaceView, PreemptionView, Reason, RunView, Status
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import (
+    Estimate,
+    JobStory,
+    PlaceView,
+    PreemptionView,
+    Reason,
+    RunView,
+    Status,
+)
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, event, job, quote
 
@@ -284,7 +292,7 @@ class Snapshots(Service):
 
 def watch(betimes: Call, monkeypatch: pytest.MonkeyPatch, *looks: list[Any] | BaseException) -> Any:
     made = Snapshots(*looks, KeyboardInterrupt())
-    monkeypatch.setattr("betimes.cli.connection.connect", lambda *_: made)
+    monkeypatch.setattr("betimes.cli.live.connection.connect", lambda *_: made)
     return betimes("jobs", "--watch")
 
 

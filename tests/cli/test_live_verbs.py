@@ -9,7 +9,7 @@ import pytest
 
 from betimes.cli.main import main
 from betimes.errors import NotAllowed, NotReachable, Unavailable
-from betimes.service.views import JobView, NodeSpec, Reason, RunView, Status
+from betimes.service.views.models import JobView, NodeSpec, Reason, RunView, Status
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, event, job, node, ran
 

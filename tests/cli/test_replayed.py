@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from betimes.cli.replayed import told_as_it_goes
-from betimes.cli.words import standing
-from betimes.service.bootstrap import Options, running
-from betimes.service.replay import Arrivals, cluster_for, machines_for
+from betimes.cli.live.replayed import told_as_it_goes
+from betimes.cli.render.jobs import standing
+from betimes.service.runtime.bootstrap import Options, running
+from betimes.service.runtime.replay import Arrivals, cluster_for, machines_for
 from betimes.workload.generators import generate
 from tests.service.serving import PATIENCE_S
 
@@ -22,7 +22,7 @@ JOBS = 30
 def test_progress_and_a_summary(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("betimes.cli.replayed.EVERY_S", 0.0)
+    monkeypatch.setattr("betimes.cli.live.replayed.EVERY_S", 0.0)
     workload = generate(f"demo:jobs={JOBS}", seed=1, units=8)
     cluster = cluster_for(8, None)
     options = Options(tmp_path, machines=machines_for(cluster), speed=math.inf)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import Refused
-from betimes.service.spec import JobSpec
-from betimes.service.views import Quote, Reason, Status
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import Quote, Reason, Status
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, job, quote
 

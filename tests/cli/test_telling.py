@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from betimes.cli.telling import details
-from betimes.service.views import EventView
+from betimes.cli.render.events import details
+from betimes.service.views.models import EventView
 from tests.cli.stand_in import NOW
 
 

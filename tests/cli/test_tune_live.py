@@ -9,7 +9,7 @@ import pytest
 
 from betimes.errors import Conflict
 from betimes.foresight.tuning import Front
-from betimes.service.views import Proposal, Reason
+from betimes.service.views.models import Proposal, Reason
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, searching, tuned
 from tests.service.tuning.fronts import front, policy

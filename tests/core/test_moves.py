@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from betimes import Result
-from betimes.core.moves import LEGAL, JobState, Move, diagram, next_state, state_of
+from betimes.core.job_states import LEGAL, JobState, Move, diagram, next_state, state_of
 from betimes.errors import IllegalMove
 from tests.core.stepping import POLICIES, simulation, workload
 

@@ -11,19 +11,19 @@ import pytest
 
 from betimes import simulate
 from betimes.cluster import Cluster, NodeGroup
-from betimes.core import interventions, placing, snapshot, transitions
+from betimes.core import external_events, pool_placement, snapshot, transitions
 from betimes.core.columns import State, grown, new_state, room_to_play, with_nodes
 from betimes.core.invariants import BrokenInvariant, check
 from betimes.kernels import as_array, entry
-from betimes.twin import simulation as twin
+from betimes.twin.pool import simulation as twin
 from betimes.workload import Workload
 from tests.core import stepping
 from tests.core.stepping import POLICIES, UNITS, after_every_event, simulation
 
-lose, copy_into, submit = entry(interventions.lose), entry(snapshot.copy_into), entry(transitions.submit)
-begin_instant, set_demand = entry(placing.begin_instant), entry(placing.set_demand)
-give_back, place = entry(placing.give_back), entry(placing.place)
-most_on_empty_nodes = entry(placing.most_on_empty_nodes)
+lose, copy_into, submit = entry(external_events.lose), entry(snapshot.copy_into), entry(transitions.submit)
+begin_instant, set_demand = entry(pool_placement.begin_instant), entry(pool_placement.set_demand)
+give_back, place = entry(pool_placement.give_back), entry(pool_placement.place)
+most_on_empty_nodes = entry(pool_placement.most_on_empty_nodes)
 
 CLUSTER = Cluster("three", (NodeGroup("a", 2, 3, 8, 32), NodeGroup("b", 1, 2, 16, 64)))
 GATE = {"resize_interval_s": 5.0, "resize_gain": True, "restart_s": 1.5}

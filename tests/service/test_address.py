@@ -9,7 +9,7 @@ import pytest
 
 from betimes.client import Client
 from betimes.errors import InputError, NotReachable
-from betimes.service.address import (
+from betimes.service.access.address import (
     Address,
     default_state,
     find_service,
@@ -17,8 +17,8 @@ from betimes.service.address import (
     remove_address,
     write_address,
 )
-from betimes.service.hosts import is_loopback
-from betimes.service.private_files import write_private
+from betimes.service.access.host_names import is_loopback
+from betimes.service.access.private_files import write_private
 
 
 @pytest.fixture

@@ -12,8 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.errors import ServiceError
-from betimes.service.auth import Caller, MemoryTokens, RunTokens, Tokens, attempt_of, bearer, operator_token
-from betimes.service.private_files import write_private
+from betimes.service.access.auth import (
+    Caller,
+    MemoryTokens,
+    RunTokens,
+    Tokens,
+    attempt_of,
+    bearer,
+    operator_token,
+)
+from betimes.service.access.private_files import write_private
 
 
 def test_the_first_start_makes_a_token_and_later_ones_find_it(tmp_path: Path) -> None:

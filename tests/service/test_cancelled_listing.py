@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.bootstrap import Options, running
-from betimes.service.forecasts import Forecast
 from betimes.service.machines.machine import Machine
-from betimes.service.spec import JobSpec
-from betimes.service.views import JobFilter
+from betimes.service.promises.forecasts import Forecast
+from betimes.service.runtime.bootstrap import Options, running
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import JobFilter
 from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import until
 
@@ -36,7 +36,7 @@ def test_a_forecast_that_is_ready_at_that_moment_loses_no_cancellation(
 
                 with monkeypatch.context() as patch:
                     patch.setattr(backend.promises, "forecast", forecast)
-                    patch.setattr("betimes.service.service_backend.PATIENCE_S", 60.0)
+                    patch.setattr("betimes.service.runtime.service_backend.PATIENCE_S", 60.0)
                     listing = asyncio.ensure_future(backend.jobs(JobFilter()))
                     await until(asked.is_set)
                     ready.set()

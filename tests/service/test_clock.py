@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.service.clock import Clock, Jump
+from betimes.service.runtime.clock import Clock, Jump
 
 START_S = 1_700_000_000.0
 

@@ -9,9 +9,9 @@ from unittest.mock import MagicMock
 import pytest
 
 from betimes.errors import Conflict
-from betimes.service.commands import CancelJobs, Command, ExpireLease, HoldJobs, RentNodes, SubmitJobs
-from betimes.service.dispatch import carry_out
-from betimes.service.spec import JobSpec
+from betimes.service.runtime.commands import CancelJobs, Command, ExpireLease, HoldJobs, RentNodes, SubmitJobs
+from betimes.service.runtime.dispatch import carry_out
+from betimes.service.spec.job_spec import JobSpec
 from tests.service.reliability.cluster import Cluster, spec
 
 

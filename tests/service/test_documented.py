@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from betimes.service.events import KINDS
-from betimes.service.job import Job, Run
-from betimes.service.launches import KEPT, VARIABLES, Launches
+from betimes.service.runtime.launches import KEPT, VARIABLES, Launches
+from betimes.service.scheduling.event_log import KINDS
+from betimes.service.scheduling.job import Job, Run
 from betimes.service.scheduling.ledger import _CHANGES
 from betimes.service.scheduling.run_reports import RunId
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 
 
 def test_every_kind_of_event_that_changes_something_is_described() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.service.heartbeats import Heartbeats
+from betimes.service.runtime.heartbeats import Heartbeats
 
 
 def test_a_node_that_is_not_heard_of_is_lost_once() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import Conflict, PolicyViolation, Unavailable
-from betimes.service.service_backend import ServiceBackend
+from betimes.service.runtime.service_backend import ServiceBackend
 from tests.service.four_cores import RUN_S, on_four_cores, over, spec
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from betimes.errors import Refused
-from betimes.service.launchable import can_be_known, check_launchable
 from betimes.service.machines.machine import Machine
-from betimes.service.node import LOST, UP, Node
-from betimes.service.spec import JobSpec
+from betimes.service.scheduling.node import LOST, UP, Node
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.launchable import can_be_known, check_launchable
 
 KEPT = {"PATH": "/usr/bin:/bin"}
 

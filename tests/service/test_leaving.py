@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from betimes.service.executors.protocol import FORCE_AFTER_S
-from betimes.service.forecasts import Forecast, forecast
-from betimes.service.leaving import Leaving, leaving
+from betimes.service.promises.forecasts import Forecast, forecast
+from betimes.service.promises.leaving_runs import Leaving, leaving
 from tests.service.reliability.cluster import Cluster, spec
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from betimes.client import AsyncClient
 from betimes.errors import Conflict
-from betimes.service.bootstrap import Options, running
 from betimes.service.machines.machine import Machine
-from betimes.service.views import NodeSpec, NodeView
+from betimes.service.runtime.bootstrap import Options, running
+from betimes.service.views.models import NodeSpec, NodeView
 
 HERE = Machine("here", "local", "cpu", 1.0, 8.0, 0.0)
 VIRTUAL = Machine("n-0", "virtual", "n", 1.0, 8.0, 0.0)

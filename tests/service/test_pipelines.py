@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import JobFileError, Refused
-from betimes.service.pipelines import check_names, resolved
-from betimes.service.service_backend import ServiceBackend
-from betimes.service.spec import JobSpec, split_after
-from betimes.service.spec_file import read_jobs
-from betimes.service.views import Status
+from betimes.service.runtime.service_backend import ServiceBackend
+from betimes.service.spec.job_file import read_jobs
+from betimes.service.spec.job_spec import JobSpec, split_after
+from betimes.service.spec.pipelines import check_names, resolved
+from betimes.service.views.models import Status
 from tests.service.four_cores import on_four_cores, over, spec
 
 PIPELINE = """

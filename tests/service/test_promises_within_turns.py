@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.service_backend import ServiceBackend
+from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.store.batch import Batch
 from tests.service.four_cores import on_four_cores, spec
 

@@ -12,22 +12,22 @@ import pytest
 
 from betimes.cluster.offer import Offer
 from betimes.errors import Conflict, Refused, Unknown
-from betimes.service.auth import RunTokens
-from betimes.service.clock import VirtualClock
-from betimes.service.controller import Controller
+from betimes.service.access.auth import RunTokens
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
-from betimes.service.launches import Launches
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.machines.scenario import Outage, Reclaim, SetPrice, Slow, Step
-from betimes.service.promises import Promises
-from betimes.service.rentals import Rentals
+from betimes.service.promises.play_out import Promises
+from betimes.service.runtime.clock import VirtualClock
+from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.rentals import Rentals
+from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.service_backend import ServiceBackend
 from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.tuner import LiveTuner
-from betimes.service.views import JobFilter, NodeSpec, NodeView, Status
+from betimes.service.views.models import JobFilter, NodeSpec, NodeView, Status
 from tests.service.machines.kinds import kind
 from tests.service.reliability.cluster import spec
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import InputError, Refused
-from betimes.service.budgets import parse_budgets
+from betimes.service.machines.budgets import parse_budgets
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.machines.scenario import Outage, Reclaim, SetCapacity
-from betimes.service.rentals import Rentals
+from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.views import Status
+from betimes.service.views.models import Status
 from tests.service.reliability.cluster import spec
 from tests.service.test_rentals import BIG, House, clouds
 

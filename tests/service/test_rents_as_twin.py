@@ -22,9 +22,9 @@ from betimes.core.nodes.wait_features import FEATURES
 from betimes.core.nodes.wait_predictor import Predictor, no_predictor
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.policies.nodes.wait_model import WaitModel
-from betimes.service.as_workload import as_workload
 from betimes.service.executors.virtual import WORK
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.tuning.as_workload import as_workload
 from tests.service.served_traces import Served, serve_trace
 from tests.service.test_same_as_twin import quick
 

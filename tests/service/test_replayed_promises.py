@@ -11,9 +11,9 @@ import pytest
 from betimes import Workload, generate
 from betimes.cluster import Cluster
 from betimes.errors import InputError
-from betimes.service.events import Event
-from betimes.service.replay import Arrivals
-from betimes.service.source import Source
+from betimes.service.runtime.replay import Arrivals
+from betimes.service.runtime.trace_source import Source
+from betimes.service.scheduling.event_log import Event
 from tests.service.served_traces import Served, serve_trace
 
 

@@ -20,9 +20,9 @@ from betimes.errors import Conflict
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result
 from betimes.service.executors.virtual import VirtualWorld
-from betimes.service.service_backend import ServiceBackend
-from betimes.service.spec import JobSpec
-from betimes.service.views import JobFilter
+from betimes.service.runtime.service_backend import ServiceBackend
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import JobFilter
 from betimes.workload.speedup import bind
 from tests.service.served_traces import Disturb, serve_trace
 

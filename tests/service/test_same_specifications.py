@@ -16,9 +16,9 @@ import pytest
 from betimes import Workload, read_trace
 from betimes.cluster import Cluster, NodeGroup, read_cluster
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.service.as_workload import as_workload
 from betimes.service.executors.virtual import WORK
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.tuning.as_workload import as_workload
 from betimes.twin.nodes.offered import scaled_to
 from tests.service.served_traces import serve_trace
 from tests.service.test_same_as_twin import DATA, NODES, RESTART_S, pester, quick

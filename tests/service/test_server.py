@@ -20,9 +20,9 @@ import httpx
 import pytest
 
 from betimes.errors import InputError, ServiceError
-from betimes.service import server
-from betimes.service.address import read_address
-from betimes.service.server import serve
+from betimes.service.access.address import read_address
+from betimes.service.runtime import server
+from betimes.service.runtime.server import serve
 from tests.service.serving import PATIENCE_S, fake, served, until
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,8 +30,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import asyncio, signal, sys
 from pathlib import Path
-from betimes.service import server
-from betimes.service.server import serve
+from betimes.service.runtime import server
+from betimes.service.runtime.server import serve
 from tests.service.serving import fake
 
 async def main():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from betimes.service.spec import MOST_ELEMENTS, JobSpec, parse_array
+from betimes.service.spec.job_spec import MOST_ELEMENTS, JobSpec, parse_array
 
 
 def test_the_elements_of_all_ranges_count() -> None:

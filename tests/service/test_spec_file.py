@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from betimes.errors import JobFileError
-from betimes.service import spec_file
-from betimes.service.spec import JobSpec
-from betimes.service.spec_file import read_drafts, read_jobs
+from betimes.service.spec import job_file
+from betimes.service.spec.job_file import read_drafts, read_jobs
+from betimes.service.spec.job_spec import JobSpec
 
 TOML = """
 [defaults]
@@ -267,7 +267,7 @@ BAD_YAML = [
 def test_bad_yaml(
     monkeypatch: pytest.MonkeyPatch, parser: str, text: str | bytes, line: int | None, parts: list[str]
 ) -> None:
-    monkeypatch.setattr("betimes.service.yaml_document._PARSER", getattr(yaml, parser))
+    monkeypatch.setattr("betimes.service.spec.yaml_document._PARSER", getattr(yaml, parser))
     error = refused(text, "jobs.yaml")
     assert [part for part in parts if part not in str(error)] == [], error
     if line is not None:
@@ -286,10 +286,10 @@ def test_files_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("folder.toml").mkdir()
     with pytest.raises(JobFileError, match="cannot be read"):
         read_jobs("folder.toml")
-    monkeypatch.setattr(spec_file, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(job_file, "MOST_BYTES", 2**20)
     with pytest.raises(JobFileError, match="larger than 1 MiB"):
         read_jobs(written(b"#" * (2**20 + 1)))
-    monkeypatch.setattr(spec_file, "MOST_JOBS", 2)
+    monkeypatch.setattr(job_file, "MOST_JOBS", 2)
     with pytest.raises(JobFileError, match="3 jobs; a file has at most 2"):
         read_jobs(written("jobs: [{command: [a]}, {command: [a]}, {command: [a]}]", "j.yaml"))
 
@@ -315,7 +315,7 @@ scalars = st.one_of(
 values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3)
 )
-names = st.sampled_from(spec_file.KNOWN) | words
+names = st.sampled_from(job_file.KNOWN) | words
 tables = st.dictionaries(names, values, max_size=6)
 files = tables | st.fixed_dictionaries(
     {"jobs": st.lists(tables | values, max_size=3)}, optional={"defaults": tables | values}

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from betimes.cluster.tasks import PACK, SPREAD
-from betimes.service.faults import faults
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.spec_errors import faults
 
 
 def test_the_default_is_to_pack() -> None:

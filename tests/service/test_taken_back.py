@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import StoreFull, Unavailable
-from betimes.service.service_backend import ServiceBackend
+from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.store.batch import Batch
 from tests.service.four_cores import RUN_S, on_four_cores, over, spec
 

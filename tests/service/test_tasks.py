@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from betimes.errors import Refused
-from betimes.service.events import Event
 from betimes.service.machines.machine import Machine
+from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 from tests.service.reliability.cluster import EPOCH_AT, Cluster, machine, spec
 
 

@@ -12,7 +12,7 @@ from betimes import Workload, simulate
 from betimes.cluster import Cluster
 from betimes.service.executors.virtual import WORK
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 from tests.service.served_traces import Served, serve_trace
 
 UNITS = 8

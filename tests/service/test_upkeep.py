@@ -11,11 +11,11 @@ import pytest
 
 from betimes.client import AsyncClient
 from betimes.errors import Refused, Unknown
-from betimes.service.bootstrap import Options, running
 from betimes.service.machines.machine import Machine
+from betimes.service.runtime.bootstrap import Options, running
+from betimes.service.runtime.retention import Keeping
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.event_file import archives, read_archive
-from betimes.service.upkeep import Keeping
 from tests.service.compiling.by_hand import before_listening
 from tests.service.reliability.cluster import seen
 from tests.service.serving import PATIENCE_S

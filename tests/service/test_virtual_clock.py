@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.service.clock import VirtualClock
+from betimes.service.runtime.clock import VirtualClock
 
 
 def test_at_infinite_speed_it_jumps_from_sleeper_to_sleeper() -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import Conflict, Unknown
-from betimes.service.service_backend import ServiceBackend
-from betimes.service.spec import JobSpec
+from betimes.service.runtime.service_backend import ServiceBackend
+from betimes.service.spec.job_spec import JobSpec
 from tests.service.four_cores import on_four_cores, spec
 
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from betimes.service.amounts import parse_gib
-from betimes.service.durations import parse_duration
-from betimes.service.widths import parse_units
+from betimes.service.spec.parse_duration import parse_duration
+from betimes.service.spec.parse_memory import parse_gib
+from betimes.service.spec.parse_units import parse_units
 
 
 @pytest.mark.parametrize(

@@ -9,27 +9,27 @@ from typing import Any
 import numpy as np
 
 from betimes.cluster import Cluster, NodeGroup
-from betimes.core import curtailing
+from betimes.core import feasible_grants
 from betimes.core.columns import State
 from betimes.core.invariants import check
 from betimes.foresight.simulate import predicting
 from betimes.kernels import as_array, entry
 from betimes.outcome import Result
 from betimes.policies import parse_policy
-from betimes.twin.simulation import Simulation
+from betimes.twin.pool.simulation import Simulation
 from betimes.twin.sizes import Sizes
 from tests.core.stepping import EXTENT_S, next_event_s, step_to
 from tests.reference import Job, ReferenceResult, cutting, run
 from tests.twin.driving import measured_curves, workload_of
 
-_asked_for = entry(curtailing.asked_for)
+_asked_for = entry(feasible_grants.asked_for)
 
 REASONS = {
-    None: curtailing.NOT_CURTAILED,
-    cutting.TOO_SOON: curtailing.TOO_SOON,
-    cutting.NO_GAIN: curtailing.NO_GAIN,
-    cutting.KEPT_BY_OTHERS: curtailing.KEPT_BY_OTHERS,
-    cutting.NO_ROOM: curtailing.NO_ROOM,
+    None: feasible_grants.NOT_CURTAILED,
+    cutting.TOO_SOON: feasible_grants.TOO_SOON,
+    cutting.NO_GAIN: feasible_grants.NO_GAIN,
+    cutting.KEPT_BY_OTHERS: feasible_grants.KEPT_BY_OTHERS,
+    cutting.NO_ROOM: feasible_grants.NO_ROOM,
 }
 
 Seen = dict[float, dict[int, tuple[int, int, int, dict[int, int]]]]

@@ -12,7 +12,7 @@ from betimes.foresight.simulate import predicting
 from betimes.kernels import as_array
 from betimes.outcome import Result
 from betimes.policies import parse_policy
-from betimes.twin.simulation import Simulation
+from betimes.twin.pool.simulation import Simulation
 from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable

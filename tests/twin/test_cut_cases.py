@@ -6,8 +6,8 @@ import pytest
 
 from betimes import simulate
 from betimes.cluster import Cluster, NodeGroup
-from betimes.core import curtailing
-from betimes.core.curtailing import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON
+from betimes.core import feasible_grants
+from betimes.core.feasible_grants import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON
 from betimes.workload import Workload
 from tests.reference import Job
 from tests.twin.cut_driving import CutSetup, run_seen
@@ -160,4 +160,4 @@ def test_a_cluster_as_a_pool() -> None:
 def test_codes_are_told_apart() -> None:
     codes = (NOT_CURTAILED, TOO_SOON, NO_GAIN, KEPT_BY_OTHERS, NO_ROOM)
     assert len(set(codes)) == len(codes)
-    assert curtailing.NOT_CURTAILED == 0
+    assert feasible_grants.NOT_CURTAILED == 0

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from betimes import simulate
-from betimes.twin import driving, simulation
+from betimes.twin import driving
+from betimes.twin.pool import simulation
 from tests.twin.crowds import EVERY_POLICY, MODES, crowd
 from tests.twin.replaying import Outcome, outcome_of
 

@@ -8,7 +8,7 @@ import pytest
 from betimes import Workload, simulate
 from betimes.errors import InputError
 from betimes.policies import parse_policy
-from betimes.twin.trials import TrialSimulation, work_left
+from betimes.twin.pool.trials import TrialSimulation, work_left
 
 POLICIES = ("fifo", "srsf", "max-min", "afs", "wfq:thresholds=50,weights=1/2+1/2,zeta_min=0,delta=0.1")
 

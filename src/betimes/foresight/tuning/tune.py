@@ -24,7 +24,7 @@ from betimes.foresight.tuning.search import Found, Progress, search
 from betimes.foresight.tuning.solvers import solver_of
 from betimes.foresight.tuning.space import WFQConfig, space_of
 from betimes.policies import parse_policy
-from betimes.twin.simulation import fit
+from betimes.twin.pool.simulation import fit
 from betimes.twin.sizes import Sizes, parse_sizes
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind

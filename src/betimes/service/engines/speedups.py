@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from betimes.kernels import Floats
-from betimes.service.engines.moves import Wanted
+from betimes.service.engines.messages import Wanted
 from betimes.workload.speedup import formula_row
 
 NARROWEST = 8
