@@ -38,7 +38,7 @@ def test_jobs_wait_for_each_other_and_can_be_steered() -> None:
         service.release(second)
         service.finish()
         assert service.events(job=second, kinds=["held"])
-        assert all(event.job == second for event in service.events(job=second))
+        assert all(event.job_id == second for event in service.events(job=second))
         assert {view.status for view in service.jobs()} == {"finished", "cancelled"}
         with pytest.raises(Conflict, match=f"job {first} is cancelled"):
             service.cancel(first)
