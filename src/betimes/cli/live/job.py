@@ -151,7 +151,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("curve", str(spec.curve) if isinstance(spec.curve, str) and spec.max_units > 1 else ""),
         ("class", spec.qos),
         ("priority", f"{spec.priority}" if spec.priority else ""),
-        ("estimate", length(spec.told_s).strip("-")),
+        ("estimate", length(spec.runtime_estimate_s).strip("-")),
         ("limit", length(spec.time_limit_s) if spec.time_limit_s is not None else ""),
         ("array", spec.array or ""),
         ("after", ", ".join(spec.after)),

@@ -51,7 +51,9 @@ class Need:
     vacated_s: float  # when it last vacated; NaN: it has not been preempted, or runs again
     vacate_at: float  # infinity: it has not been told to leave
     preemptor: int  # slot of the job that it makes room for, -1: none
-    awaited: int  # placements of `bound` that others must still make room for, or whose machine is not up; > 0: nominated
+    awaited: (
+        int  # placements of `bound` with room still to be made, or whose machine is not up; > 0: nominated
+    )
     trial: int  # 1: trial and error, 0: best effort
     level: int  # twice the priority, and one more for a trial job
     grace_s: float  # from being told to leave until it has left
