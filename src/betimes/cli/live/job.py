@@ -120,8 +120,8 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
         pairs.append(("done", f"{both(one.estimate.finish_at, at_now)} ({basis})"))
     if one.promised_finish_at is not None:
         text = clock(one.promised_finish_at, at_now)
-        if story.told_s is not None:
-            text += f"; it was done {off_by(story.told_s)}"
+        if story.quote_error_s is not None:
+            text += f"; it was done {off_by(story.quote_error_s)}"
         pairs.append(("promised", text))
     pairs.append(("submitted", f"{both(one.submitted_at, at_now)}, by {one.user}"))
     if one.started_at is not None:
