@@ -74,7 +74,9 @@ RULES: dict[str, Rules] = {
         honest_events=False,
         rounded=True,
     ),
-    "improved": Rules(fill_running="cost-test", down_sizing="reuse", matching=True, keep_running=True),
+    "improved": Rules(
+        fill_running="cost-test", down_sizing="reuse", table="fitted", matching=True, keep_running=True
+    ),
 }
 
 
