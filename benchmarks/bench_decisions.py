@@ -15,13 +15,13 @@ import time
 from measuring import Table, introduce
 
 from betimes import simulate
-from betimes.service.building import compile_policy
+from betimes.service.engines.named_policies import compile_policy
 from betimes.service.machines.machine import Machine
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 from betimes.twin.generate import generate
 
 WFQ = "wfq:thresholds=100+1000,weights=14/20+5/20+1/20,zeta_min=0.5,delta=0.1"

@@ -27,7 +27,7 @@ from pathlib import Path
 from measuring import Table, introduce
 
 from betimes.client import Client
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 
 POLICIES = (
     "fifo",

@@ -34,7 +34,7 @@ from pathlib import Path
 from betimes.client import Client, JobSpec
 from betimes.errors import BetimesError, Conflict, ServiceError, Unknown
 from betimes.service.executors.supervision import files, processes
-from betimes.service.views import JobStory, Status
+from betimes.service.views.models import JobStory, Status
 
 LABEL = "chaos"
 SMALL_DISK = "48m"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import typer
 
-from betimes.cli.job_options import OPTIONS
-from betimes.service.spec_file import SPELLINGS
+from betimes.cli.live.job_options import OPTIONS
+from betimes.service.spec.job_file import SPELLINGS
 
 MEANT = {
     "command": "The program and its arguments. Every job needs one.",

@@ -15,7 +15,7 @@ import typer
 from typer.main import get_command
 
 from betimes.cli.app import app
-from betimes.core.moves import diagram
+from betimes.core.job_states import diagram
 from betimes.policies.hooks import Parameter as PolicyParameter
 from betimes.policies.hooks import Policy, Value
 from betimes.policies.nodes.hooks import NodesPolicy
@@ -23,19 +23,19 @@ from betimes.policies.nodes.orders import ORDERS
 from betimes.policies.nodes.placement import RULES
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
-from betimes.service import spec_file
-from betimes.service.spec import MOST_UNITS, JobSpec
-from betimes.service.spec_file import MOST_BYTES, MOST_JOBS, SPELLINGS
+from betimes.service.spec import job_file
+from betimes.service.spec.job_file import MOST_BYTES, MOST_JOBS, SPELLINGS
+from betimes.service.spec.job_spec import MOST_UNITS, JobSpec
 from betimes.workload.generators.registry import GENERATORS
 from betimes.workload.readers.registry import FAMILIES, FORMATS
-from betimes.workload.speedup import FORMULAS
+from betimes.workload.speedup_formulas import FORMULAS
 from tools import pictures, reference_clusters, reference_live, reference_python
 from tools.job_fields import SPELT, meaning
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "reference"
 IMAGES = ROOT / "docs" / "images"
-JOBS_EXAMPLE = textwrap.dedent((spec_file.__doc__ or "").partition("::")[2]).strip()
+JOBS_EXAMPLE = textwrap.dedent((job_file.__doc__ or "").partition("::")[2]).strip()
 JOBS_EXAMPLE_YAML = """\
 defaults:
   qos: trial

@@ -5,12 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable
 
-from betimes.service.events import KINDS
-from betimes.service.launches import KEPT, VARIABLES
 from betimes.service.machines import cloud_file
-from betimes.service.reasons import CODES
+from betimes.service.runtime.launches import KEPT, VARIABLES
+from betimes.service.scheduling.event_log import KINDS
 from betimes.service.scheduling.job_states import diagram
-from betimes.service.views import Status
+from betimes.service.scheduling.reasons import CODES
+from betimes.service.views.models import Status
 
 Table = Callable[[tuple[str, ...], Iterable[tuple[str, ...]]], str]
 

@@ -21,16 +21,16 @@ import betimes
 from betimes import errors
 from betimes.client import Client
 from betimes.client.calls import Conditions
-from betimes.service import views
-from betimes.service.spec import Curve, JobSpec
+from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
+from betimes.service.views import models
 from betimes.workload.columns import CANONICAL
 from tools.job_fields import OPTIONS, SPELT, meaning
 
 Table = Callable[[tuple[str, ...], Iterable[tuple[str, ...]]], str]
 
 WIDTH = 100  # of a signature on one line
-GIVEN = (JobSpec, Curve, views.NodeSpec, views.TuneSpec)
+GIVEN = (JobSpec, Curve, models.NodeSpec, models.TuneSpec)
 """Models that a caller makes; all others are answers."""
 EXTRA = (TuningView, SearchView)
 """Answers that are not in `views`."""
@@ -49,7 +49,7 @@ REGISTRIES = {
 def client_page(table: Table) -> str:
     """The client: its methods, what they take and give, and the errors."""
     answers = sorted(_answers(), key=lambda model: model.__name__)
-    statuses = ", ".join(f"`{status.value}`" for status in views.Status)
+    statuses = ", ".join(f"`{status.value}`" for status in models.Status)
     return "\n\n".join(
         (
             "# The Python client",
@@ -208,20 +208,20 @@ def _arguments(parameters: Iterable[inspect.Parameter]) -> Iterator[str]:
 # --- models ---------------------------------------------------------------------------------------------------
 
 
-def _answers() -> set[type[views.View]]:
+def _answers() -> set[type[models.View]]:
     """Every model that the client gives, and those within them."""
     wanted = [
         each
-        for each in (*vars(views).values(), *EXTRA)
-        if inspect.isclass(each) and issubclass(each, views.View)
+        for each in (*vars(models).values(), *EXTRA)
+        if inspect.isclass(each) and issubclass(each, models.View)
     ]
-    wanted = [each for each in wanted if each is not views.View and "[" not in each.__name__]
+    wanted = [each for each in wanted if each is not models.View and "[" not in each.__name__]
     gives = " ".join(
         str(inspect.signature(one).return_annotation)
         for one in vars(Client).values()
         if inspect.isfunction(one)
     )
-    found: set[type[views.View]] = {each for each in wanted if re.search(rf"\b{each.__name__}\b", gives)}
+    found: set[type[models.View]] = {each for each in wanted if re.search(rf"\b{each.__name__}\b", gives)}
     while True:
         within = " ".join(_text(field.annotation) for each in found for field in each.model_fields.values())
         more = {each for each in wanted if re.search(rf"\b{each.__name__}\b", within)} - found

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from betimes.errors import Conflict, Unknown
-from betimes.service.spec import JobSpec, split_after
+from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.tuning.view import SearchView, TuningView
-from betimes.service.views import (
+from betimes.service.views.models import (
     EventView,
     Health,
     JobStory,

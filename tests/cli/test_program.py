@@ -79,7 +79,7 @@ def test_an_unexpected_error_is_one_line_and_a_traceback_on_request(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("of\nall things")
 
-    monkeypatch.setattr("betimes.cli.running.load", broken)
+    monkeypatch.setattr("betimes.cli.simulate.running.load", broken)
     said = betimes("simulate", "sample:tiny", "--policy", "fifo")
     assert said.code == 1
     assert said.err == "betimes: ZeroDivisionError: of all things (BETIMES_TRACEBACK=1 shows where)\n"

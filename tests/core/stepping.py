@@ -13,8 +13,8 @@ from betimes.core.columns import State
 from betimes.core.rules import PoolRules
 from betimes.kernels import entry, kernel
 from betimes.policies import parse_policy
-from betimes.twin.pool import REACHED, Trace, advance
-from betimes.twin.simulation import Simulation
+from betimes.twin.pool.event_loop import REACHED, Trace, advance
+from betimes.twin.pool.simulation import Simulation
 from betimes.twin.sizes import parse_sizes
 
 UNITS = 8

@@ -7,7 +7,7 @@ import pytest
 from betimes import Result, simulate
 from betimes.core.columns import grown
 from betimes.core.invariants import check
-from betimes.twin import simulation as twin
+from betimes.twin.pool import simulation as twin
 from tests.core.stepping import POLICIES, UNITS, after_every_event, simulation, workload
 
 JOBS = 150

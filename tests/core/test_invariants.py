@@ -10,7 +10,7 @@ import pytest
 from betimes import Workload, simulate
 from betimes.core.columns import State
 from betimes.core.invariants import BrokenInvariant, check
-from betimes.twin.simulation import Simulation
+from betimes.twin.pool.simulation import Simulation
 from tests.core.stepping import POLICIES, UNITS, after_every_event, simulation, workload
 
 VARIANTS = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from betimes import simulate
-from betimes.core import account, snapshot
+from betimes.core import snapshot, work
 from betimes.core.columns import State, room_to_play
 from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.kernels import as_array, entry
@@ -16,9 +16,7 @@ from betimes.kernels.structs import layout_of
 from tests.core.stepping import POLICIES, after_every_event, simulation, workload
 
 copy_into = entry(snapshot.copy_into)
-attained, believed_left = (
-    entry(each, State, int, float) for each in (account.attained, account.believed_left)
-)
+attained, believed_left = (entry(each, State, int, float) for each in (work.attained, work.believed_left))
 
 SHARED = {"speedup", "params", "table"}
 NOT_PLAYED = {"free", "grants", "again", "segments"}  # nothing is submitted or recorded in a play-out

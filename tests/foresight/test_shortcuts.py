@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from betimes.foresight.simulate import predicting
 from betimes.policies import parse_policy
-from betimes.twin.simulation import Simulation
+from betimes.twin.pool.simulation import Simulation
 from betimes.twin.sizes import parse_sizes
 from betimes.workload import Workload
 

@@ -15,8 +15,8 @@ from betimes.cluster import Spot, read_cluster
 from betimes.policies import NODES_POLICIES, Policy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.registry import POLICIES
-from betimes.service.spec import JobSpec
-from betimes.service.spec_file import KNOWN, read_jobs
+from betimes.service.spec.job_file import KNOWN, read_jobs
+from betimes.service.spec.job_spec import JobSpec
 from betimes.workload.readers.registry import FORMATS
 from tools import pictures, reference, reference_clusters, reference_live, reference_python
 

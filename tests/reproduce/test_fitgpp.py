@@ -11,7 +11,7 @@ import pytest
 from betimes.cluster import Cluster
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.reproduce import EXPERIMENTS, Row, reproduce
-from betimes.reproduce.fitgpp_runs import (
+from betimes.reproduce.fitgpp.runs import (
     Figures,
     Spread,
     fifo,

@@ -9,9 +9,9 @@ import pytest
 
 from betimes.reproduce import Row, reproduce
 from betimes.reproduce.pace import Pace
-from betimes.reproduce.pcs_fig7 import EXPERIMENT, TRACES, of_whole, rows_of_whole
-from betimes.reproduce.pcs_fig7_published import CONFIGURATIONS, FIGURE_7
-from betimes.reproduce.pcs_runs import CURVES, trace_file
+from betimes.reproduce.pcs.fig7 import EXPERIMENT, TRACES, of_whole, rows_of_whole
+from betimes.reproduce.pcs.fig7_published import CONFIGURATIONS, FIGURE_7
+from betimes.reproduce.pcs.runs import CURVES, trace_file
 from betimes.workload import read_trace
 from betimes.workload.speedup import SpeedupTable
 

@@ -7,14 +7,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from betimes.reproduce import Row, pcs_fig6, pcs_fig8, reproduce
-from betimes.reproduce.pcs_fig3 import TRACES
-from betimes.reproduce.pcs_fig6_published import FRONT, UNFAIRNESS
-from betimes.reproduce.pcs_fig9_published import BUDGETS, COSTS, FOUND, GPUS
-from betimes.reproduce.pcs_fig10_published import ERROR_MEAN, JCT_MEAN, SIZE_ERRORS
-from betimes.reproduce.pcs_fig11 import Seen, rows
-from betimes.reproduce.pcs_runs import TABLES, Planned, simulated
-from betimes.reproduce.pcs_workload_3_published import FIGURE_8
+from betimes.reproduce import Row, reproduce
+from betimes.reproduce.pcs import fig6 as pcs_fig6
+from betimes.reproduce.pcs import fig8 as pcs_fig8
+from betimes.reproduce.pcs.fig3 import TRACES
+from betimes.reproduce.pcs.fig6_published import FRONT, UNFAIRNESS
+from betimes.reproduce.pcs.fig9_published import BUDGETS, COSTS, FOUND, GPUS
+from betimes.reproduce.pcs.fig10_published import ERROR_MEAN, JCT_MEAN, SIZE_ERRORS
+from betimes.reproduce.pcs.fig11 import Seen, rows
+from betimes.reproduce.pcs.runs import TABLES, Planned, simulated
+from betimes.reproduce.pcs.workload_3_published import FIGURE_8
 from betimes.workload import Workload
 
 

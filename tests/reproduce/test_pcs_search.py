@@ -9,13 +9,13 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from betimes.reproduce.pcs_fig3 import ends
-from betimes.reproduce.pcs_fig9 import Timed, gains
-from betimes.reproduce.pcs_fig9_picture import draw
-from betimes.reproduce.pcs_fig9_published import COSTS
-from betimes.reproduce.pcs_fig10 import Moved, distances
-from betimes.reproduce.pcs_search import TAIL, Searched, problem_of, searched
-from betimes.reproduce.pcs_workloads import workload_3
+from betimes.reproduce.pcs.fig3 import ends
+from betimes.reproduce.pcs.fig9 import Timed, gains
+from betimes.reproduce.pcs.fig9_picture import draw
+from betimes.reproduce.pcs.fig9_published import COSTS
+from betimes.reproduce.pcs.fig10 import Moved, distances
+from betimes.reproduce.pcs.search import TAIL, Searched, problem_of, searched
+from betimes.reproduce.pcs.workloads import workload_3
 
 INF = np.inf
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
 from betimes.foresight.tuning.objectives import parse_objectives
-from betimes.service.auth import RunTokens
-from betimes.service.spec import JobSpec
+from betimes.service.access.auth import RunTokens
+from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
-from betimes.service.views import (
+from betimes.service.views.models import (
     EventView,
     Health,
     JobFilter,

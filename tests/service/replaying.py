@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from betimes.service.events import Event
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun
+from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.run_reports import Ended, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 
 
 def launch_of(scheduler: Scheduler, job_id: int) -> Launch:

@@ -12,20 +12,20 @@ import numpy as np
 
 from betimes import Workload
 from betimes.cluster import Cluster
-from betimes.service.auth import RunTokens
-from betimes.service.building import kind_of
-from betimes.service.clock import VirtualClock
-from betimes.service.controller import Controller
+from betimes.service.access.auth import RunTokens
+from betimes.service.engines.named_policies import kind_of
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
-from betimes.service.launches import Launches
 from betimes.service.machines.cloud_file import cloud_of
-from betimes.service.promises import Promises
-from betimes.service.rentals import Rentals
-from betimes.service.replay import Arrivals, machines_for
+from betimes.service.promises.play_out import Promises
+from betimes.service.runtime.clock import VirtualClock
+from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.rentals import Rentals
+from betimes.service.runtime.replay import Arrivals, machines_for
+from betimes.service.runtime.service_backend import ServiceBackend
+from betimes.service.runtime.trace_source import Source
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.service_backend import ServiceBackend
-from betimes.service.source import Source
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.tuner import LiveTuner
 

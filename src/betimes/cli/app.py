@@ -7,28 +7,10 @@ from typing import Annotated
 import typer
 
 from betimes import __version__
-from betimes.cli import (
-    compare,
-    control,
-    demo,
-    events,
-    job,
-    jobs,
-    learn_waits,
-    logs,
-    nodes,
-    policies,
-    policy,
-    reproduce,
-    simulate,
-    size_fleet,
-    submit,
-    trace,
-    tune,
-    up,
-    waiting,
-    warm,
-)
+from betimes.cli import warm
+from betimes.cli.live import control, demo, events, job, jobs, logs, nodes, policy, submit, up
+from betimes.cli.live import wait as waiting
+from betimes.cli.simulate import compare, learn_waits, policies, reproduce, simulate, size_fleet, trace, tune
 
 app = typer.Typer(
     name="betimes",

@@ -13,7 +13,7 @@ from typer import TyperException
 from typer.main import get_command
 
 from betimes.cli.app import app
-from betimes.cli.following import INTERRUPTED, Left
+from betimes.cli.live.following import INTERRUPTED, Left
 from betimes.errors import BetimesError
 
 FAILED = 1

@@ -29,14 +29,14 @@ def warm(out: Out = None, as_json: options.Json = False) -> None:
     """
     if out is not None:
         os.environ["BETIMES_CACHE_DIR"] = str(out.resolve())
-    from betimes.cli.display import Display
+    from betimes.cli.render.progress import Display
     from betimes.cli.warming import NOTICED_S, compile_all
 
     started = time.perf_counter()
     display, took = Display(), dict[str, float]()
     with display.shown():
         from betimes.kernels import cache_root
-        from betimes.twin.nodes.loop import run_rows
+        from betimes.twin.nodes.trace_loop import run_rows
 
         if not run_rows.is_ready() and not sys.stderr.isatty():
             print("Compiling the kernels, once for this version of Betimes ...", file=sys.stderr, flush=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from betimes.cli.display import Display
+    from betimes.cli.render.progress import Display
     from betimes.foresight.engines import AnyChosen
 
 NOTICED_S = 1.0
@@ -69,7 +69,7 @@ def compile_all(display: Display, told: Told) -> None:
 
 def _of_pool(predict: bool) -> Parts:
     from betimes.foresight.predict import run_rows_predicting
-    from betimes.twin.loop import run_rows
+    from betimes.twin.pool.trace_loop import run_rows
 
     return {"the event loop": run_rows.load} | (
         {"the predictions": run_rows_predicting.load} if predict else {}
@@ -78,7 +78,7 @@ def _of_pool(predict: bool) -> Parts:
 
 def _of_nodes(predict: bool) -> Parts:
     from betimes.foresight.nodes.predict import run_rows_predicting
-    from betimes.twin.nodes.loop import run_rows
+    from betimes.twin.nodes.trace_loop import run_rows
 
     parts: Parts = {"the event loop on nodes": run_rows.load}
     return parts | ({"the predictions on nodes": run_rows_predicting.load} if predict else {})
@@ -104,7 +104,7 @@ def _of_portfolios(chosen: Sequence[AnyChosen]) -> Parts:
 
 
 def _of_service(policies: Iterable[str]) -> Callable[[], Any]:
-    from betimes.service.building import compile_policy
+    from betimes.service.engines.named_policies import compile_policy
 
     return lambda: [compile_policy(policy) for policy in policies]
 

@@ -5,6 +5,6 @@ What they ask and understand is written once (`calls`, `talks`); the two differ 
 
 from betimes.client.asynchronous import AsyncClient
 from betimes.client.synchronous import Client
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 
 __all__ = ["AsyncClient", "Client", "JobSpec"]

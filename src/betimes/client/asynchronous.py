@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import httpx
 
-from betimes.client import calls, talks
+from betimes.client import calls, protocol
 from betimes.client.calls import Conditions
-from betimes.client.talks import Emit, Feed, Pause, Read, Send, Shut, Step, Talk
-from betimes.client.way import Way, client_options, way_to
+from betimes.client.discovery import Way, client_options, way_to
+from betimes.client.protocol import Emit, Feed, Pause, Read, Send, Shut, Step, Talk
 from betimes.errors import NotReachable
-from betimes.service.spec import JobSpec
-from betimes.service.views import (
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import (
     EventView,
     Health,
     JobStory,
@@ -93,7 +93,7 @@ class AsyncClient:
 
     def iterate_jobs(self, **which: Unpack[Conditions]) -> AsyncIterator[JobView]:
         """All jobs that the conditions hold for, newest first; pages are fetched as they are needed."""
-        return self._feed(talks.every_job(self._way, which))
+        return self._feed(protocol.every_job(self._way, which))
 
     async def job(self, job: int) -> JobStory:
         """A job with its promises, runs and events. Raises Unknown."""
@@ -153,7 +153,7 @@ class AsyncClient:
 
     async def wait(self, job: int, timeout: float | None = None) -> JobView:
         """The job once it is over. Raises Unknown; TimeoutError after `timeout` seconds (None: wait for ever)."""
-        return await self._carry_out(talks.wait(self._way, job, timeout))
+        return await self._carry_out(protocol.wait(self._way, job, timeout))
 
     def logs(
         self, job: int, *, attempt: int | None = None, follow: bool = False, tail: int | None = None
@@ -163,7 +163,7 @@ class AsyncClient:
         attempt: the number of the run, by default the latest. follow: go on until the run is over. tail: only so many
         of the last lines. Raises Unknown for a job or run that does not exist, or a job that has not run.
         """
-        return self._feed(talks.log(self._way, calls.log(job, attempt, follow, tail)))
+        return self._feed(protocol.log(self._way, calls.log(job, attempt, follow, tail)))
 
     async def nodes(self) -> list[NodeView]:
         """All nodes, also those that are lost."""
@@ -222,7 +222,7 @@ class AsyncClient:
 
         follow: go on with new events, without end, and reconnect where the connection is lost.
         """
-        talk = talks.followed_events if follow else talks.logged_events
+        talk = protocol.followed_events if follow else protocol.logged_events
         return self._feed(talk(self._way, after, job, tuple(kinds)))
 
     async def health(self) -> Health:
@@ -230,7 +230,7 @@ class AsyncClient:
         return await self._ask(calls.health())
 
     async def _ask(self, call: calls.Call[T]) -> T:
-        return await self._carry_out(talks.ask(self._way, call))
+        return await self._carry_out(protocol.ask(self._way, call))
 
     async def _carry_out(self, talk: Talk[T]) -> T:
         reply: Any = None

@@ -13,11 +13,11 @@ from urllib.parse import quote as quoted
 import httpx
 from pydantic import BaseModel, ValidationError
 
-from betimes.client import answers
+from betimes.client import decode
 from betimes.errors import Refused
-from betimes.service.faults import faults
-from betimes.service.spec import JobSpec
-from betimes.service.views import (
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.spec_errors import faults
+from betimes.service.views.models import (
     EventView,
     Health,
     JobStory,
@@ -82,18 +82,18 @@ class _ManyJobs(_Many):
     jobs: list[JobView] = []
 
 
-_submitted = answers.answer_of(Submitted)
-_batch = answers.answer_of(_ManySubmitted)
-_quote = answers.answer_of(Quote)
-_page_of_jobs = answers.answer_of(Page[JobView])
-_page_of_events = answers.answer_of(Page[EventView])
-_story = answers.answer_of(JobStory)
-_job = answers.answer_of(JobView)
-_jobs = answers.answer_of(_ManyJobs)
-_node = answers.answer_of(NodeView)
-_nodes = answers.answer_of(_Many)
-_lease = answers.answer_of(Lease)
-_policy = answers.answer_of(PolicyView)
+_submitted = decode.answer_of(Submitted)
+_batch = decode.answer_of(_ManySubmitted)
+_quote = decode.answer_of(Quote)
+_page_of_jobs = decode.answer_of(Page[JobView])
+_page_of_events = decode.answer_of(Page[EventView])
+_story = decode.answer_of(JobStory)
+_job = decode.answer_of(JobView)
+_jobs = decode.answer_of(_ManyJobs)
+_node = decode.answer_of(NodeView)
+_nodes = decode.answer_of(_Many)
+_lease = decode.answer_of(Lease)
+_policy = decode.answer_of(PolicyView)
 
 
 def spec_of(spec: JobSpec | None, fields: dict[str, Any]) -> JobSpec:
@@ -181,7 +181,7 @@ def log(number: int, attempt: int | None, follow: bool, tail: int | None) -> Cal
     ]
     # A run may be silent for as long as it likes.
     read_s = None if follow else READ_S
-    return Call("GET", f"{API}/jobs/{int(number)}/log", answers.nothing, params=params, read_s=read_s)
+    return Call("GET", f"{API}/jobs/{int(number)}/log", decode.nothing, params=params, read_s=read_s)
 
 
 def nodes() -> Call[list[NodeView]]:
@@ -221,7 +221,7 @@ def _tuning() -> Callable[[httpx.Response], TuningView]:
     """A front's model needs most of Betimes, which no other call does."""
     from betimes.service.tuning.view import TuningView
 
-    return answers.answer_of(TuningView)
+    return decode.answer_of(TuningView)
 
 
 def tune(spec: TuneSpec) -> Call[TuningView]:
@@ -248,12 +248,12 @@ def events(after: int, job: int | None, kinds: Sequence[str], limit: int = 1000)
 def event_stream(after: int, job: int | None, kinds: Sequence[str]) -> Call[None]:
     """Events past `after` as they happen, as a stream."""
     headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
-    return Call("GET", f"{API}/events/stream", answers.nothing, params=_which(job, kinds), headers=headers)
+    return Call("GET", f"{API}/events/stream", decode.nothing, params=_which(job, kinds), headers=headers)
 
 
 def health() -> Call[Health]:
     """Whether the service can take work."""
-    return Call("GET", "/readyz", answers.health)
+    return Call("GET", "/readyz", decode.health)
 
 
 class _Choice(BaseModel):

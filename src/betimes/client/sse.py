@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from betimes.errors import ServiceError
-from betimes.service.views import EventView
+from betimes.service.views.models import EventView
 
 MOST_BYTES = 64 << 20  # of one event; what is longer is no event
 

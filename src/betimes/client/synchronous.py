@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
 
 import httpx
 
-from betimes.client import calls, talks
+from betimes.client import calls, protocol
 from betimes.client.calls import Conditions
-from betimes.client.talks import Emit, Feed, Pause, Read, Send, Shut, Step, Talk
-from betimes.client.way import Way, client_options, way_to
+from betimes.client.discovery import Way, client_options, way_to
+from betimes.client.protocol import Emit, Feed, Pause, Read, Send, Shut, Step, Talk
 from betimes.errors import NotReachable
-from betimes.service.spec import JobSpec
-from betimes.service.views import (
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import (
     EventView,
     Health,
     JobStory,
@@ -98,7 +98,7 @@ class Client:
 
     def iterate_jobs(self, **which: Unpack[Conditions]) -> Iterator[JobView]:
         """All jobs that the conditions hold for, newest first; pages are fetched as they are needed."""
-        return self._feed(talks.every_job(self._way, which))
+        return self._feed(protocol.every_job(self._way, which))
 
     def job(self, job: int) -> JobStory:
         """A job with its promises, runs and events. Raises Unknown."""
@@ -154,7 +154,7 @@ class Client:
 
     def wait(self, job: int, timeout: float | None = None) -> JobView:
         """The job once it is over. Raises Unknown; TimeoutError after `timeout` seconds (None: wait for ever)."""
-        return self._carry_out(talks.wait(self._way, job, timeout))
+        return self._carry_out(protocol.wait(self._way, job, timeout))
 
     def logs(
         self, job: int, *, attempt: int | None = None, follow: bool = False, tail: int | None = None
@@ -164,7 +164,7 @@ class Client:
         attempt: the number of the run, by default the latest. follow: go on until the run is over. tail: only so many
         of the last lines. Raises Unknown for a job or run that does not exist, or a job that has not run.
         """
-        return self._feed(talks.log(self._way, calls.log(job, attempt, follow, tail)))
+        return self._feed(protocol.log(self._way, calls.log(job, attempt, follow, tail)))
 
     def nodes(self) -> list[NodeView]:
         """All nodes, also those that are lost."""
@@ -223,7 +223,7 @@ class Client:
 
         follow: go on with new events, without end, and reconnect where the connection is lost.
         """
-        talk = talks.followed_events if follow else talks.logged_events
+        talk = protocol.followed_events if follow else protocol.logged_events
         return self._feed(talk(self._way, after, job, tuple(kinds)))
 
     def health(self) -> Health:
@@ -231,7 +231,7 @@ class Client:
         return self._ask(calls.health())
 
     def _ask(self, call: calls.Call[T]) -> T:
-        return self._carry_out(talks.ask(self._way, call))
+        return self._carry_out(protocol.ask(self._way, call))
 
     def _carry_out(self, talk: Talk[T]) -> T:
         reply: Any = None

@@ -16,7 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.core.places import Footprint, Node, Placement
+from betimes.core.placements import Footprint, Node, Placement
 from betimes.kernels import Floats, FloatTable, Ints, IntTable, Records, Struct, as_array, blank, view_by
 
 UNLIMITED = 1 << 62  # events

@@ -13,8 +13,8 @@ from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 from betimes.core.columns import Pool, PoolJob, PoolProgress, State
-from betimes.core.moves import JobState, state_of
-from betimes.core.placing_invariants import BrokenInvariant, check_places
+from betimes.core.job_states import JobState, state_of
+from betimes.core.pool_placement_invariants import BrokenInvariant, check_places
 from betimes.core.transitions import SLACK_FRAC
 from betimes.kernels import Records, as_array
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.account import attained, believed_left
 from betimes.core.columns import State
 from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.transitions import find_next
+from betimes.core.work import attained, believed_left
 from betimes.kernels import kernel
 
 

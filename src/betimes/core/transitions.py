@@ -8,7 +8,12 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.account import (
+from betimes.core.columns import State
+from betimes.core.feasible_grants import curtail, curtails
+from betimes.core.order import leave
+from betimes.core.pool_placement import enter_nodes, leave_nodes
+from betimes.core.speed import speed
+from betimes.core.work import (
     attained,
     believed_left,
     bring_up_to_date,
@@ -17,11 +22,6 @@ from betimes.core.account import (
     rest,
     set_to_work,
 )
-from betimes.core.columns import State
-from betimes.core.curtailing import curtail, curtails
-from betimes.core.order import leave
-from betimes.core.placing import enter_nodes, leave_nodes
-from betimes.core.speed import speed
 from betimes.kernels import kernel
 
 # Why a decision is refused; `policies.violations` has the words.

@@ -16,8 +16,8 @@ from betimes.foresight.class_queues import NOT_NOW, drain
 from betimes.foresight.shortcuts import applies, hand_down, share_equally
 from betimes.kernels import Floats, Ints, entry, kernel
 from betimes.policies.hooks import BY_CLASS, EQUAL_SHARES, ONE_EACH_IN_ORDER
-from betimes.twin.loop import next_arrival, run_out
-from betimes.twin.pool import FORESEEN, PAUSED, REACHED, REFUSED, WATCHED, Trace, advance, decide
+from betimes.twin.pool.event_loop import FORESEEN, PAUSED, REACHED, REFUSED, WATCHED, Trace, advance, decide
+from betimes.twin.pool.trace_loop import next_arrival, run_out
 
 MOST_EVENTS = 50_000_000  # of a play-out: a policy that decides so often and does not finish a job never will
 

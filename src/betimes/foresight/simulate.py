@@ -23,11 +23,11 @@ from betimes.outcome import JobState, Result
 from betimes.policies import ChosenPolicy, Policy, parse_policy
 from betimes.policies.hooks import ASK
 from betimes.twin.generate import noted_cluster
-from betimes.twin.loop import run_rows
 from betimes.twin.nodes.tasks import tasks_of
-from betimes.twin.simulation import Simulation, fit
+from betimes.twin.pool.simulation import Simulation, fit
+from betimes.twin.pool.trace_loop import run_rows
+from betimes.twin.pool.trials import TrialSimulation
 from betimes.twin.sizes import Sizes, parse_sizes
-from betimes.twin.trials import TrialSimulation
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, unknown_curves_warning
 

@@ -6,26 +6,23 @@ import difflib
 from pathlib import Path
 
 from betimes.errors import InputError
-from betimes.reproduce import (
-    fitgpp_fig1,
-    fitgpp_intervals,
-    fitgpp_load,
-    fitgpp_sweeps,
-    pcs_fig1,
-    pcs_fig3,
-    pcs_fig6,
-    pcs_fig7,
-    pcs_fig8,
-    pcs_fig9,
-    pcs_fig10,
-    pcs_fig11,
-    portfolio,
-    waiting,
-)
+from betimes.reproduce import portfolio, waiting
 from betimes.reproduce.data import check, data_directory
 from betimes.reproduce.eva import planning as eva_planning
 from betimes.reproduce.eva import simulations as eva_simulations
 from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.fitgpp import fig1 as fitgpp_fig1
+from betimes.reproduce.fitgpp import intervals as fitgpp_intervals
+from betimes.reproduce.fitgpp import load as fitgpp_load
+from betimes.reproduce.fitgpp import sweeps as fitgpp_sweeps
+from betimes.reproduce.pcs import fig1 as pcs_fig1
+from betimes.reproduce.pcs import fig3 as pcs_fig3
+from betimes.reproduce.pcs import fig6 as pcs_fig6
+from betimes.reproduce.pcs import fig7 as pcs_fig7
+from betimes.reproduce.pcs import fig8 as pcs_fig8
+from betimes.reproduce.pcs import fig9 as pcs_fig9
+from betimes.reproduce.pcs import fig10 as pcs_fig10
+from betimes.reproduce.pcs import fig11 as pcs_fig11
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from betimes.foresight.tuning.objectives import MEASURES, METRICS
-from betimes.service.spec import JobSpec
-from betimes.service.views import OBJECTIVE, Status
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import OBJECTIVE, Status
 from tests.service.serving import Fake, fake
 
 pytest.importorskip("schemathesis")

@@ -14,7 +14,7 @@ import pytest
 
 from betimes.client.sse import EventReader
 from betimes.service.api import Limits
-from betimes.service.views import EventView, Status
+from betimes.service.views.models import EventView, Status
 from tests.service.api.test_routes import ask
 from tests.service.fake_backend import FakeBackend
 from tests.service.serving import PATIENCE_S, Fake, fake, served, until

@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from betimes.service.api.log_files import LogCursor
-from betimes.service.spec import JobSpec
-from betimes.service.views import Status
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import Status
 from tests.service.api.test_routes import ask
 from tests.service.serving import PATIENCE_S, Fake, fake, served, until
 

@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
-from betimes.service.views import JobStory, JobView, NodeView, Quote, Status, Submitted
+from betimes.service.views.models import JobStory, JobView, NodeView, Quote, Status, Submitted
 from tests.service.serving import Fake, fake
 
 SPEC = {"command": ["true"]}

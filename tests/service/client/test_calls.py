@@ -25,7 +25,7 @@ from betimes.errors import (
     Unavailable,
     Unknown,
 )
-from betimes.service.views import EventView, NodeSpec, Status, TuneSpec
+from betimes.service.views.models import EventView, NodeSpec, Status, TuneSpec
 from tests.service.client.both import TRUE, Both
 from tests.service.serving import Background, Fake, fake
 from tests.service.tuning.fronts import front

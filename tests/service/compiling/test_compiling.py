@@ -12,9 +12,9 @@ import pytest
 
 from betimes.client import AsyncClient
 from betimes.errors import PolicyError, Refused, ServiceError, Unavailable
-from betimes.service.bootstrap import Options, Service, running
 from betimes.service.machines.machine import Machine
-from betimes.service.views import JobStory
+from betimes.service.runtime.bootstrap import Options, Service, running
+from betimes.service.views.models import JobStory
 from tests.service.compiling.by_hand import ByHand, before_listening
 from tests.service.serving import PATIENCE_S, until
 
@@ -58,7 +58,10 @@ def test_jobs_are_taken_meanwhile_and_promised_and_started_after_that(tmp_path: 
             assert first.quote is None
             assert first.reason is not None
             assert first.reason.code == "compiling"
-            assert first.reason.text == "waits until policy fifo is compiled, and is promised an end then"
+            assert (
+                first.reason.text
+                == "waits until policy fifo is compiled; its completion time is promised then"
+            )
             assert await client.submit(command=["x"], env=work(1000.0), key="once") == first
             second = (await client.submit(command=["x"], env=work(0.1))).job_id
             third = (await client.submit(command=["x"], env=work(1000.0))).job_id

@@ -13,9 +13,9 @@ import pytest
 
 from betimes.errors import PolicyError
 from betimes.kernels import INTERPRETED
-from betimes.service.building import is_compiled, kernels_of
 from betimes.service.compiling import process
 from betimes.service.compiling.process import compile_beside
+from betimes.service.engines.named_policies import is_compiled, kernels_of
 
 BROKEN = """
 from betimes.policies import priority
@@ -52,7 +52,7 @@ def test_what_has_been_compiled_is_known_to_be_cached(own: str) -> None:
     assert not is_compiled(own)
     asyncio.run(compile_beside(own))
     assert is_compiled(own)
-    asked = f"from betimes.service.building import is_compiled; print(is_compiled({own!r}))"
+    asked = f"from betimes.service.engines.named_policies import is_compiled; print(is_compiled({own!r}))"
     done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "True"
 

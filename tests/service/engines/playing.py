@@ -6,8 +6,8 @@ import heapq
 import math
 from dataclasses import dataclass, field
 
-from betimes.service.engines.moves import Engine, Grant, Happened, Round, Tell, Wanted
-from betimes.twin.physics import VirtualJob
+from betimes.service.engines.messages import Engine, Grant, Happened, Round, Tell, Wanted
+from betimes.twin.pool.virtual_jobs import VirtualJob
 
 
 @dataclass

@@ -7,9 +7,9 @@ import pytest
 
 from betimes.policies import parse_policy
 from betimes.service.engines import pool
-from betimes.service.engines.moves import Wanted
+from betimes.service.engines.messages import Wanted
 from betimes.service.engines.pool import LivePool
-from betimes.twin.physics import VirtualJob
+from betimes.twin.pool.virtual_jobs import VirtualJob
 from tests.service.engines.playing import Played, play
 
 JOBS, UNITS = 300, 8

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from betimes.policies import parse_policy
-from betimes.service.engines.moves import Carried, Grant, Happened, Held, Wanted
+from betimes.service.engines.messages import Carried, Grant, Happened, Held, Wanted
 from betimes.service.engines.pool import LivePool
 
 JOBS = 6

@@ -15,17 +15,17 @@ from betimes.core.nodes import invariants as of_nodes
 from betimes.errors import InputError
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
-from betimes.service.events import Event
 from betimes.service.executors.virtual import EXIT_CODE, WORK, VirtualWorld
 from betimes.service.machines.machine import Machine
-from betimes.service.node import UP
 from betimes.service.scheduling.effects import DropRun, GiveBack, ResizeRun, StartRun, StopRun
 from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.node import UP
 from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.spec import JobSpec
-from betimes.service.views import Status
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import Status
 from tests.service.replaying import launch_of
 
 EPOCH_AT = 1000.0

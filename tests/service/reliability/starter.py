@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from betimes.errors import BetimesError
-from betimes.service.bootstrap import Options, Service, running
 from betimes.service.machines.machine import Machine
+from betimes.service.runtime.bootstrap import Options, Service, running
 from tests.service.compiling.by_hand import ByHand
 
 

@@ -11,7 +11,7 @@ import pytest
 from betimes.service.scheduling.job_states import LEGAL, Transition
 from betimes.service.scheduling.report_handling import MOST_LOSSES
 from betimes.service.scheduling.run_reports import Ended, RunId
-from betimes.service.views import Status
+from betimes.service.views.models import Status
 from tests.service.reliability.cluster import Cluster, spec
 
 

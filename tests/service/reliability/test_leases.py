@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from betimes.service.clock import Clock, VirtualClock
-from betimes.service.commands import CancelJobs, SubmitJob
-from betimes.service.controller import Controller
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
-from betimes.service.job import Job, Places
-from betimes.service.launches import Launches
 from betimes.service.machines.machine import Machine
+from betimes.service.runtime.clock import Clock, VirtualClock
+from betimes.service.runtime.commands import CancelJobs, SubmitJob
+from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.launches import Launches
 from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.job import Job, Places
 from betimes.service.store.memory import MemoryStore
-from betimes.service.views import Status
+from betimes.service.views.models import Status
 from tests.service.reliability.cluster import spec
 
 LEASE_S = 30.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from betimes.service.events import Event
+from betimes.service.scheduling.event_log import Event
 from tests.service.reliability.cluster import Cluster, spec
 
 BOTH = {"min_units": 2, "max_units": 2}

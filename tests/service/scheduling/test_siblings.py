@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from betimes.service.executors.virtual import WORK
-from betimes.service.job import Job
+from betimes.service.runtime.service_backend import ServiceBackend
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.runtime_estimates import RuntimeEstimates
 from betimes.service.scheduling.siblings import MOST_A_TURN, SHARE, Siblings, ranges
-from betimes.service.service_backend import ServiceBackend
-from betimes.service.spec import JobSpec
-from betimes.service.views import JobFilter, Status
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import JobFilter, Status
 from tests.service.four_cores import on_four_cores
 from tests.service.reliability.cluster import Cluster, spec
 

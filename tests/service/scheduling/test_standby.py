@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from betimes.service.engines.moves import Happened
+from betimes.service.engines.messages import Happened
 from tests.service.reliability.cluster import Cluster, spec
 
 POLICIES = ("fifo", "max-min", "nodes:fifo", "fitgpp")

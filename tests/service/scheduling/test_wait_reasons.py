@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from betimes.service.forecasts import Forecast, forecast
-from betimes.service.views import Status
+from betimes.service.promises.forecasts import Forecast, forecast
+from betimes.service.views.models import Status
 from tests.service.reliability.cluster import Cluster, spec
 
 

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from betimes.errors import StoreRefused
-from betimes.service.events import Event
+from betimes.service.scheduling.event_log import Event
 from betimes.service.store import Batch, MemoryStore, Snapshot, Storage, Store, default_url
-from betimes.service.views import JobFilter, Status
+from betimes.service.views.models import JobFilter, Status
 from tests.service.store.conftest import database
 from tests.service.store.rows import job, node, quote, run
 

@@ -25,7 +25,7 @@ from betimes.errors import (
     StoreUnreachable,
 )
 from betimes.service.store import Batch, Store, default_url
-from betimes.service.views import JobFilter
+from betimes.service.views.models import JobFilter
 from tests.service.store.conftest import Opening
 from tests.service.store.relay import Relay
 from tests.service.store.rows import event, events, job, submission

@@ -10,7 +10,7 @@ from sqlalchemy import create_engine
 
 from betimes.service.store import Batch, MemoryStore, Store, default_url
 from betimes.service.store.listing import listing
-from betimes.service.views import JobFilter, Status
+from betimes.service.views.models import JobFilter, Status
 from tests.service.store.conftest import Opening
 from tests.service.store.rows import job
 

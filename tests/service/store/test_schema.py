@@ -15,7 +15,7 @@ from sqlalchemy import Engine, create_engine, make_url, text
 from betimes.errors import StoreError, StoreTooNew
 from betimes.service.store import Store, default_url, schema
 from betimes.service.store.opening import MIGRATIONS, configuration
-from betimes.service.views import JobFilter, Status
+from betimes.service.views.models import JobFilter, Status
 from tests.service.store.conftest import Opening
 from tests.service.store.rows import event, job
 

@@ -10,7 +10,7 @@ import pytest
 
 from betimes.errors import StoreError, StoreRefused
 from betimes.service.store import Batch, Store
-from betimes.service.views import JobFilter, Status
+from betimes.service.views.models import JobFilter, Status
 from tests.service.store.conftest import Opening
 from tests.service.store.rows import event, events, job, node, quote, run, submission
 

@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from betimes.foresight.tuning import Front
-from betimes.service.auth import RunTokens
-from betimes.service.clock import VirtualClock
-from betimes.service.controller import Controller
-from betimes.service.events import Event
+from betimes.service.access.auth import RunTokens
 from betimes.service.executors.virtual import WORK, VirtualExecutor, VirtualWorld
-from betimes.service.launches import Launches
 from betimes.service.machines.machine import Machine
-from betimes.service.promises import Promises
+from betimes.service.promises.play_out import Promises
+from betimes.service.runtime.clock import VirtualClock
+from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.service_backend import ServiceBackend
+from betimes.service.runtime.trace_source import Source
 from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.service_backend import ServiceBackend
-from betimes.service.source import Source
-from betimes.service.spec import JobSpec
+from betimes.service.scheduling.event_log import Event
+from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.orders import Order
 from betimes.service.tuning.process import Told

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from betimes.errors import BetimesError, Conflict, InputError, PolicyError, Refused
-from betimes.service.views import TuneSpec
+from betimes.service.views.models import TuneSpec
 from tests.service.tuning.fronts import front, policy
 from tests.service.tuning.living import House
 

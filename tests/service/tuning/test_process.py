@@ -17,7 +17,7 @@ from betimes.foresight.tuning import SOLVERS, Front
 from betimes.service.tuning.orders import Order
 from betimes.service.tuning.process import search_in_process
 from betimes.service.tuning.recent import Recent
-from betimes.service.views import TuneSpec
+from betimes.service.views.models import TuneSpec
 
 DRAW = np.random.default_rng(1)
 SIZES = np.round(DRAW.lognormal(4.0, 1.0, 40), 3)

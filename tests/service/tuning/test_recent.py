@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from betimes.errors import Conflict
-from betimes.service.spec import Curve
+from betimes.service.spec.job_spec import Curve
 from betimes.service.tuning.recent import Recent, recent
 from tests.service.tuning.living import House, spec
 

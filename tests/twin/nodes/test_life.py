@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
-from betimes.core.moves import LEGAL, JobState
+from betimes.core.job_states import LEGAL, JobState
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.invariants import state_of
 from betimes.kernels import as_array

@@ -15,8 +15,8 @@ from betimes.core.nodes.columns import room_to_play
 from betimes.core.nodes.invariants import check
 from betimes.kernels import as_array, entry
 from betimes.policies import parse_nodes_policy
-from betimes.twin.nodes.loop import run_rows
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.nodes.trace_loop import run_rows
 from betimes.twin.sizes import parse_sizes
 
 copy_into = entry(snapshot.copy_into)

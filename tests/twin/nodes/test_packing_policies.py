@@ -14,7 +14,7 @@ from betimes.cluster.offer import Offer
 from betimes.errors import InputError, PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result, summarise
-from betimes.service.building import check_live
+from betimes.service.engines.named_policies import check_live
 from betimes.workload import Workload, read_trace
 
 PERIOD_S = 300.0

@@ -17,8 +17,8 @@ from betimes.core.nodes.invariants import check
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.kernels import as_array, entry
 from betimes.policies import parse_nodes_policy
-from betimes.twin.nodes.loop import run_rows
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.nodes.trace_loop import run_rows
 from betimes.twin.sizes import parse_sizes
 from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused
 from tests.twin.nodes.driving import draw, simulation_of

@@ -9,10 +9,10 @@ import math
 
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.ends import pop_end, push_end
-from betimes.core.nodes.room import find_room, has_room, tasks_that_fit
+from betimes.core.nodes.find_nodes import find_room, has_room, tasks_that_fit
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import believed_end, give_all
-from betimes.core.places import take
+from betimes.core.placements import take
 from betimes.kernels import kernel
 
 

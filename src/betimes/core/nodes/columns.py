@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.core.columns import UNLIMITED, Job, Pool, Progress, Segment
-from betimes.core.places import Node, Placement
+from betimes.core.placements import Node, Placement
 from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, as_array, blank, view_by
 
 OWNED = 3

@@ -16,8 +16,9 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import Instruction, NodesState
+from betimes.core.nodes.external_events import open_node
+from betimes.core.nodes.find_nodes import tasks_that_fit
 from betimes.core.nodes.holders import holds, is_owed
-from betimes.core.nodes.interventions import open_node
 from betimes.core.nodes.log import (
     BIND,
     CLOSE,
@@ -42,7 +43,6 @@ from betimes.core.nodes.machines import (
     rent,
 )
 from betimes.core.nodes.queue import remove
-from betimes.core.nodes.room import tasks_that_fit
 from betimes.core.nodes.transitions import move_out, put_bound, settle_binding, start, tell_to_leave
 from betimes.kernels import Ints, Records, entry, kernel
 

@@ -10,7 +10,7 @@ import math
 from collections import defaultdict
 
 from betimes.core.invariants import BrokenInvariant
-from betimes.core.moves import JobState, state_on_nodes
+from betimes.core.job_states import JobState, state_on_nodes
 from betimes.core.nodes.columns import BLOCK, Need, NodesState
 from betimes.core.nodes.machines import UNUSED
 from betimes.core.nodes.timers import FINISH, KIND, OUTRUN, POLICY, VACATE

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import Need, NodesState, NodesView, view_of
-from betimes.core.nodes.room import (
+from betimes.core.nodes.find_nodes import (
     BAD_SCORE,
     OVERBOOKED,
     copy_asked,
@@ -20,7 +20,7 @@ from betimes.core.nodes.room import (
 )
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import give_all, nominate, tell_to_leave
-from betimes.core.places import give
+from betimes.core.placements import give
 from betimes.kernels import kernel
 
 NO_PLAN = 0

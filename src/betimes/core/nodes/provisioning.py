@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import NodesState, view_of
+from betimes.core.nodes.find_nodes import may_any_fit
 from betimes.core.nodes.machines import NEED_FATES, NEED_NODES, RUNNING, paid_until_s, release, rent
 from betimes.core.nodes.queue import all_waiting
-from betimes.core.nodes.room import may_any_fit
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import TICK, set_policy_timer
 from betimes.kernels import kernel

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.account import bring_up_to_date, set_to_work
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.holders import holds
 from betimes.core.nodes.timers import set_job_timer
+from betimes.core.work import bring_up_to_date, set_to_work
 from betimes.kernels import kernel
 
 

@@ -15,8 +15,9 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.find_nodes import find_room, tasks_that_fit
 from betimes.core.nodes.log import has_room_for_a_pass
-from betimes.core.nodes.plan import (
+from betimes.core.nodes.profile import (
     claim,
     earliest_s,
     is_kept,
@@ -24,7 +25,6 @@ from betimes.core.nodes.plan import (
     sketch_from,
 )
 from betimes.core.nodes.queue import all_waiting, remove
-from betimes.core.nodes.room import find_room, tasks_that_fit
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import book, start, start_as_booked, unbook
 from betimes.kernels import Ints, kernel

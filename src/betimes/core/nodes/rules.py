@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.wait_predictor import Split
-from betimes.core.places import Node
+from betimes.core.placements import Node
 from betimes.kernels import Floats, FloatTable, Ints, Records, Struct
 
 SKIP, EASY, CONSERVATIVE = 0, 1, 2

@@ -8,6 +8,15 @@ from betimes.core.nodes import reservations
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState, view_of
 from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least
+from betimes.core.nodes.find_nodes import (
+    BAD_SCORE,
+    OVERBOOKED,
+    copy_asked,
+    find_room,
+    may_any_fit,
+    may_fit,
+    show,
+)
 from betimes.core.nodes.log import has_room_for_a_pass
 from betimes.core.nodes.preemption import BAD_VICTIM_SCORE, PLANNED, preempt
 from betimes.core.nodes.queue import (
@@ -18,15 +27,6 @@ from betimes.core.nodes.queue import (
     remove_at,
 )
 from betimes.core.nodes.reservations import start_as_reserved
-from betimes.core.nodes.room import (
-    BAD_SCORE,
-    OVERBOOKED,
-    copy_asked,
-    find_room,
-    may_any_fit,
-    may_fit,
-    show,
-)
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
 from betimes.core.nodes.transitions import start, would_end
 from betimes.core.order import goes_before

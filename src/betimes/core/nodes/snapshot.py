@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.account import attained, believed_left
 from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.nodes.columns import BLOCK, FEATURE_COLUMNS, NodesState
 from betimes.core.nodes.directory import block_at
 from betimes.core.nodes.timers import BOOTED, RECLAIMED, SPECULATED, set_job_timer
+from betimes.core.work import attained, believed_left
 from betimes.kernels import kernel
 
 

@@ -8,15 +8,6 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.account import (
-    attained,
-    believed_left,
-    bring_up_to_date,
-    close_account,
-    open_account,
-    rest,
-    set_to_work,
-)
 from betimes.core.nodes.columns import AUTO, Choice, Need, NodesState, NodesView
 from betimes.core.nodes.holders import add_holder, drop_holder, is_owed
 from betimes.core.nodes.log import BIND, PREEMPT, RESERVE, START, note, note_places
@@ -25,7 +16,16 @@ from betimes.core.nodes.queue import insert
 from betimes.core.nodes.rates import re_rate, re_rate_around, speed_of
 from betimes.core.nodes.timers import EXPIRED, LAUNCHED, set_job_timer
 from betimes.core.nodes.wait_features import count_running
-from betimes.core.places import Node, free_placement, give, new_placement, take
+from betimes.core.placements import Node, free_placement, give, new_placement, take
+from betimes.core.work import (
+    attained,
+    believed_left,
+    bring_up_to_date,
+    close_account,
+    open_account,
+    rest,
+    set_to_work,
+)
 from betimes.kernels import Records, kernel
 
 

@@ -15,7 +15,7 @@ from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.schedule import REFUSED
 from betimes.core.nodes.snapshot import copy_into
 from betimes.kernels import Floats, Ints, blank, entry, kernel
-from betimes.twin.nodes.events import FORESEEN, NOTHING, PAUSED, REACHED, Outcome, Trace, advance
+from betimes.twin.nodes.event_loop import FORESEEN, NOTHING, PAUSED, REACHED, Outcome, Trace, advance
 from betimes.twin.nodes.simulation import NodesSimulation
 
 

@@ -17,8 +17,8 @@ from betimes.foresight.waits.retraining import stepping
 from betimes.outcome import Result
 from betimes.policies import ChosenPolicy, parse_nodes_policy
 from betimes.policies.nodes.hooks import NodesPolicy
-from betimes.twin.nodes.loop import run_rows
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.nodes.trace_loop import run_rows
 from betimes.twin.sizes import Sizes, parse_sizes
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, unknown_curves_warning

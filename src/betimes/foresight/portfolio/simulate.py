@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from betimes.core.account import believed_left
 from betimes.core.nodes.columns import (
     Lease,
     NodesState,
@@ -26,10 +25,11 @@ from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.schedule import DONE, NEED_PLACEMENTS, REFUSED, change_rules
 from betimes.core.nodes.snapshot import copy_into
 from betimes.core.nodes.timers import NOTICED, set_machine_timer
+from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.foresight.portfolio.utility import bounded_slowdown, charged_s
 from betimes.kernels import Floats, Ints, Records, blank, entry, kernel
-from betimes.twin.nodes.events import NEED_SEGMENTS, PAUSED, REACHED, Outcome, Trace, advance
+from betimes.twin.nodes.event_loop import NEED_SEGMENTS, PAUSED, REACHED, Outcome, Trace, advance
 from betimes.twin.nodes.simulation import NodesSimulation
 
 MOST_INSTANTS = 1_000_000

@@ -14,8 +14,8 @@ from betimes.foresight.tuning.problem import Problem
 from betimes.kernels import Floats, as_array
 from betimes.outcome import Result
 from betimes.policies import parse_policy
-from betimes.twin.loop import run_rows
-from betimes.twin.simulation import Simulation
+from betimes.twin.pool.simulation import Simulation
+from betimes.twin.pool.trace_loop import run_rows
 
 
 class Evaluator:

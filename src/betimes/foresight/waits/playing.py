@@ -13,7 +13,7 @@ from betimes.core.nodes.snapshot import copy_into
 from betimes.core.nodes.timers import set_job_timer
 from betimes.core.nodes.wait_features import PREDICTED_S
 from betimes.kernels import Floats, Ints, blank, entry, kernel
-from betimes.twin.nodes.events import FORESEEN, PAUSED, REACHED, Outcome, Trace, advance
+from betimes.twin.nodes.event_loop import FORESEEN, PAUSED, REACHED, Outcome, Trace, advance
 from betimes.twin.nodes.simulation import NodesSimulation
 
 INSTANTS = 64

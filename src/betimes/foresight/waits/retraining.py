@@ -11,8 +11,8 @@ from betimes.core.nodes.wait_features import DECIDED_S, PREDICTED_S
 from betimes.errors import PolicyError
 from betimes.foresight.waits.learning import FEWEST, evaluate, fit, observe
 from betimes.kernels import as_array
-from betimes.twin.nodes.loop import run_rows
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.nodes.trace_loop import run_rows
 
 SHORTEST_S = 3600.0
 PERIODS = 4  # of the past to train on

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from betimes.core.account import believed_left
 from betimes.core.nodes.columns import NodesView
+from betimes.core.work import believed_left
 from betimes.kernels import Floats, Ints, kernel
 from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
 from betimes.policies.nodes.orders import highest_level

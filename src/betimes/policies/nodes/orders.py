@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from betimes.core.account import believed_left
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.preemption import level_of
+from betimes.core.work import believed_left
 from betimes.kernels import Floats, Ints, kernel
 
 LEAST_RUN_S = 1.0  # a job believed to be shorter counts as this long where one divides by it

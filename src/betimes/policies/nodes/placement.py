@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from betimes.core.nodes.columns import NodesView
-from betimes.core.places import Node
+from betimes.core.placements import Node
 from betimes.kernels import Floats, Ints, Records, kernel
 
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from betimes.core.account import believed_left
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.machines import BOOTING, RUNNING, SETTING_UP, paid_until_s
 from betimes.core.nodes.transitions import believed_end
-from betimes.core.places import Node
+from betimes.core.placements import Node
+from betimes.core.work import believed_left
 from betimes.kernels import Floats, Ints, Records, kernel
 from betimes.policies.hooks import Parameter
 from betimes.policies.nodes.hooks import ORDER, NodesPolicy

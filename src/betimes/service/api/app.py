@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from fastapi import Depends, FastAPI
 
 from betimes import __version__
+from betimes.service.access.auth import Tokens
 from betimes.service.api import cluster, events, failures, health, jobs, logs, tuning
 from betimes.service.api.backend import Backend
 from betimes.service.api.context import Context
@@ -16,7 +17,6 @@ from betimes.service.api.heads import BoundedHeads
 from betimes.service.api.hosts import KnownHosts
 from betimes.service.api.limits import Limits
 from betimes.service.api.queries import each_once
-from betimes.service.auth import Tokens
 
 
 def create_app(

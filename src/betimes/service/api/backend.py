@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
-from betimes.service.views import (
+from betimes.service.views.models import (
     EventView,
     Health,
     JobFilter,

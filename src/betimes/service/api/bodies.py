@@ -13,7 +13,7 @@ from pydantic_core import from_json, to_json
 from betimes.service.api.failures import Rejected, invalid, refusal, shown
 from betimes.service.api.limits import Limits
 from betimes.service.api.models import Fault
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 
 M = TypeVar("M", bound=BaseModel)
 SLICE = 200  # jobs between two turns of the event loop: a few milliseconds

@@ -10,7 +10,7 @@ from betimes.service.api.context import Here, User
 from betimes.service.api.document import PREFIX, NodeName, body, failing
 from betimes.service.api.jobs import json
 from betimes.service.api.models import NodeList, PolicyChoice
-from betimes.service.views import Lease, NodeSpec, NodeView, PolicyView
+from betimes.service.views.models import Lease, NodeSpec, NodeView, PolicyView
 
 router = APIRouter(prefix=PREFIX, tags=["cluster"])
 

@@ -9,10 +9,10 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 from fastapi.security import HTTPBearer
 
+from betimes.service.access.auth import Caller, Tokens, attempt_of, bearer
 from betimes.service.api.backend import Backend
 from betimes.service.api.failures import Nobody, Rejected
 from betimes.service.api.limits import Limits
-from betimes.service.auth import Caller, Tokens, attempt_of, bearer
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from betimes.service.api.limits import MOST_JOB_NUMBER
 from betimes.service.api.models import ErrorBody, JobBatch, JobNumbers, PolicyChoice, ProgressReport
-from betimes.service.spec import JobSpec
-from betimes.service.views import EventView, NodeSpec, TuneSpec
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import EventView, NodeSpec, TuneSpec
 
 PREFIX = "/api/v1"
 JobId = Annotated[int, Path(ge=1, le=MOST_JOB_NUMBER, description="a job's number")]

@@ -14,7 +14,7 @@ from betimes.service.api.jobs import json
 from betimes.service.api.limits import MOST_EVENT_NUMBER
 from betimes.service.api.models import EventQuery
 from betimes.service.api.streams import EventStream, sse
-from betimes.service.views import EventView, Page
+from betimes.service.views.models import EventView, Page
 
 router = APIRouter(prefix=PREFIX, tags=["events"])
 

@@ -7,9 +7,9 @@ from typing import Any
 from pydantic import BaseModel
 
 from betimes.service.api.models import JobList, NodeList, SubmittedBatch
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
-from betimes.service.views import (
+from betimes.service.views.models import (
     Estimate,
     EventView,
     Health,

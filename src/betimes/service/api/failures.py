@@ -27,7 +27,7 @@ from betimes.errors import (
     Unknown,
 )
 from betimes.service.api.models import ErrorBody, Failure, Fault
-from betimes.service.faults import told
+from betimes.service.spec.spec_errors import told
 
 MOST_DETAILS = 100
 MOST_SHOWN = 60  # characters of a value in a message

@@ -9,7 +9,7 @@ from betimes.service.api.context import Here
 from betimes.service.api.document import failing
 from betimes.service.api.jobs import json
 from betimes.service.api.models import Alive, ErrorBody
-from betimes.service.views import Health
+from betimes.service.views.models import Health
 
 router = APIRouter(tags=["health"])
 

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from betimes.service.access.host_names import is_loopback
 from betimes.service.api.failures import answer, shown
 from betimes.service.api.models import Failure
-from betimes.service.hosts import is_loopback
 
 
 class KnownHosts:

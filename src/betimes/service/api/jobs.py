@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request, Response
 
+from betimes.service.access.auth import attempt_of
 from betimes.service.api import examples
 from betimes.service.api.bodies import dump_list, read_jobs, read_model
 from betimes.service.api.context import Here, RunToken, User
@@ -24,9 +25,8 @@ from betimes.service.api.models import (
     WaitQuery,
 )
 from betimes.service.api.waiting import wait_until_over
-from betimes.service.auth import attempt_of
-from betimes.service.spec import JobSpec
-from betimes.service.views import JobStory, JobView, Page, Quote, Submitted
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import JobStory, JobView, Page, Quote, Submitted
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])
 

@@ -15,7 +15,7 @@ from betimes.service.api.document import PREFIX, JobId, failing
 from betimes.service.api.log_files import LogCursor
 from betimes.service.api.models import LogQuery
 from betimes.service.api.streams import Stream
-from betimes.service.views import JobFilter, Status
+from betimes.service.views.models import JobFilter, Status
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])
 

@@ -13,7 +13,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from betimes.errors import BetimesError
-from betimes.service.views import EventView
+from betimes.service.views.models import EventView
 
 RETRY_MS = 1000  # how long a browser waits before it connects again
 _log = logging.getLogger("betimes.api")

@@ -10,7 +10,7 @@ from betimes.service.api.context import Here, User
 from betimes.service.api.document import PREFIX, body, failing
 from betimes.service.api.jobs import json
 from betimes.service.tuning.view import TuningView
-from betimes.service.views import TuneSpec
+from betimes.service.views.models import TuneSpec
 
 router = APIRouter(prefix=f"{PREFIX}/tune", tags=["cluster"])
 

@@ -7,7 +7,7 @@ import contextlib
 
 from betimes.service.api.context import Context
 from betimes.service.api.streams import until
-from betimes.service.views import JobView
+from betimes.service.views.models import JobView
 
 
 async def wait_until_over(here: Context, job_id: int, timeout_s: float) -> JobView:

@@ -9,8 +9,8 @@ from collections.abc import Callable
 
 from betimes.errors import Unavailable
 from betimes.kernels import INTERPRETED
-from betimes.service.building import is_compiled, kernels_of
 from betimes.service.compiling.process import Compile, compile_beside
+from betimes.service.engines.named_policies import is_compiled, kernels_of
 
 NEWS_S = 10.0  # between two lines that say how long it has been compiling
 NOTICED_S = 1.0  # what takes less came from the cache, and is not spoken of

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Awaitable, Callable
 
 from betimes.errors import PolicyError, ServiceError
-from betimes.service.building import compile_policy, is_compiled
+from betimes.service.engines.named_policies import compile_policy, is_compiled
 
 Compile = Callable[[str], Awaitable[None]]
 """Makes a policy callable in this process. Raises PolicyError if it does not compile, ServiceError for all else."""

@@ -8,7 +8,7 @@ import sys
 import threading
 
 from betimes.errors import InputError
-from betimes.service.building import compile_policy
+from betimes.service.engines.named_policies import compile_policy
 
 
 def main() -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from betimes.core.account import Accounts
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.timers import EXPIRED
-from betimes.service.job import Account
+from betimes.core.work import Accounts
+from betimes.service.scheduling.job import Account
 
 
 def account_of(state: Accounts, slot: int, resizes: int) -> Account:

@@ -15,10 +15,8 @@ from numpy.typing import NDArray
 from betimes.cluster import Offer
 from betimes.cluster.resources import Amounts
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, undominated
-from betimes.core.account import believed_left
 from betimes.core.columns import UNLIMITED
 from betimes.core.nodes import schedule
-from betimes.core.nodes.alone import machines_for, offer_for
 from betimes.core.nodes.columns import (
     BLOCK,
     Instruction,
@@ -29,10 +27,12 @@ from betimes.core.nodes.columns import (
     with_more_slots,
     with_more_steps,
 )
+from betimes.core.nodes.dedicated_machines import machines_for, offer_for
 from betimes.core.nodes.log import BIND, DOUBLE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
 from betimes.core.nodes.rules import CONSERVATIVE
 from betimes.core.nodes.timers import EXPIRED
+from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.kernels import Ints, as_array, blank, entry
 from betimes.policies import ChosenPolicy
@@ -40,8 +40,8 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import nodes_steps as steps
 from betimes.service.engines.accounts import account_of, give_account, waiting_account
-from betimes.service.engines.alone import known_live, live_terms, plays_out, shapes_of, units_on
-from betimes.service.engines.moves import (
+from betimes.service.engines.dedicated_machines import known_live, live_terms, plays_out, shapes_of, units_on
+from betimes.service.engines.messages import (
     Carried,
     Foreseen,
     Grant,
@@ -58,10 +58,10 @@ from betimes.service.engines.moves import (
     Tell,
     Wanted,
 )
-from betimes.service.job import Account
-from betimes.twin.nodes import events
-from betimes.twin.nodes.events import Arrival, Outcome, Trace
-from betimes.twin.nodes.loop import in_rows, new_trace
+from betimes.service.scheduling.job import Account
+from betimes.twin.nodes import event_loop
+from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
+from betimes.twin.nodes.trace_loop import in_rows, new_trace
 
 FIRST_SLOTS = 64
 FIRST_PLACEMENTS = 256
@@ -232,7 +232,7 @@ class LiveNodes:
             state, aside = copy, trace
             while True:
                 status = self._call(state, aside, row, steps.PLAY)
-                if status == events.REACHED:
+                if status == event_loop.REACHED:
                     break
                 state = self._with_room(state, status, jobs)
             found = {**jobs, **({slots: more.job} if more is not None else {})}
@@ -392,7 +392,7 @@ class LiveNodes:
         self.state.pool[0].budget = 0 if again else 1
         while True:
             status = self._call(self.state, trace, row, what, value=until_s)
-            if status in (events.REACHED, events.PAUSED):
+            if status in (event_loop.REACHED, event_loop.PAUSED):
                 break
             self.state = self._with_room(self.state, status, self.job_of)
             what = steps.ADVANCE
@@ -437,7 +437,7 @@ class LiveNodes:
         self._step(steps.COPY, copy=copy)
         trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
         copy.pool[0].budget = UNLIMITED
-        while (status := self._call(copy, trace, row, steps.ADVANCE, value=until_s)) != events.REACHED:
+        while (status := self._call(copy, trace, row, steps.ADVANCE, value=until_s)) != event_loop.REACHED:
             copy = self._with_room(copy, status, self.job_of)
         for slot in waiting:
             if copy.needs[slot].offer >= 0:
@@ -531,7 +531,7 @@ class LiveNodes:
     def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: NodesState | None = None) -> None:
         trace, row = new_trace(0, 1), np.zeros(1, dtype=np.int64)
         status = self._call(self.state, trace, row, what, slot, value, copy)
-        if status != events.REACHED:
+        if status != event_loop.REACHED:
             self._with_room(self.state, status, self.job_of)
 
     def _call(
@@ -548,11 +548,11 @@ class LiveNodes:
 
     def _with_room(self, state: NodesState, status: int, job_of: dict[int, int]) -> NodesState:
         """The same state with room for what it had none for; raises PolicyViolation for a refusal."""
-        if status == events.NEED_SLOTS:
+        if status == event_loop.NEED_SLOTS:
             return with_more_slots(state)
         if status == schedule.NEED_PLACEMENTS and state.cluster[0].unused < len(state.nodes):
             return with_more_placements(state)
-        if status in (schedule.NEED_PLACEMENTS, events.NEED_SEGMENTS):
+        if status in (schedule.NEED_PLACEMENTS, event_loop.NEED_SEGMENTS):
             return _with_longer_log(state)
         if status == schedule.NEED_STEPS:
             return with_more_steps(state)

@@ -5,9 +5,15 @@ from __future__ import annotations
 import math
 
 from betimes.core.columns import UNLIMITED
-from betimes.core.nodes.alone import resume_alone, speculate_until, start_alone, stop_alone, wait_until
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.interventions import (
+from betimes.core.nodes.dedicated_machines import (
+    resume_alone,
+    speculate_until,
+    start_alone,
+    stop_alone,
+    wait_until,
+)
+from betimes.core.nodes.external_events import (
     believe,
     bind,
     expect_finish,
@@ -22,7 +28,7 @@ from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.snapshot import copy_into
 from betimes.core.nodes.transitions import book
 from betimes.kernels import Ints, entry, kernel
-from betimes.twin.nodes.events import EVERYTHING, REACHED, Trace, advance, enter, wait
+from betimes.twin.nodes.event_loop import EVERYTHING, REACHED, Trace, advance, enter, wait
 
 ADVANCE, AGAIN, FINISH, GO, WITHDRAW, UNBIND, LOSE, BELIEVE = range(8)
 OPEN, ENTER, QUEUE, HOLD, BIND, BOOK, COPY, PLAY = range(8, 16)

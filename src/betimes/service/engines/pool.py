@@ -14,16 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.core.account import believed_left
 from betimes.core.columns import State, grown, new_state, room_to_play, with_nodes
-from betimes.core.curtailing import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON, asked_for
+from betimes.core.feasible_grants import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON, asked_for
+from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.kernels import as_array, blank, entry
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import Prepared
 from betimes.policies.violations import violation
 from betimes.service.engines.accounts import account_of, give_account
-from betimes.service.engines.moves import (
+from betimes.service.engines.messages import (
     Carried,
     Foreseen,
     Grant,
@@ -36,11 +36,11 @@ from betimes.service.engines.moves import (
     Wanted,
 )
 from betimes.service.engines.speedups import Speedups, speed
-from betimes.service.job import Account
-from betimes.twin import steps
-from betimes.twin.loop import new_trace
-from betimes.twin.pool import PAUSED, REACHED, REFUSED, STUCK, Outcome, Trace
-from betimes.twin.trials import SLACK, outrunning
+from betimes.service.scheduling.job import Account
+from betimes.twin.pool import steps
+from betimes.twin.pool.event_loop import PAUSED, REACHED, REFUSED, STUCK, Outcome, Trace
+from betimes.twin.pool.trace_loop import new_trace
+from betimes.twin.pool.trials import SLACK, outrunning
 
 FIRST_SLOTS = 64
 SPARE_CURVES = 32  # that no job has any more are kept

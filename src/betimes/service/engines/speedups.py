@@ -8,8 +8,8 @@ from functools import lru_cache
 import numpy as np
 
 from betimes.kernels import Floats
-from betimes.service.engines.moves import Wanted
-from betimes.workload.speedup import formula_row
+from betimes.service.engines.messages import Wanted
+from betimes.workload.speedup_formulas import formula_row
 
 NARROWEST = 8
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from betimes.service.executors.protocol import Launch, Listener, Place
 from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
-from betimes.twin.physics import VirtualJob
+from betimes.twin.pool.virtual_jobs import VirtualJob
 
 WORK = "VIRTUAL_WORK_S"
 SPEEDS = "VIRTUAL_SPEEDS"

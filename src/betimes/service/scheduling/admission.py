@@ -9,10 +9,10 @@ from betimes.cluster.resources import PER_UNIT, Amounts
 from betimes.cluster.tasks import job_tasks, undominated
 from betimes.errors import Refused
 from betimes.foresight.engines import NODES
-from betimes.service.engines.alone import is_held_by, shapes_of
-from betimes.service.node import LOST, Node
+from betimes.service.engines.dedicated_machines import is_held_by, shapes_of
 from betimes.service.scheduling.engine_job import demand_of
-from betimes.service.spec import JobSpec
+from betimes.service.scheduling.node import LOST, Node
+from betimes.service.spec.job_spec import JobSpec
 
 FIELDS = ("gpu", "cpu", "memory_gib")
 NAMES = ("GPUs", "cores", "GiB of memory")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from betimes.service.engines.moves import (
+from betimes.service.engines.messages import (
     Grant,
     Move,
     Nominate,
@@ -17,7 +17,7 @@ from betimes.service.engines.moves import (
     StopSpeculating,
     Tell,
 )
-from betimes.service.job import Job
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_rentals import JobRentals
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs

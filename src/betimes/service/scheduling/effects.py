@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from betimes.service.job import Places
+from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.run_reports import RunId
 
 

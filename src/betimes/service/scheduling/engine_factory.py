@@ -14,15 +14,15 @@ from betimes.cluster.tasks import undominated
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
-from betimes.service.budgets import Budgets
-from betimes.service.building import check_live, kind_of
-from betimes.service.engines.moves import Alone, Carried, Held
+from betimes.service.engines.messages import Alone, Carried, Held
+from betimes.service.engines.named_policies import check_live, kind_of
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.engines.speedups import speed
-from betimes.service.job import SPECULATED, Account, Job
-from betimes.service.node import UP, Node
+from betimes.service.machines.budgets import Budgets
 from betimes.service.scheduling.engine_job import at_width, held_by, wanted_of
+from betimes.service.scheduling.job import SPECULATED, Account, Job
+from betimes.service.scheduling.node import UP, Node
 from betimes.service.scheduling.standby import Standby
 
 SIZES_WITHOUT_JOBS = (3600.0,)  # what a policy that looks at the workload sees of none

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from betimes.cluster.resources import Amounts, demand_amounts
 from betimes.cluster.tasks import job_tasks
-from betimes.service.engines.moves import Wanted
-from betimes.service.job import Job, Places
-from betimes.service.spec import Curve, JobSpec
+from betimes.service.engines.messages import Wanted
+from betimes.service.scheduling.job import Job, Places
+from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.twin.nodes.renting import CHOICES
 
 

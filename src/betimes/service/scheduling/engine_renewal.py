@@ -6,8 +6,8 @@ from typing import Any
 
 from betimes.errors import Conflict
 from betimes.foresight.engines import NODES
-from betimes.service.building import kind_of
-from betimes.service.job import Job
+from betimes.service.engines.named_policies import kind_of
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState

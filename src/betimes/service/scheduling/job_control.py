@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Literal
 
 from betimes.errors import Conflict
-from betimes.service import reasons
-from betimes.service.job import Job
+from betimes.service.scheduling import reasons
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.views import Status
+from betimes.service.views.models import Status
 
 Action = Literal["cancel", "hold", "release"]
 _DONE: dict[Action, str] = {"cancel": "cancelled", "hold": "held", "release": "released"}

@@ -7,9 +7,9 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 
-from betimes.service.job import Job
-from betimes.service.spec import parse_after
-from betimes.service.views import Status
+from betimes.service.scheduling.job import Job
+from betimes.service.spec.job_spec import parse_after
+from betimes.service.views.models import Status
 
 BUSY = (Status.QUEUED, Status.RUNNING, Status.STOPPING)
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from betimes.service import reasons
-from betimes.service.job import Job
+from betimes.service.scheduling import reasons
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.run_reports import Ended
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.spec import parse_after
-from betimes.service.views import Status
+from betimes.service.spec.job_spec import parse_after
+from betimes.service.views.models import Status
 
 
 class JobLifecycle:

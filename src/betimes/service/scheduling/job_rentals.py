@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
-from betimes.service import reasons
-from betimes.service.budgets import next_month_at
-from betimes.service.engines.moves import Rent
-from betimes.service.job import SPECULATED, Job
+from betimes.service.engines.messages import Rent
+from betimes.service.machines.budgets import next_month_at
 from betimes.service.machines.machine import Machine
-from betimes.service.node import UP
+from betimes.service.scheduling import reasons
 from betimes.service.scheduling.effects import RentMachines, StopRun
+from betimes.service.scheduling.job import SPECULATED, Job
+from betimes.service.scheduling.node import UP
 from betimes.service.scheduling.node_lifecycle import NodeLifecycle
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.spending import Spending, rented_usd
 from betimes.service.scheduling.state import SchedulerState
-from betimes.twin.nodes.events import ASK_AGAIN_S
+from betimes.twin.nodes.event_loop import ASK_AGAIN_S
 
 
 class JobRentals:

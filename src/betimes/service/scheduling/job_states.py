@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import StrEnum
 
 from betimes.errors import IllegalMove
-from betimes.service.views import Status
+from betimes.service.views.models import Status
 
 
 class Transition(StrEnum):

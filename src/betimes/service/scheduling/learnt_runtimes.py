@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from betimes.service.job import Job
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runtime_estimates import RuntimeEstimate
 from betimes.service.scheduling.siblings import ranges
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.views import Status
+from betimes.service.views.models import Status
 
 Account = tuple[
     float, float, float

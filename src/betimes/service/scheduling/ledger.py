@@ -11,19 +11,19 @@ from dataclasses import asdict
 from typing import Any
 
 from betimes.errors import StoreError
-from betimes.service.budgets import month_of
-from betimes.service.events import Event
-from betimes.service.job import Job, Rental, Run
-from betimes.service.node import UP, Node
-from betimes.service.preemption import Preemption
+from betimes.service.machines.budgets import month_of
+from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.job import Job, Rental, Run
 from betimes.service.scheduling.job_states import Transition, next_status
+from betimes.service.scheduling.node import UP, Node
+from betimes.service.scheduling.preemption import Preemption
 from betimes.service.scheduling.restart_cost import RestartCost
 from betimes.service.scheduling.runtime_estimates import USUAL_S, RuntimeEstimates
 from betimes.service.scheduling.siblings import apply_learnt
 from betimes.service.scheduling.trial_index import rest, set_of
-from betimes.service.spec import JobSpec
-from betimes.service.trial_set import TrialSet
-from betimes.service.views import Status
+from betimes.service.scheduling.trial_set import TrialSet
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import Status
 
 FORMAT = 1  # of a snapshot
 

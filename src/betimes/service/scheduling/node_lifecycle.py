@@ -9,12 +9,12 @@ from typing import Any, Literal
 from betimes.cluster.billing import lease_usd
 from betimes.cluster.prices import Prices
 from betimes.errors import Conflict, Unknown
-from betimes.service import reasons
 from betimes.service.machines.machine import Machine
-from betimes.service.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Node
+from betimes.service.scheduling import reasons
 from betimes.service.scheduling.effects import DropRun, GiveBack
 from betimes.service.scheduling.engine_renewal import EngineRenewal
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
+from betimes.service.scheduling.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Node
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.preemption_costs import PreemptionCosts
 from betimes.service.scheduling.run_reports import Ended

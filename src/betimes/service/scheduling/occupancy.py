@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from betimes.cluster.resources import Amounts
-from betimes.service.job import Job, Places
 from betimes.service.scheduling.engine_job import demand_of, held_by
+from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.run_reports import RunId
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 
 
 @dataclass

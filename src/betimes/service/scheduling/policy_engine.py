@@ -10,15 +10,15 @@ from typing import Any
 from betimes.cluster import Offer
 from betimes.errors import Conflict, Unavailable
 from betimes.foresight.engines import NODES, POOL
-from betimes.service.building import rents_for_jobs
-from betimes.service.engines.moves import Happened, Held, Play, Round, Wanted
+from betimes.service.engines.messages import Happened, Held, Play, Round, Wanted
+from betimes.service.engines.named_policies import rents_for_jobs
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.engines.speedups import speed
-from betimes.service.job import Account, Job, Places
-from betimes.service.node import UP
 from betimes.service.scheduling.engine_factory import Built, Settings, build, shared
 from betimes.service.scheduling.engine_job import wanted_of
+from betimes.service.scheduling.job import Account, Job, Places
+from betimes.service.scheduling.node import UP
 from betimes.service.scheduling.standby import Standby
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trial_work import TrialWork

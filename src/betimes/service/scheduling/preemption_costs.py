@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from betimes.service.job import Job, Places
-from betimes.service.preemption import Preemption, nodes_held
 from betimes.service.scheduling.engine_job import demand_of
+from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.preemption import Preemption, nodes_held
 from betimes.service.scheduling.state import SchedulerState
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from betimes.errors import Conflict
-from betimes.service import reasons
-from betimes.service.job import SPECULATED, Job, Places
+from betimes.service.scheduling import reasons
 from betimes.service.scheduling.engine_renewal import EngineRenewal
+from betimes.service.scheduling.job import SPECULATED, Job, Places
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.preemption_costs import PreemptionCosts
@@ -14,7 +14,7 @@ from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trial_sets import TrialSets
-from betimes.service.views import Status
+from betimes.service.views.models import Status
 
 MOST_LOSSES = 10  # of a job's runs, one after the other, each with the machine that it ran on
 LEAST_PROGRESS_FRAC = 0.001  # that is worth a row

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from betimes.service import reasons
-from betimes.service.job import Job, Places
+from betimes.service.scheduling import reasons
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun
+from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.preemption_costs import PreemptionCosts
 from betimes.service.scheduling.run_reports import RunId

@@ -9,13 +9,13 @@ from __future__ import annotations
 from typing import Any
 
 from betimes.cluster import Offer
-from betimes.service.engines.moves import Play
-from betimes.service.events import Event
-from betimes.service.forecasts import Forecast
+from betimes.service.engines.messages import Play
+from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.apply_decisions import DecisionApplier
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.engine_job import wanted_for
 from betimes.service.scheduling.engine_renewal import EngineRenewal
+from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.job_control import JobControl
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.job_rentals import JobRentals
@@ -30,11 +30,11 @@ from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.spending import Spending
 from betimes.service.scheduling.state import Changes, FindStatus, SchedulerState
 from betimes.service.scheduling.submission import Submission
+from betimes.service.scheduling.trial_set import full_run_s, set_spec
 from betimes.service.scheduling.trial_sets import TrialSets
 from betimes.service.scheduling.trial_work import TrialWork
 from betimes.service.scheduling.wait_reasons import WaitReasons
-from betimes.service.spec import JobSpec
-from betimes.service.trial_set import full_run_s, set_spec
+from betimes.service.spec.job_spec import JobSpec
 
 
 class Scheduler:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from betimes.service.job import Job
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.progress_rate import differs
 from betimes.service.scheduling.runtime_estimates import RuntimeEstimate
 

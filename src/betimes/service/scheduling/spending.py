@@ -8,12 +8,12 @@ from betimes.cluster import Offer
 from betimes.cluster.billing import lease_usd
 from betimes.cluster.prices import Prices
 from betimes.cluster.tasks import job_tasks, undominated
-from betimes.service import reasons
-from betimes.service.budgets import month_of
-from betimes.service.engines.alone import machines_holding, shapes_of
+from betimes.service.engines.dedicated_machines import machines_holding, shapes_of
+from betimes.service.machines.budgets import month_of
+from betimes.service.scheduling import reasons
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 
 
 class Spending:

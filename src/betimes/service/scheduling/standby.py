@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from betimes.service.engines.moves import Carried, Happened, Round
+from betimes.service.engines.messages import Carried, Happened, Round
 from betimes.service.engines.speedups import speed
-from betimes.service.job import Account
+from betimes.service.scheduling.job import Account
 
 
 @dataclass

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from betimes.errors import Conflict, Unknown
-from betimes.service.events import Event
-from betimes.service.job import Job
 from betimes.service.scheduling.effects import Effect
+from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_index import JobIndex
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.occupancy import Occupancy

@@ -6,14 +6,14 @@ from dataclasses import asdict
 from typing import Any
 
 from betimes.errors import Refused, Unknown
-from betimes.service import reasons
+from betimes.service.scheduling import reasons
 from betimes.service.scheduling.admission import can_be_rented, check_possible
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.spending import Spending, rented_usd
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.spec import JobSpec, parse_after, parse_array
-from betimes.service.trial_set import TrialSet, full_run_s, set_spec, trial_spec
+from betimes.service.scheduling.trial_set import TrialSet, full_run_s, set_spec, trial_spec
+from betimes.service.spec.job_spec import JobSpec, parse_after, parse_array
 
 
 class Submission:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from betimes.service.job import Job
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_states import Transition, next_status
-from betimes.service.trial_set import TrialSet
-from betimes.service.views import Status
+from betimes.service.scheduling.trial_set import TrialSet
+from betimes.service.views.models import Status
 
 ABLE = (Status.QUEUED, Status.RUNNING, Status.STOPPING)
 

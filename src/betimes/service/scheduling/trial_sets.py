@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from betimes.service import reasons
-from betimes.service.job import Job
-from betimes.service.node import UP
+from betimes.service.scheduling import reasons
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
+from betimes.service.scheduling.node import UP
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
+from betimes.service.scheduling.trial_set import TrialSet
 from betimes.service.scheduling.trial_work import TrialWork
-from betimes.service.trial_set import TrialSet
-from betimes.twin.trials import SLACK, is_news
+from betimes.twin.pool.trials import SLACK, is_news
 
 
 class TrialSets:

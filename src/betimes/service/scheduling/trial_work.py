@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from betimes.service.job import Job
+from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.state import SchedulerState
-from betimes.twin.trials import SLACK, usual_s, work_left
+from betimes.twin.pool.trials import SLACK, usual_s, work_left
 
 
 class TrialWork:

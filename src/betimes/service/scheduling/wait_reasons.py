@@ -9,17 +9,17 @@ from typing import Any
 from betimes.cluster.resources import PER_UNIT, Amounts
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
-from betimes.service.forecasts import Forecast
-from betimes.service.job import Job
-from betimes.service.local_time import time_of_day
-from betimes.service.node import BOOTING, UP
-from betimes.service.reasons import booting, compiling, named, reason
+from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.engine_factory import pool_resource
 from betimes.service.scheduling.engine_job import demand_of
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.node import BOOTING, UP
 from betimes.service.scheduling.occupancy import most
 from betimes.service.scheduling.policy_engine import PolicyEngine
+from betimes.service.scheduling.reasons import booting, compiling, named, reason
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.views import Status
+from betimes.service.views.local_time import time_of_day
+from betimes.service.views.models import Status
 
 NAMES = ("GPU", "core", "GiB of memory")
 MOST_NAMED = 20  # jobs in a reason's evidence

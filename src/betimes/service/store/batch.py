@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass, field
 from typing import Any
 
-from betimes.service.events import Event
+from betimes.service.scheduling.event_log import Event
 
 Row = dict[
     str, Any

@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import Column, DefaultClause, Table
 
 from betimes.errors import StoreDamaged, StoreRefused
-from betimes.service.events import Event
+from betimes.service.scheduling.event_log import Event
 from betimes.service.store import schema
 from betimes.service.store.batch import Row
 

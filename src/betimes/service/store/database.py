@@ -12,7 +12,7 @@ from sqlalchemy import URL, Connection, Engine, event
 from sqlalchemy.engine.interfaces import Dialect
 
 from betimes.errors import StoreError
-from betimes.service.store.faults import Faults
+from betimes.service.store.db_errors import Faults
 
 
 class Database(ABC):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from betimes.errors import StoreDamaged
-from betimes.service.events import Event
+from betimes.service.scheduling.event_log import Event
 
 _NAME = re.compile(r"events-([0-9]+)-([0-9]+)\.jsonl\.gz")
 _LEVEL = 6

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Select, exists, select, union_all
 from betimes.service.store.schema import LIVE, OVER, job_labels, jobs
 
 if TYPE_CHECKING:
-    from betimes.service.views import JobFilter
+    from betimes.service.views.models import JobFilter
 
 
 def listing(wanted: JobFilter) -> Select[Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from betimes.errors import StoreArchived, StoreRefused
-from betimes.service.events import Event
+from betimes.service.scheduling.event_log import Event
 from betimes.service.store.batch import Batch, Row, Snapshot
 from betimes.service.store.codec import (
     ANSWERS,
@@ -27,7 +27,7 @@ from betimes.service.store.schema import LIVE, OVER
 from betimes.service.store.writing import answer_rows, label_rows, meta_rows, new_rows, numbered
 
 if TYPE_CHECKING:
-    from betimes.service.views import JobFilter
+    from betimes.service.views.models import JobFilter
 
 _CODECS = (JOBS, RUNS, NODES, QUOTES, ANSWERS, META)
 Rows = dict[Any, Row]  # encoded, by key

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Select, func, select, true
 
 from betimes.errors import StoreArchived
-from betimes.service.events import Event
+from betimes.service.scheduling.event_log import Event
 from betimes.service.store import schema
 from betimes.service.store.batch import Row
 from betimes.service.store.codec import JOBS, NODES, QUOTES, RUNS, Codec, decode_documents, decode_events
@@ -16,7 +16,7 @@ from betimes.service.store.database import Database
 from betimes.service.store.listing import listing
 
 if TYPE_CHECKING:
-    from betimes.service.views import JobFilter
+    from betimes.service.views.models import JobFilter
 
 ARCHIVED_UPTO = "store.archived_upto"  # in `meta`
 _EVENTS, _JOBS, _RUNS, _QUOTES = schema.events, schema.jobs, schema.runs, schema.quotes

@@ -6,11 +6,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from betimes.service.events import Event
+from betimes.service.scheduling.event_log import Event
 from betimes.service.store.batch import Batch, Row, Snapshot
 
 if TYPE_CHECKING:
-    from betimes.service.views import JobFilter
+    from betimes.service.views.models import JobFilter
 
 
 class Storage(Protocol):

@@ -12,7 +12,7 @@ from sqlalchemy import make_url
 from sqlalchemy.exc import ArgumentError
 
 from betimes.errors import StoreError, StoreRefused, StoreUnreachable
-from betimes.service.events import Event
+from betimes.service.scheduling.event_log import Event
 from betimes.service.store.archiving import Archive
 from betimes.service.store.batch import Batch, Row, Snapshot
 from betimes.service.store.codec import TOKENS
@@ -28,7 +28,7 @@ from betimes.service.store.statements import Statements, Step
 from betimes.service.store.writing import Prepared, drop_snapshots, prepare, run
 
 if TYPE_CHECKING:
-    from betimes.service.views import JobFilter
+    from betimes.service.views.models import JobFilter
 
 BUSY_S = 5.0  # how long to wait for somebody else's lock
 

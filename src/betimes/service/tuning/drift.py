@@ -22,7 +22,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from betimes.service.tuning.recent import Recent
-from betimes.service.views import Reason
+from betimes.service.views.models import Reason
 
 LEVEL = 0.001
 SPARE = 1.25

@@ -10,9 +10,9 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from betimes.errors import InputError, PolicyError
 from betimes.foresight.tuning import Baseline, Front, Point
-from betimes.service.private_files import write_private
+from betimes.service.access.private_files import write_private
 from betimes.service.tuning.drift import Range
-from betimes.service.views import Proposal, Reason, TuneSpec
+from betimes.service.views.models import Proposal, Reason, TuneSpec
 
 FILE = "tuning.json"
 PREFIX = "front:"

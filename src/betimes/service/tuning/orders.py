@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from betimes.cluster import Cluster
 from betimes.foresight.tuning import Front, Progress, Search, tune
 from betimes.service.tuning.recent import Recent
-from betimes.service.views import TuneSpec
+from betimes.service.views.models import TuneSpec
 
 
 @dataclass(frozen=True)

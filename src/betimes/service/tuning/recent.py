@@ -11,14 +11,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.errors import Conflict
-from betimes.service.as_workload import as_workload
 from betimes.service.engines.speedups import speed
 from betimes.service.scheduling.engine_job import wanted_for
 from betimes.service.scheduling.runtime_estimates import LEAST_S
-from betimes.service.spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.storage import Storage
 from betimes.service.store.times import last_before
-from betimes.service.views import JobFilter, Status
+from betimes.service.tuning.as_workload import as_workload
+from betimes.service.views.models import JobFilter, Status
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind
 

@@ -15,12 +15,12 @@ from betimes.cluster import Cluster, NodeGroup
 from betimes.errors import BetimesError, Conflict, InputError, PolicyError, Refused
 from betimes.foresight.engines import POOL
 from betimes.foresight.tuning import BASELINES, Front, parse_objectives, parts
-from betimes.service.building import kind_of
-from betimes.service.commands import NoteTuning, SetPolicy
-from betimes.service.controller import Controller
-from betimes.service.events import Event
-from betimes.service.node import UP
+from betimes.service.engines.named_policies import kind_of
+from betimes.service.runtime.commands import NoteTuning, SetPolicy
+from betimes.service.runtime.controller import Controller
 from betimes.service.scheduling.engine_factory import pool_units
+from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.node import UP
 from betimes.service.tuning.drift import Range, drifted
 from betimes.service.tuning.kept import FILE, PREFIX, Tuned, reported
 from betimes.service.tuning.orders import Order
@@ -29,7 +29,7 @@ from betimes.service.tuning.proposing import broken, propose
 from betimes.service.tuning.recent import Recent, recent
 from betimes.service.tuning.retune import Retune, Watch
 from betimes.service.tuning.view import SearchView, TuningView
-from betimes.service.views import Proposal, Reason, TuneSpec
+from betimes.service.views.models import Proposal, Reason, TuneSpec
 
 FEW_JOBS = 100  # below which a front fits the jobs that were, and not those that come
 

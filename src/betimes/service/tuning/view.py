@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from betimes.foresight.tuning import Baseline, Front
-from betimes.service.views import Reason, TuneSpec, View
+from betimes.service.views.models import Reason, TuneSpec, View
 
 
 class SearchView(View):

@@ -19,7 +19,7 @@ from betimes.core.nodes.timers import FINISH, first_owner, job_of, kind_of, next
 from betimes.errors import InputError
 from betimes.kernels import Ints, IntTable, as_array, blank, entry, kernel
 from betimes.policies import parse_nodes_policy
-from betimes.twin.nodes.events import NEED_SLOTS, REACHED, Trace, arrive, next_due
+from betimes.twin.nodes.event_loop import NEED_SLOTS, REACHED, Trace, arrive, next_due
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
 

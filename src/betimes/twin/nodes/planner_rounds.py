@@ -17,7 +17,7 @@ from betimes.errors import PolicyViolation
 from betimes.kernels import Ints, as_array, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
-from betimes.twin.nodes.events import Trace
+from betimes.twin.nodes.event_loop import Trace
 from betimes.workload import Workload
 
 LONGEST_IDLE_S = 86_400.0

@@ -48,9 +48,8 @@ from betimes.policies.loading import mark_proven
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
-from betimes.twin.nodes import events
+from betimes.twin.nodes import event_loop
 from betimes.twin.nodes.launching import kinds_of, launching, table_of
-from betimes.twin.nodes.loop import in_rows, new_trace, run_rows
 from betimes.twin.nodes.planner_rounds import PlannerRounds
 from betimes.twin.nodes.renting import (
     check_alone,
@@ -62,6 +61,7 @@ from betimes.twin.nodes.renting import (
     with_spot,
 )
 from betimes.twin.nodes.tasks import Tasks, tasks_of, tasks_on_owned_first
+from betimes.twin.nodes.trace_loop import in_rows, new_trace, run_rows
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
 from betimes.workload import Workload
@@ -75,14 +75,14 @@ FIRST_PLAN = 1024  # steps of a plan of reservations
 OVERRUN = ("extend", "kill")
 
 AGAIN = (
-    events.NEED_SLOTS,
-    events.NEED_SEGMENTS,
-    events.PAUSED,
+    event_loop.NEED_SLOTS,
+    event_loop.NEED_SEGMENTS,
+    event_loop.PAUSED,
     schedule.NEED_PLACEMENTS,
     schedule.NEED_STEPS,
-    events.ASKED,
-    events.SELECT,
-    events.FORESEE,
+    event_loop.ASKED,
+    event_loop.SELECT,
+    event_loop.FORESEE,
     machines.NEED_NODES,
     machines.NEED_FATES,
 )
@@ -296,7 +296,7 @@ class NodesSimulation:
             types = np.where(offer >= 0, names[offer], "")
         return {"cost_usd": usd, "rented": types != "", "instance_type": types}
 
-    def _trace(self, speed: Floats, observed: bool) -> events.Trace:
+    def _trace(self, speed: Floats, observed: bool) -> event_loop.Trace:
         jobs = self.jobs
         if np.any(np.abs(jobs.priority) > LARGEST_PRIORITY):
             row = int(np.argmax(np.abs(jobs.priority)))
@@ -336,7 +336,7 @@ class NodesSimulation:
 
     def heed(self, status: int) -> None:
         """Make the room that the loop asks for, or raise what it could not go on for."""
-        if status == events.NEED_SLOTS:
+        if status == event_loop.NEED_SLOTS:
             self.state = with_more_slots(self.state)
         elif status == schedule.NEED_PLACEMENTS:
             self.take_records()  # of which the log may be what was full
@@ -344,15 +344,15 @@ class NodesSimulation:
                 self.state = with_more_placements(self.state)
         elif status == schedule.NEED_STEPS:
             self.state = with_more_steps(self.state)
-        elif status == events.NEED_SEGMENTS:
+        elif status == event_loop.NEED_SEGMENTS:
             self.take_records()
-        elif status == events.ASKED:
+        elif status == event_loop.ASKED:
             assert self.rounds is not None
             self.rounds.hold()
-        elif status == events.SELECT:
+        elif status == event_loop.SELECT:
             assert self.select is not None
             self.select()
-        elif status == events.FORESEE:
+        elif status == event_loop.FORESEE:
             assert self.foresee_wait is not None
             self.foresee_wait(int(self.state.pool[0].offender))
         elif status == machines.NEED_NODES:
@@ -362,14 +362,14 @@ class NodesSimulation:
         elif status > schedule.REFUSED:
             pool = self.state.pool[0]
             job = self.jobs.job_id[self.state.progress[pool.offender].row]
-            ahead = status > events.FORESEEN
-            reason = status - (events.FORESEEN if ahead else schedule.REFUSED)
+            ahead = status > event_loop.FORESEEN
+            reason = status - (event_loop.FORESEEN if ahead else schedule.REFUSED)
             raise nodes_violation(str(self.policy), reason, job, float(pool.now), ahead)
-        elif status not in (events.REACHED, events.PAUSED):
+        elif status not in (event_loop.REACHED, event_loop.PAUSED):
             raise BetimesError(f"internal: the event loop returned {status}")
 
     def take_records(self) -> None:
-        """Make room for what may be recorded at one instant (`events._is_short_of_room`)."""
+        """Make room for what may be recorded at one instant (`event_loop._is_short_of_room`)."""
         pool, cluster = self.state.pool[0], self.state.cluster[0]
         self.segment_chunks.append(as_array(self.state.segments)[: pool.segments].copy())
         self.absence_chunks.append(as_array(self.state.absences)[: cluster.absences].copy())

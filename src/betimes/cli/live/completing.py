@@ -1,0 +1,51 @@
+"""What a shell completes from the live service: nothing, where none answers."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+STATUSES = ("held", "blocked", "queued", "running", "stopping", "finished", "failed", "cancelled")
+"""As in `service.views`, which must not be loaded for them."""
+
+ACTIVE = STATUSES[:5]
+_MOST = 200
+
+
+def complete_job(incomplete: str) -> list[tuple[str, str]]:
+    """The jobs whose number begins so, newest first, with name and status as help; also behind the last comma."""
+    before, comma, last = incomplete.rpartition(",")
+    found: list[tuple[str, str]] = []
+    with _whatever_happens():
+        from betimes.cli.live.connection import connect
+        from betimes.service.views.models import JobFilter
+
+        with connect() as service:
+            for job in service.jobs(**JobFilter(limit=_MOST).model_dump(exclude_defaults=True)).items:
+                if str(job.job_id).startswith(last):
+                    found.append((f"{before}{comma}{job.job_id}", f"{job.name}, {job.status}"))
+    return found
+
+
+def complete_node(incomplete: str) -> list[tuple[str, str]]:
+    """The nodes whose name begins so, with their status as help."""
+    found: list[tuple[str, str]] = []
+    with _whatever_happens():
+        from betimes.cli.live.connection import connect
+
+        with connect() as service:
+            found = [(node.name, node.status) for node in service.nodes() if node.name.startswith(incomplete)]
+    return found
+
+
+def complete_status(incomplete: str) -> list[str]:
+    """The statuses that begin so, also behind the last comma."""
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + status for status in STATUSES if status.startswith(last)]
+
+
+@contextlib.contextmanager
+def _whatever_happens() -> Iterator[None]:
+    """A shell that waits for a completion has no use for an error, whichever it is: the verb itself will say it."""
+    with contextlib.suppress(Exception):
+        yield

@@ -1,0 +1,170 @@
+"""`betimes events`: what happened and what was decided, as it is in the log."""
+
+from __future__ import annotations
+
+import sys
+from collections import deque
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from betimes.cli import options
+from betimes.cli.live.completing import complete_job
+from betimes.cli.live.connection import State
+from betimes.cli.render.tables import Column
+
+if TYPE_CHECKING:
+    from betimes.client import Client
+    from betimes.service.views.models import EventView
+
+EVENT_COLUMNS = (
+    Column("Event", right=True),
+    Column("At"),
+    Column("Job", rank=1, right=True),
+    Column("What"),
+    Column("Because of", rank=2),
+    Column("Details", rank=3, flexible=True),
+)
+
+
+NEWEST = 100
+_BEFORE = 10  # events that are shown before those that are followed
+
+
+def events(
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what happens next, until Ctrl-C.")
+    ] = False,
+    after: Annotated[
+        int | None,
+        typer.Option(
+            "--after",
+            metavar="N",
+            min=0,
+            help="Those behind event N, from the oldest on. By default the newest, or with --follow the last "
+            f"{_BEFORE} and those that follow.",
+            show_default=False,
+        ),
+    ] = None,
+    job: Annotated[
+        int | None,
+        typer.Option(
+            "--job",
+            metavar="ID",
+            min=1,
+            help="Those of this job, by default from its first.",
+            autocompletion=complete_job,
+            show_default=False,
+        ),
+    ] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--kind", metavar="NAME", help="Those of this kind; repeatable.", show_default=False),
+    ] = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            "--limit",
+            metavar="N",
+            min=1,
+            help=f"N at most. By default {NEWEST}; with --follow there is no limit.",
+            show_default=False,
+        ),
+    ] = None,
+    output: options.Output = None,
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
+    """Print the log of events: inputs and decisions, each with its cause.
+
+    With --follow, --json prints an object a line instead of one array, so that a program can read along.
+    """
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import say, show
+    from betimes.cli.render.times import now
+
+    with connect(state) as service:
+        if follow:
+            _follow(service, after, job, tuple(kind or ()), limit, as_json)
+            return
+        listed = _listed(service, after, job, tuple(kind or ()), limit or NEWEST)
+    if as_json:
+        print_json(listed)
+        return
+    if not kind:
+        listed = [event for event in listed if worth_a_line(event)]
+    if listed:
+        show(EVENT_COLUMNS, [event_row(event, now()) for event in listed], wide=output is not None)
+    else:
+        say("There is no such event.")
+
+
+def _listed(
+    service: Client, after: int | None, job: int | None, kinds: tuple[str, ...], limit: int
+) -> list[EventView]:
+    """The first behind `after`, or the newest; oldest first."""
+    if after is not None:
+        return list(islice(service.events(after, job=job, kinds=kinds), limit))
+    # Ids have no gaps: without a filter nothing before the last few need be read.
+    before = _before_newest(service, limit) if job is None and not kinds else 0
+    return list(deque(service.events(before, job=job, kinds=kinds), maxlen=limit))
+
+
+def _before_newest(service: Client, count: int) -> int:
+    """The event behind which the newest are, `count` of them or as many as are not in files."""
+    health = service.health()
+    return max(health.archived_upto, health.last_event_id - count)
+
+
+def _follow(
+    service: Client,
+    after: int | None,
+    job: int | None,
+    kinds: tuple[str, ...],
+    limit: int | None,
+    as_json: bool,
+) -> None:
+    from betimes.cli.live.following import until_interrupted
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import say
+    from betimes.cli.render.times import now
+
+    with until_interrupted():
+        if after is None:
+            after = _before_newest(service, _BEFORE) if job is None else 0
+        for event in islice(service.events(after, follow=True, job=job, kinds=kinds), limit):
+            if as_json:
+                print_json(event, on_one_line=True)
+            elif kinds or worth_a_line(event):
+                say(event_line(event, now()))
+                sys.stdout.flush()
+
+
+def worth_a_line(event: EventView) -> bool:
+    """Whether people are shown an event: the line of an outrun belief says as much as the new promise."""
+    return event.kind != "quoted" or event.data.get("quote", {}).get("basis") != "doubled"
+
+
+def event_row(event: EventView, at_now: float, *, with_job: bool = True) -> list[str]:
+    """The cells of `EVENT_COLUMNS`."""
+    from betimes.cli.render.events import details
+    from betimes.cli.render.times import clock
+
+    job = str(event.job_id) if with_job and event.job_id is not None else ""
+    return [
+        str(event.event_id),
+        clock(event.at, at_now),
+        job,
+        event.kind,
+        event.cause,
+        details(event, at_now),
+    ]
+
+
+def event_line(event: EventView, at_now: float) -> str:
+    """An event on one line, as they are printed one by one."""
+    number, at, job, kind, cause, details = event_row(event, at_now)
+    who = f"job {job}" if job else ""
+    return f"{number:>6} {at}  {who:<10} {kind:<16} {cause}  {details}".rstrip()

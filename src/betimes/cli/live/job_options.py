@@ -1,0 +1,223 @@
+"""The options that describe a job, one for every field of a job file, and the fields that they give."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from betimes.errors import InputError
+
+if TYPE_CHECKING:
+    from betimes.service.spec.job_spec import JobSpec
+
+
+def _option(kind: Any, flag: str, metavar: str | None, text: str) -> Any:
+    return Annotated[kind | None, typer.Option(flag, metavar=metavar, help=text, show_default=False)]
+
+
+OPTIONS: dict[str, Any] = {
+    "name": _option(str, "--name", "NAME", "What to call it. By default the program's name."),
+    "workdir": _option(str, "--workdir", "DIR", "The folder in which it runs. By default the current one."),
+    "env": _option(
+        list[str], "--env", "K[=V]", "A variable of its environment; K alone takes the value it has here. Repeatable."
+    ),
+    "cpu": _option(float, "--cpu", "N", "Cores of a unit. By default 1."),
+    "memory": _option(
+        str, "--memory", "SIZE", "Memory of a unit, as in 4GiB or 512MiB, which it cannot exceed. By default no limit."
+    ),
+    "gpu": _option(float, "--gpu", "N", "GPUs of a unit. By default none."),
+    "units": _option(
+        str, "--units", "N|MIN-MAX", "Units that it holds; 1-8: from 1 to 8, resized as it runs. By default 1."
+    ),
+    "units_per_task": _option(
+        str,
+        "--units-per-task",
+        "pack|spread|N",
+        "Units that stay together on a node, under a policy for nodes: as many as fit (pack, the default), one "
+        "(spread), or N.",
+    ),
+    "curve": _option(
+        str,
+        "--curve",
+        "CURVE",
+        "How much faster on more units: linear (the default), amdahl:F, power:A, or measured as in 1=1,2=1.9,4=3.5.",
+    ),
+    "qos": _option(
+        Literal["trial", "best-effort"], "--qos", None, "For a trial others may have to make room. By default "
+        "best-effort.",
+    ),
+    "trial": _option(bool, "--trial", None, "The same as --qos trial."),
+    "rent": _option(
+        Literal["auto", "never", "now"], "--rent", None, "A machine of its own, under a policy that rents: as that "
+        "decides (auto, the default), never, or now rather than wait.",
+    ),
+    "priority": _option(int, "--priority", "N", "Higher goes first, where the policy minds. By default 0."),
+    "grace": _option(
+        str, "--grace", "TIME", "Time from the signal to stop (SIGTERM) until it is killed. By default 30s."
+    ),
+    "estimate": _option(str, "--estimate", "TIME", "How long it will run on all of its units, as in 2h or 1h30m."),
+    "steps": _option(int, "--steps", "N", "Instead of --estimate, with --step-s: how many steps it takes."),
+    "step": _option(str, "--step-s", "TIME", "How long a step takes on all of its units, as in 0.8 or 2m."),
+    "time_limit": _option(
+        str, "--time-limit", "TIME", "The longest a run may take: then it is stopped, and after the grace killed."
+    ),
+    "warn": _option(str, "--warn", "TIME", "Time before the limit at which it gets SIGUSR1. By default 60s."),
+    "checkpoint_dir": _option(
+        str, "--checkpoint-dir", "DIR", "Where it keeps what it resumes from. By default a folder of its own."
+    ),
+    "array": _option(
+        str, "--array", "INDICES", "Run it once for each index: 1-100, 0,3,8-20:4, or 1-100%10 for at most 10 at once."
+    ),
+    "as_one": _option(
+        bool, "--as-one", None, "The array is one elastic job: the policy says how many of its elements run at once, a "
+        "unit each.",
+    ),
+    "after": _option(
+        list[str], "--after", "JOB[:any]", "Start once that job has finished, or with :any, however it has ended. "
+        "In a file also the name of a job before it. Repeatable.",
+    ),
+    "hold": _option(bool, "--hold", None, "Keep it from starting until `betimes release` lets it."),
+    "retries": _option(int, "--retries", "N", "Runs after the first, if that fails. By default none."),
+    "backoff": _option(
+        str, "--backoff", "TIME", "Time before the first retry, doubled before each further one. By default 10s."
+    ),
+    "requeue": _option(
+        bool, "--requeue/--no-requeue", None, "Start it again after it was preempted, resized, or lost with its node; "
+        "otherwise it has failed then. By default yes.",
+    ),
+    "labels": _option(list[str], "--label", "K=V", "A label, to find it by. Repeatable."),
+}  # fmt: skip
+"""By the field's name in a job file. None: not given, so that a file's value, or the default, stands."""
+
+_FLAGS = {"step": "--step-s", "labels": "--label"}
+_TABLES = ("env", "labels")
+_FOLDERS = ("workdir", "checkpoint_dir")
+_NOT_A_FIELD = "trial"
+
+
+def with_job_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb with all of `OPTIONS`; its parameter `job` gets them by name, None where one is not given."""
+    own = inspect.signature(verb, eval_str=True).parameters
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+        for name, kind in OPTIONS.items()
+    ]
+
+    @functools.wraps(verb)
+    def wrapped(**values: Any) -> None:
+        job = {name: values.pop(name) for name in OPTIONS}
+        verb(**values, job=job)
+
+    kept = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, p in own.items() if name != "job"]
+    positions = [n for n, p in enumerate(kept) if isinstance(_told(p), typer.models.OptionInfo)]
+    at = positions[0] if positions else len(kept)
+    parameters = [*kept[:at], *added, *kept[at:]]
+    wrapped.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
+    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
+    return wrapped
+
+
+def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `JobSpec` that the options give. Raises InputError naming the option."""
+    from betimes.service.spec.job_file import SPELLINGS
+
+    fields: dict[str, Any] = {}
+    for name, value in job.items():
+        if value is None or name == _NOT_A_FIELD:
+            continue
+        try:
+            if name in SPELLINGS:
+                read = SPELLINGS[name].read(value)
+                fields |= zip(
+                    SPELLINGS[name].fields, read if isinstance(read, tuple) else (read,), strict=True
+                )
+            elif name in _TABLES:
+                fields[name] = dict(_pair(one, from_here=name == "env") for one in value)
+            elif name in _FOLDERS:
+                fields[name] = str(Path(value).expanduser().absolute())
+            elif name == "units_per_task" and value.isdecimal():
+                fields[name] = int(value)
+            elif name == "curve" and "=" in value:
+                fields[name] = {"speedup": _speedup(value)}
+            else:
+                fields[name] = value
+        except (ValueError, RuntimeError) as error:
+            raise InputError(f"{flag(name)}: {error}") from None
+    if job.get(_NOT_A_FIELD) and fields.setdefault("qos", "trial") != "trial":
+        raise InputError(f"--trial: --qos {fields['qos']} says otherwise; leave one of them out")
+    return fields
+
+
+def spec_from(fields: Mapping[str, Any]) -> JobSpec:
+    """The job that options alone describe; raises InputError naming the option and the limit."""
+    from pydantic import ValidationError
+
+    from betimes.service.spec.job_spec import JobSpec
+
+    try:
+        return JobSpec.model_validate({"workdir": str(Path.cwd()), **fields})
+    except ValidationError as error:
+        raise wrong_option(error) from None
+
+
+def wrong_option(error: Any) -> InputError:
+    """What to say where the model refuses what options gave."""
+    from betimes.service.spec.job_file import SPELLINGS
+    from betimes.service.spec.spec_errors import faults
+
+    first = faults(error)[0]
+    field, inner = first.field, ""
+    for mark in ".[":
+        field, found, rest = field.partition(mark)
+        inner = f" {rest.rstrip(']')}" if found and mark == "." else inner
+    spelt = next((name for name, one in SPELLINGS.items() if field in one.fields), field)
+    if not spelt:
+        return InputError(first.text)
+    return InputError(f"{flag(spelt) if spelt in OPTIONS else spelt}{inner}: {first.text}")
+
+
+def flag(name: str) -> str:
+    """The option of a field: `--time-limit` of `time_limit`."""
+    return _FLAGS.get(name, "--" + name.replace("_", "-"))
+
+
+def pairs(words: Sequence[str], option: str) -> dict[str, str]:
+    """Read several K=V; raises InputError."""
+    try:
+        return dict(_pair(word, from_here=False) for word in words)
+    except ValueError as error:
+        raise InputError(f"{option}: {error}") from None
+
+
+def _pair(text: str, *, from_here: bool) -> tuple[str, str]:
+    import os
+
+    name, equals, value = text.partition("=")
+    if name and equals:
+        return name, value
+    if from_here and name:
+        if name not in os.environ:
+            raise ValueError(f"{name} is not set here; write {name}=VALUE")
+        return name, os.environ[name]
+    raise ValueError(f"{text[:40]!r} is not NAME=VALUE")
+
+
+def _speedup(text: str) -> dict[str, str]:
+    table: dict[str, str] = {}
+    for part in text.split(","):
+        number, equals, speedup = part.partition("=")
+        if not equals or number.strip() in table:
+            raise ValueError(
+                f"{text[:40]!r} is no table; write units=speed-up, each once, as in 1=1,2=1.9,4=3.5"
+            )
+        table[number.strip()] = speedup.strip()
+    return table
+
+
+def _told(parameter: inspect.Parameter) -> object:
+    return next(iter(getattr(parameter.annotation, "__metadata__", ())), None)

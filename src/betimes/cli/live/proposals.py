@@ -1,0 +1,40 @@
+"""What the service proposes after it has searched again: each objective under the policy in force and the point."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from betimes.service.views.models import Proposal
+
+
+def show_proposal(found: Proposal) -> None:
+    """Why it was searched for, what would change, and how to have it."""
+    from betimes.cli.render.tables import Column, say, show
+    from betimes.cli.render.times import both, now
+
+    names = f" ({', '.join(found.names)})" if found.names else ""
+    say("", f"Tuned again {both(found.at, now())}: {found.reason.text}.")
+    rows = [
+        (name, _text(unit, (found.in_force or {}).get(name)), _text(unit, found.proposed[name]))
+        for name, unit in found.units.items()
+    ]
+    columns = (
+        Column("Objective"),
+        Column("In force", right=True),
+        Column(f"Point {found.point}{names}", right=True),
+    )
+    show(columns, rows)
+    say(f"`betimes policy set front:{found.point}` puts it in force.")
+    if found.not_applied is not None:
+        say(f"Not done by itself: {found.not_applied}.")
+
+
+def _text(unit: str, value: float | None) -> str:
+    from betimes.outcome.units import humanise_s
+
+    if value is None:
+        return "some job never ends"
+    if unit == "s":
+        return humanise_s(value)
+    return f"{value:.2%}" if unit == "frac" else f"{value:.3g}"

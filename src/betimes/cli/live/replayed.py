@@ -1,0 +1,163 @@
+"""A trace that is replayed by the real service, as its event log tells it: how far it is, and what came of it."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from betimes.cli.render.progress import Display
+from betimes.cli.render.tables import say, show_pairs
+from betimes.cli.render.times import length
+
+if TYPE_CHECKING:
+    from betimes.service.runtime.controller import Controller
+    from betimes.service.scheduling.event_log import Event
+
+EVERY_S = 5.0  # between two lines where there is no terminal
+OVER = ("finished", "failed", "cancelled")
+_LEAST_JCT_S = 1e-3  # of a promise, where an error is a share of it
+
+
+@dataclass
+class Tally:
+    """What the event log has said so far; times are seconds of the trace."""
+
+    jobs: int
+    at_s: float = 0.0
+    submitted: dict[int, float] = field(default_factory=dict[int, float])
+    started: dict[int, float] = field(default_factory=dict[int, float])
+    promised: dict[int, float] = field(default_factory=dict[int, float])  # finishes, as first promised
+    jct_s: list[float] = field(default_factory=list[float])
+    errors: list[float] = field(default_factory=list[float])  # (JCT in truth - as promised) / as promised
+    ended: Counter[str] = field(default_factory=Counter[str])
+    preemptions: int = 0
+
+    def take(self, at: float, kind: str, job: int | None, data: Mapping[str, Any]) -> None:
+        """One more event."""
+        self.at_s, number = at, job or 0
+        if kind == "submitted":
+            self.submitted[number] = at
+        elif kind == "started":
+            self.started.setdefault(number, at)
+        elif kind == "quoted" and data["finish_at"] is not None:
+            self.promised.setdefault(number, data["finish_at"])
+        elif kind == "told" and data["why"] == "preempted":
+            self.preemptions += 1
+        elif kind in OVER:
+            self.ended[kind] += 1
+            if kind == "finished":
+                self.jct_s.append(at - self.submitted[number])
+                if number in self.promised:
+                    jct_s = max(self.promised[number] - self.submitted[number], _LEAST_JCT_S)
+                    self.errors.append((at - self.promised[number]) / jct_s)
+
+    @property
+    def over(self) -> int:
+        """Jobs that are."""
+        return self.ended.total()
+
+    def __str__(self) -> str:
+        waiting = len(self.submitted) - len(self.started)
+        return (
+            f"{length(self.at_s)} of the trace: {len(self.submitted):,} jobs submitted, {self.over:,} over, "
+            f"{waiting:,} not started yet"
+        )
+
+
+@contextmanager
+def told_as_it_goes(controller: Controller, jobs: int) -> Iterator[None]:
+    """While this is entered, say how far a service is with the jobs of its trace, and sum up once all are over."""
+    tally, display, said_at = Tally(jobs), Display(), time.monotonic()
+
+    def heed(events: Sequence[Event]) -> None:
+        nonlocal said_at
+        was_over = tally.over >= jobs
+        for event in events:
+            tally.take(event.at_s, event.kind, event.job, event.data)
+        if was_over:
+            return
+        if tally.over >= jobs:
+            display.finish("replay")
+            sum_up(tally, as_json=False)
+            say("", "The service runs on until Ctrl-C.")
+            sys.stdout.flush()
+            return
+        display.at("replay", str(tally), tally.over, jobs)
+        if not sys.stderr.isatty() and time.monotonic() - said_at >= EVERY_S:
+            said_at = time.monotonic()
+            print(f"betimes: {tally}", file=sys.stderr, flush=True)
+
+    controller.listeners.append(heed)
+    try:
+        with display.shown():
+            yield
+    finally:
+        controller.listeners.remove(heed)
+
+
+def sum_up(tally: Tally, as_json: bool) -> None:
+    """Print what came of all jobs: JCTs, waits, preemptions, and how far off the promises were."""
+    waits = [at - tally.submitted[number] for number, at in tally.started.items()]
+    jct = sorted(tally.jct_s) or [0.0]
+    figures = {
+        "jobs": tally.over,
+        **{kind: tally.ended[kind] for kind in OVER},
+        "makespan_s": tally.at_s - min(tally.submitted.values()),
+        "jct_mean_s": statistics.fmean(jct),
+        "jct_p50_s": statistics.median(jct),
+        "wait_mean_s": statistics.fmean(waits or [0.0]),
+        "preemptions": tally.preemptions,
+        **_against_promises(tally.errors),
+    }
+    if as_json:
+        from betimes.cli.render.as_json import print_json
+
+        print_json(figures)
+        return
+    pairs = [
+        ("jobs", ", ".join(f"{tally.ended[kind]:,} {kind}" for kind in OVER if tally.ended[kind])),
+        ("makespan", length(figures["makespan_s"])),
+        ("JCT", f"{length(figures['jct_mean_s'])} in the mean, {length(figures['jct_p50_s'])} the median"),
+        ("wait", f"{length(figures['wait_mean_s'])} in the mean"),
+        ("preemptions", f"{tally.preemptions:,}"),
+    ]
+    if tally.errors:
+        pairs.append(
+            (
+                "promises",
+                f"{len(tally.errors):,}; JCTs were off by {figures['pred_err_mean_frac']:.1%} in the mean, by at most "
+                f"{figures['pred_err_p90_frac']:.1%} for nine of ten, {_signed(figures['pred_bias_mean_frac'])}",
+            )
+        )
+    say("", "All of the trace has run:")
+    show_pairs(pairs)
+
+
+def _against_promises(errors: list[float]) -> dict[str, float]:
+    """How far jobs were off their promises; nothing where none was made."""
+    if not errors:
+        return {"promises": 0}
+    off = sorted(map(abs, errors))
+    return {
+        "promises": len(off),
+        "pred_err_mean_frac": statistics.fmean(off),
+        **{f"pred_err_p{p}_frac": _percentile(off, p) for p in (90, 99)},
+        "pred_bias_mean_frac": statistics.fmean(errors),
+    }
+
+
+def _percentile(ascending: list[float], percent: int) -> float:
+    """Between two of them, linearly."""
+    at = (len(ascending) - 1) * percent / 100.0
+    below = ascending[int(at)]
+    return below + (at - int(at)) * (ascending[min(int(at) + 1, len(ascending) - 1)] - below)
+
+
+def _signed(frac: float) -> str:
+    return f"{abs(frac):.1%} {'later' if frac > 0 else 'earlier'} in the mean"

@@ -1,0 +1,1 @@
+"""Text, tables and times as a terminal shows them."""

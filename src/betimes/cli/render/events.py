@@ -1,0 +1,249 @@
+"""What an event says, in words; `--json` has all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from betimes.service.views.models import EventView
+
+Data = Mapping[str, Any]
+
+
+def details(event: EventView, at_now: float) -> str:
+    """An event's details in a few words; those of a kind that is not known as names and values."""
+    phrase = _PHRASES.get(event.kind)
+    where = f"on {event.node}" if event.node is not None else ""
+    try:
+        text = phrase(event.data, at_now) if phrase is not None else _plainly(event.data)
+    except (KeyError, TypeError):  # a later version of the service says it otherwise
+        text = _plainly(event.data)
+    return " ".join(filter(None, (where, text)))
+
+
+def _submitted(data: Data, _: float) -> str:
+    from betimes.cli.render.times import length
+
+    place = f"element {data['array_index']} of array {data['array_id']}, " if "array_index" in data else ""
+    place += f"{data['trials']['count']} trials, " if "trials" in data else ""
+    return f"{place}estimated at {length(data['believed_s'])} ({data['basis']})"
+
+
+def _queued(data: Data, _: float) -> str:
+    from betimes.cli.render.times import length
+
+    return f"estimated at {length(data['believed_s'])} ({data['basis']})"
+
+
+def _granted(data: Data, _: float) -> str:
+    if data["units"] == 0:
+        return "no unit: other jobs come first"
+    return _units(data["units"]) + _on(data["places"])
+
+
+def _width(data: Data, _: float) -> str:
+    return f"at most {_units(data['units'])}"
+
+
+def _nominated(data: Data, _: float) -> str:
+    if not data.get("places"):
+        return "no job is preempted for it any more"
+    return f"other jobs are preempted for it{_on(data['places'])}"
+
+
+def _reserved(data: Data, _: float) -> str:
+    return f"a start{_on(data['places'])}"
+
+
+def _told(data: Data, at_now: float) -> str:
+    from betimes.cli.render.times import clock
+
+    by_at = data["stop_by_at"]
+    return data["reason"]["text"] + (f", by {clock(by_at, at_now)} at the latest" if by_at else "")
+
+
+def _launched(data: Data, _: float) -> str:
+    text = f"run {data['number']}, {_units(data['units'])}{_on(data['places'])}"
+    return text + _cost("its restart", data, "restart_node_s")
+
+
+def _started(data: Data, _: float) -> str:
+    return f"run {data['number']}" + (" was found running" if data["adopted"] else "")
+
+
+def _resized(data: Data, _: float) -> str:
+    return f"run {data['number']}, {_units(data['units'])}{_on(data['places'])}"
+
+
+def _restarted(data: Data, _: float) -> str:
+    return f"{data['took_s']:.3g} s after the request to stop"
+
+
+def _ended(data: Data, _: float) -> str:
+    text = f"run {data['number']}, {data['outcome']}"
+    if data.get("exit_code") is not None:
+        text += f", exit code {data['exit_code']}"
+    if data.get("signal") is not None:
+        text += f", signal {data['signal']}"
+    text += f": {data['message']}" if data.get("message") else ""
+    return text + _cost("making room", data, "vacating_node_s")
+
+
+def _trouble(data: Data, _: float) -> str:
+    return f"run {data['number']}: {data['message']}"
+
+
+def _displaces(data: Data, _: float) -> str:
+    return f"job {data['victim']} makes room for it"
+
+
+def _goes_on(data: Data, _: float) -> str:
+    return f"run {data['number']} goes on at {data['frac']:.0%}" + _cost("doing again", data, "lost_node_s")
+
+
+def _finished(data: Data, _: float) -> str:
+    from betimes.cli.render.times import length
+
+    return f"{length(data['run_s'])} of work"
+
+
+def _believed(data: Data, _: float) -> str:
+    from betimes.cli.render.times import length
+
+    left = f"{length(data['account']['left_s'])} of work left"
+    if data["basis"] == "progress":
+        return f"{left}, by its progress"
+    return f"it outran its estimate; {left}"
+
+
+def _quoted(data: Data, at_now: float) -> str:
+    from betimes.cli.render.times import clock
+
+    finish_at, reason = data["finish_at"], data["quote"]["reason"]
+    done = (
+        "never, unless the load or the nodes change"
+        if finish_at is None
+        else f"done {clock(finish_at, at_now)}"
+    )
+    return done + (f"; {reason['text']}" if reason else "")
+
+
+def _reason(data: Data, _: float) -> str:
+    return data["reason"]["text"] if data["reason"] else ""
+
+
+def _node(data: Data, _: float) -> str:
+    machine = data["machine"]
+    gpus = f", {machine['gpu']:g} GPU{'' if machine['gpu'] == 1 else 's'}" if machine["gpu"] else ""
+    rented = f", rented, {data['status']}" if data.get("rented_at") is not None else ""
+    return f"{machine['cpu']:g} cores, {machine['memory_gib']:.3g} GiB{gpus}{rented}"
+
+
+def _node_is(data: Data, _: float) -> str:
+    return data["status"]
+
+
+def _node_gone(data: Data, _: float) -> str:
+    return {
+        "given-back": "given back",
+        "reclaimed": "reclaimed by the cloud",
+        "boot-failed": "it did not boot",
+    }[data["why"]]
+
+
+def _not_rented(data: Data, _: float) -> str:
+    return data["text"]
+
+
+def _opened(_data: Data, _: float) -> str:
+    return "for the first time"
+
+
+def _policy(data: Data, _: float) -> str:
+    front = data.get("front")
+    if front is None:
+        return data["policy"]
+    names = "".join(f", {name}" for name in front["names"])
+    return f"{data['policy']} (point {front['point']}{names} of the front of event {front['event']})"
+
+
+_PHRASES: dict[str, Callable[[Data, float], str]] = {
+    "opened": _opened,
+    "submitted": _submitted,
+    "queued": _queued,
+    "granted": _granted,
+    "nominated": _nominated,
+    "width": _width,
+    "reserved": _reserved,
+    "told": _told,
+    "launched": _launched,
+    "started": _started,
+    "resized": _resized,
+    "restarted": _restarted,
+    "displaces": _displaces,
+    "trouble": _trouble,
+    "ended": _ended,
+    "goes-on": _goes_on,
+    "waits": _reason,
+    "blocked": _reason,
+    "retries": _reason,
+    "held": _reason,
+    "failed": _reason,
+    "cancelled": _reason,
+    "idle": _reason,
+    "finished": _finished,
+    "believed": _believed,
+    "quoted": _quoted,
+    "node-added": _node,
+    "node-is": _node_is,
+    "node-gone": _node_gone,
+    "not-rented": _not_rented,
+    "rents": _reason,
+    "unrented": _reason,
+    "policy-set": _policy,
+}
+
+
+def _cost(of_what: str, data: Data, name: str) -> str:
+    """What an event adds to the account of a preemption, if it adds anything."""
+    from betimes.cli.render.jobs import node_seconds
+
+    cost = data["preemption"][name] if "preemption" in data else None
+    return f"; {of_what} cost {node_seconds(cost)}" if cost else ""
+
+
+def _units(units: float) -> str:
+    return f"{units:g} unit{'' if units == 1 else 's'}"
+
+
+def _on(places: list[list[Any]]) -> str:
+    """` on here`, ` on a (3) and b (1)`; nothing where the policy leaves that open."""
+    if len(places) <= 1:
+        return f" on {places[0][0]}" if places else ""
+    return " on " + ", ".join(f"{node} ({units})" for node, units in places)
+
+
+def _plainly(data: Data) -> str:
+    parts: list[str] = []
+    for name, value in data.items():
+        text = _short(value)
+        if text:
+            parts.append(text if isinstance(value, dict) else f"{name}={text}")
+    return " ".join(parts)
+
+
+def _short(value: Any) -> str:
+    """A value in few words; of what is a table itself only what it says in words."""
+    if isinstance(value, dict):
+        return str(value.get("text", ""))
+    if isinstance(value, list):
+        return ",".join(filter(None, map(_of_list, value)))
+    if isinstance(value, float):
+        return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.0f}"
+    return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _of_list(item: Any) -> str:
+    """An entry of a list; a pair such as a node and its units as `here:4`."""
+    return ":".join(map(str, item)) if isinstance(item, list) else _short(item)

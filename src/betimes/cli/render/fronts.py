@@ -1,0 +1,79 @@
+"""A Pareto front as a table: a row a point, the three that have names first, and what other policies bring below."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from betimes.foresight.tuning import Front, Point
+    from betimes.foresight.tuning.axes import Axis
+    from betimes.foresight.tuning.front import Measured
+
+MOST_ROWS = 20
+
+
+def show(front: Front, *, wide: bool = False) -> None:
+    """Print the front: all points, or some along it where there are many; and how to put one in force.
+
+    Where the terminal is narrow the first objective stays. wide: nothing is left out.
+    """
+    from betimes.cli.render.tables import Column, say
+    from betimes.cli.render.tables import show as show_table
+    from betimes.foresight.tuning.shown import shown
+    from betimes.outcome.units import short_names
+
+    axes = shown(front).axes
+    searched = "\n(where searched)" if front.test is not None else ""
+    variables = [name for name in ("T", "W", "zeta_min", "delta") if name in front[0].variables]
+    columns = [
+        Column("Point"),
+        *(Column(f"{axis.title}{searched}", rank=number, right=True) for number, axis in enumerate(axes)),
+        *(
+            Column(name, rank=len(axes) + number, right=True)
+            for number, name in enumerate(("Classes", *variables))
+        ),
+    ]
+    points = _chosen(front)
+    rows = [
+        [
+            f"{point.number} {', '.join(point.names)}".rstrip(),
+            *_cells(front, axes, point.train, point.test),
+            str(point.policy.partition("weights=")[2].partition(",")[0].count("+") + 1),
+            *(f"{point.variables[name]:.3g}" for name in variables),
+        ]
+        for point in points
+    ]
+    names = short_names([each.policy for each in front.baselines])
+    for name, each in zip(names, front.baselines, strict=True):
+        rows.append([name, *_cells(front, axes, each.train, each.test), *[""] * (1 + len(variables))])
+    missing = show_table(columns, rows, wide=wide, sections={len(points) - 1} if front.baselines else ())
+    if missing:
+        several = "columns find" if missing > 1 else "column finds"
+        say(f"{missing} more {several} no room in this width; -o wide shows all.")
+    if len(points) < len(front):
+        say(f"{len(front) - len(points)} further points are in front.json (--out DIR) and --json")
+    for point in front.points:
+        for name in point.names:
+            say(f"{name} = {point.policy}")
+
+
+def _chosen(front: Front) -> Sequence[Point]:
+    """All points, or those with names and some evenly along the front."""
+    if len(front) <= MOST_ROWS:
+        return front.points
+    step = (len(front) - 1) / (MOST_ROWS - 1)
+    numbers = {round(at * step) for at in range(MOST_ROWS)}
+    return [point for point in front.points if point.number in numbers or point.names]
+
+
+def _cells(front: Front, axes: Sequence[Axis], train: Measured | None, test: Measured | None) -> list[str]:
+    """A cell an objective: the value on the part reported on, and that on the part searched on in brackets."""
+    cells: list[str] = []
+    for axis, name in zip(axes, front.objectives, strict=True):
+        there = "-" if train is None else axis.text(train[name])
+        if front.test is None:
+            cells.append(there)
+        else:
+            cells.append(f"{'-' if test is None else axis.text(test[name])} ({there})")
+    return cells

@@ -1,0 +1,169 @@
+"""Promises and jobs in words."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from betimes.cli.render.times import both, clock, length
+
+if TYPE_CHECKING:
+    from betimes.service.spec.job_spec import JobSpec
+    from betimes.service.views.models import JobView, Quote, QuoteOption, Submitted
+
+BASES = {
+    "estimate": "as you estimated",
+    "progress": "by the progress that it reports",
+    "last-two": "the mean of your last two jobs of this name",
+    "default": "the default, as it has no estimate; give one with --estimate 2h",
+    "doubled": "twice its estimate, which it outran",
+}
+_STANDING = {
+    "running": "running",
+    "stopping": "running",
+    "queued": "waiting",
+    "blocked": "waiting",
+    "held": "held",
+}
+NO_QUOTE = "no promise yet: it is held, or depends on another job"
+
+
+def units(least: int, most: int) -> str:
+    """`1 unit`, `4 units`."""
+    return f"{least}-{most} units" if least != most else f"{most} unit{'' if most == 1 else 's'}"
+
+
+def amount(number: float) -> str:
+    """A number to one decimal, without a zero there."""
+    return f"{number:,.1f}".removesuffix(".0")
+
+
+def gib(number: float) -> str:
+    """Memory: `23.5 GiB`, `512 MiB`."""
+    return f"{amount(number)} GiB" if number >= 1 or number == 0 else f"{amount(number * 1024)} MiB"
+
+
+def node_seconds(number: float) -> str:
+    """What something cost the cluster: `12.5 node-s`; whole from a hundred on."""
+    return f"{number:,.3g} node-s" if number < 100 else f"{number:,.0f} node-s"
+
+
+def usd(amount: float | None) -> str:
+    """`$1.20`; cents alone would hide what little a short job costs; nothing where no price is known."""
+    if amount is None:
+        return ""
+    return f"${amount:,.2f}" if amount == 0 or amount >= 0.995 else f"${amount:,.2g}"
+
+
+def promise_pairs(submitted: Submitted, widest: int, at_now: float) -> list[tuple[str, str]]:
+    """What a job is promised at its submission, line by line, or why nothing yet."""
+    if submitted.quote is None:
+        return [("starts", no_promise(submitted)), *note_pair(submitted)]
+    return [*quote_pairs(submitted.quote, widest, at_now), *note_pair(submitted)]
+
+
+def note_pair(answer: Submitted | Quote) -> list[tuple[str, str]]:
+    """What the units of a job count as, where that is more than they need."""
+    return [] if answer.note is None else [("note", answer.note)]
+
+
+def no_promise(submitted: Submitted) -> str:
+    """Why a job that has been taken is promised nothing yet."""
+    return NO_QUOTE if submitted.reason is None else f"no promise yet: it {submitted.reason.text}"
+
+
+def quote_pairs(quote: Quote, widest: int, at_now: float) -> list[tuple[str, str]]:
+    """A promise, line by line: start, why not at once, end, what the run time is taken from, cost."""
+    pairs = [("starts", starts(quote, at_now))]
+    if quote.reason is not None:
+        pairs.append(("why", quote.reason.text))
+    done = both(quote.finish_at, at_now) if quote.finish_at is not None else "not known"
+    pairs.append(("done", done + _of_elements(quote)))
+    pairs += option_pairs(quote, at_now)
+    basis = BASES.get(quote.basis, quote.basis)
+    pairs.append(("run time", f"{length(quote.run_s)} on {units(widest, widest)}: {basis}"))
+    if quote.cost_usd is not None:
+        pairs.append(("cost", usd(quote.cost_usd)))
+    return pairs
+
+
+def option_pairs(quote: Quote, at_now: float) -> list[tuple[str, str]]:
+    """What the job can do under a policy that rents, which of that is done, and why."""
+    if not quote.options:
+        return []
+    pairs = [("options", "; ".join(_option(option, at_now) for option in quote.options))]
+    for taken in quote.options:
+        if taken.is_taken:
+            machine = f", a machine of type {taken.instance_type}" if taken.instance_type else ""
+            pairs.append(("taken", f"{taken.what}{machine}: {taken.why}"))
+    return pairs
+
+
+def _option(option: QuoteOption, at_now: float) -> str:
+    """`rent now: 13:05, $1.92`."""
+    cost = f", {usd(option.cost_usd)}" if option.cost_usd is not None else ""
+    return f"{option.what}: {clock(option.finish_at, at_now)}{cost}"
+
+
+def _of_elements(quote: Quote) -> str:
+    """Which part of an array a promise is of, where it is not of all."""
+    if quote.elements is None:
+        return ""
+    if quote.job_id is None:
+        return ", for one element of the array"
+    return f", for {quote.elements} of the elements; the others get a promise once they are queued"
+
+
+def starts(quote: Quote, at_now: float) -> str:
+    """When a promise has the job start."""
+    if quote.start_at is None:
+        return f"never under {quote.policy}, unless the load or the nodes change"
+    return "now" if quote.start_at - at_now < 1.0 else both(quote.start_at, at_now)
+
+
+def title(job_ids: list[int], name: str) -> str:
+    """`Job 41, train`, `Jobs 41 to 140, sweep`."""
+    if len(job_ids) == 1:
+        return f"Job {job_ids[0]}, {name}"
+    is_run = job_ids[-1] - job_ids[0] + 1 == len(job_ids)
+    which = f"{job_ids[0]} to {job_ids[-1]}" if is_run else f"{job_ids[0]}, ... {job_ids[-1]}"
+    return f"Jobs {which}, {name}"
+
+
+def job_name(job: JobView) -> str:
+    """A job's name, with its place in an array."""
+    return job.name if job.array_index is None else f"{job.name}[{job.array_index}]"
+
+
+def standing(statuses: Iterable[str]) -> str:
+    """Where jobs that are not over stand: `jobs: 3 running, 12 waiting, 93 held`."""
+    kinds = Counter(_STANDING[status] for status in statuses)
+    told = [f"{kinds[kind]:,} {kind}" for kind in ("running", "waiting", "held") if kinds[kind]]
+    return f"jobs: {', '.join(told) or 'none'}"
+
+
+def command_line(spec: JobSpec) -> str:
+    """The command as it could be typed."""
+    import shlex
+
+    return shlex.join(spec.command)
+
+
+def against_promise(job: JobView, at_now: float) -> str:
+    """How a job that is over ended, and how that compares with its first promise: one line."""
+    text = f"Job {job.job_id}, {job_name(job)}: {job.status.value}"
+    if job.finished_at is not None:
+        text += f" at {clock(job.finished_at, at_now)}"
+        if job.promised_finish_at is not None and job.status == "finished":
+            text += f", {off_by(job.finished_at - job.promised_finish_at)}"
+    if job.status != "finished" and job.reason is not None and job.reason.text != job.status:
+        text += f": {job.reason.text}"
+    return text
+
+
+def off_by(seconds: float) -> str:
+    """`2 min later than promised`, `as promised`."""
+    if abs(seconds) < 1.0:
+        return "as promised"
+    return f"{length(abs(seconds))} {'later' if seconds > 0 else 'earlier'} than promised"

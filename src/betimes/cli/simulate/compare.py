@@ -1,0 +1,26 @@
+"""`betimes compare`: one workload under several policies, side by side."""
+
+from __future__ import annotations
+
+from betimes.cli import options
+from betimes.cli.simulate.simulation_options import SimulationOptions
+from betimes.cli.spread_options import spread_options
+
+
+@spread_options
+def compare(
+    policies: options.Policies,
+    simulation: SimulationOptions,
+    out: options.Out = None,
+    plots: options.Plots = None,
+    processes: options.Processes = None,
+    as_json: options.Json = False,
+) -> None:
+    """Run a workload under several policies, in parallel, and show them in one table, a row each.
+
+    The figures are those of `betimes simulate`, which takes the same options.
+    """
+    from betimes.cli.simulate.running import run, study
+
+    wanted, chosen = study(policies, simulation, several=True, timeline=bool(out or plots))
+    run(wanted, chosen, out=out, plots=plots, processes=processes, as_json=as_json, compared=True)

@@ -1,0 +1,170 @@
+"""What becomes of the results of a study: figures, files and pictures, as each run is done."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from betimes.cli.folders import COMPARISON, SUMMARY, names
+from betimes.cli.simulate.study import Run, Study
+
+if TYPE_CHECKING:
+    from betimes.outcome import Result
+
+CDFS = {
+    "jct_s": "jct-cdf",
+    "slowdown": "slowdown-cdf",
+    "prediction_error_frac": "prediction-error-cdf",
+    "unfairness_frac": "unfairness-cdf",
+}
+
+
+class Outcomes:
+    """Takes results in any order; gives summaries in the order of the policies.
+
+    out and plots: the directories to fill, None for none. Only what the pictures need is kept of a result.
+    """
+
+    def __init__(self, study: Study, policies: Sequence[str], out: Path | None, plots: Path | None) -> None:
+        self.study, self.policies, self.out, self.plots = study, list(policies), out, plots
+        self.several = len(policies) > 1 or study.options.seeds is not None
+        self.folders = dict(zip(policies, names(policies), strict=True))
+        self._fair: dict[int, Any] = {}
+        self._early: list[tuple[Run, Result]] = []
+        self._summaries: dict[tuple[str, int], dict[str, Any]] = {}
+        self._drawn: dict[str, Result] = {}
+
+    def take(self, run: Run, result: Result, *, fair: bool) -> None:
+        """A result has come in; `fair`: a max-min run of its seed is made, and awaited if need be."""
+        if run.fair:
+            self._fair[run.seed] = result.jobs.finish_s
+            early, self._early = self._early, []
+            for other, its_result in early:
+                self.take(other, its_result, fair=True)
+        elif fair and run.seed not in self._fair:
+            self._early.append((run, result))
+        else:
+            if self.study.engine == "pool":
+                result = replace(result, fair_finish_s=self._fair_finish(run, result))
+            self._settle(run, result)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The figures to print as JSON, an object a policy; over seeds the means, and their intervals beside."""
+        if self.study.options.seeds is None:
+            return [self._of(policy)[0] for policy in self.policies]
+        return [_flat(self._of(policy), list(self.study.all_seeds())) for policy in self.policies]
+
+    def shown(self) -> Sequence[Mapping[str, Any]]:
+        """The figures to show as a table."""
+        from betimes.outcome import over_seeds
+
+        if self.study.options.seeds is None:
+            return self.rows()
+        return [over_seeds(self._of(policy)) for policy in self.policies]
+
+    def finish(self, warn: Callable[[str], object]) -> None:
+        """Write what needs all results: the comparison, and the pictures with all policies."""
+        from betimes.outcome import to_json
+
+        if self.out is not None and self.several:
+            content = {"rows": self.rows(), "folders": list(self.folders.values())}
+            (self.out / COMPARISON).write_text(to_json(content) + "\n", encoding="utf-8")
+        if self.plots is not None:
+            self._draw_distributions(self.plots, warn)
+
+    def _settle(self, run: Run, result: Result) -> None:
+        from betimes.outcome import save, summarise
+
+        study = self.study
+        if self.out is None:
+            summary = summarise(result, study.measure, study.options.status)
+        else:
+            import json
+
+            folder = save(result, self._folder(self.out, run), study.measure, study.options.status)
+            summary = json.loads((folder / SUMMARY).read_bytes())
+            del summary["run"]
+        self._summaries[run.policy, run.seed] = summary
+        if self.plots is not None and run.seed == study.options.seed:
+            self._draw_timeline(self.plots, run, result)
+            self._drawn[run.policy] = replace(result, segments=None)
+
+    def _of(self, policy: str) -> list[dict[str, Any]]:
+        return [self._summaries[policy, seed] for seed in self.study.all_seeds()]
+
+    def _fair_finish(self, run: Run, result: Result) -> Any:
+        """Without a max-min run its key is still there, and null: scripts may ask for it."""
+        import numpy as np
+
+        return self._fair.get(run.seed, np.full(len(result.jobs), np.nan))
+
+    def _folder(self, out: Path, run: Run) -> Path:
+        folder = out / self.folders[run.policy] if len(self.policies) > 1 else out
+        return folder / f"seed-{run.seed}" if self.study.options.seeds is not None else folder
+
+    def _draw_timeline(self, plots: Path, run: Run, result: Result) -> None:
+        from betimes.outcome import plot_allocations, plot_timeline
+        from betimes.outcome.plots import MOST_ROWS
+
+        if result.segments is None or not len(result.segments):
+            return
+        plot_timeline(result, plots / f"timeline-{self.folders[run.policy]}.svg")
+        if len(result.jobs) <= MOST_ROWS:
+            plot_allocations(result, plots / f"allocations-{self.folders[run.policy]}.svg")
+
+    def _draw_distributions(self, plots: Path, warn: Callable[[str], object]) -> None:
+        import numpy as np
+
+        from betimes.outcome import job_metric, plot_cdf, selected
+
+        results = [self._drawn[policy] for policy in self.policies]
+        study = self.study
+        for metric, name in CDFS.items():
+            if metric.startswith("prediction") and not study.predicts:
+                continue
+            if metric.startswith("unfairness") and study.engine != "pool":
+                continue
+            known = [
+                result
+                for result in results
+                if np.isfinite(
+                    job_metric(result, metric)[selected(result, study.measure, study.options.status)]
+                ).any()
+            ]
+            if len(known) < len(results):
+                warn(f"{name}.svg leaves out {len(results) - len(known)} policies with no value of {metric}")
+            if known:
+                plot_cdf(known, metric, plots / f"{name}.svg", study.measure, study.options.status)
+
+
+def _flat(summaries: Sequence[Mapping[str, Any]], seeds: list[int]) -> dict[str, Any]:
+    """One object with the contract's keys, every figure the mean over seeds; then seeds and half-widths."""
+    from betimes.outcome import over_seeds
+
+    intervals = over_seeds(summaries)
+    flat: dict[str, Any] = {"policy": intervals["policy"]}
+    for key in dict.fromkeys(key for summary in summaries for key in summary):
+        if key == "timing":
+            flat[key] = _mean_timing([summary["timing"] for summary in summaries])
+        elif key != "policy":
+            flat[key] = _whole(intervals[key].mean, [summary.get(key) for summary in summaries])
+    widths = {key: each.half_width for key, each in intervals.items() if key != "policy"}
+    return {**flat, "seeds": seeds, "ci95_half_width": widths}
+
+
+def _mean_timing(timings: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    mean = {
+        key: sum(each[key] for each in timings) / len(timings) for key in timings[0] if key != "jobs_per_s"
+    }
+    jobs = sum((each["jobs_per_s"] or 0.0) * each["wall_s"] for each in timings)
+    wall_s = sum(each["wall_s"] for each in timings)
+    rate = jobs / wall_s if wall_s > 0 else None
+    return {key: rate if key == "jobs_per_s" else mean[key] for key in timings[0]}
+
+
+def _whole(mean: float, values: Sequence[Any]) -> float | int:
+    """A mean of counts that is whole stays a whole number."""
+    counts = all(isinstance(value, int) for value in values)
+    return int(mean) if counts and float(mean).is_integer() else mean

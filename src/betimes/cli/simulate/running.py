@@ -1,0 +1,143 @@
+"""From checked options to printed figures: what `simulate` and `compare` have in common."""
+
+from __future__ import annotations
+
+import math
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from betimes.cli import folders
+from betimes.cli.render.progress import Display
+from betimes.cli.simulate.engine_choice import check_engine, chosen_policies, parse_grace
+from betimes.cli.simulate.outcomes import Outcomes
+from betimes.cli.simulate.simulation_options import SimulationOptions
+from betimes.cli.simulate.sources import is_for_nodes
+from betimes.cli.simulate.study import FAIR, Run, Study, load, notes_of, wants_fair
+from betimes.cli.simulate.workers import results
+from betimes.cli.warming import compile_closed_loop, compile_kernels
+from betimes.errors import InputError
+from betimes.processes import cpus
+
+if TYPE_CHECKING:
+    from betimes.foresight.engines import AnyChosen
+    from betimes.outcome import Result
+
+MOST_JOBS_HERE = 20_000
+"""Up to so many jobs in all runs together, starting other processes takes longer than they save."""
+
+
+def study(
+    policies: str, options: SimulationOptions, *, several: bool, timeline: bool
+) -> tuple[Study, list[AnyChosen]]:
+    """The options as a `Study`, and the policies, refused here where they can be without the trace.
+
+    Raises InputError and its children.
+    """
+    from betimes.cluster import read_cluster
+    from betimes.outcome import parse_measure
+    from betimes.twin.sizes import parse_sizes
+    from betimes.workload.speedup import SpeedupTable
+
+    load, restart_s, interval_s = options.load, options.restart_s, options.resize_interval
+    chosen, engine = chosen_policies(
+        policies, several=several, engine=options.engine, cluster=options.cluster, file=options.file
+    )
+    check_engine(engine, options)
+    if options.cluster is not None and options.units is not None:
+        raise InputError(
+            f"--cluster {options.cluster}: --units {options.units} is given too; leave one of them out"
+        )
+    if load is not None and not (load > 0 and math.isfinite(load)):
+        raise InputError(f"--load {load:g}: the offered load is a number above 0, such as 0.8")
+    if not (restart_s >= 0 and math.isfinite(restart_s)):
+        raise InputError(f"--restart-s {restart_s:g}: the time of a restart is a number of seconds from 0")
+    if not (interval_s >= 0 and math.isfinite(interval_s)):
+        raise InputError(
+            f"--resize-interval {interval_s:g}: the time between resizes is a number of seconds from 0"
+        )
+    wanted = Study(
+        options=options,
+        engine=engine,
+        cluster=read_cluster(options.cluster) if options.cluster is not None else None,
+        curves=SpeedupTable.read_csv(options.curves) if options.curves is not None else None,
+        measure=parse_measure(options.measure),
+        sizes=str(parse_sizes(options.sizes)) if options.sizes is not None else None,
+        grace=parse_grace(options.grace) if options.grace is not None else None,
+        timeline=timeline,
+    )
+    return wanted, chosen
+
+
+def run(
+    wanted: Study,
+    policies: list[AnyChosen],
+    *,
+    out: str | None,
+    plots: str | None,
+    processes: int | None,
+    as_json: bool,
+    compared: bool,
+) -> None:
+    """Make all runs, write the files asked for and print the figures: `compared`, as one of several."""
+    from betimes.outcome import show, to_json
+
+    names = [str(policy) for policy in policies]
+    if out is not None:
+        folders.check_results(out, several=len(policies) > 1 or wanted.options.seeds is not None)
+    if plots is not None:
+        folders.check("--plots", plots)
+    display = Display()
+    with display.shown(), ExitStack() as stack:
+        beforehand_s = compile_closed_loop(display) if is_for_nodes(wanted.options.file) else 0.0
+        display.expect("reading", None)
+        loaded = load(wanted, wanted.options.seed)
+        display.finish("reading")
+        for note in notes_of(loaded.workload):
+            display.note(note)
+        if wanted.options.seeds is not None and not (wanted.is_random() or any(map(_may_draw, policies))):
+            display.note(
+                f"every seed gives the same result: nothing is drawn at random with {wanted.options.file}"
+            )
+        fair = wants_fair(wanted, len(loaded.workload))
+        needed = list(policies)
+        if fair:
+            from betimes.policies import parse_policy
+
+            needed.append(parse_policy(FAIR))
+        took = compile_kernels(needed, wanted.predicts, display)
+        stages = [stack.enter_context(folders.staged(path)) if path else None for path in (out, plots)]
+        outcomes = Outcomes(wanted, names, *stages)
+        runs = [Run(FAIR, seed, fair=True) for seed in wanted.all_seeds() if fair]
+        runs += [Run(name, seed) for seed in wanted.all_seeds() for name in names]
+        bars = {run: _bar(run, names) for run in runs}
+        for each in runs:
+            display.expect(bars[each], len(loaded.workload))
+        if processes is None:
+            processes = cpus() if len(runs) * len(loaded.workload) > MOST_JOBS_HERE else 1
+        for each, result in results(
+            wanted, loaded, runs, processes, display.note, lambda run, more: display.advance(bars[run], more)
+        ):
+            outcomes.take(each, _with_compilation(result, beforehand_s + took[each.policy]), fair=fair)
+        outcomes.finish(display.note)
+    display.say_notes()
+    rows = outcomes.rows()
+    if as_json:
+        print(to_json(rows if compared else rows[0]))
+    else:
+        show(outcomes.shown())
+
+
+def _with_compilation(result: Result, seconds: float) -> Result:
+    return replace(result, timing=replace(result.timing, compile_s=result.timing.compile_s + seconds))
+
+
+def _may_draw(policy: AnyChosen) -> bool:
+    """Whether the policy may draw lots: those that choose victims or what to simulate are given the seed."""
+    return any(getattr(policy.policy, name, None) is not None for name in ("evict", "members"))
+
+
+def _bar(run: Run, names: list[str]) -> str:
+    from betimes.outcome.units import short_names
+
+    return "max-min, to compare with" if run.fair else short_names(names)[names.index(run.policy)]

@@ -1,0 +1,27 @@
+"""`betimes simulate`: one workload under one policy."""
+
+from __future__ import annotations
+
+from betimes.cli import options
+from betimes.cli.simulate.simulation_options import SimulationOptions
+from betimes.cli.spread_options import spread_options
+
+
+@spread_options
+def simulate(
+    policy: options.Policy,
+    simulation: SimulationOptions,
+    out: options.Out = None,
+    plots: options.Plots = None,
+    processes: options.Processes = None,
+    as_json: options.Json = False,
+) -> None:
+    """Run a workload under a policy, on a pool of identical units or on the nodes of a cluster.
+
+    Says how long jobs took and waited, how busy the machines were, how fair it was to them, and with --predict how
+    well the promises made at submission held.
+    """
+    from betimes.cli.simulate.running import run, study
+
+    wanted, chosen = study(policy, simulation, several=False, timeline=bool(out or plots))
+    run(wanted, chosen, out=out, plots=plots, processes=processes, as_json=as_json, compared=False)

@@ -1,0 +1,86 @@
+"""Runs of a study, here or in several processes: the same results either way.
+
+Spawned workers load the kernels from the cache, which is filled before.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from betimes.cli.simulate.study import Loaded, Run, Study, load, notes_of, simulate
+from betimes.processes import Do, Processes, Say
+
+if TYPE_CHECKING:
+    from betimes.outcome import Result
+
+Progress = Callable[[Run, int], object]
+"""Told a run and how many more of its jobs have been submitted."""
+
+
+def results(
+    study: Study,
+    loaded: Loaded,
+    runs: Sequence[Run],
+    processes: int,
+    warn: Callable[[str], object],
+    progress: Progress,
+) -> Iterator[tuple[Run, Result]]:
+    """Every run with its result, in the order in which they are done.
+
+    loaded: the workload of the study's first seed, and of all seeds where no jobs are drawn. Raises what a run
+    raises; no process is left behind then, nor when the caller stops asking.
+    """
+    size = min(processes, len(runs))
+    if size <= 1:
+        jobs = _Jobs(study, loaded)
+        for run in runs:
+            with contextlib.redirect_stdout(sys.stderr):  # a user's policy may print
+                result = jobs.run(run, warn, progress)
+            yield run, result
+        return
+
+    def heard(number: int, said: Any) -> None:
+        if isinstance(said, str):
+            warn(said)
+        else:
+            progress(runs[number], said)
+
+    with Processes(_worker, (study, loaded), size) as crew:
+        for number, result in crew.answers(runs, heard):
+            yield runs[number], result
+
+
+def _worker(study: Study, loaded: Loaded) -> Do:
+    """What a worker process does with a run: says notes (text) and how many more jobs were submitted (numbers)."""
+    jobs = _Jobs(study, loaded)
+
+    def do(run: Run, say: Say) -> Result:
+        return jobs.run(run, say, lambda _, more: say(more))
+
+    return do
+
+
+class _Jobs:
+    """Makes runs one after the other, with the workload that each needs."""
+
+    def __init__(self, study: Study, loaded: Loaded) -> None:
+        self.study, self.loaded, self.seed = study, loaded, study.options.seed
+        self.one_for_all = not study.draws_jobs()
+
+    def run(self, run: Run, warn: Callable[[str], object], progress: Progress) -> Result:
+        """Make one run; raises what goes wrong."""
+        if run.seed != self.seed and not self.one_for_all:
+            self.loaded, self.seed = load(self.study, run.seed), run.seed
+            for note in notes_of(self.loaded.workload):
+                warn(note)
+        done = 0
+
+        def submitted(rows: int) -> None:
+            nonlocal done
+            progress(run, rows - done)
+            done = rows
+
+        return simulate(self.study, run, self.loaded, warn, submitted)

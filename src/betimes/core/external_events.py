@@ -1,0 +1,54 @@
+"""What can happen to a job of a pool from outside, besides finishing: it loses units, changes, or more is known."""
+
+from __future__ import annotations
+
+from betimes.core.columns import State
+from betimes.core.pool_placement import leave_nodes
+from betimes.core.transitions import find_next, regrant, sample_contention, stop_holding
+from betimes.kernels import kernel
+
+
+@kernel
+def lose(state: State, slot: int) -> None:
+    """The job has lost its units, and nobody has decided so: it waits again.
+
+    No decision at this instant undoes that. If it is given units now it starts anew, wherever there is room.
+    """
+    pool, progress = state.pool[0], state.progress[slot]
+    pool.used -= state.jobs[slot].units
+    regrant(state, slot, 0.0, pool.now)
+    progress.units_before = 0.0
+    progress.stall_before = 0.0
+    if len(state.nodes) > 0:
+        leave_nodes(state, slot)
+    stop_holding(state, slot)
+    find_next(state)
+
+
+@kernel
+def believe(state: State, slot: int, left_s: float) -> None:
+    """From now on so much work is believed to be left, seconds on one unit."""
+    job, progress, now = state.jobs[slot], state.progress[slot], state.pool[0].now
+    units = job.units
+    if units > 0.0:
+        regrant(state, slot, units, now)  # brings the account up to date
+    job.size_s += left_s - progress.believed_left
+    job.remaining_s = left_s
+    progress.believed_left = left_s
+    if units > 0.0:
+        regrant(state, slot, units, now)  # foresees when the new belief is outrun
+    find_next(state)
+
+
+@kernel
+def set_width(state: State, slot: int, max_units: int) -> None:
+    """From now on the job can use so many units at most: one event.
+
+    The policy must be asked before time moves on: until then the job may hold more than that.
+    """
+    job, pool = state.jobs[slot], state.pool[0]
+    sample_contention(state)
+    group = state.groups[job.group]
+    group.demand += min(float(max_units), pool.units) - min(float(job.max_units), pool.units)
+    job.max_units = max_units
+    job.full_speed = state.speedup[job.curve, max_units]

@@ -1,0 +1,169 @@
+"""What can happen on live nodes from outside, besides submissions and completions.
+
+Every one of them may change who can start where, so that the next pass looks at everybody again.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.holders import add_holder, is_owed
+from betimes.core.nodes.log import CLOSE, OPEN, note
+from betimes.core.nodes.machines import note_vacated
+from betimes.core.nodes.queue import remove
+from betimes.core.nodes.timers import clear_job_timer, set_job_timer
+from betimes.core.nodes.transitions import drop_placement, pay_claims, put, put_bound, unbook, vacate
+from betimes.core.nodes.wait_features import count_running
+from betimes.core.placements import take
+from betimes.core.work import bring_up_to_date, close_account, set_to_work
+from betimes.kernels import kernel
+
+
+@kernel
+def expect_finish(state: NodesState, slot: int, at_s: float) -> None:
+    """A job that holds nodes turns out to finish at `at_s`."""
+    state.progress[slot].finish_at = at_s
+    set_job_timer(state, slot)
+
+
+@kernel
+def expect_leaving(state: NodesState, slot: int, at_s: float) -> None:
+    """A job that has been told to leave does so at `at_s`, be it sooner or later than its grace period has it."""
+    state.needs[slot].vacate_at = at_s
+    set_job_timer(state, slot)
+
+
+@kernel
+def withdraw(state: NodesState, slot: int) -> None:
+    """A job that waits, or is bound to nodes, is no more."""
+    pool = state.pool[0]
+    if state.needs[slot].bound >= 0:
+        unbind(state, slot)
+    elif state.needs[slot].apart == 0:
+        remove(state, slot)
+    unbook(state, slot)
+    clear_job_timer(state, slot)
+    pool.events += 1
+    close_account(state, slot, pool.now)
+    pool.active -= 1
+    state.free[pool.free] = slot
+    pool.free += 1
+    state.cluster[0].changed += 1
+
+
+@kernel
+def unbind(state: NodesState, slot: int) -> None:
+    """A job that is bound to nodes gives up what it has there; its victims leave for nobody in particular.
+
+    It is not in the queue afterwards.
+    """
+    need = state.needs[slot]
+    at = need.bound
+    while at >= 0:
+        placement = state.placements[at]
+        node = state.nodes[placement.node]
+        node.free_gpu += placement.tasks * need.gpu - placement.owed_gpu
+        node.free_cpu += placement.tasks * need.cpu - placement.owed_cpu
+        node.free_memory += placement.tasks * need.memory - placement.owed_memory
+        number = placement.node
+        if need.claims == 1 and is_owed(placement):
+            state.machines[number].claims -= 1
+        note_vacated(state, number)
+        at = drop_placement(state, at)
+        pay_claims(state, number)
+    need.bound = -1
+    need.owed = 0
+    need.claims = 0
+    need.follows = 0
+    need.seen = -1
+    for at in range(state.pool[0].holders):
+        victim = state.needs[state.holders[at]]
+        if victim.preemptor == slot:
+            victim.preemptor = -1
+    if need.holder < 0:
+        state.cluster[0].nominated -= 1
+    state.cluster[0].changed += 1
+
+
+@kernel
+def hold(state: NodesState, slot: int, count: int) -> None:
+    """A job that is not in the queue has held the nodes of state.plan[:count] since its account was true."""
+    need, job = state.needs[slot], state.jobs[slot]
+    for at in range(count):
+        choice = state.plan[at]
+        take(state.nodes[choice.node], need, choice.tasks)
+        put(state, slot, choice)
+    job.units = float(job.max_units)
+    need.began_s = state.progress[slot].since
+    if state.cluster[0].observed == 1:
+        count_running(state, slot, 1)
+    add_holder(state, slot)
+    if need.vacate_at == math.inf:
+        set_to_work(state, slot, 1.0, state.progress[slot].since)
+    set_job_timer(state, slot)
+    state.cluster[0].changed += 1
+
+
+@kernel
+def bind(state: NodesState, slot: int, count: int) -> None:
+    """A job that is not in the queue is bound to the nodes of state.plan[:count].
+
+    What victims owe it there is in the first columns of state.sketch[:count].
+    """
+    need = state.needs[slot]
+    for at in range(count):
+        choice, owed = state.plan[at], state.sketch[at]
+        node, placement = state.nodes[choice.node], state.placements[put_bound(state, slot, choice)]
+        placement.owed_gpu = owed.free_gpu
+        placement.owed_cpu = owed.free_cpu
+        placement.owed_memory = owed.free_memory
+        node.free_gpu -= choice.tasks * need.gpu - owed.free_gpu
+        node.free_cpu -= choice.tasks * need.cpu - owed.free_cpu
+        node.free_memory -= choice.tasks * need.memory - owed.free_memory
+        if owed.free_gpu > 0 or owed.free_cpu > 0 or owed.free_memory > 0:
+            need.owed += 1
+    state.cluster[0].nominated += 1
+    state.cluster[0].changed += 1
+
+
+@kernel
+def lose(state: NodesState, slot: int) -> None:
+    """A job has lost its nodes, and nobody has told it to leave. It is not in the queue afterwards."""
+    pool, need, progress = state.pool[0], state.needs[slot], state.progress[slot]
+    if need.vacate_at == math.inf:
+        if pool.now > progress.since:
+            bring_up_to_date(state, slot, pool.now)
+            progress.since = pool.now
+        need.told_s = pool.now
+    vacate(state, slot)
+    progress.rate = 0.0
+    progress.stall = 0.0
+    progress.finish_at = math.inf
+    progress.outrun_at = math.inf
+
+
+@kernel
+def believe(state: NodesState, slot: int, left_s: float) -> None:
+    """From now on so much work is believed to be left, seconds. A waiting job's key is not looked at again."""
+    job, progress, now = state.jobs[slot], state.progress[slot], state.pool[0].now
+    works = state.needs[slot].holder >= 0 and state.needs[slot].vacate_at == math.inf
+    if works and now > progress.since:
+        bring_up_to_date(state, slot, now)
+        progress.since = now
+    job.size_s += left_s - progress.believed_left
+    job.remaining_s = left_s
+    progress.believed_left = left_s
+    if works:
+        set_to_work(state, slot, progress.rate, now)
+        set_job_timer(state, slot)
+    state.cluster[0].changed += 1
+
+
+@kernel
+def open_node(state: NodesState, number: int, up: int) -> None:
+    """A node takes new tasks from now on (1), or none (0); what runs there goes on."""
+    state.nodes[number].up = up
+    note(state, OPEN if up == 1 else CLOSE, -1, number, 0, 0.0, -1)
+    note_vacated(state, number)
+    state.cluster[0].changed += 1

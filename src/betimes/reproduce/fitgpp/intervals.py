@@ -1,0 +1,70 @@
+"""FitGpp (OpML 2019), section 3: how long preempted jobs are away, and how many are preempted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from betimes.reproduce.experiment import Progress, Row
+from betimes.reproduce.fitgpp.runs import (
+    Figures,
+    fitgpp,
+    lrtp,
+    rand,
+    row,
+    rows_of,
+    runs,
+    simulated,
+    sized,
+)
+from betimes.reproduce.pace import Pace
+
+ABSENCES = ("told_p50", "told_p95", "left_p50", "left_p95")
+COUNTS = ("preemptions", "preempted")
+RATIOS = ("told_p50", "told_p95", "left_p95", "preemptions", "preempted")
+
+# "Almost half", "20% shorter" and "33% shorter"; "less than 7.0% relative to that of LRTP and RAND".
+PUBLISHED = {
+    "LRTP": {"told_p50": 0.5, "told_p95": 0.8, "preempted": 0.07},
+    "RAND": {"told_p50": 0.5, "told_p95": 0.67, "preempted": 0.07},
+}
+_METRICS = {"told": "told_to_resumed", "left": "left_to_resumed"}
+
+Found = dict[str, list[Figures]]
+"""By policy, the figures with each seed."""
+
+
+def run(sizes: tuple[int, ...], out: Path | None, progress: Progress) -> list[Row]:
+    """The rows of some numbers of jobs, and with `out` a picture."""
+    planned = (lrtp(), rand(), fitgpp())
+    pace = Pace(progress, runs(planned) * sum(sizes))
+    found: dict[int, Found] = {}
+    for jobs in sizes:
+        figures = simulated(jobs, planned, pace)
+        found[jobs] = {each.name: of_policy for each, of_policy in zip(planned, figures, strict=True)}
+    progress("done", pace.total, pace.total)
+    if out is not None:
+        from betimes.reproduce.fitgpp.intervals_picture import draw
+
+        draw(found, out / "fitgpp-intervals.svg")
+    return [row for jobs, of_size in found.items() for row in _rows(jobs, of_size)]
+
+
+def ratios(own: list[Figures], base: list[Figures], key: str) -> list[float]:
+    """One figure over that of another policy, with each seed."""
+    return [mine[key] / theirs[key] for mine, theirs in zip(own, base, strict=True)]
+
+
+def _rows(jobs: int, found: Found) -> list[Row]:
+    rows: list[Row] = []
+    for policy, figures in found.items():
+        rows += rows_of(f"{jobs}/{policy}", figures, (*ABSENCES, *COUNTS))
+    for other, published in PUBLISHED.items():
+        for key in RATIOS:
+            group, _, rest = key.partition("_")
+            name = "_".join(filter(None, (_METRICS.get(group, group), rest, "over", other)))
+            values = ratios(found["FitGpp"], found[other], key)
+            rows.append(row(f"{jobs}/FitGpp", name, values, "ratio", published.get(key)))
+    return rows
+
+
+EXPERIMENT = sized("fitgpp-intervals", "FitGpp, section 3: absences of preempted jobs, and their number", run)

@@ -1,0 +1,136 @@
+"""PCS (OSDI 2024), figure 6: how unfair PCS is on Workload-1, and its front.
+
+The study measured on 16 real GPUs; here the jobs are simulated, with the size table that the release made for that
+testbed (`themis-scaled-2`): 101 jobs of 1 to 20 trials of one GPU each, linear speed-up, at load 1, which the study
+does not name. Three seeds, as there; 4567 is the published generator's own. A front is found on 1,000 other jobs (seed
+42) for mean JCT and mean error, and points of it are run on the same three workloads as the released configurations.
+
+All is run twice: as the study simulates, and with what a real cluster has and the published simulator has not: whole
+GPUs, and 30 s lost whenever a job's grant changes. How long it took there is not said.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.pace import Pace
+from betimes.reproduce.pcs.fig6_published import CONFIGURATIONS, FRONT, UNFAIRNESS, Unfairness
+from betimes.reproduce.pcs.runs import TABLES, TIRESIAS, Outcome, OverSeeds, Planned, simulated
+from betimes.reproduce.pcs.search import OF_FIFO, problem_of, searched
+from betimes.reproduce.pcs.workloads import workload_1
+
+if TYPE_CHECKING:
+    from betimes.workload import Workload
+
+TABLE = "themis-scaled-2"
+UNITS, JOBS, LOAD = 16, 101, 1.0
+SEEDS = (4567, 4568, 4569)
+TRAIN_JOBS, TRAIN_SEED = 1000, 42
+EVALUATIONS = 400
+REFERENCE = "PCS-JCT"  # by whose mean JCT the figure divides
+FOUND, REAL = "found/", "real/"
+RESTART_S = 30.0
+
+RUNS = (
+    Planned("fifo", "fifo"),
+    Planned("srsf", "srsf", TIRESIAS),
+    Planned("themis", "themis"),
+    Planned("afs", "afs"),
+    Planned("max-min", "max-min"),
+    *(Planned(each.name, each.policy, "the released configuration") for each in CONFIGURATIONS),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Seeded(OverSeeds):
+    """A policy on each of the workloads."""
+
+    run: Planned
+    outcomes: list[Outcome]
+
+    def unfairness(self) -> Unfairness:
+        """Over the jobs of all seeds."""
+        import numpy as np
+
+        values = np.concatenate([each.unfairness for each in self.outcomes])
+        percentiles = np.percentile(values, (50, 90, 95, 99, 100)).tolist()
+        return Unfairness(float(values.mean()), *percentiles)
+
+
+def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
+    """The rows of (a) and (b), and with `out` a picture."""
+    if data is None:
+        raise ValueError("figure 6 needs the data directory")
+    train = workload_1(data, jobs=TRAIN_JOBS, load=LOAD, units=UNITS, seed=TRAIN_SEED, table=TABLE)
+    pace = Pace(progress, TRAIN_JOBS * (EVALUATIONS + 1) + 2 * JOBS * len(SEEDS) * (len(RUNS) + 3))
+    told = pace.run("search", TRAIN_JOBS * EVALUATIONS)
+    front = searched(
+        problem_of(train, units=UNITS), EVALUATIONS, progress=lambda done: told(TRAIN_JOBS * done)
+    )
+    fifo = simulated(Planned("fifo", "fifo"), train, units=UNITS, progress=pace.run("FIFO", TRAIN_JOBS))
+    points = [
+        Planned(FOUND + name, config.policy, f"found here on {TRAIN_JOBS:,} other jobs")
+        for name, config in front.picked(OF_FIFO * fifo.jct_mean_s).items()
+    ]
+    workloads = [
+        workload_1(data, jobs=JOBS, load=LOAD, units=UNITS, seed=seed, table=TABLE) for seed in SEEDS
+    ]
+    found = {each.name: _seeded(each, workloads, pace) for each in (*RUNS, *points)}
+    found |= {REAL + each.name: _seeded(each, workloads, pace, real=True) for each in (*RUNS, *points)}
+    progress("done", pace.total, pace.total)
+    if out is not None:
+        from betimes.reproduce.pcs.fig6_picture import draw
+
+        draw(found, out / "pcs-fig6.svg")
+    return [
+        row for name, each in found.items() for row in _rows(name, each, found[reference(name)].jct_mean_s)
+    ]
+
+
+def reference(name: str) -> str:
+    """The run by whose JCT that of another is divided."""
+    return REAL + REFERENCE if name.startswith(REAL) else REFERENCE
+
+
+def _seeded(run: Planned, workloads: list[Workload], pace: Pace, real: bool = False) -> Seeded:
+    return Seeded(
+        run,
+        [
+            simulated(
+                run,
+                jobs,
+                units=UNITS,
+                fractional=not real,
+                restart_s=RESTART_S if real else 0.0,
+                progress=pace.run(run.name, JOBS),
+            )
+            for jobs in workloads
+        ],
+    )
+
+
+def _rows(name: str, each: Seeded, reference_s: float) -> list[Row]:
+    figure = each.run.name.removeprefix(FOUND)
+    point, theirs, ours = FRONT.get(figure), UNFAIRNESS.get(figure), each.unfairness()
+    how = f"whole GPUs, {RESTART_S:g} s lost at each change" if name.startswith(REAL) else "nothing is lost"
+    note = f"{each.run.note}; {how}" if each.run.note else how
+    jct, error = (None, None) if point is None else (point.jct_over_pcs, point.error_mean)
+    return [
+        Row(name, "jct_mean_over_pcs_jct", jct, each.jct_mean_s / reference_s, "ratio", note),
+        Row(name, "pred_err_mean", error, each.error, "%", note),
+        *(
+            Row(name, f"unfairness_{field}", getattr(theirs, field, None), getattr(ours, field), "%", note)
+            for field in Unfairness._fields
+        ),
+    ]
+
+
+EXPERIMENT = Experiment(
+    name="pcs-fig6",
+    summary="PCS, figure 6: unfairness on Workload-1 (AutoML jobs), and the front",
+    needs=(TABLES,),
+    run=run,
+)

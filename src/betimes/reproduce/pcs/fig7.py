@@ -1,0 +1,145 @@
+"""PCS (OSDI 2024), figure 7: policies on Philly traces, by JCT and by how well promises held (Workload-2).
+
+64 GPUs, fractional grants, measured speed-up curves, whole traces, as published. The study predicted a random
+5,000 jobs of a longer trace, with a seed that nobody knows. Here every job is predicted, and a note says between
+which values 95 % of such samples of 5,000 fall. After the released configurations of PCS come those found here, on
+the first jobs of the trace, and run on the rest of it (`pcs_fig7_found`).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.pace import Pace
+from betimes.reproduce.pcs.fig7_found import Judged, judged, steps
+from betimes.reproduce.pcs.fig7_published import CONFIGURATIONS, FIGURE_7
+from betimes.reproduce.pcs.runs import (
+    CURVES,
+    TIRESIAS,
+    Outcome,
+    Planned,
+    best_jct_s,
+    compared,
+    simulated,
+    trace_file,
+)
+
+if TYPE_CHECKING:
+    from betimes.workload import Workload
+    from betimes.workload.speedup import SpeedupTable
+
+TRACES = tuple(FIGURE_7)
+QUICK = ("2869ce", "0e4a51")
+SAMPLE = 5000  # jobs that the study predicted of a longer trace
+SEED = 0  # of the samples; the runs themselves draw nothing
+
+_RESAMPLES = 500
+_EXACT = 1e-6  # %, below which promises were kept
+
+BASELINES = (
+    Planned("fifo", "fifo"),
+    Planned("srsf", "srsf", TIRESIAS),
+    Planned(
+        "themis",
+        "themis",
+        "errors are of another forecast: the published play-out forgot the pending lease, and the work done",
+    ),
+    Planned("afs", "afs"),
+    Planned("max-min", "max-min", "not in the published figure"),
+)
+_CONFIGURED = "the released configuration, its weights to three digits; the published bar may be of another"
+
+
+def experiment(traces: tuple[str, ...], name: str = "pcs-fig7") -> Experiment:
+    """Figure 7 on some of its traces."""
+
+    def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
+        if data is None:
+            raise ValueError("figure 7 needs the data directory")
+        return run_traces(traces, data, out, progress)
+
+    return Experiment(
+        name=name,
+        summary="PCS, figure 7: JCT and prediction error on Philly traces (all four: pcs-fig7:all)",
+        needs=(CURVES, *map(trace_file, traces)),
+        run=run,
+        parts=TRACES,
+        narrowed=lambda chosen: experiment(chosen, f"{name}:{'+'.join(chosen)}"),
+    )
+
+
+def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: Progress) -> list[Row]:
+    """The rows of some traces, and with `out` pictures of published and own values and of what was found."""
+    from betimes.workload import read_trace
+    from betimes.workload.speedup import SpeedupTable
+
+    curves = SpeedupTable.read_csv(data / CURVES)
+    workloads = {trace: read_trace(data / trace_file(trace), format="philly-pcs") for trace in traces}
+    pace = Pace(
+        progress,
+        sum(len(jobs) * len(planned(trace)) + steps(jobs, BASELINES) for trace, jobs in workloads.items()),
+    )
+    whole = {trace: of_whole(trace, jobs, curves, pace) for trace, jobs in workloads.items()}
+    found = {
+        trace: judged(trace, jobs, curves, BASELINES, FIGURE_7[trace], pace)
+        for trace, jobs in workloads.items()
+    }
+    progress("done", pace.total, pace.total)
+    if out is not None:
+        _draw(whole, found, out)
+    return [row for trace in traces for row in (*rows_of_whole(trace, whole[trace]), *found[trace].rows)]
+
+
+def planned(trace: str) -> list[Planned]:
+    """Every run of a whole trace: what PCS was compared with, max-min, and the released points of PCS."""
+    released = CONFIGURATIONS[trace]
+    return [*BASELINES, *(Planned(point.name, point.policy, _CONFIGURED) for point in released)]
+
+
+def of_whole(trace: str, jobs: Workload, curves: SpeedupTable, pace: Pace) -> list[Outcome]:
+    """What comes of every planned run of a whole trace."""
+    return [
+        simulated(run, jobs, curves=curves, progress=pace.run(f"{trace}, {run.name}", len(jobs)))
+        for run in planned(trace)
+    ]
+
+
+def _draw(whole: dict[str, list[Outcome]], found: dict[str, Judged], out: Path) -> None:
+    from betimes.reproduce.pcs.fig7_found_picture import draw as draw_found
+    from betimes.reproduce.pcs.fig7_picture import draw
+
+    draw(whole, out / "pcs-fig7.svg")
+    draw_found(found, out / "pcs-fig7-found.svg")
+
+
+def rows_of_whole(trace: str, outcomes: list[Outcome]) -> list[Row]:
+    """Published and own values of these runs."""
+    best = best_jct_s(outcomes)
+    rows: list[Row] = []
+    for outcome in outcomes:
+        notes = (outcome.run.note, _sampling_note(outcome, None), _sampling_note(outcome, 99.0))
+        name = outcome.run.name
+        rows += compared(f"{trace}/{name}", outcome, best, FIGURE_7[trace].get(name), notes)
+    return rows
+
+
+def _sampling_note(outcome: Outcome, percent: float | None) -> str:
+    """What samples like the study's would have shown, where it took one."""
+    import numpy as np
+
+    note = outcome.run.note
+    if outcome.jobs <= SAMPLE or outcome.error(100.0) < _EXACT:
+        return note
+    rng = np.random.default_rng(SEED)
+    samples = np.stack(
+        [rng.choice(outcome.errors, SAMPLE, replace=False, shuffle=False) for _ in range(_RESAMPLES)]
+    )
+    values = samples.mean(axis=1) if percent is None else np.percentile(samples, percent, axis=1)
+    low, high = np.percentile(values, (2.5, 97.5))
+    about = f"all jobs; 95 % of samples of {SAMPLE:,} give {low:.3f} to {high:.3f}"
+    return f"{note}; {about}" if note else about
+
+
+EXPERIMENT = experiment(QUICK)

@@ -1,0 +1,87 @@
+"""The points of PCS that a search finds on the first jobs of a trace, judged on the rest of it (figure 7).
+
+The released fronts were found on the first 2,001 jobs of the trace that they were then reported on; here no job is in
+both parts. 400 evaluations with seed 0 (the released: 370) on the first 1,000 jobs, or half of a shorter trace; the
+rest begins on an empty machine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from betimes.reproduce.experiment import Row
+from betimes.reproduce.pcs.runs import UNITS, Outcome, Planned, best_jct_s, compared, simulated
+from betimes.reproduce.pcs.search import NAMES, OF_BEST, Searched, problem_of, searched
+
+if TYPE_CHECKING:
+    from betimes.reproduce.pace import Pace
+    from betimes.reproduce.pcs.fig7_published import Published
+    from betimes.workload import Workload
+    from betimes.workload.speedup import SpeedupTable
+
+TRAIN = 1000
+EVALUATIONS = 400
+SEED = 0
+
+_ON_REST = "on the jobs that the points were not found on; published: the whole trace"
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The front on the first jobs, with the baselines there, and all policies on the rest of the trace."""
+
+    front: Searched
+    first: list[Outcome]
+    rest: list[Outcome]
+    rows: list[Row]
+
+
+def steps(workload: Workload, baselines: tuple[Planned, ...]) -> int:
+    """The jobs submitted over all runs, for the progress."""
+    first = _first(workload)
+    rest = len(workload) - first
+    return first * (EVALUATIONS + len(baselines)) + rest * (len(baselines) + len(NAMES))
+
+
+def judged(
+    trace: str,
+    workload: Workload,
+    curves: SpeedupTable,
+    baselines: tuple[Planned, ...],
+    published: dict[str, Published],
+    pace: Pace,
+) -> Judged:
+    """Search on the first jobs, pick the three points, and run them and the baselines on the rest."""
+    cut = _first(workload)
+    train, test = workload[:cut], workload[cut:]
+
+    def run(each: Planned, jobs: Workload, part: str) -> Outcome:
+        told = pace.run(f"{trace}, {part}, {each.name}", len(jobs))
+        return simulated(each, jobs, curves=curves, progress=told)
+
+    first = [run(each, train, f"first {cut:,} jobs") for each in baselines]
+    told = pace.run(f"{trace}, search", cut * EVALUATIONS)
+    problem = problem_of(train, units=UNITS, curves=curves)
+    front = searched(problem, EVALUATIONS, seed=SEED, progress=lambda done: told(cut * done))
+    picked = front.picked(OF_BEST * best_jct_s(first))
+    points = [
+        Planned(name, config.policy, f"found here; {_ON_REST}, other points")
+        for name, config in picked.items()
+    ]
+    rest = [run(each, test, "rest") for each in (*baselines, *points)]
+    return Judged(front, first, rest, _rows(trace, rest, published))
+
+
+def _first(workload: Workload) -> int:
+    return min(TRAIN, len(workload) // 2)
+
+
+def _rows(trace: str, outcomes: list[Outcome], published: dict[str, Published]) -> list[Row]:
+    best = best_jct_s(outcomes)
+    rows: list[Row] = []
+    for outcome in outcomes:
+        name = outcome.run.name
+        note = outcome.run.note if name in NAMES.values() else _ON_REST
+        rows += compared(f"{trace}/rest/{name}", outcome, best, published.get(name), (note, note, note))
+    return rows

@@ -1,0 +1,1 @@
+"""Who reaches the service, and where it is found."""

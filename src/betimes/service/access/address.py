@@ -1,0 +1,132 @@
+"""Where a service is found: its state directory, and the address and token that clients read there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from betimes.errors import InputError, NotReachable
+from betimes.service.access.private_files import write_private
+
+ADDRESS_FILE = "address"
+PORT_FILE = "port"  # where it listened last; unlike the address it stays when the service stops
+TOKEN_FILE = "token"  # the operator's, in clear, mode 0600
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a service listens, and which process it is."""
+
+    url: str
+    pid: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """How to reach a service; `token` is empty where none is known."""
+
+    url: str
+    token: str
+    state: Path | None = None  # where it was found; None: the URL was given
+
+    def __repr__(self) -> str:
+        return f"Found(url={self.url!r}, state={self.state!r})"
+
+
+def default_state(environ: Mapping[str, str] = os.environ) -> Path:
+    """The state directory: BETIMES_STATE, or the user's own for `betimes`."""
+    if environ.get("BETIMES_STATE"):
+        return Path(environ["BETIMES_STATE"]).expanduser().absolute()
+    from platformdirs import user_state_path
+
+    return user_state_path("betimes", appauthor=False)
+
+
+def last_port(state: Path) -> int:
+    """The port on which the last service of this state listened; 0: there was none, or nobody knows."""
+    try:
+        port = int((state / PORT_FILE).read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return 0
+    return port if 0 < port < 1 << 16 else 0
+
+
+def write_port(state: Path, port: int) -> None:
+    """Remember where this process listens. Raises OSError."""
+    write_private(state / PORT_FILE, f"{port}\n")
+
+
+def write_address(state: Path, url: str) -> Address:
+    """Tell clients where this process listens. Raises OSError."""
+    address = Address(url, os.getpid())
+    write_private(state / ADDRESS_FILE, json.dumps({"url": address.url, "pid": address.pid}) + "\n")
+    return address
+
+
+def read_address(state: Path) -> Address | None:
+    """The address in a state directory; None: no service has been started there, or it has stopped.
+
+    Raises InputError if the file is not what a service writes.
+    """
+    path = state / ADDRESS_FILE
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return Address(str(found["url"]), int(found["pid"]))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (ValueError, KeyError, TypeError):
+        raise InputError(f"{path} holds no address; delete it and start the service again") from None
+
+
+def remove_address(state: Path, address: Address) -> None:
+    """Take the address away, unless another service has put its own there."""
+    if read_address(state) == address:
+        (state / ADDRESS_FILE).unlink(missing_ok=True)
+
+
+def find_service(
+    url: str | None = None,
+    token: str | None = None,
+    state: str | Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+) -> Found:
+    """How to reach the service that is meant: `url`, else that of `state`, else BETIMES_URL, else BETIMES_STATE or the
+    default directory.
+
+    The token is `token`, else BETIMES_TOKEN, else the state directory's, which is shown to no other address than its
+    own. Raises InputError for a URL that is none, NotReachable if no service has been started there.
+    """
+    folder = Path(state).expanduser().absolute() if state is not None else default_state(environ)
+    given = check_url(url, "url") or (
+        check_url(environ.get("BETIMES_URL"), "BETIMES_URL") if state is None else None
+    )
+    address = read_address(folder)
+    secret = token or (environ.get("BETIMES_TOKEN") if state is None else None)
+    if not given and address is None:
+        raise NotReachable(f"no service runs with its state in {folder}; start one with `betimes up`")
+    where = (given or (address.url if address else "")).rstrip("/")
+    if not secret and address is not None and where == address.url.rstrip("/"):
+        secret = _token_of(folder)
+    return Found(where, secret or "", None if given else folder)
+
+
+def check_url(url: str | None, what: str) -> str | None:
+    """The URL of a service, as it was given; raises InputError for what is none, such as a state directory."""
+    if url and not url.startswith(("http://", "https://")):
+        raise InputError(
+            f"{what} {url[:200]!r} is no URL: give http://HOST:PORT, or a state directory as state=... (BETIMES_STATE)"
+        )
+    return url
+
+
+def _token_of(state: Path) -> str:
+    path = state / TOKEN_FILE
+    try:
+        return path.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
+    except PermissionError:
+        raise InputError(f"{path} belongs to another user; ask for a token and set BETIMES_TOKEN") from None

@@ -1,0 +1,234 @@
+"""What goes into an engine and what comes out of it, by job number: the same for a pool and for nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from betimes.cluster.resources import Amounts, demand_amounts
+from betimes.cluster.tasks import PACK, SPREAD
+from betimes.core.nodes.columns import AUTO
+from betimes.kernels import Floats
+from betimes.service.scheduling.job import Account
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A job as an engine sees it. Amounts are per unit: GPUs, cores, GiB."""
+
+    job: int
+    min_units: int
+    max_units: int
+    curve: str
+    believed_s: float  # run time on max_units
+    gpu: float = 0.0
+    cpu: float = 1.0
+    memory_gib: float = 0.0
+    units_per_task: int = PACK
+    trial: bool = False
+    priority: int = 0
+    grace_s: float = 0.0
+    table: tuple[float, ...] = ()  # a measured speed-up on 1, 2, ... units, where the curve is one
+    work_s: float | None = None  # believed, seconds on one unit; None: believed_s says it
+    choice: int = AUTO  # whether a machine may be rented for it alone: `AUTO`, `NEVER` or `NOW`
+    may_restart: bool = True  # else it is not run speculatively
+
+    @property
+    def unit(self) -> tuple[float, float, float]:
+        """What a unit needs: GPUs, cores, GiB."""
+        return self.gpu, self.cpu, self.memory_gib
+
+    @property
+    def demand(self) -> Amounts:
+        """The same in whole numbers: thousandths of a GPU and of a core, MiB."""
+        return demand_amounts(*self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Units of a job on a node, by the node's number."""
+
+    node: int
+    units: int
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """From now on a job holds exactly so many units; 0: it is preempted at once."""
+
+    job: int
+    before: int
+    units: int
+    places: tuple[Held, ...] = ()
+    units_per_task: int = SPREAD  # at most; a pool gives units one by one
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """A job is told to leave its nodes within its grace period, to make room for another."""
+
+    job: int
+    leave_by_s: float
+    makes_room_for: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """A job is bound to nodes, and starts when its victims have left."""
+
+    job: int
+    places: tuple[Held, ...]
+    owed: tuple[tuple[int, int, int], ...]  # what victims are still to give up at each place
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """A waiting job is promised nodes from an instant on."""
+
+    job: int
+    start_s: float
+    places: tuple[Held, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outrun:
+    """A job has worked for longer than was believed: the belief is doubled."""
+
+    job: int
+    size_s: float  # believed work in all, seconds on one unit
+
+
+@dataclass(frozen=True, slots=True)
+class Rent:
+    """A job is to run on machines that are rented for it alone."""
+
+    job: int
+    offer: int
+    units: tuple[int, ...]  # on each of the machines
+    units_per_task: int
+    speculates_until_s: float  # once they are up as expected; infinity: it runs to its end
+
+
+@dataclass(frozen=True, slots=True)
+class StopSpeculating:
+    """A job's speculative run is over: it is to leave its machines, and starts anew later."""
+
+    job: int
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """Machines that are rented for one job alone."""
+
+    offer: int
+    count: int
+    began_s: float  # when they were asked for
+    are_up: bool
+    speculates_until_s: float = math.inf
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A job as one engine hands it to another, or as the log has it: who holds what, and how far it has come."""
+
+    wanted: Wanted
+    account: Account
+    units: int = 0
+    places: tuple[Held, ...] = ()
+    units_per_task: int = SPREAD  # of what it holds; at most
+    leave_by_s: float = math.inf  # infinity: it has not been told to leave
+    makes_room_for: int | None = None
+    bound: tuple[Held, ...] = ()  # what it will have
+    owed: tuple[tuple[int, int, int], ...] = ()  # by victims, at each of these; empty: it is a reservation
+    start_s: float = math.inf  # of the reservation
+    alone: Alone | None = None  # what it has been rented
+    keeps_wait: bool = True  # it waits as long as it would have before
+
+
+Move = Grant | Tell | Nominate | Reserve | Outrun | Rent | StopSpeculating
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """What changed at an instant after one look of the policy; without moves it changed nothing."""
+
+    at_s: float
+    moves: tuple[Move, ...]
+
+
+@dataclass
+class Happened:
+    """What happened outside at one instant."""
+
+    done: list[int] = field(default_factory=list[int])  # jobs that leave the engine, whatever became of them
+    gone: list[int] = field(default_factory=list[int])  # jobs told to leave that have left
+    lost: list[int] = field(default_factory=list[int])  # jobs whose node has vanished: they wait again
+    believed: list[tuple[int, float]] = field(
+        default_factory=list[tuple[int, float]]
+    )  # job, seconds left on one unit
+    widths: list[tuple[int, int]] = field(
+        default_factory=list[tuple[int, int]]
+    )  # job, units that it can use from now on
+    wanted: list[Wanted] = field(default_factory=list[Wanted])
+    look: bool = False  # the policy is to look, though nothing has happened
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """When jobs start and finish if nothing more is submitted, s; NaN: never, as things stand."""
+
+    job: list[int]
+    start_s: Floats
+    finish_s: Floats
+    offer: list[int] | None = (
+        None  # of the machines that are rented for each alone, -1: none; null: none can be
+    )
+
+    def offer_of(self, job: int) -> int:
+        """Of what offer the machines are that are rented for a job alone, -1: none are."""
+        return -1 if self.offer is None or job not in self.job else self.offer[self.job.index(job)]
+
+    def of(self, job: int) -> tuple[float, float]:
+        """Start and finish of a job; NaN for one that is not there."""
+        if job not in self.job:
+            return math.nan, math.nan
+        at = self.job.index(job)
+        return float(self.start_s[at]), float(self.finish_s[at])
+
+
+Play = Callable[[], Foreseen]
+"""A copy of the state, ready to be played forward in any thread."""
+
+
+class Engine(Protocol):
+    """A live cluster under a policy. Instants never go back; none of the methods looks at a clock."""
+
+    def next_timer_s(self) -> float:
+        """When it wants to be called again if nothing happens before; infinity: never."""
+        ...
+
+    def catch_up(self, now_s: float) -> list[Round]:
+        """Let the timers before `now_s` go off; the policy decides as they do."""
+        ...
+
+    def believed_left(self, job: int, now_s: float) -> float:
+        """Work that a job is believed to have left now."""
+        ...
+
+    def happen(self, now_s: float, what: Happened) -> list[Round]:
+        """Let everything happen up to `now_s`, then `what`; the policy decides as it goes."""
+        ...
+
+    def first_waiting(self) -> int | None:
+        """The job that is next under the policy; None: nobody waits for a decision."""
+        ...
+
+    def account(self, job: int) -> Account:
+        """How far a job has come."""
+        ...
+
+    def foresee(self, now_s: float, more: Wanted | None = None) -> Play:
+        """A copy to be played forward, with one more job, submitted at `now_s`, if one is given."""
+        ...

@@ -1,0 +1,176 @@
+"""Promises and running estimates: the state is copied between two turns and played forward in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+
+from betimes.errors import BetimesError
+from betimes.service.engines.messages import Foreseen, Play
+from betimes.service.promises.forecasts import Forecast, cost_usd, forecast
+from betimes.service.promises.leaving_runs import Leaving, leaving
+from betimes.service.promises.quotes import promise
+from betimes.service.promises.wait_or_rent import find_options
+from betimes.service.runtime.commands import PromiseJobs
+from betimes.service.runtime.controller import Controller
+from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.trial_set import full_run_s, set_spec
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import Quote, QuoteOption
+
+MOST_WITHIN_TURN_S = 0.003  # a play-out that takes longer would keep the requests of others waiting
+
+
+class Promises:
+    """What is foreseen of a controller's state, as fresh as somebody asks for."""
+
+    def __init__(self, controller: Controller) -> None:
+        self.controller = controller
+        self.latest: Forecast | None = None
+        self.version = -1  # of the state that it is of
+        self.usual_s = math.inf  # processor time of the last play-out
+        self.holds_until_at = math.inf  # unless something happens before: then somebody is to have left
+        self.playing = asyncio.Lock()
+        controller.listeners.append(self._heed)
+
+    async def forecast(self) -> Forecast:
+        """When everybody who waits or runs now will start and finish; those who ask meanwhile share the answer."""
+        wanted = self.controller.scheduler.version
+        async with self.playing:
+            if self.latest is None or self.version < wanted or self._is_stale():
+                scheduler = self.controller.scheduler
+                version, as_of_at = scheduler.version, self.controller.clock.now_s()
+                play, gone = self._begun_at(as_of_at)
+                with self.controller.clock.hold():
+                    foreseen = await asyncio.to_thread(self._timed, play)
+                if (
+                    self.latest is None or self.version <= version
+                ):  # else a turn has made a later one meanwhile
+                    return self._keep(foreseen, gone, version, as_of_at)
+            return self.latest
+
+    def within_turn(self, numbers: Sequence[int], options: Sequence[QuoteOption] = ()) -> list[Quote] | None:
+        """Promise jobs what `make` would, at the end of the turn in which they come, to be stored with them.
+
+        Nothing else is decided or answered meanwhile. So it is done only where the last play-out was short; where it
+        was not, one is begun, which goes on while the jobs are being stored, and the answer is null.
+        """
+        if self.usual_s > MOST_WITHIN_TURN_S:
+            self.controller.background.go(self._begun())
+            return None
+        scheduler = self.controller.scheduler
+        try:
+            found = self.latest
+            if found is None or self.version < scheduler.version or self._is_stale():
+                play, gone = self._begun_at(scheduler.now_at)
+                found = self._keep(self._timed(play), gone, scheduler.version, scheduler.now_at)
+            return promise(scheduler, numbers, found, options)
+        except BetimesError:  # `make` comes to the same, and its caller is told
+            return None
+
+    def _begun_at(self, as_of_at: float) -> tuple[Play, Leaving]:
+        """A copy of the state to be played forward, and who leaves."""
+        scheduler = self.controller.scheduler
+        play, _ = scheduler.foresee(as_of_at)
+        return play, leaving(scheduler.ledger.jobs.values(), as_of_at)
+
+    def _timed(self, play: Play) -> Foreseen:
+        began_s = time.thread_time()
+        foreseen = play()
+        self.usual_s = time.thread_time() - began_s
+        return foreseen
+
+    def _keep(self, foreseen: Foreseen, gone: Leaving, version: int, as_of_at: float) -> Forecast:
+        epoch_at = self.controller.scheduler.ledger.epoch_at
+        self.latest, self.version = gone.put_off(forecast(foreseen, as_of_at, epoch_at)), version
+        self.holds_until_at = gone.holds_until_at
+        return self.latest
+
+    def current(self) -> Forecast | None:
+        """The forecast, if it still holds; else it is withdrawn."""
+        holds = self.version == self.controller.scheduler.version and not self._is_stale()
+        return self.latest if holds else None
+
+    def _is_stale(self) -> bool:
+        """Whether a run that was to have left by now is still there."""
+        return self.controller.clock.now_s() >= self.holds_until_at
+
+    async def make(self, numbers: Sequence[int], options: Sequence[QuoteOption] = ()) -> list[Quote]:
+        """Promise jobs when they will be done, and store it; those that wait for other jobs have to wait for it too.
+
+        options: what they could do when they were submitted.
+        """
+        found = await self.forecast()
+        return await self.controller.ask(PromiseJobs(tuple(numbers), found, tuple(options)))
+
+    async def options(self, spec: JobSpec, user: str) -> list[QuoteOption]:
+        """What a job can do that is submitted now: wait, or have a machine rented. Raises Refused, Unknown."""
+        with self.controller.clock.hold():
+            find = find_options(self.controller.scheduler, self.controller.clock.now_s(), spec, user)
+            return await asyncio.to_thread(find)
+
+    async def ask(self, spec: JobSpec, user: str) -> Quote:
+        """What a job would be promised if it were submitted now; nothing is stored. Raises Refused."""
+        scheduler = self.controller.scheduler
+        made_at, epoch_at = self.controller.clock.now_s(), scheduler.ledger.epoch_at
+        play, basis = scheduler.foresee(made_at, spec, user)
+        gone = leaving(scheduler.ledger.jobs.values(), made_at)
+        find = find_options(scheduler, made_at, spec, user)
+        with self.controller.clock.hold():
+            found = gone.put_off(forecast(await asyncio.to_thread(play), made_at, epoch_at))
+            options = await asyncio.to_thread(find)
+        taken = next((option for option in options if option.is_taken), None)
+        start_at, finish_at = found.of[0] if taken is None else (taken.start_at, taken.finish_at)
+        run_s = scheduler.ledger.runtime_estimates.believed(user, spec.title, spec.told_s).seconds
+        if spec.as_one:
+            spec, run_s = set_spec(spec), full_run_s(run_s, spec)
+        return Quote(
+            made_at=made_at,
+            policy=scheduler.ledger.policy,
+            start_at=start_at,
+            finish_at=finish_at,
+            cost_usd=cost_usd(spec, run_s, scheduler.ledger.nodes.values())
+            if taken is None
+            else taken.cost_usd,
+            run_s=run_s,
+            basis=basis,
+            options=options,
+            elements=1 if spec.array else None,
+        )
+
+    def _heed(self, events: list[Event]) -> None:
+        """A job that has outrun what was believed is promised anew; one of a trace, when it is submitted.
+
+        One that could not queue when it was submitted is promised an end when it does.
+        """
+        outrun = [event.job for event in events if event.kind == "believed" and event.data.get("outran")]
+        source = self.controller.source
+        replayed = source.to_promise(events) if source is not None else []
+        numbers = [number for number in (*outrun, *self._late(events), *replayed) if number is not None]
+        if numbers:
+            held = ExitStack()
+            held.enter_context(self.controller.clock.hold())  # a promise must not know what comes next
+            self.controller.background.go(self._make_holding(numbers, held))
+
+    def _late(self, events: list[Event]) -> list[int]:
+        """Those that queue now, were submitted before, and have no promise."""
+        jobs = self.controller.scheduler.ledger.jobs
+        queued = [
+            (jobs[event.job], event) for event in events if event.kind == "queued" and event.job in jobs
+        ]
+        return [
+            job.job_id
+            for job, event in queued
+            if job.submitted_at < event.at_s and job.promised_finish_at is None
+        ]
+
+    async def _begun(self) -> None:
+        with suppress(BetimesError):  # whoever asks is told
+            await self.forecast()
+
+    async def _make_holding(self, numbers: Sequence[int], held: ExitStack) -> None:
+        with held:
+            await self.make(numbers)

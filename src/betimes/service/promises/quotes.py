@@ -1,0 +1,52 @@
+"""What jobs are promised, out of a forecast: each promise is logged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from betimes.service.promises.forecasts import Forecast, cost_usd
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.wait_reasons import WaitReasons
+from betimes.service.views.models import Quote, QuoteOption, Status
+from betimes.service.views.to_views import quote_view
+
+
+def promise(
+    scheduler: Scheduler, numbers: Sequence[int], forecast: Forecast, options: Sequence[QuoteOption] = ()
+) -> list[Quote]:
+    """Promise jobs when they will be done; those that may not queue yet have to wait for it."""
+    waiting, jobs = scheduler.wait_reasons(forecast), scheduler.ledger.jobs
+    live = [jobs[n] for n in numbers if n in jobs and jobs[n].account is not None]
+    return [_promise(scheduler, waiting, job, forecast, options) for job in live]
+
+
+def _promise(
+    scheduler: Scheduler,
+    waiting: WaitReasons,
+    job: Job,
+    forecast: Forecast,
+    options: Sequence[QuoteOption],
+) -> Quote:
+    start_at, finish_at = forecast.of.get(job.job_id, (None, None))
+    reason = waiting.why(job) if job.status is Status.QUEUED else job.reason
+    if reason is not None and options:  # which are the evidence for its waiting, or being rented a machine
+        shown = [option.model_dump(mode="json") for option in options]
+        reason = {**reason, "evidence": {**reason["evidence"], "options": shown}}
+    taken = next((option for option in options if option.is_taken), None)
+    row: dict[str, Any] = {
+        "job_id": job.job_id,
+        "made_at": scheduler.now_at,
+        "policy": scheduler.ledger.policy,
+        "start_at": start_at,
+        "finish_at": finish_at,
+        "cost_usd": cost_usd(job.spec, job.believed_s, scheduler.ledger.nodes.values())
+        if taken is None
+        else taken.cost_usd,
+        "run_s": job.believed_s,
+        "basis": job.basis,
+        "reason": reason,
+    }
+    number = scheduler.quoted(row)
+    return quote_view({**row, "quote_id": number})

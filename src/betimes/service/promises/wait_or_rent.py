@@ -1,0 +1,90 @@
+"""The two things that a job can do under a policy that rents: wait for the machines that are owned, or rent one now."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+from betimes.cluster import Offer
+from betimes.errors import Refused
+from betimes.service.engines.messages import Foreseen, Play
+from betimes.service.promises.forecasts import cost_usd
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.spending import rented_usd
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import QuoteOption
+
+AT_ONCE_S = 1.0
+
+What = Literal["wait", "rent now"]
+CHOICES: dict[What, Literal["never", "now"]] = {"wait": "never", "rent now": "now"}
+
+
+def find_options(
+    scheduler: Scheduler, made_at: float, spec: JobSpec, user: str
+) -> Callable[[], list[QuoteOption]]:
+    """What a job that is submitted now can do; what is returned takes a while, and may be called in any thread.
+
+    It finds nothing where the policy rents nothing, and where the job starts at once on a machine that is owned.
+    Raises Refused and Unknown for the job.
+    """
+    offers = scheduler.offers_for_jobs
+    if not offers or spec.as_one:
+        return list
+    epoch_at, policy = scheduler.ledger.epoch_at, scheduler.ledger.policy
+    taken, _ = scheduler.foresee(made_at, spec, user)
+    plays: list[tuple[What, Play]] = []
+    for what, choice in CHOICES.items():
+        try:
+            plays.append(
+                (what, scheduler.foresee(made_at, spec.model_copy(update={"rent": choice}), user)[0])
+            )
+        except Refused:  # no machine that is owned, or that is offered, holds it
+            continue
+    run_s = scheduler.ledger.runtime_estimates.believed(user, spec.title, spec.told_s).seconds
+    owned_usd = cost_usd(spec, run_s, [node for node in scheduler.ledger.nodes.values() if node.is_shared])
+    foresees = scheduler.engine.foresees
+    why = (
+        f"as the policy decides ({policy})"
+        if spec.rent == "auto"
+        else f"as the job asks (rent = {spec.rent})"
+    )
+
+    def find() -> list[QuoteOption]:
+        chosen = taken()
+        start_s, chosen_finish_s = chosen.of(0)
+        rents = chosen.offer_of(0) >= 0
+        if not rents and start_s + epoch_at - made_at < AT_ONCE_S:
+            return []
+        outcomes: dict[What, Foreseen] = {what: play() for what, play in plays}
+        at_once = "rent now" in outcomes and chosen_finish_s - outcomes["rent now"].of(0)[1] < AT_ONCE_S
+        rents_now = rents and (foresees or at_once)
+        if rents and not rents_now:  # it waits for as long as the policy has it, and is rented for then
+            outcomes["wait"] = chosen
+        found: list[QuoteOption] = []
+        for what, foreseen in outcomes.items():
+            start_s, finish_s = foreseen.of(0)
+            number = foreseen.offer_of(0)
+            if not math.isfinite(finish_s) or (what == "rent now" and number < 0):
+                continue
+            is_taken = rents_now == (what == "rent now")
+            found.append(
+                QuoteOption(
+                    what=what,
+                    start_at=start_s + epoch_at,
+                    finish_at=finish_s + epoch_at,
+                    cost_usd=_rented_usd(spec, offers[number], foreseen) if number >= 0 else owned_usd,
+                    instance_type=offers[number].type if number >= 0 else None,
+                    is_taken=is_taken,
+                    why=why if is_taken else None,
+                )
+            )
+        return found
+
+    return find
+
+
+def _rented_usd(spec: JobSpec, offer: Offer, foreseen: Foreseen) -> float:
+    start_s, finish_s = foreseen.of(0)
+    return rented_usd(spec, offer, finish_s - start_s)

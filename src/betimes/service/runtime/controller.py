@@ -1,0 +1,408 @@
+"""The one task that owns the service's state: it gathers what has happened, decides, stores, and only then acts.
+
+If the store cannot be written, nothing of the turn has happened: the state is read back, and requests are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from betimes.errors import (
+    Conflict,
+    InputError,
+    PolicyViolation,
+    ServiceError,
+    StoreError,
+    StoreInUse,
+    Unavailable,
+)
+from betimes.service.compiling.kernels import Kernels
+from betimes.service.runtime.background import Background
+from betimes.service.runtime.clock import Clock, VirtualClock
+from betimes.service.runtime.commands import (
+    AdvanceCloud,
+    Command,
+    ExpireLease,
+    NoteHeartbeat,
+    SubmitJob,
+    TakeOver,
+    TakeReport,
+)
+from betimes.service.runtime.dispatch import carry_out
+from betimes.service.runtime.effect_runner import RETRY_S, EffectRunner
+from betimes.service.runtime.heartbeats import Heartbeats
+from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, in_order
+from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.recovery_snapshots import keep_snapshot
+from betimes.service.runtime.rentals import Rentals
+from betimes.service.runtime.trace_source import Source
+from betimes.service.scheduling.effects import Effect
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.node import LOST, Node
+from betimes.service.scheduling.policy_engine import IsCompiled
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.store.batch import Batch
+from betimes.service.store.storage import Storage
+from betimes.service.views.models import Lease
+
+T = TypeVar("T")
+
+MOST_A_TURN = 500  # inputs that one turn takes: more would keep the first of them waiting
+EVENTS_A_SNAPSHOT = 20_000
+LEASE_S = 30.0
+MOST_FAILURES = 3  # of turns, one after the other, for a reason that is not known
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Turn:
+    """What one turn brought about."""
+
+    batch: Batch
+    effects: list[Effect]
+    results: list[tuple[Input, Any]] = field(default_factory=list[tuple[Input, Any]])
+
+
+class Controller:
+    """Owns the scheduler; everything else asks it by commands. What a turn has decided is carried out by `effects`."""
+
+    def __init__(
+        self,
+        store: Storage,
+        clock: Clock | VirtualClock,
+        launches: Launches,
+        settings: Settings,
+        default_run_s: float,
+        lease_s: float = LEASE_S,
+        kernels: Kernels | None = None,  # null: policies are compiled where they are first called
+        rentals: Rentals | None = None,  # null: nothing can be rented
+    ) -> None:
+        self.store, self.default_run_s, self.kernels = store, default_run_s, kernels
+        self.settings = replace(settings, offers=rentals.offers) if rentals is not None else settings
+        self.clock, self.launches, self.rentals = clock, launches, rentals
+        self.scheduler = self._scheduler(Ledger(default_run_s))
+        self.inbox, self.background = Inbox(), Background()
+        self.effects = EffectRunner(
+            self.inbox,
+            self.background,
+            launches,
+            rentals,
+            lambda: self.clock.now_s(),  # noqa: PLW0108 (which clock it is may be known only after `recover`)
+        )
+        self.leases = Heartbeats(lease_s)
+        self.source: Source | None = None
+        self.taken: list[Input] = []  # out of the inbox by the present turn
+        self.listeners: list[Callable[[list[Event]], None]] = []  # told of events once they are stored
+        self.stopping = False
+        self.problem: str | None = None
+        self.failures = 0  # of turns, in a row, for a reason that is not known
+        self.recovery_s, self.replayed = 0.0, 0
+        self.snapshot_at = 0
+        self.taking_over = False  # once the policy in force is compiled
+        self.fault: Exception | None = None  # why it cannot be
+
+    # --- starting and stopping ----------------------------------------------------------------------------------
+
+    def recover(self) -> bool:
+        """Read the state back from the store; returns whether there is any."""
+        snapshot = self.store.latest_snapshot()
+        body, after = (snapshot.body, snapshot.event_id) if snapshot is not None else (None, 0)
+        ledger = Ledger.recovered(body, self.store.each_event(after), self.default_run_s)
+        for row in self.store.live_jobs():  # of which not every step stands in the log
+            if row["progress_frac"] is not None and row["job_id"] in ledger.jobs:
+                ledger.jobs[row["job_id"]].progress_frac = row["progress_frac"]
+        self.replayed, self.snapshot_at = ledger.next_event - 1 - after, after
+        # What was foreseen of a turn that has not happened is out of date.
+        self.scheduler = self._scheduler(ledger, self.scheduler.version + 1)
+        if self.rentals is not None:
+            self.rentals.resume(ledger)
+        return ledger.next_event > 1
+
+    async def run(self) -> None:
+        """Turn after turn, until `stop`."""
+        # No heartbeat could be heard until now: the leases of nodes that are watched begin here.
+        for name, node in self.scheduler.ledger.nodes.items():
+            if node.watched and node.is_there:
+                self.leases.beat(name, self.clock.now_s())
+        try:
+            if self.scheduler.has_entering:  # the service was stopped before its policy was compiled
+                await self._turn_once()
+            while not self.stopping or self.inbox:
+                self._see_to_kernels()
+                await self._wait()
+                await self._turn_once()
+        finally:
+            self.stopping = True
+            for one in (*self.taken, *self.inbox.inputs):
+                one.answer(Unavailable("the service is stopping; try again in a moment"))
+            self.inbox.inputs = []
+            await self.background.cancel()
+
+    async def stop(self) -> None:
+        """Take no more inputs, store what there is, and let executors go; runs go on."""
+        self.stopping = True
+        self.inbox.woken.set()
+
+    async def compile(self, policy: str) -> None:
+        """Return when a policy can be put in force; all goes on meanwhile. Raises what `Kernels.compile` does."""
+        if self.kernels is not None:
+            await self.kernels.compile(policy)
+
+    async def beat(self, name: str) -> Lease:
+        """A node says that it lives: it must say so again within its lease. One that was lost is up again.
+
+        Only the first sign of life, and that of a node that was lost, are stored. Raises Unknown; Conflict for this
+        machine, which lives as long as the service does.
+        """
+        node = self.scheduler.nodes.node(name)
+        if node.machine.kind == "local":
+            raise Conflict(f"node {name} is the service's own machine, which needs no sign of life")
+        if not node.watched or node.status == LOST:
+            await self.ask(NoteHeartbeat(name))
+        now_at = self.clock.now_s()
+        self.scheduler.nodes.node(name).last_seen_at = now_at
+        self.leases.beat(name, now_at)
+        self.inbox.woken.set()  # there may be an earlier end to wait for
+        return Lease(node=name, lease_s=self.leases.lease_s, until_at=now_at + self.leases.lease_s)
+
+    # --- inputs -------------------------------------------------------------------------------------------------
+
+    async def ask(
+        self,
+        command: Command[T],
+        key: IdempotencyKey | None = None,
+        decided: Callable[[T], None] | None = None,
+    ) -> T:
+        """What comes of a command, once it is stored. Raises what it is refused with; Unavailable.
+
+        key: under which the store keeps the answer; decided: called with the result at the end of the turn, before it
+        is stored, and may add to what is.
+        """
+        if self.stopping:
+            raise Unavailable("the service is stopping; try again in a moment")
+        if self.problem is not None:
+            raise Unavailable(self.problem)
+        return await self.inbox.ask(command, key, decided)
+
+    async def adopt(self) -> None:
+        """After a start: the executors take up the runs that went on."""
+        await self.effects.adopt(self.scheduler)
+
+    # --- compiling ------------------------------------------------------------------------------------------------
+
+    def _see_to_kernels(self) -> None:
+        """While the policy in force is not compiled nothing is decided: compile it. Raises what that has raised."""
+        if self.fault is not None:
+            raise self.fault
+        if self.scheduler.stands_by and not self.taking_over:
+            self.taking_over = True
+            self.background.go(self._take_over(self.scheduler.ledger.policy))
+
+    async def _take_over(self, policy: str) -> None:
+        """Let the policy in force decide as soon as it is compiled."""
+        try:
+            with self.clock.hold():
+                await self.compile(policy)
+                self.inbox.tell(TakeOver())
+        except Unavailable:
+            return  # the service is stopping
+        except Exception as error:
+            self.fault = error
+        self.taking_over = False
+        self.inbox.woken.set()
+
+    # --- a turn -------------------------------------------------------------------------------------------------
+
+    async def _wait(self) -> None:
+        """Until there is something in the inbox, or something is due."""
+        if self.inbox or self.stopping:
+            await asyncio.sleep(0)
+            return
+        due_at = self.next_due_at()
+        if due_at <= self.clock.now_s():
+            await asyncio.sleep(0)
+            return
+        self.inbox.woken.clear()
+        waiters: list[asyncio.Future[Any]] = [asyncio.ensure_future(self.inbox.woken.wait())]
+        if due_at < math.inf:
+            waiters.append(asyncio.ensure_future(self.clock.sleep_until(due_at)))
+        try:
+            await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiter in waiters:
+                waiter.cancel()
+            await asyncio.gather(*waiters, return_exceptions=True)
+
+    def next_due_at(self) -> float:
+        """When something happens by itself: a timer of the policy, the end of a virtual run, a replayed submission."""
+        due = [self.scheduler.next_timer_at(), *(world.next_at() for world in self.effects.worlds)]
+        due.append(self.leases.next_expiry_s())
+        due.append(self.rentals.next_at() if self.rentals is not None else math.inf)
+        return min([*due, self.source.next_at() if self.source is not None else math.inf])
+
+    def _instant(self) -> float:
+        """The time of this turn: what happens in a virtual world happens when it is due, however late we are."""
+        now_at = self.clock.now_s()
+        return min(now_at, self.next_due_at()) if self.effects.worlds else now_at
+
+    async def _turn_once(self) -> None:
+        turn = None
+        try:
+            turn = self._decide()
+            if turn.batch.events or turn.batch.jobs or turn.batch.nodes or turn.batch.meta:
+                with self.clock.hold():
+                    await asyncio.to_thread(self.store.commit, turn.batch)
+        except Exception as error:
+            await self._take_back(error)
+            return
+        self.taken, self.failures = [], 0
+        for waiting, result in turn.results:
+            waiting.answer(result)
+        for effect in turn.effects:
+            await self.effects.carry_out(effect, self.scheduler)
+        if turn.batch.events:
+            for listener in self.listeners:
+                listener(turn.batch.events)
+            if turn.batch.events[-1].event_id - self.snapshot_at >= EVENTS_A_SNAPSHOT:
+                self.snapshot_at = turn.batch.events[-1].event_id
+                snapshot = asyncio.to_thread(keep_snapshot, self.store, self.snapshot_at, self.default_run_s)
+                self.background.go(snapshot)
+
+    def _decide(self) -> _Turn:
+        """Everything in memory: inputs, the policy, and what is to be stored and done."""
+        scheduler = self.scheduler
+        asked = self.inbox.take(MOST_A_TURN)
+        self._heed_jumps()
+        now_at = max(scheduler.now_at, self._instant())
+        self.taken = [*(Input(command) for command in self._due(now_at)), *asked]
+        if self.source is not None:
+            user = self.source.user
+            self.taken += [Input(SubmitJob(spec, user)) for spec in self.source.take(now_at)]
+        scheduler.begin(now_at)
+        results: list[tuple[Input, Any]] = []
+        for one in self.taken:
+            before = len(scheduler.events)
+            try:
+                results.append((one, carry_out(one.command, scheduler, self.rentals)))
+            except InputError as error:
+                if len(scheduler.events) > before:  # half of it has been done
+                    raise Broken(one, error) from error
+                results.append((one, error))
+            except (PolicyViolation, StoreError):
+                raise
+            except Exception as error:
+                raise Broken(one, error) from error
+        scheduler.turn()
+        for one, result in results:
+            if one.decided is not None and not isinstance(result, BaseException):
+                one.decided(result)
+        events, effects, rows, runs = scheduler.take()
+        batch = Batch(events=events, jobs=rows, runs=runs)
+        batch.nodes = list(_rows_of_nodes(events, scheduler.ledger.nodes).values())
+        batch.quotes = [e.data["quote"] for e in events if e.kind == "quoted"]
+        for one, result in results:
+            if one.key is not None and not isinstance(result, BaseException):
+                batch.answers.append((one.key.user, one.key.key, one.key.answer(result)))
+        return _Turn(batch, effects, results)
+
+    def _due(self, now_at: float) -> Iterator[Command[Any]]:
+        """What happens by itself: virtual runs start and end, the cloud has news, leases are over."""
+        for world in self.effects.worlds:
+            for report in sorted(world.advance(now_at), key=in_order):
+                yield TakeReport(report)
+        if self.rentals is not None and self.rentals.next_at() <= now_at:
+            yield AdvanceCloud()
+        for name in self.leases.expired(now_at):
+            if name in self.scheduler.ledger.nodes:
+                yield ExpireLease(name)
+
+    async def _take_back(self, error: Exception) -> None:
+        """Nothing of the turn has happened: read the state back, and tell those who waited.
+
+        What executors have reported is told again. A turn that fails for no reason that is known, time and again, ends
+        the service.
+        """
+        while True:
+            self._put_back(error)
+            if self.stopping:
+                return
+            try:
+                # A turn on its own may be so small that it finds room where no request does.
+                await asyncio.to_thread(self.store.probe)
+                await asyncio.to_thread(self.recover)
+                self.scheduler.begin(self.clock.now_s())
+                self.scheduler.recover()
+                if isinstance(error, PolicyViolation):
+                    self.scheduler.policy.set_policy("fifo", "operator")
+                again = self._decide()
+                await asyncio.to_thread(self.store.commit, again.batch)
+            except Exception as another:
+                error = another
+                await asyncio.sleep(RETRY_S)
+                continue
+            self.taken, self.failures, self.problem = [], 0, None
+            for effect in again.effects:
+                await self.effects.carry_out(effect, self.scheduler)
+            await self.adopt()
+            for listener in self.listeners:
+                listener(again.batch.events)
+            return
+
+    def _put_back(self, error: Exception) -> None:
+        """Refuse the requests that wait for an answer, and keep the other inputs for the next turn."""
+        at_fault, why = (error.one, error.error) if isinstance(error, Broken) else (None, error)
+        if isinstance(error, PolicyViolation):
+            self.problem = f"{error}; fifo takes over"
+        elif isinstance(why, StoreError | InputError):
+            self.problem = str(why)
+        else:
+            self.problem = f"the service failed ({type(why).__name__}); its log says how"
+            self.failures += 1
+        log.error("%s", self.problem, exc_info=None if isinstance(why, ServiceError | InputError) else why)
+        if at_fault is not None:
+            at_fault.answer(why if isinstance(why, InputError) else ServiceError(self.problem))
+        waiting = [*self.taken, *self.inbox.inputs]
+        kept = [one for one in waiting if one is not at_fault and one.done is None]
+        for one in waiting:
+            if one.done is not None and not one.done.done():
+                one.answer(Unavailable(self.problem))
+        self.taken, self.inbox.inputs = [], kept
+        if isinstance(error, StoreInUse) or self.failures > MOST_FAILURES:
+            raise error
+
+    # --- small things -------------------------------------------------------------------------------------------
+
+    def _scheduler(self, ledger: Ledger, version: int = 0) -> Scheduler:
+        is_compiled: IsCompiled = self.kernels.are_compiled if self.kernels is not None else lambda _: True
+        return Scheduler(ledger, self._status_of, self.settings, is_compiled, version)
+
+    def _heed_jumps(self) -> None:
+        """No lease ends for time that was skipped, in which no heartbeat could be heard."""
+        jump = self.clock.jump()
+        if jump is not None:
+            log.warning("the wall clock jumped by %.3f s; the service's was put forward by %.3f s", *jump)
+            self.leases.extend(jump.stepped_s, self.clock.now_s())
+
+    def _status_of(self, number: int) -> str | None:
+        """How a job that is over ended, from the store."""
+        row = self.store.job(number)
+        return str(row["status"]) if row is not None else None
+
+
+def _rows_of_nodes(events: Sequence[Event], nodes: Mapping[str, Node]) -> dict[str, dict[str, Any]]:
+    """The rows of the nodes that events are about, as they are now, or as they were when they went."""
+    rows: dict[str, dict[str, Any]] = {}
+    for event in events:
+        if event.kind == "node-gone":
+            rows[str(event.node)] = Node.from_json(event.data).row()
+        elif event.node in nodes:
+            rows[str(event.node)] = nodes[str(event.node)].row()
+    return rows

@@ -1,0 +1,147 @@
+"""Carries out effects: executors start, stop and resize runs, virtual worlds forget them, a cloud takes nodes back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from betimes.errors import CloudError, Unavailable
+from betimes.service.executors.protocol import Executor, Place
+from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
+from betimes.service.runtime.background import Background
+from betimes.service.runtime.commands import GiveBackNode, ReportResize
+from betimes.service.runtime.inbox import Inbox
+from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.rentals import Rentals
+from betimes.service.scheduling.effects import (
+    DropRun,
+    Effect,
+    GiveBack,
+    RentMachines,
+    ResizeRun,
+    StartRun,
+    StopRun,
+)
+from betimes.service.scheduling.job import SPECULATED, Job
+from betimes.service.scheduling.run_reports import RunId
+from betimes.service.scheduling.scheduler import Scheduler
+
+RETRY_S = 1.0  # between two tries of what cannot be done just now
+
+log = logging.getLogger(__name__)
+
+
+class EffectRunner:
+    """Carries effects out, and puts what comes of them into the inbox.
+
+    now_s: the present instant, by the service's clock.
+    """
+
+    def __init__(
+        self,
+        inbox: Inbox,
+        background: Background,
+        launches: Launches,
+        rentals: Rentals | None,
+        now_s: Callable[[], float],
+    ) -> None:
+        self.executors: dict[str, Executor] = {}
+        self.worlds: list[VirtualWorld] = []
+        self._inbox, self._background, self._launches = inbox, background, launches
+        self._rentals, self._now_s = rentals, now_s
+
+    def admit(self, kind: str, executor: Executor) -> None:
+        """Runs on nodes of this kind are carried out by `executor`."""
+        self.executors[kind] = executor
+
+    async def adopt(self, scheduler: Scheduler) -> None:
+        """After a start: sort out what ran when the service went, and go on with what was to be stopped."""
+        launched = [job for job in scheduler.ledger.jobs.values() if job.run is not None and job.run.launched]
+        for kind, executor in self.executors.items():
+            mine = [job for job in launched if _kind_of(job, scheduler) == kind]
+            await executor.adopt([self._launches.of(job) for job in mine])
+            for job in mine:
+                run = job.run
+                if run is not None and run.stopping is not None:
+                    left_s = max(0.0, (run.stop_by_at or 0.0) - self._now_s())
+                    await self._stop(executor, RunId(job.job_id, run.number), left_s)
+
+    async def carry_out(self, effect: Effect, scheduler: Scheduler) -> None:
+        """Do what the scheduler asks for; what takes time goes on in the background."""
+        if isinstance(effect, GiveBack):
+            self._give_back(effect.node, scheduler.now_at)
+            return
+        if isinstance(effect, RentMachines):
+            assert self._rentals is not None, "machines are rented from a cloud"
+            self._rentals.order(scheduler.now_at, effect.job, effect.type, effect.count)
+            self._inbox.woken.set()
+            return
+        if isinstance(effect, DropRun):
+            for world in self.worlds:
+                world.forget(effect.run, scheduler.now_at, discards=effect.discards)
+            return
+        job = scheduler.ledger.jobs.get(effect.run.job)
+        if job is None or job.run is None or job.run.number != effect.run.number:
+            return
+        executor = self.executors[_kind_of(job, scheduler)]
+        if isinstance(effect, StartRun):
+            await executor.start(self._launches.of(job))
+        elif isinstance(effect, StopRun):
+            if effect.why == SPECULATED and isinstance(executor, VirtualExecutor):
+                executor.world.discard(effect.run)
+            await self._stop(executor, effect.run, effect.grace_s)
+        elif isinstance(effect, ResizeRun):
+            places = tuple(Place(node, units) for node, units in effect.places)
+            if isinstance(executor, VirtualExecutor):  # at this very instant
+                await self._resize(executor, effect, places)
+            else:
+                self._background.go(self._resize(executor, effect, places))
+
+    async def close(self) -> None:
+        """Let executors go; runs go on."""
+        for executor in self.executors.values():
+            await executor.close()
+
+    async def _stop(self, executor: Executor, run: RunId, grace_s: float) -> None:
+        """Tell a run to stop; one that has not even started, or cannot be reached just now, is not waited for."""
+        if isinstance(executor, VirtualExecutor):
+            await executor.stop(run, grace_s)
+        else:
+            self._background.go(self._stop_sometime(executor, run, grace_s))
+
+    async def _stop_sometime(self, executor: Executor, run: RunId, grace_s: float) -> None:
+        by_at = self._now_s() + grace_s
+        while True:
+            try:
+                await executor.stop(run, grace_s)
+                return
+            except Unavailable as error:
+                log.warning("run %d.%d cannot be told to stop yet: %s", *run, error)
+                await asyncio.sleep(RETRY_S)
+                grace_s = max(0.0, by_at - self._now_s())
+
+    async def _resize(self, executor: Executor, effect: ResizeRun, places: tuple[Place, ...]) -> None:
+        done = await executor.resize(effect.run, effect.units, places)
+        self._inbox.tell(ReportResize(effect.run, effect.units, effect.places, done))
+
+    def _give_back(self, node: str, now_at: float) -> None:
+        """Give a rented node back; a cloud that does not answer is asked again until it does."""
+        assert self._rentals is not None, "only a cloud's nodes are given back"
+        try:
+            self._rentals.give_back(node, now_at)
+        except CloudError as error:
+            log.warning("node %s cannot be given back yet: %s", node, error)
+            self._background.go(self._give_back_later(node))
+
+    async def _give_back_later(self, node: str) -> None:
+        await asyncio.sleep(RETRY_S)
+        self._inbox.tell(GiveBackNode(node))
+
+
+def _kind_of(job: Job, scheduler: Scheduler) -> str:
+    """The kind of the nodes that a job runs on."""
+    run = job.run
+    name = run.places[0][0] if run is not None and run.places else ""
+    node = scheduler.ledger.nodes.get(name)
+    return node.machine.kind if node is not None else "virtual"

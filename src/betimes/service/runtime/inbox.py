@@ -1,0 +1,100 @@
+"""What has come in for the controller's next turns, in order, and the answers to it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from betimes.service.runtime.commands import Command, TakeReport
+from betimes.service.scheduling.run_reports import Report, RunId, Started
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class IdempotencyKey:
+    """A submission under this key of a user is answered again as it was the first time."""
+
+    user: str
+    key: str
+    asked: list[dict[str, Any]]  # the jobs, so that the key is not used for others
+
+    def answer(self, numbers: list[list[int]]) -> dict[str, Any]:
+        """What the store keeps of the first time."""
+        return {"asked": self.asked, "job_ids": numbers}
+
+
+@dataclass
+class Input:
+    """A command, and the request that waits for what comes of it; null: none does."""
+
+    command: Command[Any]
+    done: asyncio.Future[Any] | None = None
+    key: IdempotencyKey | None = None
+    decided: Callable[[Any], None] | None = None  # called with what has come of it, before that is stored
+
+    def answer(self, result: Any) -> None:
+        """Set the result, or the exception, of the request that waits; a second one is dropped."""
+        if self.done is None or self.done.done():
+            if isinstance(result, BaseException) and self.done is None:
+                log.warning("not done: %s", result)
+            return
+        if isinstance(result, BaseException):
+            self.done.set_exception(result)
+        else:
+            self.done.set_result(result)
+
+
+class Inbox:
+    """Inputs in the order in which they came; `woken` is set whenever the controller has to look."""
+
+    def __init__(self) -> None:
+        self.inputs: list[Input] = []
+        self.woken = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self.inputs)
+
+    def put(self, one: Input) -> None:
+        """Another one, for the next turn."""
+        self.inputs.append(one)
+        self.woken.set()
+
+    def tell(self, command: Command[Any]) -> None:
+        """A command whose result is not waited for."""
+        self.put(Input(command))
+
+    async def ask(
+        self, command: Command[T], key: IdempotencyKey | None, decided: Callable[[T], None] | None
+    ) -> T:
+        """The result of a command. Raises what the command is refused with."""
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.put(Input(command, done, key, decided))
+        return await done
+
+    def hear(self, report: Report) -> None:
+        """An executor's report."""
+        self.tell(TakeReport(report))
+
+    def take(self, most: int) -> list[Input]:
+        """The first inputs, at most so many."""
+        taken, self.inputs = self.inputs[:most], self.inputs[most:]
+        return taken
+
+
+class Broken(Exception):
+    """A command was carried out in part, or not at all, for a reason that is not known: the state cannot be trusted."""
+
+    def __init__(self, one: Input, error: Exception) -> None:
+        super().__init__(str(error))
+        self.one, self.error = one, error
+
+
+def in_order(report: Report) -> tuple[bool, RunId]:
+    """Starts first; then ends, those of earlier jobs first."""
+    return not isinstance(report, Started), report.run

@@ -1,0 +1,93 @@
+"""From a job's run to what an executor is given."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from betimes.service.executors.protocol import Launch, Place
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.run_reports import RunId
+
+IssueToken = Callable[[int, int], str]
+
+KEPT = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "TZ", "TMPDIR")
+"""Of the service's own environment; whatever else a job needs, `env` says."""
+
+VARIABLES = {
+    "BETIMES_JOB_ID": "the job's number",
+    "BETIMES_JOB_NAME": "its name",
+    "BETIMES_ARRAY_ID": "the number of the first job of its array; only in an array",
+    "BETIMES_ARRAY_INDEX": "its index in the array; only in an array",
+    "BETIMES_UNITS": "how many units it holds",
+    "BETIMES_ATTEMPT": "1 in its first run, 2 in the next, ...",
+    "BETIMES_CHECKPOINT_DIR": "a folder that all of its runs share: what it resumes from belongs there",
+    "BETIMES_RUN_DIR": "a folder of this run alone; the service keeps the log and the exit status there",
+    "BETIMES_GRACE_S": "seconds from SIGTERM until it is killed",
+    "BETIMES_CPUS": "the cores that it is pinned to, as in `0,1`; only where it is",
+    "CUDA_VISIBLE_DEVICES": "its GPUs; empty for none; only on nodes that have some",
+    "BETIMES_URL": "where the service listens",
+    "BETIMES_RUN_TOKEN": "allows this run to report its progress, and nothing else",
+}
+"""What a job is told about itself; the executor adds cores and GPUs."""
+
+
+class Launches:
+    """Where runs have their folders, and what their environment says."""
+
+    def __init__(self, state: Path, issue_token: IssueToken, environ: Mapping[str, str] = os.environ) -> None:
+        self.state, self.issue_token = state, issue_token
+        self.kept = {name: environ[name] for name in KEPT if name in environ}
+        self.url = ""  # once it is known where the service listens
+
+    @property
+    def runs(self) -> Path:
+        """Where every job that has run has a folder, by its number."""
+        return self.state / "runs"
+
+    def folder(self, job: int, number: int) -> Path:
+        """The folder of a run: its log, its exit status."""
+        return self.runs / str(job) / str(number)
+
+    def of(self, job: Job) -> Launch:
+        """The launch of a job's present run."""
+        run, spec = job.run, job.spec
+        if run is None:
+            raise ValueError(f"internal: job {job.job_id} has no run")
+        folder = self.folder(job.job_id, run.number)
+        checkpoints = spec.checkpoint_dir or str(self.state / "checkpoints" / str(job.job_id))
+        env = {
+            **self.kept,
+            **spec.env,
+            "BETIMES_JOB_ID": str(job.job_id),
+            "BETIMES_JOB_NAME": spec.title,
+            "BETIMES_UNITS": str(run.units),
+            "BETIMES_ATTEMPT": str(run.number),
+            "BETIMES_CHECKPOINT_DIR": checkpoints,
+            "BETIMES_RUN_DIR": str(folder),
+            "BETIMES_GRACE_S": f"{spec.grace_s:g}",
+            "BETIMES_URL": self.url,
+            "BETIMES_RUN_TOKEN": self.issue_token(job.job_id, run.number),
+        }
+        if job.array_id is not None:
+            env |= {"BETIMES_ARRAY_ID": str(job.array_id), "BETIMES_ARRAY_INDEX": str(job.array_index)}
+        return Launch(
+            run=RunId(job.job_id, run.number),
+            command=tuple(spec.command),
+            workdir=spec.workdir or "/",
+            env=env,
+            units=run.units,
+            places=tuple(Place(node, units) for node, units in run.places),
+            cpu=spec.cpu,
+            memory_gib=spec.memory_gib,
+            gpu=spec.gpu,
+            grace_s=spec.grace_s,
+            folder=str(folder),
+            checkpoint_dir=checkpoints,
+            # Not in the run's folder, of which the job is told: who reads all that is there would hang on it, and
+            # swallow what the service has to say.
+            control=str(self.state / "control" / f"{job.job_id}-{run.number}"),
+            time_limit_s=spec.time_limit_s,
+            warn_s=spec.warn_s,
+        )

@@ -1,0 +1,164 @@
+"""Nodes that the service rents: asked for, seen to boot, lost to the cloud, and given back."""
+
+from __future__ import annotations
+
+import logging
+import math
+from dataclasses import dataclass
+
+from betimes.cluster import Offer
+from betimes.errors import CloudError, Conflict, Refused, Unknown
+from betimes.service.machines.provider import (
+    Booted,
+    CloudEvent,
+    Failed,
+    NoCapacity,
+    OpenCloud,
+    PriceChanged,
+    Reclaimed,
+    ReclaimNotice,
+    RequestId,
+)
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.node import BOOTING, DRAINING, UP
+from betimes.service.scheduling.scheduler import Scheduler
+
+log = logging.getLogger(__name__)
+
+
+class Rentals:
+    """A cloud as the scheduler is told about it. The log says what is rented; the cloud is asked for nothing twice."""
+
+    def __init__(self, open_cloud: OpenCloud) -> None:
+        self._open = open_cloud
+        self._cloud = open_cloud((), {})
+        self._orders: dict[RequestId, int] = {}  # requests for one job alone, by their jobs
+        self._refusals: list[_Refusal] = []
+        self._news_at = math.inf  # an answer that the scheduler has not been told
+
+    @property
+    def offers(self) -> tuple[Offer, ...]:
+        """What can be rented."""
+        return tuple(self._cloud.offers())
+
+    def resume(self, ledger: Ledger) -> None:
+        """Go on with what is rented according to the log. Raises Conflict for a type that is not offered any more."""
+        nodes = ledger.nodes.values()
+        held = [(node.machine, node.rented_at) for node in nodes if node.rented_at is not None]
+        self._orders, self._refusals, self._news_at = {}, [], math.inf
+        try:
+            self._cloud = self._open(held, ledger.rented)
+        except Unknown as error:
+            raise Conflict(
+                f"the cloud does not offer what is rented ({error}); put it back into its file"
+            ) from None
+
+    def rent(self, scheduler: Scheduler, type: str, count: int, cause: str) -> list[str]:  # noqa: A002
+        """Rent machines, all or none; the names of those that boot now. Raises Refused, Conflict."""
+        nodes = scheduler.ledger.nodes.values()
+        if any(node.machine.type == type and node.rented_at is None for node in nodes):
+            raise Conflict(f"there are nodes of type {type} that are not rented; call the cloud's otherwise")
+        try:
+            answer = self._cloud.request(scheduler.now_at, type, count)
+        except Unknown as error:
+            raise Refused(str(error), "type") from None
+        except CloudError as error:
+            raise Conflict(f"nothing is rented: {error}") from None
+        if isinstance(answer, NoCapacity):
+            raise Conflict(f"{answer.text}; ask for fewer, or give some back (`betimes nodes drain`)")
+        return self._boot(scheduler, cause)
+
+    def order(self, now_at: float, job: int, type: str, count: int) -> None:  # noqa: A002
+        """Ask for machines for one job alone; what comes of it is told by `advance`."""
+        self._news_at = now_at
+        try:
+            answer = self._cloud.request(now_at, type, count)
+        except (CloudError, Unknown) as error:
+            self._refusals.append(_Refusal(job, type, str(error)))
+            return
+        if isinstance(answer, NoCapacity):
+            self._refusals.append(_Refusal(job, type, answer.text))
+        else:
+            self._orders[answer] = job
+
+    def give_back(self, node: str, now_at: float) -> None:
+        """Pay for a node no longer. Raises CloudError, in which case it is still held."""
+        try:
+            self._cloud.release(now_at, node)
+        except Unknown as error:
+            log.info("nothing to give back: %s", error)  # a cloud that was resumed since knows the log alone
+
+    def cost_usd(self, now_at: float) -> float:
+        """What the cloud has charged for up to now."""
+        return self._cloud.cost_usd(now_at)
+
+    def next_at(self) -> float:
+        """When there is something to tell; infinity: not before something is asked."""
+        return min(self._news_at, self._cloud.next_at_s())
+
+    def advance(self, scheduler: Scheduler) -> None:
+        """Tell the scheduler what has happened at the cloud by now."""
+        events = self._cloud.advance(scheduler.now_at)
+        self._answer(scheduler)
+        for event in events:
+            if isinstance(event, Failed) and event.node is None and event.request in self._orders:
+                job = self._orders.pop(event.request)
+                scheduler.rentals.refused(job, event.request.type, event.text)
+                continue
+            _tell(scheduler, event)
+        self._boot(scheduler, "cloud")
+
+    def _answer(self, scheduler: Scheduler) -> None:
+        """Tell what has come of the requests for one job alone."""
+        self._news_at = math.inf
+        refusals, self._refusals = self._refusals, []
+        for one in refusals:
+            scheduler.rentals.refused(one.job, one.type, one.text)
+        for request, job in list(self._orders.items()):
+            machines = self._cloud.given_out(request)
+            if machines is not None:
+                del self._orders[request]
+                scheduler.rentals.given_out(job, machines)
+
+    def _boot(self, scheduler: Scheduler, cause: str) -> list[str]:
+        """Machines that boot become nodes; the names of the new ones."""
+        new = [machine for machine in self._cloud.booting() if machine.name not in scheduler.ledger.nodes]
+        for machine in new:
+            scheduler.nodes.rent(machine, cause)
+        return [machine.name for machine in new]
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    job: int
+    type: str
+    text: str
+
+
+def _tell(scheduler: Scheduler, event: CloudEvent) -> None:
+    """An event of the cloud; it may have been told before a restart, or be of a node that was given up meanwhile."""
+    nodes = scheduler.ledger.nodes
+    match event:
+        case Booted(machine=machine):
+            if machine.name not in nodes:
+                scheduler.nodes.rent(machine, "cloud", UP)
+            elif not nodes[machine.name].is_shared:
+                scheduler.rentals.up(machine.name)
+            elif nodes[machine.name].status == BOOTING:
+                scheduler.nodes.set_status(machine.name, UP, "cloud")
+        case Failed(node=None):
+            scheduler.nodes.not_rented(event.request.type, event.text)
+        case Failed(node=str(name)) if name in nodes and not nodes[name].is_shared:
+            scheduler.rentals.never_booted(name, event.request.type, event.text)
+        case Failed(node=str(name)) if name in nodes:
+            scheduler.nodes.never_booted(name)
+        case ReclaimNotice(node=name) if name in nodes:
+            scheduler.nodes.set_status(name, DRAINING, "cloud")
+        case Reclaimed(node=name) if name in nodes and not nodes[name].is_shared:
+            scheduler.rentals.reclaimed(name)
+        case Reclaimed(node=name) if name in nodes:
+            scheduler.nodes.reclaimed(name)
+        case PriceChanged(type=type, usd_per_h=usd_per_h):
+            scheduler.nodes.reprice(type, usd_per_h)
+        case _:
+            log.info("the cloud speaks of a node that is gone: %s", event)

@@ -1,0 +1,121 @@
+"""A trace as jobs that only take time, for the real service on a virtual clock."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from pydantic import ValidationError
+
+from betimes.cluster import Cluster
+from betimes.errors import ClusterError, InputError
+from betimes.foresight.engines import NODES
+from betimes.service.engines.named_policies import kind_of, rents_for_jobs
+from betimes.service.executors.virtual import SPEEDS, WORK
+from betimes.service.machines.files import machines_of_cluster
+from betimes.service.machines.machine import Machine
+from betimes.service.spec.job_spec import Curve, JobSpec
+from betimes.service.spec.spec_errors import faults
+from betimes.twin.nodes.renting import RENT
+from betimes.twin.nodes.tasks import tasks_of, tasks_on_owned_first, unit_amounts
+from betimes.workload import Workload
+from betimes.workload.speedup import SpeedupTable, bind
+
+TRIAL = 1
+
+
+def machines_for(cluster: Cluster) -> list[Machine]:
+    """The nodes of a trace's cluster; a pool is one node that is as large as the pool."""
+    if not cluster.is_pool:
+        return machines_of_cluster(cluster)
+    return [Machine("pool", "virtual", "pool", float(cluster.units), 0.0, 0.0)]
+
+
+class Arrivals:
+    """The jobs of a trace that its cluster can hold, in order, each made when it is submitted; (submit_s, job).
+
+    What a job truly takes is in its environment. In a pool jobs are elastic, and a unit is a core or a GPU of the
+    pool's nodes; on nodes they are rigid, and ask for what the trace says of a unit. Without estimates the truth is
+    told. Raises InputError for none that fits.
+    """
+
+    def __init__(
+        self,
+        workload: Workload,
+        cluster: Cluster,
+        policy: str,
+        curves: SpeedupTable | None = None,
+        *,
+        grace: bool = True,
+    ) -> None:
+        self._workload = workload
+        self._table, _ = bind(workload.curve_names, int(workload.max_units.max(initial=1)), curves)
+        self._truth_s = workload.work_s / self._table.at(workload.curve, workload.max_units)
+        told_s = np.where(np.isnan(workload.estimate_s), self._truth_s, workload.estimate_s)
+        self._told_s = np.maximum(told_s, 1.0)
+        on_nodes = kind_of(policy)[0] == NODES
+        self._grace = grace and on_nodes
+        self._unit = unit_amounts(workload, cluster) if on_nodes else None
+        self._gpus = not cluster.is_pool and bool(cluster.total[0] > 0)
+        split = tasks_on_owned_first if rents_for_jobs(policy) else tasks_of
+        fits = ~split(workload, cluster).refused if on_nodes else np.ones(len(workload), dtype=bool)
+        self._rent = workload.extra.get(RENT) if rents_for_jobs(policy) else None
+        self._rows = np.flatnonzero(fits)
+        if not len(self._rows):
+            raise InputError(f"{workload.name}: no job fits {cluster.name}")
+        for row in self._rows.tolist():  # what no job may be is told now, and not when it is submitted
+            try:
+                self._job(row)
+            except ValidationError as error:
+                fault = faults(error)[0]
+                raise InputError(
+                    f"{workload.name}, job {workload.job_id[row]}: {fault.field}: {fault.text}"
+                ) from None
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[tuple[float, JobSpec]]:
+        for row in self._rows.tolist():
+            yield float(self._workload.submit_s[row]), self._job(row)
+
+    def _job(self, row: int) -> JobSpec:
+        workload = self._workload
+        units, least = int(workload.max_units[row]), int(workload.min_units[row])
+        if self._unit is not None:
+            least = units
+            gpu, cpu, memory_gib = self._unit[row].tolist()
+            work_s, speeds = float(self._truth_s[row]), [1.0] * units
+            curve: str | Curve = "linear"
+        else:
+            gpu, cpu, memory_gib = (1.0, 0.0, 0.0) if self._gpus else (0.0, 1.0, 0.0)
+            work_s = float(workload.work_s[row])
+            speeds = self._table.speedup[workload.curve[row], 1 : units + 1].tolist()
+            curve = Curve(speedup=dict(enumerate(speeds, 1)))
+        return JobSpec(
+            command=["replayed"],
+            name=str(workload.job_id[row]),
+            workdir="/",
+            gpu=gpu,
+            cpu=cpu,
+            memory_gib=memory_gib,
+            min_units=least,
+            max_units=units,
+            units_per_task=int(workload.units_per_task[row]) or "pack",
+            curve=curve,
+            qos="trial" if workload.qos[row] == TRIAL else "best-effort",
+            priority=int(workload.priority[row]),
+            grace_s=float(workload.grace_s[row]) if self._grace else 0.0,
+            estimate_s=float(self._told_s[row]),
+            rent=str(self._rent[row]) if self._rent is not None else "auto",  # pyright: ignore[reportArgumentType]
+            env={WORK: repr(work_s), SPEEDS: ",".join(map(repr, speeds))},
+        )
+
+
+def cluster_for(units: int | None, cluster: Cluster | None) -> Cluster:
+    """The cluster that was asked for; raises ClusterError for none."""
+    if cluster is not None:
+        return cluster
+    if units is None:
+        raise ClusterError("a replayed trace needs a machine: give --units N or --nodes FILE.toml")
+    return Cluster.pool(units)

@@ -1,0 +1,69 @@
+"""What is over leaves the database after a while: finished jobs for good, old events for files."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from betimes.errors import StoreError
+from betimes.service.runtime.clock import Clock, VirtualClock
+from betimes.service.runtime.recovery_snapshots import keep_snapshot
+from betimes.service.store.storage import Storage
+from betimes.service.store.times import last_before
+
+LONGEST_PAUSE_S = 3600.0  # between two rounds
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Keeping:
+    """How long the database keeps what is over, s; null: for ever."""
+
+    finished_s: float | None = None  # after they have ended, with their runs, quotes and output
+    events_s: float | None = None
+
+    @property
+    def pause_s(self) -> float | None:
+        """How long to wait between two rounds; null: there is nothing to do, ever."""
+        spans = [span for span in (self.finished_s, self.events_s) if span is not None]
+        return min(LONGEST_PAUSE_S, min(spans) / 10) if spans else None
+
+
+async def keep_up(
+    store: Storage, runs: Path, keeping: Keeping, clock: Clock | VirtualClock, default_run_s: float
+) -> None:
+    """Round after round, beside everything else. A store that cannot be written is tried again in the next one."""
+    pause_s = keeping.pause_s
+    while pause_s is not None:
+        try:
+            await asyncio.to_thread(tidy, store, runs, keeping, clock.now_s(), default_run_s)
+        except StoreError as error:
+            log.warning("what is old stays in the database for now: %s", error)
+        await asyncio.sleep(pause_s)
+
+
+def tidy(store: Storage, runs: Path, keeping: Keeping, now_at: float, default_run_s: float) -> None:
+    """One round; `runs` has a folder a job. Raises StoreError; may run in any thread."""
+    if keeping.finished_s is not None and store.retain(now_at - keeping.finished_s):
+        _drop_output(store, runs)
+    if keeping.events_s is not None:
+        upto = last_before(store, now_at - keeping.events_s)
+        if upto > store.archived_upto:
+            newest = store.latest_snapshot()
+            if newest is None or newest.event_id < upto:
+                keep_snapshot(store, upto, default_run_s)
+            store.archive(upto)
+
+
+def _drop_output(store: Storage, runs: Path) -> None:
+    """Remove what jobs have printed that the store does not know any more: a job has a row before it has a folder."""
+    for folder in runs.iterdir() if runs.is_dir() else ():
+        if folder.name.isdecimal() and store.job(int(folder.name)) is None:
+            try:
+                shutil.rmtree(folder)
+            except OSError as error:  # that of others can be removed nevertheless
+                log.warning("what job %s has printed cannot be removed: %s", folder.name, error)

@@ -1,0 +1,170 @@
+"""Serving the API inside an event loop that belongs to somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+from collections.abc import Generator
+from pathlib import Path
+
+import h11
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from betimes.errors import InputError, ServiceError
+from betimes.service.access.address import last_port, remove_address, write_address, write_port
+from betimes.service.access.host_names import is_loopback
+from betimes.service.api.limits import MOST_HEADER_BYTES, MOST_URL_BYTES
+
+GOODBYE_S = 5  # for answers under way; readers who do not read are cut off then
+BACKLOG = 2048  # connections that wait to be accepted
+HEAD_S = 10.0  # in which a request's line and headers must have come, from its first byte or the connection's begin
+
+
+async def serve(
+    app: FastAPI,
+    host: str,
+    port: int,
+    *,
+    state: Path,
+    stop: asyncio.Event,
+    listen: bool = False,
+    listening: asyncio.Future[str] | None = None,
+) -> None:
+    """Serve until `stop` is set; then end the streams, let answers under way finish, and return.
+
+    Port 0 is that of the last service with this state, whose running jobs know no other, or else a free one. The URL
+    is written to STATE/address as long as the service listens, and given to `listening`.
+    Signals are left to the caller. Raises InputError for a host beyond loopback unless `listen` says that this is
+    meant, or one that cannot be listened on; ServiceError if the port is taken or the server dies.
+    """
+    if not listen and not is_loopback(host):
+        raise InputError(f"{host} is not a loopback address; `--listen {host}` says that others may connect")
+    with _bound(host, port) if port else _bound_as_before(host, state) as bound:
+        url = _url(host, bound)
+        # uvicorn would listen only a moment later, and clients must find an open door behind the address.
+        bound.listen(BACKLOG)
+        server = _Server(_config(app))
+        running = asyncio.ensure_future(server.serve(sockets=[bound]))
+        stopping = asyncio.ensure_future(stop.wait())
+        address = None
+        try:
+            address = write_address(state, url)
+            write_port(state, bound.getsockname()[1])
+            if listening is not None and not listening.done():
+                listening.set_result(url)
+            await asyncio.wait((running, stopping), return_when="FIRST_COMPLETED")
+            if running.done() and not stop.is_set():
+                raise ServiceError(f"the server at {url} ended by itself") from running.exception()
+        finally:
+            stopping.cancel()
+            if address is not None:
+                remove_address(state, address)
+            app.state.context.closing.set()
+            server.should_exit = True
+            await asyncio.shield(asyncio.wait((running,)))
+            if running.done() and not running.cancelled():
+                running.exception()
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """Signals belong to whoever runs the event loop."""
+        yield
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Let answers under way finish, but cut off readers who do not read."""
+        cutting = asyncio.get_running_loop().call_later(GOODBYE_S, self._cut_off)
+        try:
+            await super().shutdown(sockets)
+        finally:
+            cutting.cancel()
+
+    def _cut_off(self) -> None:
+        for connection in list(self.server_state.connections):
+            # Its response then ends as with any reader who leaves; cancelling it would be logged as a failure.
+            if connection.transport is not None:
+                connection.transport.abort()
+
+
+class _Protocol(H11Protocol):
+    """Closes a connection whose request is half sent: uvicorn's own limit holds between requests only."""
+
+    _half: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        super().connection_made(transport)
+        self._half = self.loop.call_later(HEAD_S, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        begun = self.conn.their_state is h11.IDLE and bool(self.conn.trailing_data[0])
+        if not begun and self._half is not None:
+            self._half.cancel()
+            self._half = None
+        elif begun and self._half is None:
+            self._half = self.loop.call_later(HEAD_S, self.transport.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._half is not None:
+            self._half.cancel()
+        super().connection_lost(exc)
+
+
+def _config(app: FastAPI) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=_Protocol,
+        h11_max_incomplete_event_size=2
+        * (MOST_URL_BYTES + MOST_HEADER_BYTES),  # above what is refused by name
+        lifespan="off",
+        ws="none",
+        backlog=BACKLOG,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # a header of a stranger's choice says nothing about where it comes from
+        timeout_graceful_shutdown=2 * GOODBYE_S,  # the last resort
+        timeout_keep_alive=30,
+    )
+
+
+def _bound_as_before(host: str, state: Path) -> socket.socket:
+    before = last_port(state)
+    if before:
+        with contextlib.suppress(ServiceError):  # somebody else has it now
+            return _bound(host, before)
+    return _bound(host, 0)
+
+
+def _bound(host: str, port: int) -> socket.socket:
+    name = "127.0.0.1" if host.lower().rstrip(".") == "localhost" else host.strip("[]")
+    try:
+        found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"{host!r} is no address of this machine ({error}); try 127.0.0.1") from None
+    family, kind, protocol, _, address = found[0]
+    bound = socket.socket(family, kind, protocol)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        bound.close()
+        reason = error.strerror or error
+        raise ServiceError(f"cannot listen on {host}:{port}: {reason}; choose another port, or 0") from None
+    return bound
+
+
+def _url(host: str, bound: socket.socket) -> str:
+    number, port = bound.getsockname()[:2]
+    shown = number if host.lower().rstrip(".") == "localhost" else host.strip("[]")
+    with contextlib.suppress(ValueError):
+        if ipaddress.ip_address(
+            number
+        ).is_unspecified:  # every address of the machine: clients here take loopback
+            shown = "::1" if ":" in number else "127.0.0.1"
+    return f"http://[{shown}]:{port}" if ":" in shown else f"http://{shown}:{port}"

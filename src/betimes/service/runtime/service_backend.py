@@ -1,0 +1,419 @@
+"""The controller as the API sees it (`api.backend`)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from betimes.cluster.cluster import NodeGroup
+from betimes.errors import (
+    BetimesError,
+    ClusterError,
+    Conflict,
+    PolicyError,
+    Refused,
+    Unknown,
+)
+from betimes.service.access.auth import RunTokens
+from betimes.service.engines.named_policies import kind_of
+from betimes.service.promises.forecasts import Forecast
+from betimes.service.promises.play_out import Promises
+from betimes.service.runtime.commands import (
+    AddNodes,
+    CancelJobs,
+    HoldJobs,
+    ReleaseJobs,
+    RentNodes,
+    ReportProgress,
+    SetNodeStatus,
+    SubmitJobs,
+)
+from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.health import health_of
+from betimes.service.runtime.inbox import IdempotencyKey
+from betimes.service.runtime.readiness import Readiness
+from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.node import DRAINED, DRAINING, UP
+from betimes.service.scheduling.reasons import compiling
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.wait_reasons import WaitReasons
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.launchable import can_be_known, check_launchable
+from betimes.service.spec.pipelines import check_names
+from betimes.service.spec.whole_units import rounding_note
+from betimes.service.tuning.tuner import LiveTuner
+from betimes.service.tuning.view import TuningView
+from betimes.service.views.models import (
+    EventView,
+    Health,
+    JobFilter,
+    JobStory,
+    JobView,
+    Lease,
+    NodeSpec,
+    NodeView,
+    Page,
+    PolicyView,
+    Quote,
+    QuoteOption,
+    Reason,
+    Status,
+    Submitted,
+    TuneSpec,
+)
+from betimes.service.views.preemption_story import displaced_by, preemptions_of
+from betimes.service.views.to_views import (
+    event_view,
+    job_view,
+    node_view,
+    quote_view,
+    run_views,
+    submitted_view,
+)
+
+log = logging.getLogger(__name__)
+
+EVENTS_A_PAGE = 1000
+TRIALS_A_PAGE = 1000
+PATIENCE_S = 0.05  # for a fresh forecast when jobs are listed; after that they are shown without
+
+
+class ServiceBackend:
+    """Answers what the API asks, from the state in memory and from the store."""
+
+    def __init__(
+        self, controller: Controller, promises: Promises, run_tokens: RunTokens, tuner: LiveTuner
+    ) -> None:
+        self.controller, self.promises, self.run_tokens, self.tuner = controller, promises, run_tokens, tuner
+        self.readiness = Readiness(controller.store)
+        self.started = time.monotonic()
+        self.stored = asyncio.Event()  # replaced whenever events have been stored
+        self.keys: dict[
+            tuple[str, str], asyncio.Lock
+        ] = {}  # of submissions that are being taken, by user and key
+        controller.listeners.append(self._heed)
+
+    @property
+    def scheduler(self) -> Scheduler:
+        """The state; it may be another one after the store could not be written."""
+        return self.controller.scheduler
+
+    async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
+        """Take all of the jobs, or none, and promise when they will be done."""
+        if key is None:
+            return await self._promised(*await self._take(specs, user, None), specs)
+        # The same request may have come before its first answer was on its way.
+        lock = self.keys.setdefault((user, key), asyncio.Lock())
+        try:
+            async with lock:
+                before = await asyncio.to_thread(self.controller.store.answer, user, key)
+                taken = await self._take(specs, user, key) if before is None else None
+        finally:
+            if not lock.locked():
+                self.keys.pop((user, key), None)
+        return await (self._again(before, specs, key) if taken is None else self._promised(*taken, specs))
+
+    async def _options(self, specs: Sequence[JobSpec], user: str) -> list[QuoteOption]:
+        """What a job can do that is submitted alone: wait, or have a machine rented."""
+        if len(specs) != 1 or specs[0].array or specs[0].hold or specs[0].after:
+            return []
+        try:
+            return await self.promises.options(specs[0], user)
+        except (
+            BetimesError
+        ) as error:  # a job that cannot be taken is refused when it is submitted, which comes next
+            log.warning("no options for the job to be submitted: %s", error)
+            return []
+
+    async def _take(
+        self, specs: Sequence[JobSpec], user: str, key: str | None
+    ) -> tuple[list[list[int]], list[Quote] | None, list[QuoteOption]]:
+        """Take all of the jobs, or none; their numbers, and what they are promised where that was quick to say."""
+        await self._check_launchable(specs)
+        options = await self._options(specs, user)
+        made: list[Quote] | None = None
+
+        def promise(taken: list[list[int]]) -> None:
+            nonlocal made
+            made = self.promises.within_turn([n for ids in taken for n in ids], options)
+
+        idempotency = IdempotencyKey(user, key, _texts(specs)) if key is not None else None
+        taken = await self.controller.ask(SubmitJobs(tuple(specs), user), idempotency, promise)
+        return taken, made, options
+
+    async def _promised(
+        self,
+        taken: list[list[int]],
+        made: list[Quote] | None,
+        options: Sequence[QuoteOption],
+        specs: Sequence[JobSpec],
+    ) -> list[Submitted]:
+        """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""
+        if made is None and not self.scheduler.stands_by:
+            try:
+                made = await self.promises.make([n for ids in taken for n in ids], options)
+            except BetimesError as error:
+                log.warning("no promise for the jobs just taken: %s", error)
+        made = made or []
+        quotes = {quote.job_id: quote for quote in made}
+        return [
+            self._annotated(submitted_view(ids, [quotes[n] for n in ids if n in quotes]), spec)
+            for ids, spec in zip(taken, specs, strict=True)
+        ]
+
+    async def _again(self, before: Any, specs: Sequence[JobSpec], key: str) -> list[Submitted]:
+        """The same answer as to the first request with this key."""
+        if before["asked"] != _texts(specs):
+            raise Conflict(f"the key {key!r} was used for other jobs; choose another")
+        answers: list[Submitted] = []
+        for ids, spec in zip(before["job_ids"], specs, strict=True):
+            rows = [
+                row for n in ids for row in (await asyncio.to_thread(self.controller.store.quotes, n))[:1]
+            ]
+            answers.append(self._annotated(submitted_view(ids, [quote_view(row) for row in rows]), spec))
+        return answers
+
+    def _annotated(self, submitted: Submitted, spec: JobSpec) -> Submitted:
+        """With the reason, if nothing can be promised yet, and what its units count as."""
+        said: dict[str, Any] = {}
+        if submitted.quote is None and self.scheduler.stands_by:
+            said["reason"] = Reason(**compiling(self.scheduler.ledger.policy))
+        if (note := self._note(spec)) is not None:
+            said["note"] = note
+        return submitted.model_copy(update=said) if said else submitted
+
+    def _note(self, spec: JobSpec) -> str | None:
+        ledger = self.scheduler.ledger
+        return rounding_note(spec, ledger.nodes.values(), ledger.policy)
+
+    async def quote(self, spec: JobSpec, user: str) -> Quote:
+        """What a job would be promised now."""
+        check_names([spec])
+        await self._check_launchable([spec])
+        promise, note = await self.promises.ask(spec, user), self._note(spec)
+        return promise if note is None else promise.model_copy(update={"note": note})
+
+    async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        """End jobs."""
+        return await self._views(await self.controller.ask(CancelJobs(tuple(ids), user, where_possible)))
+
+    async def hold(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        """Keep jobs from starting."""
+        return await self._views(await self.controller.ask(HoldJobs(tuple(ids), user, where_possible)))
+
+    async def release(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
+        """Let held jobs start."""
+        return await self._views(await self.controller.ask(ReleaseJobs(tuple(ids), user, where_possible)))
+
+    async def _views(self, numbers: Sequence[int]) -> list[JobView]:
+        """Jobs as they are after a change."""
+        store, waiting = self.controller.store, self.scheduler.wait_reasons(None)
+        rows = await asyncio.to_thread(lambda: [store.job(number) or {} for number in numbers])
+        return [job_view(row, waiting) for row in rows]
+
+    async def progress(self, job: int, attempt: int, done: float, total: float) -> None:
+        """How far a run has come."""
+        await self.controller.ask(ReportProgress(job, attempt, done, total))
+
+    def check_run_token(self, job: int, attempt: int, token: str) -> bool:
+        """Whether a token is that of this very run."""
+        return self.run_tokens.allows(job, attempt, token)
+
+    async def jobs(self, which: JobFilter, /) -> Page[JobView]:
+        """Some of the jobs, newest first."""
+        rows = await asyncio.to_thread(self.controller.store.jobs, which)
+        found = await self._forecast() if any(not Status(row["status"]).is_over for row in rows) else None
+        waiting = self.scheduler.wait_reasons(found)
+        items = [job_view(row, waiting) for row in rows]
+        return Page(items=items, following=items[-1].job_id if len(items) == which.limit else None)
+
+    async def job(self, number: int, /) -> JobStory:
+        """Everything about a job."""
+        store = self.controller.store
+        row = await asyncio.to_thread(store.job, number)
+        if row is None:
+            raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
+        found = await self._forecast() if not Status(row["status"]).is_over else None
+        runs, quotes, events = await asyncio.gather(
+            asyncio.to_thread(store.runs, number),
+            asyncio.to_thread(store.quotes, number),
+            asyncio.to_thread(store.events, 0, EVENTS_A_PAGE, number),
+        )
+        displaced = await asyncio.to_thread(displaced_by, events, store)
+        waiting = self.scheduler.wait_reasons(found)
+        view = job_view(row, waiting)
+        trials = await self._trials(number, waiting) if _is_set(row) else []
+        off_s = None
+        if (
+            view.status is Status.FINISHED
+            and view.finished_at is not None
+            and view.promised_finish_at is not None
+        ):
+            off_s = view.finished_at - view.promised_finish_at
+        return JobStory(
+            job=view,
+            spec=JobSpec(**row["spec"]),
+            runs=await asyncio.to_thread(run_views, runs, self.controller.launches.folder),
+            quotes=[quote_view(one) for one in quotes],
+            events=[event_view(one) for one in events],
+            preempted=preemptions_of(number, events),
+            displaced=displaced,
+            trials=trials,
+            told_s=off_s,
+        )
+
+    async def _trials(self, number: int, waiting: WaitReasons) -> list[JobView]:
+        """The trials of a set, the first ones first; their numbers follow its own."""
+        which = JobFilter(array_id=number, after=number + TRIALS_A_PAGE + 1, limit=TRIALS_A_PAGE + 1)
+        rows = await asyncio.to_thread(self.controller.store.jobs, which)
+        return [job_view(row, waiting) for row in reversed(rows) if row["job_id"] != number]
+
+    async def log_file(self, number: int, attempt: int | None, /) -> Path:
+        """Where a run's newest output goes."""
+        row = await asyncio.to_thread(self.controller.store.job, number)
+        if row is None:
+            raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
+        if row["attempt"] == 0:
+            raise Unknown(f"job {number} has not started yet, so that it has no output")
+        last = attempt or row["attempt"]
+        if not 1 <= last <= row["attempt"]:
+            raise Unknown(
+                f"job {number} has had {row['attempt']} attempts, and there is no attempt {attempt}"
+            )
+        return self.controller.launches.folder(number, last) / "log"
+
+    async def nodes(self) -> list[NodeView]:
+        """Every node."""
+        return self._nodes(self.scheduler.ledger.nodes)
+
+    async def add_nodes(self, spec: NodeSpec, user: str) -> list[NodeView]:
+        """Add nodes, or rent them."""
+        if spec.kind == "fake-cloud":
+            return await self._rent(spec, user)
+        try:
+            sizes = (spec.gpu or 0.0, spec.cpu or 0.0, spec.memory_gib or 0.0)
+            group = NodeGroup(spec.type, spec.count, *sizes, spec.usd_per_h)
+        except ClusterError as error:
+            raise Refused(str(error)) from None
+
+        return self._nodes(await self.controller.ask(AddNodes(group, spec.kind, f"user:{user}")))
+
+    async def _rent(self, spec: NodeSpec, user: str) -> list[NodeView]:
+        if self.controller.rentals is None:
+            raise Conflict("this service rents from no cloud; start it with `betimes up --cloud FILE.toml`")
+        return self._nodes(await self.controller.ask(RentNodes(spec.type, spec.count, f"user:{user}")))
+
+    async def drain(self, name: str, user: str) -> NodeView:
+        """Start nothing more on a node."""
+        node = await self.controller.ask(SetNodeStatus(name, DRAINING, f"user:{user}"))
+        return node_view(name, node, self.scheduler)
+
+    async def undrain(self, name: str, user: str) -> NodeView:
+        """Use a node again."""
+        node = self.scheduler.ledger.nodes.get(name)
+        if node is not None and node.status not in (DRAINING, DRAINED, UP):
+            raise Conflict(f"node {name} is {node.status}; only a drained one can be used again")
+        node = await self.controller.ask(SetNodeStatus(name, UP, f"user:{user}"))
+        return node_view(name, node, self.scheduler)
+
+    async def heartbeat(self, name: str) -> Lease:
+        """A node lives."""
+        return await self.controller.beat(name)
+
+    async def policy(self) -> PolicyView:
+        """The policy in force."""
+        ledger = self.scheduler.ledger
+        idle = self.scheduler.idle
+        return PolicyView(
+            policy=ledger.policy,
+            engine=_engine(ledger.policy),
+            since_at=ledger.policy_since_at,
+            idle=Reason(**idle) if idle else None,
+            proposal=self.tuner.proposal(),
+        )
+
+    async def set_policy(self, text: str, user: str) -> PolicyView:
+        """Decide by another policy from now on, or by a point of the latest front (`front:3`)."""
+        if text.partition(":")[0].endswith(".py"):
+            raise PolicyError(
+                f"policy {text}: the service takes policies that ship with it; files are for simulations"
+            )
+        await self.tuner.set_policy(text, user)
+        return await self.policy()
+
+    async def tune(self, spec: TuneSpec, user: str) -> TuningView:
+        """Begin a search for a front."""
+        return await self.tuner.start(spec, user)
+
+    async def tuning(self) -> TuningView:
+        """How far the search is, and the latest front."""
+        return self.tuner.view()
+
+    async def stop_tuning(self) -> TuningView:
+        """Let the search end with the front so far."""
+        return self.tuner.stop()
+
+    async def events(
+        self, after: int, limit: int, job: int | None, kinds: tuple[str, ...]
+    ) -> Page[EventView]:
+        """Lines of the event log, oldest first; after 0 come the oldest that are kept."""
+        after = after or self.controller.store.archived_upto
+        found = await asyncio.to_thread(self.controller.store.events, after, limit, job, kinds)
+        return Page(
+            items=[event_view(event) for event in found],
+            following=found[-1].event_id if len(found) == limit else None,
+        )
+
+    async def watch(self, after: int) -> AsyncIterator[EventView]:
+        """Every event past `after`: each is read from the log, so that a slow reader delays no other."""
+        after = after or self.controller.store.archived_upto
+        while True:
+            stored = self.stored
+            found = await asyncio.to_thread(self.controller.store.events, after, EVENTS_A_PAGE)
+            for event in found:
+                yield event_view(event)
+                after = event.event_id
+            if not found:
+                await stored.wait()
+
+    async def health(self) -> Health:
+        """Whether work can be taken."""
+        return await health_of(self.controller, self.readiness, time.monotonic() - self.started)
+
+    async def _check_launchable(self, specs: Sequence[JobSpec]) -> None:
+        """Raise Refused for a command or a folder that no node has; in a thread, since the disk is asked."""
+        if can_be_known(self.scheduler.ledger.nodes.values()):
+            await asyncio.to_thread(check_launchable, specs, self.controller.launches.kept)
+
+    async def _forecast(self) -> Forecast | None:
+        if self.scheduler.stands_by:
+            return None
+        try:
+            async with asyncio.timeout(PATIENCE_S):  # `wait_for` of Python 3.11 may lose a cancellation
+                return await asyncio.shield(self.promises.forecast())
+        except TimeoutError:
+            return self.promises.current()
+
+    def _nodes(self, names: Iterable[str]) -> list[NodeView]:
+        nodes = self.scheduler.ledger.nodes
+        return [node_view(name, nodes[name], self.scheduler) for name in names if name in nodes]
+
+    def _heed(self, _: list[Event]) -> None:
+        self.stored.set()
+        self.stored = asyncio.Event()
+
+
+def _texts(specs: Sequence[JobSpec]) -> list[dict[str, Any]]:
+    return [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
+
+
+def _is_set(row: Mapping[str, Any]) -> bool:
+    return row["array_id"] == row["job_id"] and row["array_index"] is None
+
+
+def _engine(policy: str) -> Any:
+    return kind_of(policy)[0]

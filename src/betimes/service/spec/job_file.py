@@ -1,0 +1,289 @@
+"""Jobs from a file: one job, or `defaults` and several `jobs`, in TOML or YAML.
+
+::
+
+    [defaults]                  # what the jobs share
+    qos = "trial"
+    env = { SEED = "7" }        # env and labels are merged name by name
+
+    [[jobs]]
+    name = "prepare"
+    command = ["./prepare.sh", "--all"]
+
+    [[jobs]]
+    name = "train"
+    command = "python train.py --epochs 10"
+    after = ["prepare"]         # by its name, or a number
+    gpu = 1
+    memory = "16GiB"
+    units = "1-8"
+    estimate = "2h"
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from betimes.errors import JobFileError
+from betimes.service.spec import toml_document, yaml_document
+from betimes.service.spec.document import Document, Malformed, Where
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.parse_duration import parse_duration
+from betimes.service.spec.parse_memory import parse_gib
+from betimes.service.spec.parse_units import parse_units
+from betimes.service.spec.pipelines import unknown_names
+from betimes.service.spec.spec_errors import faults, unknown_field
+
+MOST_BYTES = 4 * 2**20
+MOST_JOBS = 10_000
+PARSERS = {".toml": toml_document.parse, ".yaml": yaml_document.parse, ".yml": yaml_document.parse}
+
+_LONGEST_NAME = 60  # of a field that is shown as it is
+_MERGED = ("env", "labels")
+_FOLDERS = ("workdir", "checkpoint_dir")
+# Ways to say the same: whoever says one of them takes nothing of the others from the defaults.
+_RIVALS = (("estimate_s",), ("steps", "step_s"))
+
+
+class Spelling(NamedTuple):
+    """Another way to write fields of a job: which ones, and how the text is read."""
+
+    fields: tuple[str, ...]
+    read: Callable[[str], float | tuple[int, int]]
+
+
+SPELLINGS = {
+    "memory": Spelling(("memory_gib",), parse_gib),
+    "units": Spelling(("min_units", "max_units"), parse_units),
+    "grace": Spelling(("grace_s",), parse_duration),
+    "estimate": Spelling(("estimate_s",), parse_duration),
+    "step": Spelling(("step_s",), parse_duration),
+    "time_limit": Spelling(("time_limit_s",), parse_duration),
+    "warn": Spelling(("warn_s",), parse_duration),
+    "backoff": Spelling(("backoff_s",), parse_duration),
+}
+"""Fields with the names of the options, which read `2h` and `4GiB`; a plain number is seconds, GiB or units."""
+
+KNOWN = (*JobSpec.model_fields, *SPELLINGS)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A job of a file, not yet checked: by field of `JobSpec` what is given, and where it stands."""
+
+    path: Path
+    place: str  # "[[jobs]] 2", or nothing where the file is one job
+    where: Where
+    given: dict[str, Any]
+    origins: dict[str, Where]
+    document: Document
+
+    def spec(self, **over: Any) -> JobSpec:
+        """The job, with fields replaced by those of `over`; raises JobFileError, or ValidationError for `over`'s."""
+        fields = merged(self.given, over)
+        fields.setdefault("workdir", str(Path.cwd()))
+        try:
+            return JobSpec.model_validate(fields)
+        except ValidationError as error:
+            first, *others = faults(error, KNOWN)
+            field = first.field.partition(".")[0].partition("[")[0]
+            if field in over:
+                raise
+            where = self.origins.get(field, self.where)
+            spelt = str(where[-1]) + first.field.removeprefix(field) if field in self.origins else first.field
+            inner = where + _inner(first.field)
+            more = f" (and {len(others)} more)" if others else ""
+            raise self._error(inner, spelt, first.text + more) from None
+
+    def wrong_after(self, why: str) -> JobFileError:
+        """That what it waits for is not there."""
+        return self._error(self.origins.get("after", self.where), "after", why)
+
+    def _error(self, where: Where, field: str | None, text: str) -> JobFileError:
+        return _error(self.path, self.document, where, self.place, field, text)
+
+
+def read_jobs(path: str | os.PathLike[str]) -> list[JobSpec]:
+    """The jobs of a TOML or YAML file, checked; raises JobFileError on one line: file, line, job, field, limit.
+
+    Folders in a file are relative to it; without `workdir` a job runs in the current folder of the caller.
+    """
+    return specs_of(read_drafts(path))
+
+
+def specs_of(drafts: Sequence[Draft], **over: Any) -> list[JobSpec]:
+    """The jobs of a file, with fields replaced by those of `over`.
+
+    Raises JobFileError, also for a name in `after` that no job before it has; ValidationError for `over`'s fields.
+    """
+    specs = [draft.spec(**over) for draft in drafts]
+    for at, why in unknown_names(specs) if "after" not in over else ():
+        raise drafts[at].wrong_after(why)
+    return specs
+
+
+def read_drafts(path: str | os.PathLike[str]) -> list[Draft]:
+    """The jobs of a file, with its defaults, before they are checked; raises JobFileError."""
+    path = Path(path)
+    document = _document(path)
+    top = document.top
+    if "jobs" not in top and "defaults" not in top:
+        if not top:
+            raise JobFileError("holds no job; give it a command = [...], or several [[jobs]]", path)
+        return [_draft(path, document, "", (), {}, {}, top)]
+    for name in top:
+        if name not in ("jobs", "defaults"):
+            raise _error(
+                path, document, (name,), "", name,
+                "beside several jobs only `defaults` may stand; put it there, or into a job",
+            )  # fmt: skip
+    jobs, defaults = top.get("jobs"), top.get("defaults", {})
+    if not isinstance(jobs, list) or not jobs:
+        raise _error(path, document, ("jobs",), "", "jobs", "expected one table or more, each with a command")
+    if len(jobs) > MOST_JOBS:
+        text = f"{len(jobs):,} jobs; a file has at most {MOST_JOBS:,}: make several of it, or use an array"
+        raise _error(path, document, ("jobs",), "", "jobs", text)
+    if not isinstance(defaults, dict):
+        raise _error(path, document, ("defaults",), "", "defaults", "expected a table of fields")
+    shared, origins = _canonical(path, document, "defaults", ("defaults",), defaults)
+    drafts = []
+    for number, job in enumerate(jobs):
+        where, place = ("jobs", number), f"job {number + 1}"
+        if not isinstance(job, dict):
+            raise _error(path, document, where, place, None, "expected a table of fields")
+        drafts.append(_draft(path, document, place, where, shared, origins, job))
+    return drafts
+
+
+def merged(fields: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    """`fields` with those of `over` in their place; tables of names are merged, and None takes a field away."""
+    result = dict(fields)
+    for group in _RIVALS:
+        if any(over.get(field) is not None for field in group):
+            for rival in (field for other in _RIVALS if other is not group for field in other):
+                result.pop(rival, None)
+    for field, value in over.items():
+        if field in _MERGED and isinstance(value, dict) and isinstance(result.get(field), dict):
+            result[field] = {**result[field], **value}
+        else:
+            result[field] = value
+    return {field: value for field, value in result.items() if value is not None}
+
+
+def _inner(field: str) -> Where:
+    """The way from a field to what of it is at fault: of `env.SEED` to SEED, of `command[1]` to 1."""
+    parts = re.findall(r"[^.\[\]]+", field)[1:]
+    return tuple(int(part) if part.isdecimal() and f"[{part}]" in field else part for part in parts)
+
+
+def _draft(
+    path: Path,
+    document: Document,
+    place: str,
+    where: Where,
+    shared: dict[str, Any],
+    origins: dict[str, Where],
+    job: dict[str, Any],
+) -> Draft:
+    own, own_origins = _canonical(path, document, place, where, job)
+    return Draft(path, place, where, merged(shared, own), {**origins, **own_origins}, document)
+
+
+def _canonical(
+    path: Path, document: Document, place: str, where: Where, table: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Where]]:
+    """A table's fields under the names of `JobSpec`, and where each stands."""
+    fields: dict[str, Any] = {}
+    origins: dict[str, Where] = {}
+
+    def fail(name: str, text: str) -> JobFileError:
+        return _error(path, document, (*where, name), place, name, text)
+
+    for name, value in table.items():
+        if name not in KNOWN:
+            raise fail(name, unknown_field(name, KNOWN))
+        if isinstance(value, bool):
+            raise fail(name, f"{str(value).lower()} is no value of a field; none is a switch")
+        targets = SPELLINGS[name].fields if name in SPELLINGS else (name,)
+        for field in targets:
+            if field in origins:
+                other = origins[field][-1]
+                raise fail(name, f"{other} says the same; leave one of them out")
+            origins[field] = (*where, name)
+        try:
+            fields |= dict(zip(targets, _read(name, value, len(targets), path), strict=True))
+        except ValueError as error:
+            raise fail(name, str(error)) from None
+    return fields, origins
+
+
+def _read(name: str, value: Any, count: int, path: Path) -> list[Any]:
+    """The values of a field of a file, `count` of them. Raises ValueError."""
+    if name in SPELLINGS and isinstance(value, str):
+        found = SPELLINGS[name].read(value)
+        return list(found) if isinstance(found, tuple) else [found]
+    if name == "command" and isinstance(value, str):
+        value = _words(value)
+    elif name == "after" and not isinstance(value, list | dict) and value is not None:
+        value = [value]
+    elif name in _FOLDERS and isinstance(value, str) and "\0" not in value:
+        # A user without a home folder, or an unknown one, is left to the check that paths are absolute.
+        with contextlib.suppress(RuntimeError):
+            value = os.path.normpath(path.absolute().parent / Path(value).expanduser())
+    if name == "after" and isinstance(value, list):
+        value = [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in value]
+    return [value] * count
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"{str(error).lower()} in {command[:40]!r}; close it, or give a list") from None
+
+
+def _document(path: Path) -> Document:
+    parse = PARSERS.get(path.suffix.lower())
+    if parse is None:
+        raise JobFileError(f"is neither TOML nor YAML by its name; name it {', '.join(PARSERS)}", path)
+    try:
+        return parse(_text(path))
+    except Malformed as error:
+        raise JobFileError(str(error), path, error.line) from None
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise JobFileError(f"cannot be read ({reason}); name a file of jobs", path) from None
+    if len(data) > MOST_BYTES:
+        raise JobFileError(f"larger than {MOST_BYTES >> 20} MiB; make several files, or use an array", path)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise JobFileError("not UTF-8 text; save the file in UTF-8", path, line) from None
+
+
+def _error(
+    path: Path, document: Document, where: Where, place: str, field: str | None, text: str
+) -> JobFileError:
+    line, way = document.line(where), where
+    while line is None and way:
+        way = way[:-1]
+        line = document.line(way)
+    if field is not None and not (field.isprintable() and len(field) <= _LONGEST_NAME):
+        field = repr(field[:_LONGEST_NAME])
+    return JobFileError(text, path, line, place or None, field)

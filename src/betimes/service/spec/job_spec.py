@@ -1,0 +1,320 @@
+"""What a job asks for: one model for the command line, files, the Python client and the API."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
+
+from betimes.cluster.tasks import PACK, SPREAD
+from betimes.errors import CurveError
+from betimes.workload.speedup_formulas import LINEAR, formula_row
+
+MOST_ARGUMENTS = 4096
+MOST_CHARACTERS = 65_536  # of any text
+MOST_ELEMENTS = 100_000  # of an array
+MOST_UNITS = 1_000_000
+MOST_NAMED = 12  # choices in a message
+MOST_POINTS = 10_000  # of a speed-up table
+MOST_AFTER = 1000  # jobs that one waits for
+MOST_SECONDS = 1e9
+MOST_STEPS = 10**12
+MOST_AMOUNT = 1e6  # cores, GPUs, GiB
+
+
+def _without_nul(text: str) -> str:
+    if "\0" in text:
+        raise ValueError("holds a NUL character, which no command, path or variable can")
+    return text
+
+
+def _whole(value: object) -> object:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _tasks(value: object) -> object:
+    """The choice of units a task, with one message for all that it cannot be."""
+    given = _whole(value)
+    if (isinstance(given, str) and given in TASKS) or (type(given) is int and 1 <= given <= MOST_UNITS):
+        return given
+    shown = repr(given)[:40]
+    raise ValueError(f"{shown} is none of pack, spread, and a number of units from 1 to {MOST_UNITS:,}")
+
+
+def in_schema(**keywords: Any) -> Any:
+    """What a schema says of a field whose check has a better message than the schema's."""
+    return Field(json_schema_extra=keywords)
+
+
+TASKS = {"pack": PACK, "spread": SPREAD}
+WHOLE = BeforeValidator(_whole)  # 40.0 is a whole number in JSON
+Text = Annotated[
+    str, Field(max_length=MOST_CHARACTERS), in_schema(pattern=r"^[^\x00]*$"), AfterValidator(_without_nul)
+]
+Label = Annotated[Text, Field(min_length=1, max_length=200)]
+Folder = Annotated[Text, in_schema(pattern=r"^/[^\x00]*$")]
+Variable = Annotated[Label, in_schema(pattern=r"^(?!BETIMES_)[^=\x00]+$")]
+Amount = Annotated[float, Field(ge=0, le=MOST_AMOUNT, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
+
+_RANGE = "[0-9]{1,9}(-[0-9]{1,9}(:[0-9]{1,9})?)?"
+_ARRAY = re.compile(r"(?P<indices>[0-9,:-]+)(?:%(?P<most>[0-9]{1,9}))?")
+_AFTER = re.compile(r"(?P<job>[^\0]{1,200}?)(?::(?P<on>ok|any))?", re.DOTALL)
+Array = Annotated[
+    str,
+    Field(max_length=MOST_CHARACTERS),
+    in_schema(pattern=rf"^{_RANGE}(,{_RANGE})*(%0{{0,3}}[1-9][0-9]{{0,5}})?$"),
+]
+After = Annotated[str, in_schema(minLength=1, maxLength=204, pattern=r"^[^\x00]{1,200}(:ok|:any)?$")]
+Formula = Annotated[
+    str,
+    in_schema(maxLength=200, pattern=r"^(linear|(amdahl|power):(0|1|0?\.[0-9]{1,18}|[01]\.0{1,18}))$"),
+]
+UnitsPerTask = Annotated[
+    Literal["pack", "spread"] | Annotated[int, Field(ge=1, le=MOST_UNITS)], BeforeValidator(_tasks)
+]
+_NUMBER = re.compile(r"[1-9][0-9]{0,17}")
+
+
+class Curve(BaseModel):
+    """A measured speed-up table: how much faster on so many units than on one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    speedup: dict[int, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field(
+        min_length=1,
+        max_length=MOST_POINTS,
+        json_schema_extra={
+            "propertyNames": {"pattern": "^[1-9][0-9]{0,5}$"},
+            "properties": {"1": {"const": 1}},
+        },
+    )
+
+    @field_validator("speedup")
+    @classmethod
+    def _grows(cls, speedup: dict[int, float]) -> dict[int, float]:
+        units = sorted(speedup)
+        if units[0] < 1:
+            raise ValueError(f"{units[0]} units: a table begins at one unit")
+        if speedup.get(1, 1.0) != 1.0:
+            raise ValueError(f"{speedup[1]:g} on one unit: a speed-up is relative to one unit, so that is 1")
+        for fewer, more in pairwise(units):
+            if speedup[more] < speedup[fewer]:
+                raise ValueError(f"{more} units are slower than {fewer}; a table never falls")
+        return speedup
+
+
+class JobSpec(BaseModel):
+    """A job as submitted. Amounts are per unit; a job is rigid unless `max_units` is more than `min_units`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    command: list[Text] = Field(
+        min_length=1,
+        max_length=MOST_ARGUMENTS,
+        json_schema_extra={"prefixItems": [{"type": "string", "minLength": 1, "pattern": r"^[^\x00]*$"}]},
+    )
+    name: Label | None = None  # the program's name by default
+    workdir: Folder | None = None  # absolute; the submitter's by default
+    env: dict[Variable, Text] = Field(default_factory=dict)
+    cpu: Amount = 1.0  # cores
+    memory_gib: Amount = 0.0  # 0: no limit, none set aside
+    gpu: Amount = 0.0
+    min_units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] = 1
+    max_units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] = 1
+    units_per_task: UnitsPerTask = (
+        "pack"  # units that stay together on a node, where the policy is one for nodes
+    )
+    curve: Formula | Curve = LINEAR  # linear, amdahl:F, power:A, or a table
+    qos: Literal["trial", "best-effort"] = "best-effort"
+    rent: Literal["auto", "never", "now"] = (
+        "auto"  # a machine of its own: as the policy has it, never, or at once
+    )
+    priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000), WHOLE] = 0
+    grace_s: float = Field(default=30.0, ge=0, le=86_400, allow_inf_nan=False)
+    estimate_s: Seconds | None = None  # of the run on max_units
+    steps: Annotated[int, Field(ge=1, le=MOST_STEPS), WHOLE] | None = None
+    step_s: Seconds | None = None
+    time_limit_s: Seconds | None = None
+    warn_s: float = Field(default=60.0, ge=0, le=86_400, allow_inf_nan=False)  # before the limit, by SIGUSR1
+    checkpoint_dir: Folder | None = None  # a folder of the job's own by default
+    array: Array | None = None  # 1-100%10
+    as_one: bool = False  # the array is one elastic job, each element of which is a trial on one unit
+    after: list[After] = Field(default_factory=list, max_length=MOST_AFTER)  # "41", "41:any", "prep:any"
+    hold: bool = False  # keep it from starting until somebody releases it
+    retries: Annotated[int, Field(ge=0, le=1000), WHOLE] = 0
+    backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry
+    requeue: bool = True  # False: a run that was preempted, resized or lost with its node fails the job
+    labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
+
+    @field_validator("command")
+    @classmethod
+    def _has_program(cls, command: list[str]) -> list[str]:
+        if not command[0]:
+            raise ValueError("the program's name is empty")
+        return command
+
+    @field_validator("workdir", "checkpoint_dir")
+    @classmethod
+    def _absolute(cls, path: str | None) -> str | None:
+        if path is not None and not path.startswith("/"):
+            raise ValueError(f"{path!r} is not an absolute path")
+        return path
+
+    @field_validator("env")
+    @classmethod
+    def _names(cls, env: dict[str, str]) -> dict[str, str]:
+        for name in env:
+            if "=" in name or name.startswith("BETIMES_"):
+                raise ValueError(f"{name!r} cannot be set: no '=' in a name, and BETIMES_* is the service's")
+        return env
+
+    @field_validator("curve")
+    @classmethod
+    def _known_curve(cls, curve: str | Curve) -> str | Curve:
+        if isinstance(curve, str):
+            try:
+                known = formula_row(curve, 1) is not None
+            except CurveError as error:
+                raise ValueError(str(error)) from None
+            if not known:
+                raise ValueError(f"{curve!r} is none of linear, amdahl:F, power:A; or give a table")
+        return curve
+
+    @field_validator("array")
+    @classmethod
+    def _array(cls, array: str | None) -> str | None:
+        if array is not None:
+            parse_array(array)
+        return array
+
+    @field_validator("after")
+    @classmethod
+    def _after(cls, after: list[str]) -> list[str]:
+        for one in after:
+            split_after(one)
+        return after
+
+    @model_validator(mode="after")
+    def _whole(self) -> Self:
+        if self.min_units > self.max_units:
+            raise ValueError(f"min_units {self.min_units} is more than max_units {self.max_units}")
+        if self.max_units % max(1, self.task_choice):
+            fitting = [str(k) for k in range(1, self.max_units + 1) if self.max_units % k == 0][:MOST_NAMED]
+            raise ValueError(
+                f"units_per_task {self.units_per_task} does not divide max_units {self.max_units}, and the tasks of a "
+                f"job are equal; give one of {', '.join(fitting)}, or pack"
+            )
+        if (self.steps is None) != (self.step_s is None):
+            raise ValueError("steps and step_s go together: so many steps of so many seconds each")
+        if self.steps is not None and self.estimate_s is not None:
+            raise ValueError("an estimate is either estimate_s, or steps and step_s")
+        if self.told_s > MOST_SECONDS:
+            raise ValueError(
+                f"steps times step_s is {self.told_s:g} s; a job runs at most {MOST_SECONDS:g} s"
+            )
+        if not self.requeue and self.max_units > self.min_units:
+            raise ValueError(
+                "requeue: a job that may not be started again cannot be resized either; give it as many max_units as "
+                "min_units, or leave requeue out"
+            )
+        if self.as_one:
+            self._check_as_one()
+        if not (self.cpu or self.gpu or self.memory_gib):
+            raise ValueError("a unit needs something of cpu, gpu or memory_gib")
+        return self
+
+    def _check_as_one(self) -> None:
+        if self.array is None:
+            raise ValueError("as_one is for an array; say of which elements, as in array 1-20")
+        if self.max_units > 1:
+            raise ValueError(
+                "as_one gives every element one unit, so leave units out; at most 4 at once is array 1-20%4"
+            )
+        if self.curve != LINEAR:
+            raise ValueError("as_one makes an array as fast as it has units, so leave the curve out")
+
+    @property
+    def title(self) -> str:
+        """The name: as given, or the program's."""
+        return self.name or self.command[0].rsplit("/", 1)[-1]
+
+    @property
+    def task_choice(self) -> int:
+        """`units_per_task` as `cluster.tasks` has it."""
+        choice = self.units_per_task
+        return TASKS[choice] if isinstance(choice, str) else choice
+
+    @property
+    def told_s(self) -> float:
+        """The run time that the submitter expects on max_units, s; NaN: none was told."""
+        if self.steps is not None and self.step_s is not None:
+            return self.steps * self.step_s
+        return math.nan if self.estimate_s is None else self.estimate_s
+
+
+def parse_array(text: str) -> tuple[list[int], int]:
+    """`1-100%10`, `0,3,8-20:4`: the indices in order, and how many may run at once (0: any number)."""
+    found = _ARRAY.fullmatch(text)
+    if found is None:
+        raise ValueError(
+            f"{text!r} is no array; write indices as in 1-100, 0,3,8-20:4 or 1-100%10 (at most 10 at once)"
+        )
+    indices: set[int] = set()
+    for part in found["indices"].split(","):
+        indices.update(_indices(text, part))
+        if len(indices) > MOST_ELEMENTS:
+            raise _too_many(text)
+    most = int(found["most"]) if found["most"] is not None else 0
+    if found["most"] is not None and most < 1:
+        raise ValueError(f"{text!r}: at least one element must be allowed to run")
+    return sorted(indices), most
+
+
+def _indices(text: str, part: str) -> Iterator[int]:
+    found = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", part)
+    if found is None:
+        raise ValueError(f"{text!r}: {part!r} is neither an index nor a range")
+    first = int(found[1])
+    last, step = int(found[2] or first), int(found[3] or 1)
+    if last < first or step < 1:
+        raise ValueError(f"{text!r}: {part!r} is an empty range")
+    if (last - first) // step >= MOST_ELEMENTS:
+        raise _too_many(text)
+    return iter(range(first, last + 1, step))
+
+
+def _too_many(text: str) -> ValueError:
+    return ValueError(f"{text[:60]!r}: an array has at most {MOST_ELEMENTS} elements")
+
+
+def split_after(text: str) -> tuple[int | str, str]:
+    """`41`, `41:ok`, `prep:any`: the job to wait for, and whether it must succeed (`ok`) or only end (`any`).
+
+    A name is that of a job before it in the same request. Raises ValueError for what is neither.
+    """
+    found = _AFTER.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text[:60]!r}: write a job's number or name, as in 41, 41:any or prep:any")
+    job = found["job"]
+    return int(job) if _NUMBER.fullmatch(job) else job, found["on"] or "ok"
+
+
+def parse_after(text: str) -> tuple[int, str]:
+    """The same where names have become numbers already. Raises ValueError for a name."""
+    job, on = split_after(text)
+    if isinstance(job, str):
+        raise ValueError(f"{job[:60]!r} is the name of a job, and not a number")
+    return job, on

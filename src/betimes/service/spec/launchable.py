@@ -1,0 +1,99 @@
+"""Whether a job could start: a command or a folder that this machine does not have is refused at submission."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from betimes.errors import Refused
+from betimes.service.executors.supervision.command import describe
+from betimes.service.scheduling.node import LOST, Node
+from betimes.service.spec.job_spec import JobSpec
+
+MOST_SHEBANG = 255  # bytes that the kernel reads of a first line
+
+
+def can_be_known(nodes: Iterable[Node]) -> bool:
+    """Whether every node is this machine, so that what is not here will not be found anywhere."""
+    there = [node for node in nodes if node.status != LOST]
+    return bool(there) and all(node.machine.kind == "local" for node in there)
+
+
+def check_launchable(specs: Sequence[JobSpec], kept: Mapping[str, str]) -> None:
+    """Raise Refused for a command, a working directory or a checkpoint folder with which no run could start.
+
+    `kept`: what a job gets of the service's own environment. A job that follows another is taken as it is: the other
+    may make its command and its folders.
+    """
+    known: set[tuple[str, str, str, str | None]] = set()
+    for spec in specs:
+        env = {**kept, **spec.env}
+        program, workdir, path = spec.command[0], spec.workdir or "/", env.get("PATH", os.defpath)
+        asked = (program, workdir, path, spec.checkpoint_dir)
+        if spec.after or asked in known:
+            continue
+        launch = {"command": spec.command, "workdir": workdir, "env": env}
+        for field, number in (
+            ("workdir", _trouble_of_folder(workdir)),
+            ("command", _trouble(program, workdir, path)),
+        ):
+            if number:
+                raise Refused(describe(field, number, os.strerror(number), launch), field)
+        if spec.checkpoint_dir is not None:
+            _check_can_be_made(Path(spec.checkpoint_dir))
+        known.add(asked)
+
+
+def _trouble_of_folder(workdir: str) -> int:
+    """The error that entering the folder would end with; 0: none that can be foreseen."""
+    try:
+        is_folder = stat.S_ISDIR(Path(workdir).stat().st_mode)
+    except OSError as error:
+        return error.errno or errno.ENOENT
+    if not is_folder:
+        return errno.ENOTDIR
+    return 0 if os.access(workdir, os.X_OK) else errno.EACCES
+
+
+def _check_can_be_made(folder: Path) -> None:
+    """Raise Refused for a folder that neither is there nor can be made."""
+    there = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+    why = ""
+    if not there.is_dir():
+        why = "is no folder"
+    elif there != folder and not os.access(there, os.W_OK | os.X_OK):
+        why = "may not be written"
+    if why:
+        made = "" if there == folder else f"{str(folder)!r} cannot be made, since "
+        raise Refused(f"{made}{str(there)!r} {why}; name another", "checkpoint_dir")
+
+
+def _trouble(program: str, workdir: str, path: str) -> int:
+    """The error that starting the program would end with; 0: none that can be foreseen."""
+    if "/" not in program:
+        folders = os.pathsep.join(str(Path(workdir) / folder) for folder in path.split(os.pathsep))
+        return 0 if shutil.which(program, path=folders) else errno.ENOENT
+    file = Path(workdir) / program
+    try:
+        is_file = stat.S_ISREG(file.stat().st_mode)
+    except OSError as error:
+        return error.errno or errno.ENOENT
+    if not is_file or not os.access(file, os.X_OK):
+        return errno.EACCES
+    interpreter = _interpreter_of(file)
+    return 0 if interpreter is None or (Path(workdir) / interpreter).exists() else errno.ENOENT
+
+
+def _interpreter_of(file: Path) -> str | None:
+    """The program that a script's first line names; None: it names none, or may not be read."""
+    try:
+        with file.open("rb") as script:
+            line = script.readline(MOST_SHEBANG)
+    except OSError:  # what may be executed need not be readable
+        return None
+    words = line.removeprefix(b"#!").split() if line.startswith(b"#!") else []
+    return os.fsdecode(words[0]) if words else None

@@ -1,0 +1,65 @@
+"""Jobs that are submitted together and name each other in `after`: a pipeline in one request, or one file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping, Sequence
+
+from betimes.errors import Refused
+from betimes.service.spec.job_spec import MOST_AFTER, JobSpec, parse_array, split_after
+
+
+def check_names(specs: Sequence[JobSpec]) -> None:
+    """Raise Refused for a job that waits for a name which none has of those before it."""
+    for at, why in unknown_names(specs):
+        raise Refused(why, "after" if len(specs) == 1 else f"jobs[{at}].after")
+
+
+def unknown_names(specs: Sequence[JobSpec]) -> Iterator[tuple[int, str]]:
+    """Jobs that cannot wait for what they name, by their place, and why."""
+    counts: dict[str, int] = {}
+    for at, spec in enumerate(specs):
+        for text in spec.after:
+            job, _ = split_after(text)
+            if isinstance(job, int):
+                continue
+            if job not in counts:
+                yield at, _unknown(job, list(counts))
+            elif counts[job] > MOST_AFTER:
+                yield (
+                    at,
+                    (
+                        f"{job!r} are {counts[job]:,} jobs, and a job waits for at most {MOST_AFTER:,}; "
+                        "make one job of an array (as_one)"
+                    ),
+                )
+        counts[spec.title] = counts.get(spec.title, 0) + _jobs_of(spec)
+
+
+def by_number(spec: JobSpec) -> JobSpec:
+    """The job without the names that it waits for: as far as it can be checked before those have numbers."""
+    numbers = [text for text in spec.after if isinstance(split_after(text)[0], int)]
+    return spec if len(numbers) == len(spec.after) else spec.model_copy(update={"after": numbers})
+
+
+def resolved(spec: JobSpec, taken: Mapping[str, Sequence[int]]) -> JobSpec:
+    """The job with the numbers of those that it names; `taken`: by name, those of the request that came before it."""
+    after: list[str] = []
+    for text in spec.after:
+        job, on = split_after(text)
+        after += [f"{number}:{on}" for number in taken[job]] if isinstance(job, str) else [text]
+    return spec if after == spec.after else spec.model_copy(update={"after": after})
+
+
+def _jobs_of(spec: JobSpec) -> int:
+    return len(parse_array(spec.array)[0]) if spec.array is not None and not spec.as_one else 1
+
+
+def _unknown(name: str, known: Sequence[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = (
+        f"did you mean {near[0]!r}?"
+        if near
+        else "write a job's number, as in 41 or 41:any, or the name of one before it"
+    )
+    return f"{name[:60]!r}: no job of that name stands before it; {hint}"

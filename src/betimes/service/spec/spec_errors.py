@@ -1,0 +1,114 @@
+"""What is wrong with a job, in words: the field at fault, the limit, and what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from betimes.service.spec.job_spec import JobSpec
+
+_EXACT, _HUGE = 10**15, 10**300  # below which a number is shown to the last digit, and at all
+_BRANCHES = ("str", "Curve")  # of a union, which pydantic names in a location
+
+
+class Fault(NamedTuple):
+    """One thing that is wrong: `field` as in `env.SEED`, empty where it is the job as a whole."""
+
+    field: str
+    text: str
+
+
+def faults(error: ValidationError, known: Sequence[str] = ()) -> list[Fault]:
+    """Everything that the model found, in its order; `known` are the names to suggest for an unknown field."""
+    return told(error.errors(include_url=False), known or tuple(JobSpec.model_fields))
+
+
+def told(found: Sequence[ErrorDetails], known: Sequence[str], what: str = "job") -> list[Fault]:
+    """The same of what pydantic lists: of a job, or of another kind of request."""
+    as_table = [e for e in found if e["loc"][:2] == ("curve", "Curve")]
+    if as_table and all(e["type"] in ("model_type", "model_attributes_type") for e in as_table):
+        found = [e for e in found if e not in as_table]  # a text was given
+    elif as_table:
+        found = [e for e in found if e["loc"][:2] != ("curve", "str")]
+    return [Fault(_field(e["loc"]), _text(e, known, what)) for e in found]
+
+
+def _field(loc: Sequence[str | int]) -> str:
+    text = ""
+    for part in loc:
+        if part in _BRANCHES or part == "[key]":
+            continue
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def _text(error: ErrorDetails, known: Sequence[str], what: str) -> str:
+    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    shown = _shown(given)
+    match kind:
+        case "extra_forbidden":
+            return unknown_field(str(error["loc"][-1]), known)
+        case "missing":
+            return f"missing; every {what} needs it"
+        case "greater_than_equal" | "greater_than":
+            limit = context.get("ge", context.get("gt"))
+            return f"{shown} is too small; give {_number(limit)} or more{_but(kind, limit)}"
+        case "less_than_equal" | "less_than":
+            return f"{shown} is too large; give at most {_number(context.get('le', context.get('lt')))}"
+        case "finite_number":
+            return f"{shown} is not a number that can be kept to; give a finite one"
+        case "int_parsing" | "int_type" | "int_from_float" | "int_parsing_size":
+            return f"expected a whole number, found {shown}"
+        case "float_parsing" | "float_type":
+            return f"expected a number, found {shown}"
+        case "string_type":
+            return f"expected text, found {shown}; write it in quotes"
+        case "string_unicode":
+            return "is not text in UTF-8; write it in UTF-8"
+        case "string_too_long" | "too_long":
+            what = "characters" if kind == "string_too_long" else "entries"
+            return f"is longer than the {context['max_length']:,} {what} that are allowed; make it shorter"
+        case "string_too_short" | "too_short":
+            return "is empty; give at least one" if kind == "too_short" else "is empty; give it some text"
+        case "list_type":
+            return f"expected a list, found {shown}"
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return f"expected a table of names and values, found {shown}"
+        case "literal_error":
+            return f"{shown} is not known; give {context['expected']}"
+        case _:
+            return error["msg"].removeprefix("Value error, ")
+
+
+def unknown_field(name: str, known: Sequence[str]) -> str:
+    """What to say of a field that no job has."""
+    near = difflib.get_close_matches(name.lower(), known, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    return f"unknown field {name[:40]!r}; {hint}known are {', '.join(known)}"
+
+
+def _shown(given: object) -> str:
+    if isinstance(given, bool):
+        return str(given).lower()
+    if isinstance(given, int | float):
+        return _number(given)
+    text = repr(given) if isinstance(given, str) else str(given)
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def _number(limit: object) -> str:
+    if isinstance(limit, float) and limit.is_integer() and abs(limit) < _EXACT:
+        limit = int(limit)
+    if isinstance(limit, int):
+        return (
+            f"{limit:,}" if abs(limit) < _EXACT else f"{limit:.6e}" if abs(limit) < _HUGE else "this number"
+        )
+    return f"{limit:g}" if isinstance(limit, float) else str(limit)
+
+
+def _but(kind: str, limit: object) -> str:
+    return f", but not {_number(limit)} itself" if kind == "greater_than" else ""

@@ -1,0 +1,100 @@
+"""TOML as a `Document`; its parser tells no lines, so those of fields are looked up in the text."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+
+from betimes.service.spec.document import MOST_DEPTH, Document, Malformed, Where
+
+_LINE = re.compile(r"\(at line (?P<line>\d+), column \d+\)")
+_LONGEST_STATEMENT = 100  # lines
+_DEEP_NAME = re.compile(r"""(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')\s*\.\s*){1000}""")
+
+
+def parse(text: str) -> Document:
+    """The document that a TOML text holds; raises Malformed, with the line where the parser tells it."""
+    if _DEEP_NAME.search(text):  # the parser takes time as the square of its length
+        raise Malformed(f"nested more than {MOST_DEPTH} deep, which no job is")
+    try:
+        top = tomllib.loads(text)
+    except RecursionError:
+        raise Malformed(f"nested more than {MOST_DEPTH} deep, which no job is") from None
+    except ValueError as error:
+        reason = " ".join(str(error).split())[:160]
+        place = _LINE.search(reason)
+        reason = _LINE.sub("", reason).strip()
+        raise Malformed(f"not TOML: {reason}", int(place["line"]) if place else None) from None
+    if _depth(top) > MOST_DEPTH:
+        raise Malformed(f"nested more than {MOST_DEPTH} deep, which no job is")
+    return Document(top, _Lines(text).line)
+
+
+def _depth(value: object) -> int:
+    """How deep tables and lists are nested, looked at no deeper than matters."""
+    level, depth = [value], 0
+    while level and depth <= MOST_DEPTH:
+        inner: list[object] = []
+        for one in level:
+            inner += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        level, depth = inner, depth + 1
+    return depth
+
+
+class _Lines:
+    """Where fields stand: found statement by statement, and only once somebody asks."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._found: dict[Where, int] | None = None
+
+    def line(self, where: Where) -> int | None:
+        """The line of a value, or of what it is in."""
+        if self._found is None:
+            self._found = _look_up(self._text)
+        while where:
+            if where in self._found:
+                return self._found[where]
+            where = where[:-1]
+        return None
+
+
+def _look_up(text: str) -> dict[Where, int]:
+    """The first line of every field and table, as far as statements are short enough to be told apart."""
+    found: dict[Where, int] = {}
+    table: Where = ()
+    jobs, first = -1, 1
+    statement: list[str] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not statement:
+            first = number
+        statement.append(line)
+        try:
+            holds = tomllib.loads("\n".join(statement))
+        except ValueError:
+            if len(statement) > _LONGEST_STATEMENT:
+                break
+            continue
+        is_head = statement[0].lstrip().startswith("[")
+        statement = []
+        if is_head:
+            is_job = line.lstrip().startswith("[[") and list(holds) == ["jobs"]
+            jobs += is_job and isinstance(holds["jobs"], list)
+            words = _ways(holds)[-1]
+            table = ("jobs", jobs, *words[1:]) if words[0] == "jobs" else words
+            found.setdefault(table, first)
+        else:
+            for way in _ways(holds):
+                found.setdefault((*table, *way), first)
+    return found
+
+
+def _ways(value: object) -> list[Where]:
+    """The ways to everything in nested tables, the outer before the inner."""
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]  # of a head with two brackets
+    ways: list[Where] = []
+    if isinstance(value, dict):
+        for name, inner in value.items():
+            ways += [(name,), *((name, *way) for way in _ways(inner))]
+    return ways

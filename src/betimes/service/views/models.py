@@ -1,0 +1,354 @@
+"""What the service answers: the models that the API serves, the clients return and the command line prints.
+
+Instants are seconds since 1970 (`_at`), durations seconds (`_s`), both floats; null: not known, or not yet.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Any, Generic, Literal, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from betimes.service.spec.job_spec import WHOLE, Amount, JobSpec, Label, Seconds, in_schema
+
+T = TypeVar("T")
+
+
+class Status(StrEnum):
+    """Where a job is in its life; `service.scheduling.job_states` has the table of legal moves."""
+
+    HELD = "held"  # by a user, until it is released
+    BLOCKED = "blocked"  # waits for another job, for its turn in an array, or for the delay before a retry
+    QUEUED = "queued"  # the policy may start it
+    RUNNING = "running"
+    STOPPING = "stopping"  # told to stop; it still holds its units
+    FINISHED = "finished"  # its command exited with 0
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen to the job."""
+        return self in (Status.FINISHED, Status.FAILED, Status.CANCELLED)
+
+
+class View(BaseModel):
+    """A model of an answer."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Reason(View):
+    """Why a job waits, or why nothing was done: a code for programs, a sentence for people, and the evidence."""
+
+    code: str  # one of `service.reasons.CODES`
+    text: str  # "waits for 2 more GPUs; it has them about 14:05, when job 41 ends"
+    evidence: dict[str, Any] = {}
+
+
+class Estimate(View):
+    """When a job is expected to start and finish, as of an instant."""
+
+    as_of_at: float
+    start_at: float | None
+    finish_at: float | None
+    basis: str  # what the run time is taken from: estimate, progress, last-two, default, doubled
+
+
+class QuoteOption(View):
+    """What a job can do under a policy that rents: wait for the machines that are owned, or have one rented now."""
+
+    what: Literal["wait", "rent now"]
+    start_at: float
+    finish_at: float
+    cost_usd: float | None = None  # null: no price is known
+    instance_type: str | None = None  # of the machine that is rented
+    is_taken: bool = False
+    why: str | None = None  # it is taken
+
+
+class Quote(View):
+    """The promise made at submission, or asked for without submitting."""
+
+    quote_id: int | None = None  # null where nothing was stored
+    job_id: int | None = None
+    made_at: float
+    policy: str
+    start_at: float | None  # null: the policy never starts it as things stand
+    finish_at: float | None
+    cost_usd: float | None = None  # null: no price is known
+    run_s: float  # the run time on max_units that the quote rests on
+    basis: str
+    reason: Reason | None = None  # why it waits; null: it starts at once
+    options: list[QuoteOption] = []  # where it would wait, or be rented a machine
+    elements: int | None = (
+        None  # of an array: how many of its elements it is of, where these are not all of them
+    )
+    note: str | None = None  # in the answer to a quote: as with `Submitted`
+
+
+class Submitted(View):
+    """A job that was accepted. An array is one of these with all of its elements."""
+
+    job_id: int  # of the first element
+    job_ids: list[int]
+    quote: (
+        Quote | None
+    )  # of the last element to finish, of those that may queue; null: it waits for another job, or as `reason` says
+    reason: Reason | None = None  # why nothing can be promised yet
+    note: str | None = None  # what each of its units counts as, where the policy gives out more than it needs
+
+
+class PlaceView(View):
+    """Units of a run on a node."""
+
+    node: str
+    units: int
+
+
+class RunView(View):
+    """One time that a job's command was started."""
+
+    number: int  # 1, 2, ... (BETIMES_ATTEMPT)
+    units: int
+    places: list[PlaceView]
+    started_at: float
+    ended_at: float | None = None
+    outcome: str | None = (
+        None  # exited, preempted, resized, cancelled, time-limit, out-of-memory, node-lost, start-failed, lost
+    )
+    exit_code: int | None = None
+    signal: int | None = None
+    max_rss_gib: float | None = None
+    cpu_s: float | None = None
+    message: str | None = None
+    memory_limit_gib: float | None = None  # of all of its processes together; null: none
+    memory_limited_by: str | None = (
+        None  # how that is enforced: cgroup v2, or polling (and a limit of each process)
+    )
+    log_lost_bytes: int | None = None  # of its output: dropped for newer, or no room was left for it
+
+
+class JobView(View):
+    """A job in a list."""
+
+    job_id: int
+    array_id: int | None = None
+    array_index: int | None = None
+    name: str
+    user: str
+    status: Status
+    qos: str
+    units: int  # held now
+    min_units: int
+    max_units: int
+    submitted_at: float
+    started_at: float | None = None
+    finished_at: float | None = None
+    attempt: int = 0  # runs so far
+    preemptions: int = 0
+    resizes: int = 0
+    progress_frac: float | None = None
+    reason: Reason | None = None  # why it waits, or why it failed
+    estimate: Estimate | None = None  # null where none holds now
+    promised_finish_at: float | None = None  # by the first quote
+    labels: dict[str, str] = {}
+
+
+class EventView(View):
+    """One line of the event log."""
+
+    event_id: int
+    at: float
+    kind: str
+    cause: str  # what brought it about: user:NAME, executor, timer, policy, operator, recovery, or event:ID
+    job_id: int | None = None
+    node: str | None = None
+    data: dict[str, Any] = {}
+
+
+class PreemptionView(View):
+    """A run that made room for other jobs, and what that cost in node-seconds; null: not known yet, or never to be.
+
+    A node-second is a whole node for a second: of a node a job counts for the largest share of any resource.
+    """
+
+    job_id: int  # that made room
+    run: int
+    by: list[int]  # the jobs that took what it gave up
+    policy: str
+    told_at: float
+    grace_s: float
+    nodes: float  # that the run held
+    left_at: float | None = None
+    resumed_at: float | None = None
+    vacating_node_s: float | None = None  # held from being told until it had left
+    restart_node_s: float | None = None  # held by the next run before its work went on
+    lost_node_s: float | None = None  # of work that had to be done again; known where progress is reported
+    cost_node_s: float  # what is known of these three
+    waiting_s: float | None = None  # from having left until the next run; it holds nothing then
+
+
+class JobStory(View):
+    """Everything about a job."""
+
+    job: JobView
+    spec: JobSpec
+    runs: list[RunView]
+    quotes: list[Quote]
+    events: list[EventView]
+    preempted: list[PreemptionView] = []  # its own runs that made room for others
+    displaced: list[PreemptionView] = []  # the runs of others that made room for it
+    trials: list[JobView] = []  # of a set: its trials, the first 1,000
+    told_s: float | None = None  # seconds its quote was off by, once it has finished: truth less promise
+
+
+class NodeView(View):
+    """A machine."""
+
+    name: str
+    kind: Literal["local", "virtual", "fake-cloud"]
+    status: Literal["booting", "up", "draining", "drained", "lost", "gone"]
+    cpu: float
+    memory_gib: float
+    gpu: float
+    free_cpu: float
+    free_memory_gib: float
+    free_gpu: float
+    usd_per_h: float | None = None
+    last_seen_at: float | None = None
+    jobs: list[int] = []
+
+
+class Lease(View):
+    """By when a node must send another sign of life, or it is lost."""
+
+    node: str
+    lease_s: float
+    until_at: float
+
+
+class NodeSpec(BaseModel):
+    """Nodes to add: virtual ones of a size, or of a type that the cloud offers, which knows size and price."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    kind: Literal["virtual", "fake-cloud"] | None = Field(
+        default=None,
+        description="null: virtual; a service that runs commands has virtual nodes only if they are named",
+    )
+    type: Label
+    count: Annotated[int, Field(ge=1, le=10_000), WHOLE] = 1
+    cpu: Amount | None = None
+    memory_gib: Amount | None = None
+    gpu: Amount | None = None
+    usd_per_h: Amount | None = None
+
+    @model_validator(mode="after")
+    def _sized_once(self) -> Self:
+        amounts = {
+            "cpu": self.cpu,
+            "memory_gib": self.memory_gib,
+            "gpu": self.gpu,
+            "usd_per_h": self.usd_per_h,
+        }
+        given = [name for name, amount in amounts.items() if amount is not None]
+        if self.kind != "fake-cloud" and not {"cpu", "memory_gib"} <= set(given):
+            raise ValueError("virtual nodes need cpu and memory_gib, of each")
+        if self.kind == "fake-cloud" and given:
+            raise ValueError(
+                f"leave out {', '.join(given)}: the cloud knows what its {self.type} has and costs"
+            )
+        return self
+
+
+OBJECTIVE = "^(jct|pred_err|unfairness|slowdown|wait|makespan|utilisation):(avg|p50|p90|p95|p99|max)$"
+"""As `foresight.tuning` has them, which must not be loaded for it."""
+
+
+class TuneSpec(BaseModel):
+    """A search for the Pareto front of weighted fair queueing on the service's own recent workload."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    objectives: list[Annotated[Label, in_schema(pattern=OBJECTIVE)]] = Field(
+        default=["jct:avg", "pred_err:avg"],
+        min_length=1,
+        max_length=20,
+        description="METRIC:MEASURE, each once",
+        json_schema_extra={"uniqueItems": True},
+    )
+    evaluations: Annotated[int, WHOLE] = Field(
+        default=1000, ge=1, le=1_000_000, description="configurations to try at most"
+    )
+    budget_s: Seconds | None = Field(default=None, description="for so long at most")
+    jobs: Annotated[int, WHOLE] = Field(
+        default=1000, ge=2, le=100_000, description="to search on, and as many after them to report on"
+    )
+    seed: Annotated[int, WHOLE] = Field(default=0, ge=0, le=2**32 - 1)
+    solver: Literal["spea2", "nsga2", "random"] = "spea2"
+    sizes: Literal["estimate", "true"] = Field(
+        default="estimate",
+        description="what the policy knows: what was believed of each job, or what it took",
+    )
+
+
+class Proposal(View):
+    """A point of a front that was searched for unasked, beside the policy in force, on the same recent workload."""
+
+    point: int
+    names: list[str]
+    policy: str
+    at: float
+    reason: Reason  # why it was searched for
+    units: dict[str, str]  # of each objective: s, frac, ratio
+    in_force: dict[str, float] | None  # null: under the policy in force some job would never finish
+    proposed: dict[str, float]
+    not_applied: str | None = None  # why it was not put in force by itself
+
+
+class PolicyView(View):
+    """The policy in force."""
+
+    policy: str
+    engine: Literal["pool", "nodes"]
+    since_at: float
+    idle: Reason | None = None  # why its last decision started and stopped nobody; null: it did
+    proposal: Proposal | None = None  # what another search has found; null: nothing that is still news
+
+
+class Page(View, Generic[T]):
+    """Some of many; `following` asks for the next ones (as `after`), null: there are no more."""
+
+    items: list[T]
+    following: int | None = None
+
+
+class JobFilter(BaseModel):
+    """Which jobs: all conditions hold at once."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    status: list[Status] = []  # none: any
+    user: str | None = None
+    name: str | None = None
+    array_id: int | None = None
+    label: dict[str, str] = {}
+    after: int | None = None  # jobs are listed newest first; those with smaller numbers than this
+    limit: int = 100
+
+
+class Health(View):
+    """Whether the service can take work."""
+
+    ready: bool
+    version: str
+    uptime_s: float
+    recovery_s: float
+    replayed_events: int
+    jobs_active: int
+    last_event_id: int = 0  # the newest in the log
+    archived_upto: int = 0  # the newest that is kept in a file only
+    compiling: str | None = None  # the policy that is being compiled, in force or to be
+    problems: list[str] = []  # "the disk is full: ..."

@@ -1,0 +1,102 @@
+"""Jobs, runs, nodes and events of the store and the ledger as the API shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from betimes.cluster.resources import PER_UNIT
+from betimes.service.executors.supervision.files import LOG
+from betimes.service.executors.supervision.output import lost_bytes
+from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.scheduling.wait_reasons import WaitReasons
+from betimes.service.views.models import (
+    EventView,
+    JobView,
+    NodeView,
+    PlaceView,
+    Quote,
+    Reason,
+    RunView,
+    Status,
+    Submitted,
+)
+
+_VIEWED = set(JobView.model_fields) - {"reason", "estimate"}
+
+
+def job_view(row: Mapping[str, Any], waiting: WaitReasons) -> JobView:
+    """A job of the store, with why it waits and when it is expected to be done."""
+    live, found = waiting.live_job(row["job_id"]), waiting.forecast
+    fields = {name: value for name, value in row.items() if name in _VIEWED}
+    reason, estimate = row["reason"], None
+    if live is not None and (live.status is Status.QUEUED or waiting.is_for_the_policy(live)):
+        reason = waiting.why(live)
+    if live is not None and found is not None and live.account is not None:
+        estimate = found.estimate(live.job_id, live.basis)
+    return JobView(**fields, reason=Reason(**reason) if reason else None, estimate=estimate)
+
+
+def run_views(rows: Iterable[Mapping[str, Any]], folder: Callable[[int, int], Path]) -> list[RunView]:
+    """Runs of the store; `folder` has that of a run, which tells how much of its output is lost while it goes on."""
+    return [_run_view(row, folder(row["job_id"], row["number"])) for row in rows]
+
+
+def _run_view(row: Mapping[str, Any], folder: Path) -> RunView:
+    fields: dict[str, Any] = {name: value for name, value in row.items() if name != "job_id"}
+    if row["ended_at"] is None:
+        fields["log_lost_bytes"] = lost_bytes(folder / LOG)
+    fields["places"] = [PlaceView(node=node, units=units) for node, units in row["places"]]
+    return RunView(**fields)
+
+
+def quote_view(row: Mapping[str, Any]) -> Quote:
+    """A quote of the store; what the job could do stands there as evidence of its reason."""
+    reason = Reason(**row["reason"]) if row["reason"] else None
+    return Quote(**{**row, "reason": reason, "options": reason.evidence.get("options", []) if reason else []})
+
+
+def submitted_view(ids: list[int], quotes: list[Quote]) -> Submitted:
+    """Jobs that were taken: the promise of an array is that of its last element to finish, of those that may queue."""
+    known = [quote for quote in quotes if quote.finish_at is not None]
+    last = max(known, key=lambda quote: quote.finish_at or 0.0, default=quotes[0] if quotes else None)
+    if last is not None and len(known) < len(ids):
+        last = last.model_copy(update={"elements": len(known)})
+    return Submitted(job_id=ids[0], job_ids=ids, quote=last)
+
+
+def event_view(event: Event) -> EventView:
+    """A line of the log."""
+    return EventView(
+        event_id=event.event_id,
+        at=event.at_s,
+        kind=event.kind,
+        cause=event.cause,
+        job_id=event.job,
+        node=event.node,
+        data=event.data,
+    )
+
+
+def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
+    """A node, with what it has free."""
+    free = scheduler.occupancy.free_on(name) if node.is_there else (0, 0, 0)
+    gpu, cpu, memory = (amount / per for amount, per in zip(free, PER_UNIT, strict=True))
+    machine = node.machine
+    return NodeView(
+        name=name,
+        kind=machine.kind,
+        status=node.status,  # pyright: ignore[reportArgumentType] (checked by the model)
+        cpu=machine.cpu,
+        memory_gib=machine.memory_gib,
+        gpu=machine.gpu,
+        free_cpu=cpu,
+        free_memory_gib=memory,
+        free_gpu=gpu,
+        usd_per_h=machine.usd_per_h,
+        last_seen_at=node.last_seen_at,
+        jobs=sorted(run.job for run in scheduler.occupancy.runs_on(name)),
+    )

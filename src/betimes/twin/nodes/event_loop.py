@@ -1,0 +1,533 @@
+"""The nodes engine's event loop, compiled.
+
+One instant at a time: jobs finish, beliefs are outrun, victims vacate, jobs arrive, and then one scheduling
+pass decides for all of them (FitGpp's specification, B.2).
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.nodes.columns import FEATURE_COLUMNS, NEVER, NOW, NodesState, view_of
+from betimes.core.nodes.dedicated_machines import (
+    NO_OFFER,
+    end_alone,
+    is_drawn,
+    offer_for,
+    rent_alone,
+    stop_alone,
+)
+from betimes.core.nodes.external_events import lose, unbind
+from betimes.core.nodes.find_nodes import show
+from betimes.core.nodes.log import DOUBLE, note
+from betimes.core.nodes.machines import (
+    FAILED,
+    NEED_FATES,
+    RELEASED,
+    TAKEN_AWAY,
+    boot,
+    bring_up,
+    end,
+    give_notice,
+)
+from betimes.core.nodes.provisioning import DUE, NOT_DUE, ORDERED, first_tick, provision
+from betimes.core.nodes.queue import remove
+from betimes.core.nodes.rules import NodesRules
+from betimes.core.nodes.schedule import BAD_KEY, BAD_WAIT, DONE, REFUSED, schedule
+from betimes.core.nodes.timers import (
+    BOOTED,
+    EXPIRED,
+    FINISH,
+    GONE,
+    LAUNCHED,
+    NOTICED,
+    OUTRUN,
+    RECLAIMED,
+    ROUND,
+    SPECULATED,
+    TICK,
+    UP,
+    VACATE,
+    first_owner,
+    job_of,
+    kind_of,
+    machine_of,
+    next_s,
+    set_job_timer,
+    set_policy_timer,
+)
+from betimes.core.nodes.transitions import (
+    contend,
+    enqueue,
+    finish,
+    pay_claims,
+    settle_binding,
+    submit,
+    vacate,
+)
+from betimes.core.nodes.wait_features import measure, predict
+from betimes.core.work import outrun
+from betimes.kernels import FloatTable, Ints, Records, Struct, kernel
+from betimes.twin.history import History, knows, last_two_s, remember
+
+# What the loop returns, besides what `schedule` does.
+REACHED = 0  # everything up to the time asked for has happened
+NEED_SLOTS = 2  # no slot for the next job: grow the columns and go on
+NEED_SEGMENTS = 3  # the room for segments or absences is used up: take them out and go on
+PAUSED = 4  # the budget of instants is used up: go on
+ASKED = 6  # the planner is to decide now: do so and go on
+SELECT = 7  # a tick at which the policy is to be selected: put `Cluster.select_s` off, and go on
+FORESEE = 8  # how long the job in slot `Pool.offender` will wait is to be found out by playing forward: do so and go on
+FORESEEN = 200  # + why a hook's answer cannot be used, while playing forward
+
+
+ASK_AGAIN_S = 60.0  # until a job asks again for machines of which there were none left
+
+LINES_AN_EVENT = 4  # of the log, for each job and machine, besides what a pass decides
+
+# What is still to be done at the present instant.
+NOTHING = 0
+EVERYTHING = 1
+IN_PASS = 2
+IN_ROUND = 3  # a planner has been asked; what is due after that is still to come
+
+
+class Arrival:
+    """A job to come."""
+
+    submit_s: float
+    run_s: float  # what it really takes
+    units: int
+    tasks: int
+    gpu: int  # of each task, thousandths
+    cpu: int
+    memory: int  # MiB
+    share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
+    trial: int
+    priority: int
+    grace_s: float
+    believed_s: float
+    believed_per_work: float
+    user: int  # -1: unknown
+    homeless: int  # 1: no machine that is owned holds it
+    choice: int  # whether one may be rented for it alone: `columns.AUTO`, `NEVER` or `NOW`
+    speculated: int  # 1: it is not to run speculatively, as if it had
+    workload: int  # which row and column of the interference, -1: none
+    launch_s: float  # from taking nodes until it contends with its neighbours there
+    init_s: float  # and from then on until it works
+    stop_s: float  # from being told to move until it has left
+    longest_s: float  # the user's own limit on a belief drawn from history
+
+
+class Outcome:
+    """What came of a job."""
+
+    row: int  # of the job in the trace
+    start_s: float
+    finish_s: float
+    units_s: float
+    stalled_s: float
+    preemptions: int
+    offer: int  # of the machine that was rented for it alone, -1: none was
+
+
+class Trace(Struct):
+    """What the loop reads of the jobs to come and writes of those that are done.
+
+    Outcomes stand in the order in which jobs finish: the place of a row in so long an array would be far away.
+    """
+
+    arrivals: Records[Arrival]  # (jobs,) in order of submission
+    outcomes: Records[Outcome]  # (jobs,); of length 0 where nobody asks
+    finished: Ints  # (1,) how many have: outcomes[:finished]
+    history: Records[History]  # (users,)
+    features: FloatTable  # of each outcome, where they are asked for (`State.features`)
+
+
+@kernel
+def advance(
+    state: NodesState,
+    rules: NodesRules,
+    trace: Trace,
+    row: Ints,
+    stop: int,
+    until: float,
+) -> int:
+    """Let everything happen up to and including `until`, with the submissions of rows from row[0] up to `stop`.
+
+    All submissions of one instant are entered before the pass, also those from `stop` on. Returns a status;
+    row[0] is then the next row. After any status but REACHED the same call goes on.
+    """
+    pool, cluster = state.pool[0], state.cluster[0]
+    while True:
+        if cluster.pending == NOTHING:
+            at = next_s(state)
+            if row[0] < stop:
+                at = min(at, trace.arrivals[row[0]].submit_s)
+            elif row[0] < len(trace.arrivals):
+                return REACHED
+            if at > until or at == math.inf:
+                return REACHED
+            if pool.budget <= 0:
+                return PAUSED
+            pool.budget -= 1
+            pool.now = at
+            cluster.pending = EVERYTHING
+        status = instant(state, rules, trace, row)
+        if status != DONE:
+            return status
+        cluster.pending = NOTHING
+
+
+@kernel
+def instant(
+    state: NodesState,
+    rules: NodesRules,
+    trace: Trace,
+    row: Ints,
+) -> int:
+    """Everything that happens at pool.now, and the pass that follows."""
+    cluster = state.cluster[0]
+    if cluster.pending != IN_PASS:
+        status = _before_the_pass(state, rules, trace, row)
+        if status != DONE:
+            return status
+        # A pass that has to be called again is not interrupted by what it has caused.
+        cluster.pending = IN_PASS
+    if rules.planned:
+        cluster.arrived = 0
+        return DONE
+    if rules.tick_s > 0.0 and cluster.ticks == NOT_DUE:
+        set_policy_timer(state, first_tick(rules.tick_s, state.pool[0].now), TICK)
+        return DONE
+    if cluster.ticks == DUE and cluster.waiting > 0 and state.pool[0].now >= cluster.select_s:
+        return SELECT
+    if cluster.ticks != ORDERED:
+        status = schedule(state, rules)
+        if status != DONE or cluster.ticks == NOT_DUE:
+            return status
+    return provision(state, rules)
+
+
+@kernel
+def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: Ints) -> int:
+    """What is due at pool.now, and the submissions."""
+    pool, now = state.pool[0], state.pool[0].now
+    if _is_short_of_room(state):
+        return NEED_SEGMENTS
+    due = happen(state, rules, trace)
+    if due != DONE and due != ASKED:
+        return due
+    while row[0] < len(trace.arrivals) and trace.arrivals[row[0]].submit_s == now:
+        if pool.free == 0:
+            return NEED_SLOTS
+        status = arrive(state, rules, trace, row[0])
+        if status != DONE:
+            return status
+        row[0] += 1
+    if due == ASKED:
+        state.cluster[0].pending = IN_ROUND
+        return ASKED
+    return DONE
+
+
+@kernel
+def happen(state: NodesState, rules: NodesRules, trace: Trace) -> int:
+    """What is due at pool.now, in the order of `core.nodes.timers`; ASKED where a planner comes before the rest."""
+    now = state.pool[0].now
+    while next_s(state) == now:
+        if kind_of(state.timers[0]) == EXPIRED:  # after the starts that what came before allows
+            status = schedule(state, rules)
+            if status != DONE:
+                return status
+            if next_s(state) != now or kind_of(state.timers[0]) != EXPIRED:
+                continue
+        status = next_due(state, rules, trace)
+        if status != DONE:
+            return status
+    return DONE
+
+
+@kernel
+def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
+    """The first of the things that are due happens; DONE, ASKED, or why the key of a victim cannot be used."""
+    owner, kind = first_owner(state), kind_of(state.timers[0])
+    if kind == ROUND:
+        set_policy_timer(state, math.inf, ROUND)  # the planner says when it wants to be asked again
+        return ASKED
+    if kind == TICK:
+        set_policy_timer(state, math.inf, TICK)
+        state.cluster[0].ticks = DUE
+        return DONE
+    slot = job_of(owner)
+    if slot < 0:
+        return _next_of_machine(state, rules, machine_of(owner), kind)
+    if kind == FINISH:
+        if state.needs[slot].rented > 0:
+            end_alone(state, slot, RELEASED)
+        if state.needs[slot].bound >= 0:  # it has ended before it could move
+            unbind(state, slot)
+        finish(state, slot)
+        _note(state, slot, trace, rules.learns)
+    elif kind == OUTRUN:
+        outrun(state, slot)
+        note(state, DOUBLE, slot, -1, 0, state.jobs[slot].size_s, -1)
+        set_job_timer(state, slot)
+        state.cluster[0].changed += 1
+        state.cluster[0].upset = 1
+    elif kind == LAUNCHED:
+        contend(state, slot)
+    elif kind == EXPIRED:
+        return _stop_waiting(state, rules, trace, slot)
+    elif kind == SPECULATED or kind == BOOTED or kind == RECLAIMED:
+        stop_alone(state, slot, RELEASED if kind == SPECULATED else FAILED if kind == BOOTED else TAKEN_AWAY)
+        return wait(state, rules, slot)
+    elif kind == VACATE:
+        vacate(state, slot)
+        if state.needs[slot].bound < 0:
+            return wait(state, rules, slot)
+        state.cluster[0].nominated += 1
+        if state.needs[slot].owed == 0:
+            settle_binding(state, slot)
+    return DONE
+
+
+@kernel
+def _next_of_machine(state: NodesState, rules: NodesRules, number: int, kind: int) -> int:
+    """What is due happens to a rented machine; DONE, or why the key of a job on it cannot be used."""
+    state.pool[0].events += 1
+    if kind == BOOTED:
+        if not boot(state, number):
+            return _take_away(state, rules, number, FAILED)
+    elif kind == UP:
+        bring_up(state, number)
+        pay_claims(state, number)
+    elif kind == GONE:
+        end(state, number, RELEASED)
+    elif kind == NOTICED:
+        give_notice(state, number)
+    elif kind == RECLAIMED:
+        return _take_away(state, rules, number, TAKEN_AWAY)
+    return DONE
+
+
+@kernel
+def _take_away(state: NodesState, rules: NodesRules, number: int, cause: int) -> int:
+    """The machine is no more: jobs that hold it have lost their nodes, jobs that are bound to it wait again."""
+    while state.machines[number].residents >= 0:
+        slot = state.placements[state.machines[number].residents].slot
+        if state.needs[slot].bound >= 0:
+            unbind(state, slot)
+        if state.needs[slot].holder >= 0:
+            if not _is_on(state, slot, number):
+                continue  # it only was to move there, and stays where it is
+            lose(state, slot)
+        status = wait(state, rules, slot)
+        if status != DONE:
+            return status
+    end(state, number, cause)
+    return DONE
+
+
+@kernel
+def _is_on(state: NodesState, slot: int, number: int) -> bool:
+    at = state.needs[slot].placed
+    while at >= 0:
+        if state.placements[at].node == number:
+            return True
+        at = state.placements[at].follows
+    return False
+
+
+@kernel
+def arrive(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
+    """Submit the job of `row` at its time; DONE, or why its key cannot be used."""
+    return wait(state, rules, enter(state, rules, trace, row))
+
+
+@kernel
+def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
+    """Give the job of `row` a slot with all that it needs; returns the slot. It is not in the queue yet."""
+    arrival = trace.arrivals[row]
+    believed_s = arrival.believed_s
+    if rules.learns and knows(trace.history, arrival.user):
+        believed_s = min(last_two_s(trace.history, arrival.user), arrival.longest_s)
+    slot = submit(state, row, arrival.units, arrival.run_s, believed_s, arrival.believed_per_work)
+    need = state.needs[slot]
+    need.gpu = arrival.gpu
+    need.cpu = arrival.cpu
+    need.memory = arrival.memory
+    need.tasks = arrival.tasks
+    need.trial = arrival.trial
+    need.level = 2 * arrival.priority + arrival.trial
+    need.grace_s = arrival.grace_s
+    need.share = arrival.share
+    need.workload = arrival.workload
+    need.homeless = arrival.homeless
+    need.choice = arrival.choice
+    need.speculated = arrival.speculated
+    need.launch_s = arrival.launch_s
+    need.init_s = arrival.init_s
+    need.stop_s = arrival.stop_s
+    return slot
+
+
+@kernel
+def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
+    """The job enters the queue at the place that the policy's key gives it; DONE, or why the key cannot be used.
+
+    Where a policy rents for jobs alone, it says until when this one waits.
+    """
+    if rules.ranked and not rules.dynamic:
+        state.chosen[0] = slot
+        state.score[0] = math.nan
+        if state.cluster[0].guarded == 0:
+            rules.rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score[:1])
+        else:
+            show(state, state.nodes)
+            rules.rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score[:1])
+        if math.isnan(state.score[0]):
+            state.pool[0].offender = slot
+            return REFUSED + BAD_KEY
+        state.jobs[slot].key = state.score[0]
+    if not rules.waits:
+        enqueue(state, slot)
+        return DONE
+    if rules.requeues_last:
+        state.jobs[slot].key = state.pool[0].now
+    now, need = state.pool[0].now, state.needs[slot]
+    until_s = rules.wait(view_of(state), now, slot)
+    if math.isnan(until_s):
+        state.pool[0].offender = slot
+        return REFUSED + BAD_WAIT
+    if need.choice == NOW:
+        until_s = now
+    if need.choice == NEVER or offer_for(state, slot, False) == NO_OFFER:
+        until_s = math.inf  # nothing may be rented, or nothing that could be holds it
+    elif need.homeless == 1:
+        until_s = -math.inf  # it would wait in vain
+    need.apart = int(until_s == -math.inf)
+    if rules.observes:
+        measure(state, slot)
+    if need.apart == 0:
+        enqueue(state, slot)
+    need.until_s = until_s
+    need.undecided = int((rules.learned or rules.plays) and now < until_s < math.inf)
+    need.alarm_s = now if need.undecided == 1 else max(until_s, now)
+    need.alarm = EXPIRED
+    set_job_timer(state, slot)
+    return DONE
+
+
+@kernel
+def _stop_waiting(state: NodesState, rules: NodesRules, trace: Trace, slot: int) -> int:
+    """The job has waited for as long as it was to: it runs on a machine of its own, as soon as there is one.
+
+    DONE, or what is needed first.
+    """
+    need, now = state.needs[slot], state.pool[0].now
+    if _has_no_room_for_a_lease(state):
+        return NEED_SEGMENTS
+    if need.undecided == 1:
+        if rules.plays:
+            state.pool[0].offender = slot
+            return FORESEE
+        need.undecided = 0
+        if not predict(state, rules, slot) > need.until_s - need.queued_s:
+            need.alarm_s = need.until_s
+            set_job_timer(state, slot)
+            return DONE
+    offer = offer_for(state, slot, True)
+    if offer == NO_OFFER:
+        need.alarm_s = now + ASK_AGAIN_S
+        set_job_timer(state, slot)
+        return DONE
+    if not is_drawn(state, slot, offer):
+        return NEED_FATES
+    if need.apart == 0:
+        remove(state, slot)
+    need.apart = 0
+    need.alarm_s = math.inf
+    set_job_timer(state, slot)
+    state.cluster[0].changed += 1
+    if rules.foresees and now > need.queued_s:
+        return _rent_as_foreseen(state, rules, trace, slot, offer)
+    speculates = need.speculated == 0 and need.homeless == 0 and need.choice != NOW
+    rent_alone(state, slot, offer, rules.speculate_s if speculates else math.inf)
+    return DONE
+
+
+@kernel
+def _rent_as_foreseen(state: NodesState, rules: NodesRules, trace: Trace, slot: int, offer: int) -> int:
+    """It was foreseen that the job would wait in vain: it has run on a machine of its own since it began to wait.
+
+    That run may be over by now. Where its machine was lost it has waited again since then.
+    """
+    need, progress, pool = state.needs[slot], state.progress[slot], state.pool[0]
+    now, pool.now = pool.now, need.queued_s
+    status = DONE
+    rent_alone(state, slot, offer, math.inf)
+    if min(progress.finish_at, need.alarm_s) > now:
+        pool.now = now
+        progress.outrun_at = math.inf
+        set_job_timer(state, slot)
+        return status
+    if progress.finish_at <= need.alarm_s:
+        pool.now = progress.finish_at
+        end_alone(state, slot, RELEASED)
+        finish(state, slot)
+        _note(state, slot, trace, rules.learns)
+    else:
+        pool.now = need.alarm_s
+        stop_alone(state, slot, FAILED if need.alarm == BOOTED else TAKEN_AWAY)
+        status = wait(state, rules, slot)
+        need.alarm_s = max(need.alarm_s, now)
+        set_job_timer(state, slot)
+    pool.now = now
+    return status
+
+
+@kernel
+def _is_short_of_room(state: NodesState) -> bool:
+    """Whether what may be recorded at this instant has no room: a stay for each placement, an absence for each job."""
+    pool, cluster = state.pool[0], state.cluster[0]
+    if len(state.segments) > 0 and pool.segments + len(state.placements) - cluster.unused > len(
+        state.segments
+    ):
+        return True
+    if _has_no_room_for_a_lease(state):
+        return True
+    if len(state.log) > 0 and cluster.logged + LINES_AN_EVENT * (pool.active + len(state.nodes)) > len(
+        state.log
+    ):
+        return True
+    return len(state.absences) > 0 and cluster.absences + pool.active > len(state.absences)
+
+
+@kernel
+def _has_no_room_for_a_lease(state: NodesState) -> bool:
+    """Whether one more machine could be rented, and everything that is rented end, and not all of it be recorded."""
+    cluster = state.cluster[0]
+    return len(state.leases) > 0 and cluster.leases + cluster.rented >= len(state.leases)
+
+
+@kernel
+def _note(state: NodesState, slot: int, trace: Trace, learns: bool) -> None:
+    """Write down what came of a job that has just finished."""
+    progress = state.progress[slot]
+    if len(trace.outcomes) > 0:
+        outcome = trace.outcomes[trace.finished[0]]
+        trace.finished[0] += 1
+        outcome.row = progress.row
+        outcome.start_s = progress.started_s
+        outcome.finish_s = state.pool[0].now
+        outcome.units_s = progress.attained
+        outcome.stalled_s = progress.stalled_s
+        outcome.preemptions = progress.preemptions
+        outcome.offer = state.needs[slot].offer
+        if len(trace.features) > 0:
+            for at in range(FEATURE_COLUMNS):
+                trace.features[trace.finished[0] - 1, at] = state.features[slot, at]
+    if learns:
+        arrival = trace.arrivals[progress.row]
+        remember(trace.history, arrival.user, arrival.run_s)

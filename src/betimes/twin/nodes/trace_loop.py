@@ -1,0 +1,51 @@
+"""The loop over a trace on nodes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.core.nodes.columns import FEATURE_COLUMNS, NodesState
+from betimes.core.nodes.rules import NodesRules
+from betimes.kernels import Ints, as_array, blank, entry, kernel
+from betimes.twin.history import History
+from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace, advance
+
+
+@entry
+@kernel
+def run_rows(
+    state: NodesState,
+    rules: NodesRules,
+    trace: Trace,
+    row: Ints,
+    stop: int,
+) -> int:
+    """Submit the jobs from row[0] up to `stop`, and after the last of all let everything happen.
+
+    row[0] is the next row when this returns.
+    """
+    return advance(state, rules, trace, row, stop, math.inf)
+
+
+def new_trace(jobs: int, users: int, observed: bool = False) -> Trace:
+    """A trace of records still to be filled in; observed: with the features of each job when it began to wait."""
+    return Trace(
+        arrivals=blank(Arrival, jobs),
+        outcomes=blank(Outcome, jobs),
+        finished=np.zeros(1, dtype=np.int64),
+        history=blank(History, users),
+        features=np.full((jobs if observed else 0, FEATURE_COLUMNS), math.nan),
+    )
+
+
+def in_rows(trace: Trace, name: str, otherwise: float) -> NDArray[Any]:
+    """A column of the outcomes in the order of the trace; `otherwise` for rows that have none."""
+    outcomes = as_array(trace.outcomes)
+    column = np.full(len(outcomes), otherwise, dtype=outcomes.dtype[name])
+    finished = outcomes[: trace.finished[0]]
+    column[finished["row"]] = finished[name]
+    return column

@@ -1,0 +1,1 @@
+"""The pool engine driven by simulated time: identical units, elastic jobs."""

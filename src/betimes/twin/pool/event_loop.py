@@ -1,0 +1,261 @@
+"""The pool engine's event loop, compiled.
+
+One event at a time, as the simulator published with PCS has it: at one instant finishes come first, then
+estimates outrun, then the policy's own wake-up, then submissions, each followed by a decision. What the jobs
+themselves do at one instant, finish or outrun an estimate, they do before anyone decides.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.columns import State, view_of
+from betimes.core.order import enter, reach, reorder
+from betimes.core.pool_placement import set_demand
+from betimes.core.rules import PoolRules
+from betimes.core.transitions import (
+    ACCEPTED,
+    BAD_GROUP,
+    BAD_KEY,
+    BAD_WAKEUP,
+    apply_grants,
+    find_next,
+    finish,
+    refresh,
+    sample_contention,
+    submit,
+)
+from betimes.core.work import outrun
+from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, kernel
+from betimes.twin.history import History, knows, last_two_s, remember
+
+# What `advance` returns.
+REACHED = 0  # everything up to the time asked for has happened
+WATCHED = 1  # the watched job is about to finish, at pool.next_finish
+NEED_SEGMENTS = 2  # the room for segments is used up: take them out and go on
+NEED_SLOTS = 3  # no slot for the next job: grow the columns and go on
+PAUSED = 5  # the budget of events is used up: go on
+STUCK = 4  # jobs are waiting, nothing runs, and the policy only ever wakes up to do nothing
+REFUSED = 100  # + the core's reason: the policy's decision was refused
+FORESEEN = 200  # + the core's reason: the decision was refused while playing forward
+
+IDLE_WAKEUPS = 10_000  # after so many decisions in a row to run nothing a policy is said to be stuck
+
+
+class Arrival:
+    """A job to come."""
+
+    submit_s: float
+    work: float  # seconds on one unit
+    min_units: int
+    max_units: int
+    curve: int
+    believed: float  # the size the scheduler is told, seconds on one unit
+    believed_per_work: float
+    user: int  # -1: unknown
+    longest_s: float  # the user's own limit on a belief drawn from history, seconds at full width
+    gpu: int  # what a unit takes of a node: thousandths
+    cpu: int  # thousandths of a core
+    memory: int  # MiB
+
+
+class Outcome:
+    """What came of a job."""
+
+    start_s: float
+    finish_s: float
+    units_s: float
+    preemptions: int
+    resizes: int
+    stalled_s: float
+    contention: float  # mean number of active jobs over the events seen
+
+
+class Trace(Struct):
+    """What the loop reads of the jobs to come and writes of those that are done."""
+
+    arrivals: Records[Arrival]  # (jobs,) in order of submission
+    outcome: Records[Outcome]  # (jobs,) filled when the job finishes
+    history: Records[History]  # (users,)
+    keys: Floats  # (slots,) room for ranks
+    asked: Ints  # (slots,) room for a copy of what a policy is asked about
+
+
+@kernel
+def decide(state: State, rules: PoolRules, trace: Trace) -> int:
+    """Ask the policy and apply what it says; returns REACHED or REFUSED + reason."""
+    pool, again, keys, asked = state.pool[0], state.again[0], trace.keys, trace.asked
+    if pool.active == 0:  # nobody to decide about, and nobody to wake up for
+        pool.wakeup = math.inf
+        find_next(state)
+        return REACHED
+    view = view_of(state)
+    if rules.reads_progress:
+        refresh(state)
+    if rules.ranked:
+        for number in range(len(state.groups)):
+            head, stop = state.groups[number].head, reach(state, number)
+            if stop > head:
+                chosen, count = state.order[number][head:stop], stop - head
+                for k in range(count):  # a hook may write into what it is given, and leave its answer out
+                    asked[k] = chosen[k]
+                    keys[k] = math.nan
+                rules.rank(view, pool.now, asked[:count], keys[:count])
+                for k in range(count):
+                    if math.isnan(keys[k]):
+                        pool.offender = chosen[k]
+                        return REFUSED + BAD_KEY
+                    state.jobs[chosen[k]].key = keys[k]
+                reorder(state, number, stop)
+    again.at_s = math.inf
+    again.period_s = 0.0
+    count = rules.allocate(view, pool.now, state.grants, state.again)
+    if not again.at_s > pool.now:
+        pool.offender = -1
+        return REFUSED + BAD_WAKEUP
+    verdict = apply_grants(state, count)
+    if verdict != ACCEPTED:
+        return REFUSED + verdict
+    pool.wakeup = again.at_s
+    pool.period = again.period_s
+    if pool.opens_at < math.inf:  # until then every wake-up may decide something new
+        pool.wakeup = min(again.at_s, pool.opens_at)
+        pool.period = 0.0
+    return REACHED
+
+
+@kernel
+def advance(state: State, rules: PoolRules, trace: Trace, until: float, watch: int) -> int:
+    """Let everything happen up to and including `until`, or until job `watch` (a slot) is about to finish.
+
+    With a watched job the state is a copy being played forward and nothing is noted in `trace`; -1: none.
+    """
+    pool = state.pool[0]
+    idle = 0
+    while True:
+        at = min(pool.next_finish, pool.next_outrun, pool.wakeup)
+        if at > until or at == math.inf:
+            return REACHED
+        if pool.budget <= 0:
+            return PAUSED
+        pool.budget -= 1
+        if len(state.segments) > 0 and pool.segments + 2 * pool.holders > len(state.segments):
+            return NEED_SEGMENTS
+        if at == pool.next_finish:
+            pool.now = at
+            while True:
+                slot, tied = pool.finisher, pool.tied
+                if slot == watch:
+                    return WATCHED
+                finish(state, slot, at)
+                if watch < 0:
+                    _note(state, slot, trace, rules.learns)
+                if tied == 1:
+                    break
+                find_next(state)
+            if pool.next_outrun == at:
+                find_next(state)
+                _double_beliefs(state, at)
+        elif at == pool.next_outrun:
+            pool.now = at
+            _double_beliefs(state, at)
+        elif pool.period > 0.0:
+            if until == math.inf and min(pool.next_finish, pool.next_outrun) == math.inf:
+                return STUCK
+            _skip_steady_wakeups(state, until)
+        else:
+            pool.now = at
+            sample_contention(state)
+            idle = idle + 1 if pool.holders == 0 else 0
+            if idle > IDLE_WAKEUPS and until == math.inf:
+                return STUCK
+        verdict = decide(state, rules, trace)
+        if verdict != REACHED:
+            return verdict
+
+
+@kernel
+def arrive(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
+    """Submit the job of `row` at its time and decide; everything before has happened."""
+    arrival = trace.arrivals[row]
+    state.pool[0].now = arrival.submit_s
+    slot = submit(
+        state,
+        row,
+        arrival.min_units,
+        arrival.max_units,
+        arrival.curve,
+        arrival.work,
+        _belief(state.speedup, trace, row, rules.learns),
+        arrival.believed_per_work,
+    )
+    if len(state.nodes) > 0:
+        set_demand(state, slot, arrival.gpu, arrival.cpu, arrival.memory)
+    view = view_of(state)
+    group = rules.classify(view, slot)
+    if group < 0 or group >= len(state.groups):
+        state.pool[0].offender = slot
+        return REFUSED + BAD_GROUP
+    state.jobs[slot].group = group
+    if rules.ranked:
+        trace.asked[0] = slot
+        trace.keys[0] = math.nan
+        rules.rank(view, arrival.submit_s, trace.asked[:1], trace.keys[:1])
+        if math.isnan(trace.keys[0]):
+            state.pool[0].offender = slot
+            return REFUSED + BAD_KEY
+        state.jobs[slot].key = trace.keys[0]
+    enter(state, slot)
+    return decide(state, rules, trace)
+
+
+@kernel
+def _double_beliefs(state: State, now: float) -> None:
+    """All jobs that outrun their estimates at this instant do so before anyone decides."""
+    while state.pool[0].next_outrun == now:
+        sample_contention(state)
+        outrun(state, state.pool[0].outrunner)
+        find_next(state)
+
+
+@kernel
+def _skip_steady_wakeups(state: State, until: float) -> None:
+    """Count the wake-ups that decide nothing new up to the next event, and stand at the last of them."""
+    pool = state.pool[0]
+    next_event = min(pool.next_finish, pool.next_outrun)
+    limit = min(next_event, until)
+    skipped = 1.0
+    if limit < math.inf:
+        skipped += math.floor((limit - pool.wakeup) / pool.period)
+    if skipped > 1.0 and pool.wakeup + (skipped - 1.0) * pool.period >= next_event:
+        skipped -= 1.0  # what finishes at the instant of a wake-up comes before it
+    pool.now = pool.wakeup + (skipped - 1.0) * pool.period
+    pool.contention += skipped * pool.active
+    pool.events += int(skipped)
+
+
+@kernel
+def _belief(speedup: FloatTable, trace: Trace, row: int, learns: bool) -> float:
+    """The size the scheduler believes at submission: told, or the mean of the user's last two run times."""
+    arrival = trace.arrivals[row]
+    if not learns or not knows(trace.history, arrival.user):
+        return arrival.believed
+    run_s = last_two_s(trace.history, arrival.user)
+    return min(run_s, arrival.longest_s) * speedup[arrival.curve, arrival.max_units]
+
+
+@kernel
+def _note(state: State, slot: int, trace: Trace, learns: bool) -> None:
+    """Write down what came of a job that has just finished."""
+    job, progress, pool = state.jobs[slot], state.progress[slot], state.pool[0]
+    outcome = trace.outcome[progress.row]
+    outcome.start_s = progress.started_s
+    outcome.finish_s = pool.now
+    outcome.units_s = progress.attained
+    outcome.preemptions = progress.preemptions
+    outcome.resizes = progress.resizes
+    outcome.stalled_s = progress.stalled_s
+    outcome.contention = (pool.contention - job.seen_sum) / (pool.events - job.seen_count)
+    arrival = trace.arrivals[progress.row]
+    if learns:
+        remember(trace.history, arrival.user, arrival.work / job.full_speed)

@@ -1,0 +1,303 @@
+"""One workload under one policy on a pool of units: sets the columns up, drives the loop, collects the outcome."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.cluster import Cluster
+from betimes.core.columns import Segment, State, grown, new_state
+from betimes.errors import BetimesError, ClusterError, PolicyViolation
+from betimes.kernels import Floats, Ints, as_array, blank
+from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
+from betimes.policies import ChosenPolicy, Policy, Setting
+from betimes.policies.loading import mark_proven
+from betimes.policies.violations import violation
+from betimes.twin.driving import EVENTS_A_CALL, drive
+from betimes.twin.nodes.tasks import held, unit_demand
+from betimes.twin.pool.event_loop import (
+    FORESEEN,
+    NEED_SEGMENTS,
+    NEED_SLOTS,
+    PAUSED,
+    REACHED,
+    REFUSED,
+    STUCK,
+)
+from betimes.twin.pool.trace_loop import new_trace, run_rows
+from betimes.twin.sizes import Sizes, beliefs
+from betimes.twin.users import user_rows
+from betimes.workload import Workload
+from betimes.workload.speedup import SpeedupTable, bind
+
+FIRST_SLOTS = 256
+SEGMENT_ROWS = 1 << 16
+
+ON_WIDE = ("refuse", "clip", "drop")
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A workload made to fit a pool: (jobs,) masks of what was clipped or left out."""
+
+    workload: Workload
+    clipped: int
+    dropped: np.ndarray[Any, np.dtype[np.bool_]]
+    narrowed: int = 0  # jobs that could use more units than the empty nodes hold of them
+
+
+def fit(workload: Workload, units: int, on_wide: str = "refuse", cluster: Cluster | None = None) -> Fitted:
+    """Deal with jobs whose minimum is more than there is: refuse them all with an error, clip, or drop them.
+
+    There are `units`, of which the empty nodes of `cluster`, if one is given, may hold fewer of one job's kind; a
+    job that could use more than that is narrowed. A clipped job keeps its work and needs at most all there is.
+    Raises ClusterError naming the first such job.
+    """
+    if units < 1:
+        raise ClusterError(f"--units {units}: a pool has at least one unit")
+    most = np.full(len(workload), units)
+    if cluster is not None:
+        most = np.minimum(most, held(unit_demand(workload, cluster), *cluster.shapes(rents=False), units))
+    wide = workload.min_units > most
+    if on_wide not in ON_WIDE:
+        raise ClusterError(f"--on-wide {on_wide}: choose {', '.join(ON_WIDE)}")
+    none = np.zeros(len(workload), dtype=bool)
+    if not wide.any():
+        return _narrowed(workload, most, cluster, 0, none)
+    if on_wide == "refuse" or (on_wide == "clip" and most.min() == 0):
+        first = int(np.argmax(wide if on_wide == "refuse" else most == 0))
+        there = f"{most[first]} fit into {cluster.name}" if cluster is not None else f"the pool has {units}"
+        more = "give a larger cluster" if cluster is not None else "give more --units"
+        raise ClusterError(
+            f"{workload.name}: job {workload.job_id[first]} needs {workload.min_units[first]} units and {there} "
+            f"(such jobs: {int(wide.sum())}); {more}, or --on-wide clip or drop"
+        )
+    if on_wide == "drop":
+        return _narrowed(workload[~wide], most[~wide], cluster, 0, wide)
+    clipped = replace(
+        workload,
+        min_units=np.minimum(workload.min_units, most),
+        max_units=np.where(wide, most, workload.max_units),
+    )
+    return _narrowed(clipped, most, cluster, int(wide.sum()), none)
+
+
+def _narrowed(
+    workload: Workload,
+    most: np.ndarray[Any, Any],
+    cluster: Cluster | None,
+    clipped: int,
+    dropped: np.ndarray[Any, np.dtype[np.bool_]],
+) -> Fitted:
+    """A policy divides all units; on nodes it must not give a job more of them than can ever be placed."""
+    wide = workload.max_units > most
+    if cluster is None or not wide.any():
+        return Fitted(workload, clipped, dropped)
+    narrowed = replace(workload, max_units=np.minimum(workload.max_units, most))
+    return Fitted(narrowed, clipped, dropped, int(wide.sum()))
+
+
+class Simulation:
+    """The twin of a pool: `run` takes it through a workload; `result` says what came of it."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        policy: ChosenPolicy[Policy],
+        *,
+        units: int,
+        fractional: bool = False,
+        curves: SpeedupTable | None = None,
+        sizes: Sizes | None = None,
+        seed: int = 0,
+        restart_s: float = 0.0,
+        resize_interval_s: float = 0.0,
+        resize_gain: bool = False,
+        cluster: Cluster | None = None,
+        timeline: bool = False,
+    ) -> None:
+        for option, seconds in (("restart-s", restart_s), ("resize-interval", resize_interval_s)):
+            if seconds < 0 or not math.isfinite(seconds):
+                raise ClusterError(f"--{option} {seconds}: must be a number of seconds, 0 or more")
+        if fractional and (cluster is not None or resize_interval_s > 0 or resize_gain):
+            what = "units on nodes are" if cluster is not None else "resizes are held back in"
+            raise ClusterError(f"--fractional: {what} whole units; leave it out")
+        self.workload, self.policy, self.units, self.seed = workload, policy, units, seed
+        self.fractional, self.timeline = fractional, timeline
+        self.sizes = sizes or Sizes("true")
+        widest = int(workload.max_units.max(initial=1))
+        table, self.unknown_curves = bind(workload.curve_names, widest, curves)
+        self.full_speed = table.at(workload.curve, workload.max_units)
+        self.alone_speed = table.at(workload.curve, np.minimum(workload.max_units, units))
+        belief = beliefs(self.sizes, workload, self.full_speed, seed)
+        self.without_estimate, self.assumed_s = belief.without_estimate, belief.assumed_s
+        users = user_rows(workload)
+        self.trace = new_trace(len(workload), max(1, int(users.max(initial=-1)) + 1), FIRST_SLOTS)
+        arrivals = as_array(self.trace.arrivals)
+        arrivals["submit_s"] = workload.submit_s
+        arrivals["work"] = workload.work_s
+        arrivals["min_units"] = workload.min_units
+        arrivals["max_units"] = workload.max_units
+        arrivals["curve"] = workload.curve
+        arrivals["believed"] = belief.size
+        arrivals["believed_per_work"] = belief.per_work
+        arrivals["user"] = users
+        arrivals["longest_s"] = belief.longest_s
+        if cluster is not None:
+            demand = unit_demand(workload, cluster)
+            for at, name in enumerate(("gpu", "cpu", "memory")):
+                arrivals[name] = demand[:, at]
+        prepared = policy.policy.prepared(
+            policy.values,
+            Setting(
+                float(units),
+                fractional,
+                table.speedup,
+                _floats(belief.size),
+                float(restart_s),
+            ),
+        )
+        self.rules = policy.policy.rules(learns=self.sizes.kind == "last-two")
+        self.state: State = new_state(
+            FIRST_SLOTS,
+            prepared.groups,
+            units=float(units),
+            fractional=fractional,
+            restart_s=float(restart_s),
+            speedup=table.speedup,
+            params=prepared.params,
+            table=prepared.table,
+            segments=SEGMENT_ROWS if timeline else 0,
+            resize_interval_s=float(resize_interval_s),
+            resize_gain=resize_gain,
+            capacity=None if cluster is None else cluster.capacity,
+        )
+        self.row: Ints = np.zeros(1, dtype=np.int64)
+        self.predicted: Floats = np.full(len(workload), np.nan)
+        self.chunks: list[NDArray[Any]] = []
+        self.wall_s = 0.0
+
+    def run(
+        self, step: Callable[[int], int] | None = None, progress: Callable[[int], object] | None = None
+    ) -> None:
+        """Take the pool through the whole workload.
+
+        step: submits the jobs up to a row and returns a status, by default the plain loop; progress is told
+        the rows done. Raises PolicyViolation when the policy decides something the core refuses.
+        """
+        go_on = step or self.submit_rows
+
+        def call(stop: int) -> bool:
+            self.state.pool[0].budget = EVENTS_A_CALL
+            try:
+                status = go_on(stop)
+            except Exception as error:  # a user's hook can raise anything
+                if not self.policy.is_users:
+                    raise
+                raise PolicyViolation(
+                    f"policy {self.policy} at {self.state.pool[0].now:g} s: {type(error).__name__}: {error}"
+                ) from error
+            self._heed(status)
+            return status in (NEED_SLOTS, NEED_SEGMENTS, PAUSED)
+
+        self.wall_s = drive(self.row, len(self.workload), call, progress)
+        self._note_unfinished()
+        mark_proven(self.policy.policy)
+
+    def submit_rows(self, stop: int) -> int:
+        """The plain step: submit the jobs up to row `stop`; returns the loop's status."""
+        return run_rows(self.state, self.rules, self.trace, self.row, stop)
+
+    def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
+        """What came of every job."""
+        w, o = self.workload, as_array(self.trace.outcome)
+        finished = ~np.isnan(o["finish_s"])
+        jobs = JobColumns(
+            job_id=w.job_id,
+            submit_s=w.submit_s,
+            start_s=o["start_s"],
+            finish_s=o["finish_s"],
+            predicted_finish_s=self.predicted,
+            work_s=w.work_s,
+            run_alone_s=w.work_s / self.alone_speed,
+            min_units=w.min_units,
+            max_units=w.max_units,
+            units_s=o["units_s"],
+            preemptions=o["preemptions"],
+            resizes=o["resizes"],
+            restart_s=o["stalled_s"],
+            contention_mean=o["contention"],
+            user=w.user,
+            qos=w.qos,
+            status=w.status,
+            state=np.where(finished, JobState.FINISHED, JobState.UNFINISHED),
+            cost_usd=np.full(len(w), np.nan),
+        )
+        timing = Timing(load_s, compile_s, self.wall_s, int(self.state.pool[0].events))
+        return Result(
+            policy=str(self.policy),
+            units=self.units,
+            seed=self.seed,
+            fractional=self.fractional,
+            sizes=str(self.sizes),
+            workload_name=w.name,
+            fingerprint=w.fingerprint(),
+            jobs=jobs,
+            segments=self._segments() if self.timeline else None,
+            timing=timing,
+        )
+
+    def _heed(self, status: int) -> None:
+        if status == NEED_SLOTS:
+            self.state = grown(self.state)
+            slots = len(self.state.free)
+            self.trace = self.trace.replaced(keys=np.zeros(slots), asked=np.zeros(slots, dtype=np.int64))
+        elif status == NEED_SEGMENTS:
+            self._take_segments()
+        elif status >= REFUSED:
+            pool = self.state.pool[0]
+            job = None
+            if pool.offender >= 0:
+                job = self.workload.job_id[self.state.progress[pool.offender].row]
+            ahead = status >= FORESEEN
+            reason = status - (FORESEEN if ahead else REFUSED)
+            raise violation(str(self.policy), reason, job, float(pool.now), ahead)
+        elif status not in (REACHED, STUCK, PAUSED):
+            raise BetimesError(f"internal: the event loop returned {status}")
+
+    def _take_segments(self) -> None:
+        """Make room: at least twice as many segments as jobs hold units must fit."""
+        pool = self.state.pool[0]
+        self.chunks.append(as_array(self.state.segments)[: pool.segments].copy())
+        pool.segments = 0
+        if len(self.state.segments) < 4 * pool.holders:
+            self.state = self.state.replaced(segments=blank(Segment, 8 * int(pool.holders)))
+
+    def _segments(self) -> SegmentColumns:
+        self._take_segments()
+        all_rows = np.concatenate(self.chunks)
+        ordered = all_rows[np.lexsort((all_rows["row"], all_rows["start_s"]))]
+        return SegmentColumns(*(ordered[name].copy() for name in ("row", "start_s", "end_s", "units")))
+
+    def _note_unfinished(self) -> None:
+        """Jobs that are still in the pool when nothing more can happen: what they had so far."""
+        for number in range(len(self.state.groups)):
+            group = self.state.groups[number]
+            for slot in self.state.order[number, group.head : group.tail]:
+                progress = self.state.progress[slot]
+                outcome = self.trace.outcome[progress.row]
+                outcome.start_s = progress.started_s
+                outcome.units_s = progress.attained
+                outcome.preemptions = progress.preemptions
+                outcome.resizes = progress.resizes
+                outcome.stalled_s = progress.stalled_s
+
+
+def _floats(values: Any) -> Floats:
+    # A copy: the loop's signature asks for a writable array, and a workload's columns are read-only.
+    return np.array(values, dtype=np.float64)

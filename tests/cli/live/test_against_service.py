@@ -1,0 +1,174 @@
+"""The verbs with the real client, over a real socket, on a service in memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from betimes.service.views.models import Status
+from tests.cli.conftest import Call, program
+from tests.service.serving import Background, fake
+
+PATIENCE_S = 60  # for a program to end
+
+
+@pytest.fixture
+def live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Background]:
+    for name in ("BETIMES_URL", "BETIMES_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    state = tmp_path / "state"
+    monkeypatch.setenv("BETIMES_STATE", str(state))
+    served = Background(fake(tmp_path / "runs"), state)
+    with served():
+        yield served
+
+
+def test_from_a_quote_to_the_end(betimes: Call, live: Background, tmp_path: Path) -> None:
+    assert betimes("quote", "--json", "--", "true").json()["job_id"] is None
+    assert betimes("submit", "--label", "a=b", "--json", "--", "true", "--flag").json()["job_ids"] == [1]
+    (tmp_path / "two.yaml").write_text("jobs: [{command: [a]}, {command: [b], cpu: 2}]")
+    assert betimes("submit", tmp_path / "two.yaml", "--json").json()["job_ids"] == [2, 3]
+    assert [each["job_id"] for each in betimes("jobs", "--json").json()] == [3, 2, 1]
+    assert [each["job_id"] for each in betimes("jobs", "--label", "a=b", "--json").json()] == [1]
+    assert betimes("job", "3", "--json").json()["spec"]["cpu"] == 2.0
+    assert [each["status"] for each in betimes("hold", "1-2", "--json").json()] == ["held", "held"]
+    assert [each["status"] for each in betimes("release", "1,2", "--json").json()] == ["queued", "queued"]
+    assert betimes("cancel", "2").out == "Job 2, a: cancelled\n"
+    live.do(live.it.backend.becomes, 3, Status.FINISHED)
+    assert betimes("wait", "3").code == 0
+    assert betimes("wait", "2").code == 1
+    assert betimes("wait", "1", "--timeout", "0").code == 1
+    assert [each["kind"] for each in betimes("events", "--job", "2", "--json").json()] == [
+        *("submitted", "held", "queued", "cancelled")
+    ]
+    again = [betimes("submit", "--key", "once", "--json", "--", "x").json()["job_id"] for _ in range(2)]
+    assert again == [4, 4]
+
+
+def test_nodes_and_policy(betimes: Call, live: Background) -> None:
+    assert (
+        len(betimes("nodes", "add", "big", "--cpu", "4", "--memory", "8GiB", "--count", "2", "--json").json())
+        == 2
+    )
+    assert betimes("nodes", "drain", "big-1", "--json").json()[0]["status"] == "draining"
+    assert [each["name"] for each in betimes("nodes", "--json").json()] == ["here", "big-0", "big-1"]
+    assert betimes("policy", "set", "srsf", "--json").json()["policy"] == "srsf"
+    assert betimes("policy").out.startswith("srsf (on a pool)")
+
+
+def test_logs(betimes: Call, live: Background, tmp_path: Path) -> None:
+    betimes("submit", "--", "true")
+    assert betimes("logs", "1").code == 2
+    live.do(live.it.backend.becomes, 1, Status.FINISHED, attempt=1)
+    folder = tmp_path / "runs" / "1" / "1"
+    folder.mkdir(parents=True)
+    (folder / "log").write_bytes(b"one\ntwo\nthree\n")
+    assert betimes("logs", "1").out == "one\ntwo\nthree\n"
+    assert betimes("logs", "1", "--tail", "1", "--attempt", "1").out == "three\n"
+    assert betimes("logs", "1", "-f").out == "one\ntwo\nthree\n"
+    assert betimes("logs", "1", "--json").json()["log"] == "one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["submit", "--cpu", "65", "--", "x"], "cpu: 65 cores a unit; the largest node has 64"),
+        (["job", "9"], "no job 9"),
+        (["cancel", "8", "9"], "no job 8"),
+        (["nodes", "drain", "nowhere"], "no node 'nowhere'"),
+        (["nodes", "add", "a", "--cpu", "4", "--memory", "8GiB", "--count", "1001"], "count"),
+        (["policy", "set", "fifoo"], "no policy 'fifoo'"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_what_the_service_refuses(betimes: Call, live: Background, words: list[str], part: str) -> None:
+    said = betimes(*words)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert part in said.err
+
+
+@pytest.mark.parametrize(
+    "words", [["events", "-f"], ["events", "-f", "--json"], ["jobs", "--watch"], ["logs", "-f", "1"]]
+)
+def test_ctrl_c_ends_what_goes_on_without_a_word(
+    betimes: Call, live: Background, tmp_path: Path, words: list[str]
+) -> None:
+    betimes("submit", "--", "true")
+    live.do(live.it.backend.becomes, 1, Status.RUNNING, attempt=1)
+    folder = tmp_path / "runs" / "1" / "1"
+    folder.mkdir(parents=True)
+    (folder / "log").write_bytes(b"one\n")
+    child = subprocess.Popen(
+        [sys.executable, "-m", "betimes", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    assert child.stdout is not None
+    first = [child.stdout.readline() for _ in range(2 if words[0] == "events" else 1)]
+    child.send_signal(signal.SIGINT)
+    try:
+        out, err = child.communicate(timeout=PATIENCE_S)
+    finally:
+        child.kill()
+    assert (child.returncode, err) == (130, "")
+    if "--json" in words:
+        assert [json.loads(line)["kind"] for line in first] == ["submitted", "running"]
+        assert out == ""
+
+
+LINES = [
+    ("betimes job 1", ["12", "11", "10", "1"]),
+    ("betimes cancel 3,1", ["3,12", "3,11", "3,10", "3,1"]),
+    ("betimes nodes drain h", ["here"]),
+    ("betimes jobs --status que", ["queued"]),
+    ("betimes jobs --status held,f", ["held,finished", "held,failed"]),
+    ("betimes policy set sr", ["srsf", "srtf"]),
+    ("betimes submit --qos t", ["trial"]),
+    ("betimes ca", ["cancel"]),
+]
+
+
+def completed(line: str, **environment: str) -> list[str]:
+    words = str(len(line.split()) - 1)
+    said = program(
+        _BETIMES_COMPLETE="complete_bash", COMP_WORDS=line, COMP_CWORD=words, cwd=None, **environment
+    )
+    assert (said.code, said.err) == (0, "")
+    return said.out.split()
+
+
+def test_a_shell_completes_what_the_service_knows(betimes: Call, live: Background) -> None:
+    for _ in range(12):
+        betimes("submit", "--", "true")
+    assert [completed(line) for line, _ in LINES] == [expected for _, expected in LINES]
+
+
+@pytest.mark.parametrize(
+    ("url", "line", "expected"),
+    [
+        ("", "betimes job 1", []),
+        ("http://127.0.0.1:9", "betimes nodes drain h", []),
+        ("nonsense://", "betimes job 1", []),
+        ("nonsense://", "betimes jobs --status que", ["queued"]),
+    ],
+)
+def test_a_shell_completes_without_a_service_what_it_can(
+    tmp_path: Path, url: str, line: str, expected: list[str]
+) -> None:
+    assert completed(line, BETIMES_STATE=str(tmp_path), BETIMES_URL=url) == expected
+
+
+def test_completion_knows_the_statuses() -> None:
+    from betimes.cli.live.completing import ACTIVE, STATUSES
+
+    assert tuple(each.value for each in Status) == STATUSES
+    assert tuple(each.value for each in Status if not each.is_over) == ACTIVE

@@ -1,0 +1,156 @@
+"""Cancel, hold and release: single jobs, ranges of which some are over, and jobs that are chosen by what they are."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from betimes.service.views.models import Status
+from tests.cli.conftest import Call
+from tests.cli.stand_in import Service, job
+
+
+@pytest.fixture
+def confirmed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A terminal at which somebody agrees; what was asked."""
+    asked: list[str] = []
+
+    def confirm(text: str, **_: object) -> bool:
+        asked.append(text)
+        return True
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", confirm)
+    return asked
+
+
+def test_one_that_is_over_is_refused(betimes: Call, service: Service) -> None:
+    service.over = {41}
+    said = betimes("cancel", "41")
+    assert (said.code, said.out) == (2, "")
+    assert "job 41 is finished" in said.err
+
+
+@pytest.mark.parametrize(
+    ("verb", "why"),
+    [
+        ("cancel", "they are over"),
+        ("hold", "they run, or are over"),
+        ("release", "they are not held"),
+    ],
+)
+def test_those_of_a_range_that_are_over_are_left_out_and_counted(
+    betimes: Call, service: Service, verb: str, why: str
+) -> None:
+    service.over = {42, 44}
+    said = betimes(verb, "41-45")
+    assert said.code == 0
+    assert [line.split(",")[0] for line in said.out.splitlines()[:3]] == ["Job 41", "Job 43", "Job 45"]
+    assert said.out.splitlines()[3] == f"2 of 5 jobs are left out: {why}."
+    said = betimes(verb, "41-45", "--json")
+    assert [each["job_id"] for each in said.json()] == [41, 43, 45]
+    assert said.err == f"betimes: note: 2 of 5 jobs are left out: {why}\n"
+
+
+def test_nothing_is_left_of_a_range(betimes: Call, service: Service) -> None:
+    service.over = {41, 42}
+    said = betimes("cancel", "41-42")
+    assert (said.code, said.out, said.err) == (
+        2,
+        "",
+        "betimes: cancel: none of these 2 jobs can be: they are over\n",
+    )
+
+
+def test_many_are_summed_up_and_asked_in_parts(betimes: Call, service: Service) -> None:
+    said = betimes("cancel", "1-25000")
+    assert said.out == "25,000 jobs: cancelled\n"
+    assert [len(ids) for _, ids in service.asked] == [10_000, 10_000, 5_000]
+
+
+@pytest.mark.parametrize(
+    ("words", "conditions"),
+    [
+        (["--name", "train"], {"name": "train"}),
+        (["--user", "ada"], {"user": "ada"}),
+        (["--label", "team=vision"], {"label": {"team": "vision"}}),
+        (["--array", "7"], {"array_id": 7}),
+        (["--status", "queued"], {"status": [Status.QUEUED]}),
+        (["--all"], {}),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_jobs_chosen_by_what_they_are(
+    betimes: Call, service: Service, words: list[str], conditions: dict[str, object]
+) -> None:
+    service.known = [job(43), job(42), job(41)]
+    assert betimes("cancel", *words).code == 0
+    (_, asked), cancelled = service.asked
+    live = [Status.HELD, Status.BLOCKED, Status.QUEUED, Status.RUNNING, Status.STOPPING]
+    expected = {"status": live, "label": {}, **conditions}
+    assert {name: asked[name] for name in expected} == expected
+    assert not {"name", "user", "array_id"} - set(expected) & set(asked)
+    assert cancelled == ("cancel", [41, 42, 43])
+
+
+def test_only_those_to_which_it_can_be_done_are_chosen(betimes: Call, service: Service) -> None:
+    service.known = [job(43, status=Status.HELD), job(42, status=Status.RUNNING), job(41)]
+    betimes("hold", "--all")
+    betimes("release", "--all")
+    assert [what for verb, what in service.asked if verb != "jobs"] == [[41], [43]]
+
+
+def test_a_terminal_is_asked_before_many_are_cancelled(
+    betimes: Call, service: Service, confirmed: list[str]
+) -> None:
+    service.known = [job(43, name="b"), job(42), job(41)]
+    assert betimes("cancel", "--user", "ada").code == 0
+    assert confirmed == ["Cancel 3 jobs (41 to 43) that wait or run, of user ada?"]
+    betimes("cancel", "--all", "--yes")
+    betimes("hold", "--all")
+    betimes("cancel", "41-43")
+    assert len(confirmed) == 1
+
+
+def test_who_declines_cancels_nothing(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
+    said = betimes("cancel", "--all")
+    assert (said.code, said.out, said.err) == (1, "", "betimes: nothing was cancelled\n")
+    assert [verb for verb, _ in service.asked] == ["jobs"]
+
+
+def test_no_such_job(betimes: Call, service: Service) -> None:
+    service.known = []
+    said = betimes("cancel", "--name", "x")
+    assert (said.code, said.out) == (
+        0,
+        "There is no such job; only jobs that wait or run can be cancelled.\n",
+    )
+    assert json.loads(betimes("cancel", "--name", "x", "--json").out) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (
+            ["cancel"],
+            "no job is named; give their numbers, choose them (--name, --user, --label, --status, --array), or --all",
+        ),
+        (["cancel", "41", "--name", "x"], "--name"),
+        (["cancel", "41", "--all"], "--all"),
+        (["cancel", "--status", "finished"], "--status finished: such jobs cannot be cancelled"),
+        (["hold", "--status", "running"], "--status running: such jobs cannot be held"),
+        (["release", "--status", "queued"], "--status queued: such jobs cannot be released"),
+        (["cancel", "--status", "soon"], "--status soon"),
+        (["cancel", "--label", "x"], "--label"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_bad_choices(betimes: Call, service: Service, words: list[str], part: str) -> None:
+    said = betimes(*words)
+    assert (said.code, said.out, said.err.count("\n"), service.asked) == (2, "", 1, [])
+    assert part in said.err

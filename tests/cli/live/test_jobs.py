@@ -1,0 +1,399 @@
+"""`betimes jobs` and `betimes job`: lists, filters, widths, and everything about one job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from betimes.errors import NotReachable
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import (
+    Estimate,
+    JobStory,
+    PlaceView,
+    PreemptionView,
+    Reason,
+    RunView,
+    Status,
+)
+from tests.cli.conftest import Call
+from tests.cli.stand_in import NOW, Service, event, job, quote
+
+WAITS = Reason(code="resources", text="waits for 2 more GPUs; job 40 frees them about 14:05")
+QUEUED = job(
+    43,
+    name="sweep",
+    array_id=43,
+    array_index=3,
+    max_units=8,
+    reason=WAITS,
+    estimate=Estimate(as_of_at=NOW, start_at=NOW + 600, finish_at=NOW + 90_000, basis="default"),
+)
+RUNNING = job(
+    42,
+    status=Status.RUNNING,
+    units=4,
+    max_units=8,
+    started_at=NOW - 300,
+    progress_frac=0.62,
+    estimate=Estimate(as_of_at=NOW, start_at=None, finish_at=NOW + 540, basis="progress"),
+)
+FAILED = job(
+    41,
+    status=Status.FAILED,
+    user="eve",
+    qos="trial",
+    started_at=NOW - 700,
+    finished_at=NOW - 100,
+    reason=Reason(code="failed", text="exited with 3"),
+)
+
+
+def test_the_list_says_what_waits_and_runs(betimes: Call, service: Service) -> None:
+    service.known = [QUEUED, RUNNING, FAILED]
+    lines = betimes("jobs").out.splitlines()
+    assert [line.split() for line in lines] == [
+        ["Job", "Name", "Status", "Units", "For", "Done", "Why"],
+        ["─" * len(lines[1].strip())],
+        ["43", "sweep[3]", "queued", "1-8", "12", "min", "Sat", "09:00,", "in", "25", "h", *WAITS.text.split()],
+        ["42", "train", "running", "62%", "4", "of", "1-8", "5", "min", "08:09:00,", "in", "9", "min"],
+    ]  # fmt: skip
+    everything = betimes("jobs", "--all").out
+    assert everything.splitlines()[0].split()[2:4] == ["User", "Class"]
+    assert "07:58:20, 100 s ago  exited with 3" in everything
+
+
+def test_filters_reach_the_service(betimes: Call, service: Service) -> None:
+    words = ("--status", "queued,running", "--status", "held", "--user", "ada", "--name", "train")
+    betimes("jobs", *words, "--label", "a=b", "--array", "43", "--limit", "7", "--json")
+    status = [Status.QUEUED, Status.RUNNING, Status.HELD]
+    wanted = {"user": "ada", "name": "train", "label": {"a": "b"}, "array_id": 43, "limit": 7}
+    assert service.asked == [("jobs", {"status": status, **wanted})]
+    betimes("jobs")
+    assert [each.value for each in service.asked[-1][1]["status"]] == [
+        *("held", "blocked", "queued", "running", "stopping")
+    ]
+    betimes("jobs", "--all")
+    assert service.asked[-1][1]["status"] == []
+
+
+def test_json_is_an_array_and_what_is_left_out_is_noted(betimes: Call, service: Service) -> None:
+    service.known = [job(number) for number in range(1200, 0, -1)]
+    said = betimes("jobs", "--limit", "1100", "--json")
+    assert [each["job_id"] for each in said.json()] == list(range(1200, 100, -1))
+    assert said.json()[0]["reason"] is None
+    assert said.err == "betimes: note: the newest 1100 are listed; --limit N lists more\n"
+    assert betimes("jobs", "--limit", "1200").err == ""
+    service.known = []
+    assert betimes("jobs", "--json").json() == []
+    assert "betimes jobs --all" in betimes("jobs").out
+    assert betimes("jobs", "--all").out == "There is no such job.\n"
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 120])
+@pytest.mark.parametrize("words", [("jobs", "--all"), ("job", "42"), ("nodes",), ("events",)], ids=" ".join)
+def test_nothing_wraps(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch, width: int, words: tuple[str, ...]
+) -> None:
+    long = FAILED.model_copy(update={"name": "名前" * 30})
+    service.known = [QUEUED, RUNNING, long]
+    service.stories[42] = story()
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = betimes(*words).out.splitlines()
+    assert [line for line in lines if cell_len(line) > width] == []
+    if words[0] == "jobs":
+        assert len(lines) == 5
+        assert lines[3].split()[:2] == ["42", "train"]
+        assert " running 62% " in lines[3]
+        assert "…" in lines[4]
+
+
+def test_a_reason_that_is_cut_can_be_had_whole(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "waits for 2 more cores; " + ", ".join(f"job {number}" for number in range(60))
+    service.known = [job(41, reason=Reason(code="no-room", text=text))]
+    service.stories[41] = story(job=service.known[0])
+    service.log = [event(kind="blocked", data={"reason": {"text": text}})]
+    monkeypatch.setenv("COLUMNS", "80")
+    assert text not in betimes("jobs").out
+    assert text in betimes("jobs", "-o", "wide").out
+    assert text in betimes("jobs", "--output", "wide").out
+    assert text not in betimes("events").out
+    assert text in betimes("events", "-o", "wide").out
+    assert betimes("nodes", "-o", "wide").out == betimes("nodes", "list", "-o", "wide").out
+    assert betimes("job", "41", "-o", "wide").code == 0
+    assert betimes("jobs", "-o", "narrow").code == 2
+    assert betimes("jobs", "-o", "wide", "--watch").code == 2
+
+
+@pytest.mark.parametrize(
+    "words", [("jobs", "--all"), ("job", "42"), ("wait", "42"), ("events", "-f")], ids=" ".join
+)
+def test_a_name_cannot_command_the_terminal(betimes: Call, service: Service, words: tuple[str, ...]) -> None:
+    evil = "\x1b[2J\r\nboo\u202e"
+    service.known = [job(42, name=evil, status=Status.FINISHED, reason=Reason(code="x", text=evil))]
+    service.stories[42] = story(job=service.known[0])
+    service.log = [event(data={"command": evil})]
+    out = betimes(*words).out
+    assert [each for each in "\x1b\r\u202e" if each in out] == []
+    assert "\nboo" not in out
+
+
+def test_an_encoding_that_lacks_a_letter_is_no_failure(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import io
+    import sys
+
+    service.known = [job(name="größe")]
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii", write_through=True))
+    assert betimes("jobs").code == 0
+    assert b"gr\\xf6\\xdfe" in raw.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"),
+    [
+        (["jobs", "--status", "done"], ["--status done", "finished"]),
+        (["jobs", "--status", "held", "--all"], ["--all"]),
+        (["jobs", "--label", "fast"], ["--label", "NAME=VALUE"]),
+        (["jobs", "--limit", "0"], ["--limit"]),
+        (["jobs", "--watch", "--json"], ["--watch", "--json"]),
+        (["jobs", "--watch", "--every", "0"], ["--every", "0.1"]),
+        (["jobs", "--watch", "--every", "often"], ["--every", "often"]),
+        (["job"], ["ID"]),
+        (["job", "train"], ["'train'", "41-45"]),
+        (["job", "41-45"], ["name one job"]),
+        (["job", "0"], ["'0'"]),
+        (["job", "77"], ["no job 77", "betimes jobs --all"]),
+    ],
+    ids=lambda value: " ".join(value)[:40],
+)
+def test_bad_input(betimes: Call, service: Service, words: list[str], parts: list[str]) -> None:
+    said = betimes(*words)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert [part for part in parts if part not in said.err] == [], said.err
+
+
+def story(**fields: Any) -> JobStory:
+    runs = [
+        RunView(
+            number=1,
+            units=4,
+            places=[PlaceView(node="here", units=3), PlaceView(node="there", units=1)],
+            started_at=NOW - 700,
+            ended_at=NOW - 400,
+            outcome="preempted",
+            signal=15,
+            max_rss_gib=1.2345,
+            cpu_s=1000.0,
+            message="made room for trial job 44",
+        ),
+        RunView(number=2, units=4, places=[PlaceView(node="here", units=4)], started_at=NOW - 300),
+    ]
+    given: dict[str, Any] = {
+        "job": RUNNING.model_copy(update={"preemptions": 1, "promised_finish_at": NOW + 400}),
+        "spec": JobSpec(
+            command=["python", "train.py", "--lr", "0.1 x"],
+            workdir="/srv/ada",
+            gpu=1,
+            memory_gib=4,
+            max_units=8,
+            estimate_s=4500,
+            after=["40:any"],
+            labels={"team": "a"},
+        ),
+        "runs": runs,
+        "quotes": [quote(quote_id=1, cost_usd=0.0123, finish_at=NOW + 400)],
+        "events": [event(3, kind="submitted", cause="user:ada", node=None, data={}), event()],
+    }
+    return JobStory(**{**given, **fields})
+
+
+def test_the_story_tells_the_memory_limit_how_it_is_enforced_and_whether_it_was_exceeded(
+    betimes: Call, service: Service
+) -> None:
+    limited: dict[str, Any] = {"memory_limit_gib": 4.0, "memory_limited_by": "cgroup v2"}
+    run = story().runs[0].model_copy(update=limited)
+    service.stories[42] = story(runs=[run])
+    says = "  memory     at most 4 GiB for all of its processes, by cgroup v2"
+    assert says in betimes("job", "42").out.splitlines()
+    service.stories[42] = story(runs=[run.model_copy(update={"outcome": "out-of-memory"})])
+    assert f"{says}; exceeded" in betimes("job", "42").out.splitlines()
+    service.stories[42] = story()
+    assert "at most" not in betimes("job", "42").out
+
+
+def test_the_story_of_a_job(betimes: Call, service: Service) -> None:
+    service.stories[42] = story()
+    out = betimes("job", "42").out
+    for line in (
+        "Job 42, train: running on 4 units, 62% done",
+        "  done       08:09:00, in 9 min (by the progress that it reports)",
+        "  promised   08:06:40",
+        "  moved      preempted once, resized never",
+        "  command    python train.py --lr '0.1 x'",
+        "  asks for   1-8 units, each of 1 core, 4 GiB, 1 GPU",
+        "  after      40:any",
+    ):
+        assert line in out.splitlines()
+    for text in (
+        "preempted by signal 15",
+        "here: 3, there: 1",
+        "made room for trial job 44",
+        "user:ada",
+        "$0.012",
+    ):
+        assert text in out
+    assert betimes("job", "42", "--json").json()["spec"]["command"][0] == "python"
+
+
+def test_the_truth_stands_beside_what_was_promised(betimes: Call, service: Service) -> None:
+    done = job(
+        42, status=Status.FINISHED, finished_at=NOW - 60, promised_finish_at=NOW - 180, started_at=NOW - 600
+    )
+    service.stories[42] = story(job=done, told_s=120.0, quotes=[quote(finish_at=NOW - 180)])
+    out = betimes("job", "42").out
+    assert "Job 42, train: finished at 07:59:00, 60 s ago" in out
+    assert "  promised   07:57:00; it was done 2 min later than promised" in out
+    assert "2 min later than promised" in out.partition("Promises")[2]
+
+
+@pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
+def test_colours_only_where_they_are_wanted(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool
+) -> None:
+    service.known = [RUNNING]
+    monkeypatch.setenv("NO_COLOR", no_color)
+    monkeypatch.setenv("TERM", "xterm")
+    assert "\x1b" not in betimes("jobs").out
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert ("\x1b[32m" in betimes("jobs").out) is coloured
+
+
+class Snapshots(Service):
+    """The list changes with every look, until Ctrl-C."""
+
+    def __init__(self, *looks: list[Any] | BaseException) -> None:
+        super().__init__()
+        self.lists = list(looks)
+
+    def jobs(self, **conditions: Any) -> Any:
+        look = self.lists.pop(0)
+        if isinstance(look, BaseException):
+            raise look
+        self.known = look
+        return super().jobs(**conditions)
+
+
+def watch(betimes: Call, monkeypatch: pytest.MonkeyPatch, *looks: list[Any] | BaseException) -> Any:
+    made = Snapshots(*looks, KeyboardInterrupt())
+    monkeypatch.setattr("betimes.cli.live.connection.connect", lambda *_: made)
+    return betimes("jobs", "--watch")
+
+
+@pytest.mark.usefixtures("service")
+def test_watching_prints_what_has_changed_and_ends_quietly(
+    betimes: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = watch(betimes, monkeypatch, [QUEUED], [QUEUED], [RUNNING, QUEUED], [])
+    assert (said.code, said.err) == (130, "")
+    heads = [line for line in said.out.splitlines() if line.endswith((" job", " jobs"))]
+    assert heads == ["08:00:00  1 job", "08:00:00  2 jobs", "08:00:00  0 jobs"]
+
+
+@pytest.mark.usefixtures("service")
+def test_watching_outlives_a_restart_of_the_service(betimes: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = watch(betimes, monkeypatch, [QUEUED], NotReachable("no service answers"), [RUNNING])
+    assert said.code == 130
+    assert said.out.count("no answer (no service answers); as it was before") == 1
+    assert "running" in said.out.rpartition("as it was before")[2]
+
+
+@pytest.mark.usefixtures("service")
+def test_watching_says_at_once_that_nothing_is_there(betimes: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = watch(betimes, monkeypatch, NotReachable("no service; start one with `betimes up`"))
+    assert (said.code, said.out) == (1, "")
+    assert said.err == "betimes: no service; start one with `betimes up`\n"
+
+
+@pytest.mark.usefixtures("service")
+def test_watching_redraws_on_a_terminal(betimes: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "80")
+    said = watch(betimes, monkeypatch, [QUEUED], [RUNNING])
+    assert said.code == 130
+    assert "\x1b[" in said.out
+    assert "sweep[3]" in said.out
+
+
+def test_a_story_says_what_preemptions_have_cost(betimes: Call, service: Service) -> None:
+    one = PreemptionView(
+        job_id=42,
+        run=1,
+        by=[44, 45],
+        policy="fitgpp",
+        told_at=NOW - 430,
+        grace_s=30.0,
+        nodes=0.5,
+        left_at=NOW - 400,
+        resumed_at=NOW - 300,
+        vacating_node_s=15.0,
+        restart_node_s=3.5,
+        cost_node_s=18.5,
+        waiting_s=100.0,
+    )
+    other = one.model_copy(update={"job_id": 40, "by": [42], "left_at": None, "vacating_node_s": None})
+    service.stories[42] = story(preempted=[one], displaced=[other])
+    out = betimes("job", "42").out
+    lines = [line.split() for line in out.splitlines()]
+    after = out.splitlines().index("Preempted (an empty cell: not known yet)")
+    assert lines[after + 1][:6] == ["Told", "Job", "Run", "Made", "room", "for"]
+    assert lines[after + 3] == [
+        *("07:52:50", "42", "1", "44,", "45", "30", "s", "18.5", "node-s", "15", "node-s", "3.5", "node-s"),
+        *("100", "s", "fitgpp"),
+    ]  # fmt: skip
+    assert "Jobs preempted for it" in out
+    assert betimes("job", "42", "--json").json()["preempted"][0]["cost_node_s"] == 18.5
+
+
+def test_events_say_what_a_preemption_has_cost(betimes: Call, service: Service) -> None:
+    cost = {"vacating_node_s": 15.0, "restart_node_s": None, "lost_node_s": None}
+    ended = {"number": 1, "outcome": "preempted", "signal": 15, "preemption": cost}
+    launched = {
+        "number": 2,
+        "units": 1,
+        "places": [["here", 1]],
+        "preemption": {**cost, "restart_node_s": 250.4},
+    }
+    goes_on = {"number": 2, "frac": 0.4, "preemption": {**cost, "lost_node_s": 0.125}}
+    service.log = [
+        event(1, kind="ended", data=ended),
+        event(2, kind="displaces", data={"victim": 42, "run": 1}),
+        event(3, kind="launched", data=launched),
+        event(4, kind="goes-on", data=goes_on),
+    ]
+    out = betimes("events").out
+    for text in (
+        "run 1, preempted, signal 15; making room cost 15 node-s",
+        "job 42 makes room for it",
+        "run 2, 1 unit on here; its restart cost 250 node-s",
+        "run 2 goes on at 40%; doing again cost 0.125 node-s",
+    ):
+        assert text in out, out
+
+
+def test_the_story_says_how_units_are_kept_together_where_the_job_has_a_choice(
+    betimes: Call, service: Service
+) -> None:
+    service.stories[42] = plain = story()
+    assert "  tasks " not in betimes("job", "42").out
+    for choice, text in (("spread", "one unit each, on any nodes"), (4, "4 units each, together on a node")):
+        spec = plain.spec.model_copy(update={"units_per_task": choice})
+        service.stories[42] = plain.model_copy(update={"spec": spec})
+        assert f"  tasks      {text}" in betimes("job", "42").out.splitlines()

@@ -1,0 +1,294 @@
+"""The other verbs of the live service: logs, events, wait, cancel, hold, release, nodes, policy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from betimes.cli.main import main
+from betimes.errors import NotAllowed, NotReachable, Unavailable
+from betimes.service.views.models import JobView, NodeSpec, Reason, RunView, Status
+from tests.cli.conftest import Call
+from tests.cli.stand_in import NOW, Service, event, job, node, ran
+
+
+def test_logs_are_copied_byte_by_byte(service: Service, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+    service.printed = [b"one\n", "zwei ü\n", b"\xff\x00 no newline"]
+    assert main(("logs", "41")) == 0
+    assert capfdbinary.readouterr().out == b"one\nzwei \xc3\xbc\n\xff\x00 no newline"
+    assert main(("logs", "41", "--attempt", "2", "--tail", "5")) == 0
+    assert service.asked[-1] == ("logs", (41, 2, False, 5))
+
+
+def test_a_log_as_json(betimes: Call, service: Service) -> None:
+    service.printed = ["zwei ü\n", b"\xff\x00 no newline"]
+    answer = {"job_id": 41, "attempt": None, "log": "zwei ü\n\ufffd\x00 no newline", "log_lost_bytes": 0}
+    assert betimes("logs", "41", "--json").json() == answer
+
+
+def test_output_that_is_not_kept_is_mentioned_beside_what_is(betimes: Call, service: Service) -> None:
+    lost = RunView(number=1, units=1, places=[], started_at=NOW, log_lost_bytes=67_108_864)
+    service.stories[41] = ran(lost, lost.model_copy(update={"number": 2, "log_lost_bytes": 3}))
+    said = betimes("logs", "41", "--attempt", "1")
+    assert said.out == "one\ntwo\n"
+    note = "67,108,864 bytes of its output are not kept; `betimes job 41` says why"
+    assert said.err == f"betimes: note: {note}\n"
+    assert betimes("logs", "41", "--json").json()["log_lost_bytes"] == 3
+    assert betimes("logs", "41", "--tail", "5").err == ""
+    assert "67,108,864 bytes of its output are not kept" in betimes("job", "41").out
+
+
+def test_following_a_log_ends_with_it_or_quietly(betimes: Call, service: Service) -> None:
+    said = betimes("logs", "-f", "41")
+    assert (said.code, said.out, said.err) == (0, "one\ntwo\n", "")
+    assert ("logs", (41, None, True, None)) in service.asked
+    service.printed = [b"one\n", KeyboardInterrupt()]
+    said = betimes("logs", "-f", "41")
+    assert (said.code, said.out, said.err) == (130, "one\n", "")
+
+
+def test_the_newest_events(betimes: Call, service: Service) -> None:
+    service.log = [event(number) for number in range(1, 301)]
+    listed = betimes("events", "--json").json()
+    assert [each["event_id"] for each in listed] == list(range(201, 301))
+    assert service.asked[-1] == ("events", (200, False, None, ()))
+    listed = betimes("events", "--json", "--after", "5", "--limit", "2").json()
+    assert [each["event_id"] for each in listed] == [6, 7]
+    listed = betimes("events", "--json", "--job", "41", "--kind", "started", "--limit", "3").json()
+    assert [each["event_id"] for each in listed] == [298, 299, 300]
+    assert service.asked[-1] == ("events", (0, False, 41, ("started",)))
+
+
+def test_events_for_people(betimes: Call, service: Service) -> None:
+    lines = betimes("events").out.splitlines()
+    assert lines[0].split() == ["Event", "At", "Job", "What", "Because", "of", "Details"]
+    assert lines[2].split() == ["7", "07:59:00", "41", "started", "policy", "on", "here", "units=4"]
+    data = {
+        "places": [["a", 3], ["b", 1]],
+        "spec": {"command": ["x"]},
+        "reason": {"text": "waits"},
+        "x": None,
+    }
+    service.log = [event(data={**data, "at_s": 1.23456789, "adopted": False})]
+    assert "on here places=a:3,b:1 waits at_s=1.23457 adopted=false" in betimes("events").out
+    service.log = []
+    assert betimes("events").out == "There is no such event.\n"
+    assert betimes("events", "--json").json() == []
+
+
+def test_a_belief_that_was_outrun_is_one_line(betimes: Call, service: Service) -> None:
+    outran = event(7, kind="believed", data={"account": {"left_s": 4.0}, "basis": "doubled", "outran": True})
+    promise = {"basis": "doubled", "reason": None}
+    again = event(8, kind="quoted", data={"quote": promise, "finish_at": NOW})
+    first = event(9, kind="quoted", data={"quote": {**promise, "basis": "default"}, "finish_at": NOW})
+    service.log = [outran, again, first]
+    shown = [line.split()[0] for line in betimes("events").out.splitlines()[2:]]
+    assert shown == ["7", "9"]
+    assert [line.split()[0] for line in betimes("events", "-f").out.splitlines()] == ["7", "9"]
+    assert len(betimes("events", "--kind", "quoted").out.splitlines()) == 5
+    assert len(betimes("events", "--json").json()) == 3
+
+
+def test_following_events_an_object_a_line_and_ends_quietly(betimes: Call, service: Service) -> None:
+    service.log = [event(number) for number in range(1, 31)]
+    said = betimes("events", "-f", "--json")
+    assert (said.code, said.err) == (130, "")
+    assert [json.loads(line)["event_id"] for line in said.out.splitlines()] == list(range(21, 31))
+    said = betimes("events", "-f", "--job", "41", "--after", "28")
+    assert said.out.split()[:3] == ["29", "07:59:00", "job"]
+    assert len(said.out.splitlines()) == 2
+    assert service.asked[-1] == ("events", (28, True, 41, ()))
+    assert betimes("events", "-f", "--limit", "3").code == 0
+
+
+@pytest.mark.parametrize("verb", ["cancel", "hold", "release"])
+def test_several_jobs_and_ranges_of_them(betimes: Call, service: Service, verb: str) -> None:
+    said = betimes(verb, "41-43", "50", "42,60")
+    status = {"cancel": "cancelled", "hold": "held", "release": "queued"}[verb]
+    assert said.out.splitlines()[0] == f"Job 41, train: {status}"
+    assert service.asked == [(verb, [41, 42, 43, 50, 60])]
+    assert [each["job_id"] for each in betimes(verb, "7", "--json").json()] == [7]
+
+
+@pytest.mark.parametrize(
+    "words", [["x"], ["0"], ["-1"], ["45-41"], ["1-999999999"], ["41-"], ["1.5"], [""], ["41,,42"], []]
+)
+def test_ids_that_are_none(betimes: Call, service: Service, words: list[str]) -> None:
+    said = betimes("cancel", *words)
+    assert (said.code, said.out, said.err.count("\n"), service.asked) == (2, "", 1, [])
+
+
+def test_waiting_for_several(betimes: Call, service: Service) -> None:
+    done = {"status": Status.FINISHED, "finished_at": NOW - 60.0}
+    service.known = [job(41, **done, promised_finish_at=NOW - 60.5), job(42, **done)]
+    said = betimes("wait", "41-42")
+    assert (said.code, said.err) == (0, "")
+    assert said.out == (
+        "Job 41, train: finished at 07:59:00, as promised\nJob 42, train: finished at 07:59:00\n"
+    )
+    service.known[1] = job(42, status=Status.CANCELLED, finished_at=NOW)
+    said = betimes("wait", "41", "42", "--json")
+    assert said.code == 1
+    assert [each["status"] for each in json.loads(said.out)] == ["finished", "cancelled"]
+    assert said.err == "betimes: job 42 was cancelled; `betimes job 42` says more\n"
+
+
+def test_waiting_has_an_end(betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    def late(number: int, timeout: float | None = None) -> JobView:
+        assert timeout is not None
+        assert 0.0 <= timeout <= 60.0
+        raise TimeoutError
+
+    monkeypatch.setattr(service, "wait", late)
+    said = betimes("wait", "41", "--timeout", "1m")
+    assert (said.code, said.out) == (1, "")
+    assert "job 41 is not over yet" in said.err
+    assert betimes("wait", "41", "--timeout", "soon").code == 2
+
+
+def test_an_interrupted_wait_is_said(betimes: Call, service: Service) -> None:
+    service.fails = [KeyboardInterrupt()]
+    said = betimes("wait", "41")
+    assert (said.code, said.err) == (130, "betimes: interrupted\n")
+
+
+@pytest.mark.parametrize("words", [["nodes"], ["nodes", "list"]])
+def test_nodes(betimes: Call, service: Service, words: list[str]) -> None:
+    service.machines = [node(), node("a100-1", kind="fake-cloud", gpu=8, free_gpu=2.5, usd_per_h=32.77)]
+    lines = betimes(*words).out.splitlines()
+    assert "6 of 8" in lines[2]
+    assert "2.5 of 8" in lines[3]
+    assert "32.77" in lines[3]
+    assert betimes(*words, "--json").json()[1]["name"] == "a100-1"
+    service.machines = []
+    assert "betimes nodes add" in betimes(*words).out
+
+
+def test_nodes_are_added(betimes: Call, service: Service) -> None:
+    words = ("a100", "--cpu", "96", "--memory", "1TiB", "--gpu", "8", "--count", "2", "--usd-per-h", "3.5")
+    said = betimes("nodes", "add", *words, "--json")
+    assert [each["name"] for each in said.json()] == ["a100-1", "a100-2"]
+    wanted = NodeSpec(type="a100", count=2, cpu=96, memory_gib=1024, gpu=8, usd_per_h=3.5)
+    assert service.asked == [("add_nodes", wanted)]
+
+
+def test_what_was_added_is_said(betimes: Call, service: Service) -> None:
+    words = ("nodes", "add", "big", "--cpu", "4", "--memory", "4GiB")
+    first = "virtual: a job there only takes time, and its command is not executed."
+    assert betimes(*words).out.splitlines()[0] == f"Node big-1 is {first}"
+    assert betimes(*words, "--count", "3").out.splitlines()[0] == (
+        "Nodes big-1 to big-3 are virtual: a job there only takes time, and its command is not executed."
+    )
+    rented = betimes("nodes", "add", "big", "--kind", "fake-cloud").out.splitlines()[0]
+    assert rented.startswith("Node big-1 is rented from a made-up cloud: a job there only takes time")
+
+
+def test_nodes_are_rented(betimes: Call, service: Service) -> None:
+    assert betimes("nodes", "add", "a100", "--kind", "fake-cloud", "--count", "2").code == 0
+    assert service.asked == [("add_nodes", NodeSpec(kind="fake-cloud", type="a100", count=2))]
+
+
+def test_nodes_are_drained_and_used_again(betimes: Call, service: Service) -> None:
+    assert "draining" in betimes("nodes", "drain", "here", "there").out
+    assert betimes("nodes", "undrain", "here", "--json").json()[0]["status"] == "up"
+    assert service.asked == [("drain", "here"), ("drain", "there"), ("undrain", "here")]
+
+
+@pytest.mark.parametrize("words", [["policy"], ["policy", "show"]])
+def test_policy(betimes: Call, service: Service, words: list[str]) -> None:
+    assert betimes(*words).out == "fifo (on a pool), since 07:00, 60 min ago\n"
+    assert betimes(*words, "--json").json()["policy"] == "fifo"
+
+
+def test_another_policy(
+    betimes: Call, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert betimes("policy", "set", "wfq:zeta_min=0.9").code == 0
+    assert betimes("policy", "set", "./mine.py:best:x=1", "--json").code == 0
+    assert service.asked == [
+        ("set_policy", "wfq:zeta_min=0.9"),
+        ("set_policy", f"{tmp_path}/mine.py:best:x=1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["nodes", "add"], ["nodes", "add", "a"], ["nodes", "add", "a", "--cpu", "4"], ["nodes", "drain"]),
+        ["nodes", "add", "a", "--cpu", "nan", "--memory", "4GiB"],
+        ["nodes", "add", "a", "--cpu", "4", "--memory", "4GB"],
+        ["nodes", "add", "a", "--kind", "fake-cloud", "--cpu", "4"],
+        ["nodes", "add", "a", "--cpu", "4", "--memory", "4GiB", "--count", "0"],
+        ["nodes", "add", "a", "--cpu", "4", "--memory", "4GiB", "--usd-per-h", "-1"],
+        *(["nodes", "--json", "list"], ["nodes", "remove"], ["policy", "set"], ["policy", "--json", "show"]),
+        *(["events", "--after", "-1"], ["events", "--job", "x"], ["logs"], ["logs", "1-2"]),
+        *(["logs", "1", "--attempt", "0"], ["logs", "1", "--tail", "-1"], ["logs", "1", "-f", "--json"]),
+    ],
+    ids=" ".join,
+)
+def test_bad_input(betimes: Call, service: Service, words: list[str]) -> None:
+    said = betimes(*words)
+    assert (said.code, said.out, said.err.count("\n"), service.asked) == (2, "", 1, [])
+
+
+VERBS: list[list[str]] = [
+    *(
+        ["submit", "--", "x"],
+        ["quote", "--", "x"],
+        ["jobs"],
+        ["job", "41"],
+        ["logs", "41"],
+        ["logs", "-f", "41"],
+    ),
+    *(
+        ["wait", "41"],
+        ["cancel", "41"],
+        ["hold", "41"],
+        ["release", "41"],
+        ["nodes"],
+        ["nodes", "drain", "a"],
+    ),
+    *(["policy"], ["policy", "set", "fifo"], ["events", "--after", "0"], ["events", "-f", "--after", "0"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (NotReachable("no service answers at http://127.0.0.1:1; start one with `betimes up`"), 1),
+        (Unavailable("the disk is full; make room"), 1),
+        (NotAllowed("the token allows nothing; ask for another"), 2),
+    ],
+    ids=["away", "unavailable", "not-allowed"],
+)
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_trouble_with_the_service_is_one_line(
+    betimes: Call, service: Service, words: list[str], error: Exception, code: int
+) -> None:
+    service.fails = [error]
+    said = betimes(*words)
+    assert (said.code, said.out, said.err) == (code, "", f"betimes: {error}\n")
+    assert not service.is_open
+
+
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_without_a_service_every_verb_says_how_to_start_one(
+    betimes: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    for name in ("BETIMES_URL", "BETIMES_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("BETIMES_STATE", str(tmp_path / "nothing"))
+    said = betimes(*words)
+    assert (said.code, said.out, said.err.count("\n")) == (1, "", 1)
+    assert "`betimes up`" in said.err
+    assert str(tmp_path) in said.err
+
+
+def test_policy_says_why_its_last_decision_started_nobody(betimes: Call, service: Service) -> None:
+    why = Reason(code="no-room", text="job 5 is next: waits for 2 more GPUs")
+    service.in_force = service.in_force.model_copy(update={"idle": why})
+    assert "Its last decision started no job: job 5 is next: waits for 2 more GPUs\n" in betimes("policy").out
+    assert betimes("policy", "show", "--json").json()["idle"]["code"] == "no-room"

@@ -1,0 +1,58 @@
+"""`betimes up --replay` says how far it is, and sums up at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from betimes.cli.live.replayed import told_as_it_goes
+from betimes.cli.render.jobs import standing
+from betimes.service.runtime.bootstrap import Options, running
+from betimes.service.runtime.replay import Arrivals, cluster_for, machines_for
+from betimes.workload.generators import generate
+from tests.service.serving import PATIENCE_S
+
+JOBS = 30
+
+
+def test_progress_and_a_summary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("betimes.cli.live.replayed.EVERY_S", 0.0)
+    workload = generate(f"demo:jobs={JOBS}", seed=1, units=8)
+    cluster = cluster_for(8, None)
+    options = Options(tmp_path, machines=machines_for(cluster), speed=math.inf)
+    options = replace(options, arrivals=Arrivals(workload, cluster, "fifo"))
+
+    out = err = ""
+
+    async def main() -> None:
+        nonlocal out, err
+        async with running(options) as service:
+            with told_as_it_goes(service.controller, JOBS):
+                async with asyncio.timeout(PATIENCE_S):
+                    while not out.endswith("until Ctrl-C.\n"):  # the last thing that is said
+                        await asyncio.sleep(0.01)
+                        said = capsys.readouterr()
+                        out += said.out
+                        err += said.err
+
+    asyncio.run(main())
+    lines = err.splitlines()
+    assert all(line.startswith("betimes: ") and "of the trace: " in line for line in lines)
+    assert lines[0].endswith("not started yet")
+    assert "All of the trace has run:" in out
+    assert f"{JOBS} finished" in out
+    assert out.count("JCT") >= 1
+    assert out.endswith("The service runs on until Ctrl-C.\n")
+
+
+def test_where_jobs_stand() -> None:
+    assert standing([]) == "jobs: none"
+    assert standing(["held"] * 93) == "jobs: 93 held"
+    several = ["held", "running", "stopping", "queued", "blocked", "running"]
+    assert standing(several) == "jobs: 3 running, 2 waiting, 1 held"

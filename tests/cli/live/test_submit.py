@@ -1,0 +1,271 @@
+"""`betimes submit` and `betimes quote`: what is sent, what is printed, what is refused before anything is sent."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from betimes.errors import Refused
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.views.models import Quote, Reason, Status
+from tests.cli.conftest import Call
+from tests.cli.stand_in import NOW, Service, job, quote
+
+WAITS = Reason(code="resources", text="waits for 2 more GPUs; job 40 frees them about 08:12")
+
+
+def sent(service: Service) -> JobSpec:
+    [(method, (specs, _))] = [each for each in service.asked if each[0] == "submit"]
+    assert method == "submit"
+    [spec] = specs
+    return spec
+
+
+def test_every_option_reaches_its_field(
+    betimes: Call, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOKEN_OF_MINE", "s3")
+    said = betimes(
+        *("submit", "--name", "train", "--workdir", "runs", "--env", "SEED=7", "--env", "TOKEN_OF_MINE"),
+        *("--cpu", "2", "--memory", "512MiB", "--gpu", "1", "--units", "1-8", "--curve", "amdahl:0.1"),
+        *("--units-per-task", "4"),
+        *("--trial", "--priority", "5", "--grace", "1m", "--estimate", "1h30m", "--time-limit", "1-00:00:00"),
+        *("--warn", "90", "--checkpoint-dir", "kept", "--array", "1-100%10", "--after", "40:any"),
+        *(
+            "--after",
+            "41",
+            "--hold",
+            "--retries",
+            "3",
+            "--backoff",
+            "5s",
+            "--label",
+            "team=a",
+            "--label",
+            "x=y=z",
+        ),
+        *("--", "python", "train.py", "--lr", "0.1", "--", "--help"),
+    )
+    assert said.code == 0, said.err
+    assert sent(service) == JobSpec(
+        command=["python", "train.py", "--lr", "0.1", "--", "--help"],
+        name="train",
+        workdir=str(tmp_path / "runs"),
+        env={"SEED": "7", "TOKEN_OF_MINE": "s3"},
+        cpu=2.0,
+        memory_gib=0.5,
+        gpu=1.0,
+        min_units=1,
+        max_units=8,
+        units_per_task=4,
+        curve="amdahl:0.1",
+        qos="trial",
+        priority=5,
+        grace_s=60.0,
+        estimate_s=5400.0,
+        time_limit_s=86_400.0,
+        warn_s=90.0,
+        checkpoint_dir=str(tmp_path / "kept"),
+        array="1-100%10",
+        after=["40:any", "41"],
+        hold=True,
+        retries=3,
+        backoff_s=5.0,
+        labels={"team": "a", "x": "y=z"},
+    )
+
+
+def test_what_is_not_given_is_the_default_and_the_folder_is_this_one(
+    betimes: Call, service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert betimes("submit", "--", "true").code == 0
+    assert sent(service) == JobSpec(command=["true"], workdir=str(tmp_path))
+    assert service.asked[-1][1][1] is None
+
+
+def test_steps_and_a_measured_curve(betimes: Call, service: Service) -> None:
+    words = ("--steps", "1000", "--step-s", "0.8", "--curve", "1=1,2=1.9", "--units", "4", "--key", "k-1")
+    assert betimes("submit", *words, "--", "a").code == 0
+    spec = sent(service)
+    assert spec.told_s == pytest.approx(800.0)
+    assert not isinstance(spec.curve, str)
+    assert spec.curve.speedup == {1: 1.0, 2: 1.9}
+    assert (spec.min_units, spec.max_units) == (4, 4)
+    assert service.asked[-1][1][1] == "k-1"
+
+
+def test_the_promise_in_words(betimes: Call, service: Service) -> None:
+    service.promise = quote(start_at=NOW + 720.0, reason=WAITS, cost_usd=1.2)
+    assert betimes("submit", "--units", "4", "--", "/usr/bin/python", "x").out == (
+        "Job 42, python\n"
+        "  starts    08:12, in 12 min\n"
+        "  why       waits for 2 more GPUs; job 40 frees them about 08:12\n"
+        "  done      09:15, in 75 min\n"
+        "  run time  75 min on 4 units: as you estimated\n"
+        "  cost      $1.20\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("promise", "lines"),
+    [
+        (quote(), ["starts    now", "done      09:15, in 75 min"]),
+        (
+            quote(start_at=None, finish_at=None),
+            ["never under fifo, unless the load or the nodes change", "done      not known"],
+        ),
+        (None, ["no promise yet: it is held, or depends on another job"]),
+        (quote(basis="last-two"), ["the mean of your last two jobs of this name"]),
+        (
+            quote(basis="default", cost_usd=0.0123),
+            ["as it has no estimate; give one with --estimate 2h", "$0.012"],
+        ),
+        (quote(finish_at=NOW + 3 * 86_400.0), ["Mon 08:00, in 3 d"]),
+    ],
+)
+def test_other_promises(betimes: Call, service: Service, promise: Quote | None, lines: list[str]) -> None:
+    service.promise = promise
+    out = betimes("submit", "--", "x").out
+    assert [line for line in lines if line not in out] == [], out
+
+
+def test_json_is_one_object_with_the_promise(betimes: Call, service: Service) -> None:
+    said = betimes("submit", "--json", "--", "x")
+    answer = said.json()
+    assert tuple(answer) == ("job_id", "job_ids", "quote", "submitted")
+    assert (answer["job_id"], answer["job_ids"]) == (42, [42])
+    assert answer["quote"]["finish_at"] == NOW + 4500.0
+    assert answer["submitted"][0]["quote"] == answer["quote"]
+    assert said.err == ""
+
+
+def test_a_file_is_submitted_whole_with_options_for_all_of_it(
+    betimes: Call, service: Service, tmp_path: Path
+) -> None:
+    path = tmp_path / "jobs.toml"
+    path.write_text(
+        '[defaults]\nestimate = "2h"\n[[jobs]]\ncommand = "a"\n[[jobs]]\nname="second"\ncommand = "b"\n'
+    )
+    said = betimes("submit", path, "--gpu", "2", "--steps", "10", "--step-s", "1")
+    assert said.code == 0, said.err
+    specs, _ = service.asked[-1][1]
+    assert [spec.title for spec in specs] == ["a", "second"]
+    assert {spec.gpu for spec in specs} == {2.0}
+    assert {spec.told_s for spec in specs} == {10.0}, "an estimate on the command line replaces the file's"
+    assert [line.split()[:2] for line in said.out.splitlines()[2:]] == [["42", "a"], ["43", "second"]]
+    answer = betimes("submit", path, "--json").json()
+    assert answer["job_ids"] == [42, 43]
+
+
+def test_wait_says_how_they_ended(betimes: Call, service: Service) -> None:
+    service.known = [
+        job(42, status=Status.FINISHED, finished_at=NOW + 4400.0, promised_finish_at=NOW + 4500.0)
+    ]
+    said = betimes("submit", "--wait", "--", "x")
+    assert said.code == 0
+    assert said.out.endswith("Job 42, train: finished at 09:13, 100 s earlier than promised\n")
+    service.known = [
+        job(42, status=Status.FAILED, finished_at=NOW, reason=Reason(code="x", text="exited with 3"))
+    ]
+    said = betimes("submit", "--wait", "--json", "--", "x")
+    assert said.code == 1
+    assert json.loads(said.out)["jobs"][0]["status"] == "failed"
+    assert said.err == "betimes: job 42 failed; `betimes job 42` says more\n"
+
+
+def test_a_quote_submits_nothing(betimes: Call, service: Service) -> None:
+    service.promise = quote(reason=WAITS, start_at=NOW + 720.0)
+    said = betimes("quote", "--estimate", "75m", "--", "x")
+    assert said.out.startswith("x, if it were submitted now\n  starts    08:12, in 12 min\n")
+    assert betimes("quote", "--json", "--", "x").json()["reason"]["code"] == "resources"
+    assert [method for method, _ in service.asked] == ["quote", "quote"]
+
+
+BAD = [
+    ([], ["no job is given", "-- COMMAND", "FILE.toml"]),
+    (["--"], ["no command stands behind the dashes"]),
+    (["--", ""], ["command", "empty"]),
+    (["python", "x.py", "--lr", "3"], ["no job file", "put --", "betimes submit -- python x.py --lr 3"]),
+    (["--gpu", "1", "a.sh"], ["'a.sh'", "betimes submit --gpu 1 -- a.sh"]),
+    (["a.toml", "--", "b"], ["a.toml and a command", "one of them"]),
+    (["none.toml"], ["none.toml", "No such file"]),
+    (["--gpus", "1", "--", "x"], ["--gpus", "--gpu"]),
+    (["--cpu", "nan", "--", "x"], ["--cpu", "nan", "finite"]),
+    (["--cpu", "-1", "--", "x"], ["--cpu", "-1 is too small", "0 or more"]),
+    (["--gpu", "1e9", "--", "x"], ["--gpu", "1,000,000,000 is too large", "at most 1,000,000"]),
+    (["--cpu", "0", "--", "x"], ["cpu, gpu or memory_gib"]),
+    (["--memory", "4GB", "--", "x"], ["--memory", "4GB", "4GiB"]),
+    (["--memory", "lots", "--", "x"], ["--memory", "lots", "4GiB"]),
+    (["--memory", "9999999TiB", "--", "x"], ["--memory", "too large", "1,000,000"]),
+    (["--units", "8-4", "--", "x"], ["--units", "8-4", "4-8"]),
+    (["--units", "0", "--", "x"], ["--units", "0", "1 or more"]),
+    (["--units", "few", "--", "x"], ["--units", "few", "1-8"]),
+    (["--units-per-task", "few", "--", "x"], ["--units-per-task", "'few'", "pack, spread"]),
+    (["--units-per-task", "0", "--", "x"], ["--units-per-task", "0", "from 1"]),
+    (
+        ["--units", "10", "--units-per-task", "4", "--", "x"],
+        ["units_per_task 4", "max_units 10", "1, 2, 5, 10, or pack"],
+    ),
+    (["--curve", "steep", "--", "x"], ["--curve", "steep", "amdahl:F"]),
+    (["--curve", "1=1,2=0.5", "--", "x"], ["--curve", "2 units are slower than 1"]),
+    (["--curve", "1=1,2", "--", "x"], ["--curve", "1=1,2=1.9,4=3.5"]),
+    (["--qos", "best", "--", "x"], ["--qos", "best", "trial"]),
+    (["--qos", "best-effort", "--trial", "--", "x"], ["--trial", "--qos best-effort"]),
+    (["--estimate", "soon", "--", "x"], ["--estimate", "soon", "1h30m"]),
+    (["--estimate", "0", "--", "x"], ["--estimate", "0", "not 0 itself"]),
+    (["--estimate", "1h", "--steps", "3", "--step-s", "1", "--", "x"], ["estimate_s, or steps"]),
+    (["--steps", "3", "--", "x"], ["steps and step_s go together"]),
+    (["--grace", "-5s", "--", "x"], ["--grace", "-5s"]),
+    (["--grace", "9d", "--", "x"], ["--grace", "too large", "86,400"]),
+    (["--time-limit", "0s", "--", "x"], ["--time-limit", "0"]),
+    (["--array", "5-1", "--", "x"], ["--array", "empty range"]),
+    (["--array", "1-9%0", "--", "x"], ["--array", "at least one"]),
+    (["--after", "prepare", "--", "x"], ["--after", "prepare", "41:any"]),
+    (["--env", "A B", "--", "x"], ["--env", "A B is not set here", "A B=VALUE"]),
+    (["--env", "=3", "--", "x"], ["--env", "NAME=VALUE"]),
+    (["--env", "BETIMES_UNITS=3", "--", "x"], ["--env", "BETIMES_UNITS"]),
+    (["--label", "fast", "--", "x"], ["--label", "fast", "NAME=VALUE"]),
+    (["--retries", "-1", "--", "x"], ["--retries", "-1"]),
+    (["--priority", "high", "--", "x"], ["--priority", "integer"]),
+]
+
+
+@pytest.mark.parametrize(("words", "parts"), BAD, ids=lambda value: " ".join(value)[:40])
+@pytest.mark.parametrize("verb", ["submit", "quote"])
+def test_bad_input_is_refused_before_anything_is_sent(
+    betimes: Call, service: Service, verb: str, words: list[str], parts: list[str]
+) -> None:
+    said = betimes(verb, *words)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.count("\n") == 1
+    line = said.err.replace("betimes quote", "betimes submit")
+    assert [part for part in parts if part not in line] == [], line
+    assert service.asked == []
+
+
+def test_what_the_service_refuses_is_said_in_its_words(betimes: Call, service: Service) -> None:
+    said = betimes("submit", "--after", "99", "--", "x")
+    assert (said.code, said.out) == (2, "")
+    assert said.err == "betimes: after: there is no job 99; the newest is 41\n"
+    service.fails = [Refused("64 GPUs a unit; the largest node has 8", "gpu")]
+    said = betimes("submit", "--gpu", "64", "--", "x")
+    assert (said.code, said.err) == (2, "betimes: gpu: 64 GPUs a unit; the largest node has 8\n")
+    service.fails = [Refused("job 2 and job 1 wait for each other", "after")]
+    assert betimes("submit", "--", "x").code == 2
+
+
+def test_a_bad_file_is_named_with_line_job_and_field(betimes: Call, service: Service, tmp_path: Path) -> None:
+    path = tmp_path / "jobs.yaml"
+    path.write_text("jobs:\n - command: [a]\n - command: [b]\n   gpu: -1\n")
+    said = betimes("submit", path)
+    assert said.code == 2
+    assert said.err == f"betimes: {path}, line 4, job 2, field gpu: -1 is too small; give 0 or more\n"
+    path.write_text("command: [a]\n")
+    assert "--gpu: -1 is too small" in betimes("submit", path, "--gpu", "-1").err
+    path.write_text("jobs: [{command: [a]}, {command: [b]}]\n")
+    assert "holds 2 jobs" in betimes("quote", path).err
+    assert service.asked == []

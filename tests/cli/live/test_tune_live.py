@@ -1,0 +1,191 @@
+"""`betimes tune --live`, and points of the front in `betimes policy`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from betimes.errors import Conflict
+from betimes.foresight.tuning import Front
+from betimes.service.views.models import Proposal, Reason
+from tests.cli.conftest import Call
+from tests.cli.stand_in import NOW, Service, searching, tuned
+from tests.service.tuning.fronts import front, policy
+
+PROPOSAL = Proposal(
+    point=1,
+    names=["PCS-balanced"],
+    policy=policy(1),
+    at=NOW - 600.0,
+    reason=Reason(code="interval", text="6 h have passed since the last time"),
+    units={"jct:avg": "s", "pred_err:avg": "frac", "slowdown:p95": "ratio"},
+    in_force={"jct:avg": 7200.0, "pred_err:avg": 0.5, "slowdown:p95": 3.25},
+    proposed={"jct:avg": 3600.0, "pred_err:avg": 0.0123, "slowdown:p95": 2.0},
+    not_applied="jct:avg<=0.3x: it would be 3600, and the limit is 2160",
+)
+
+
+def test_the_service_searches_and_the_front_is_shown(betimes: Call, service: Service) -> None:
+    service.looks = [
+        searching(doing="searching", done=500, front=4, hypervolume=0.5),
+        searching(doing="judging"),
+    ]
+    words = (
+        "--objective",
+        "jct:avg",
+        "--objective",
+        "pred_err:p99",
+        "--evaluations",
+        "50",
+        "--budget",
+        "20s",
+    )
+    said = betimes(
+        "tune", "--live", *words, "--jobs", "30", "--seed", "2", "--solver", "nsga2", "--sizes", "true"
+    )
+    assert (said.code, said.err) == (0, "")
+    asked = {
+        "objectives": ["jct:avg", "pred_err:p99"],
+        "evaluations": 50,
+        "budget_s": 20.0,
+        "jobs": 30,
+        "seed": 2,
+    }
+    assert service.asked[0] == ("tune", {**asked, "solver": "nsga2", "sizes": "true"})
+    assert [name for name, _ in service.asked[1:]] == ["tuning"] * 3
+    lines = said.out.splitlines()
+    assert any(line.split()[:2] == ["1", "PCS-balanced"] for line in lines)
+    assert f"PCS-pred = {policy(2)}" in lines
+    assert lines[-3:] == [
+        "Of 07:59:00, 60 s ago; on the last 20 jobs.",
+        "In force: fifo",
+        "`betimes policy set front:NUMBER` puts a point in force.",
+    ]
+
+
+@pytest.mark.parametrize("width", [50, 60, 80])
+def test_the_front_fits_the_terminal(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    lines = betimes("tune", "--live").out.splitlines()
+    table = lines[: next(n for n, line in enumerate(lines) if "no room in this width" in line)]
+    assert max(map(len, table)) <= width
+    assert any("PCS-balanced" in line for line in table)
+    assert any("fifo" in line for line in table)
+    wide = betimes("tune", "--live", "-o", "wide").out
+    assert "no room" not in wide
+    assert "zeta_min" in wide
+    assert betimes("policy", "front", "-o", "wide").out == wide
+
+
+def test_a_search_on_few_jobs_says_so(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = searching(note="only 3 jobs are there")
+    monkeypatch.setattr(service, "tune", lambda **_: begun)
+    assert betimes("tune", "--live").err == "betimes: note: only 3 jobs are there\n"
+
+
+def test_the_front_as_json(betimes: Call, service: Service) -> None:
+    found = betimes("tune", "--live", "--json").json()
+    assert found["in_force"]["policy"] == "fifo"
+    assert Front.model_validate(found["front"]) == front()
+    assert service.asked[0] == ("tune", {"evaluations": 1000, "seed": 0, "solver": "spea2"})
+
+
+@pytest.mark.slow
+def test_the_front_in_files(betimes: Call, service: Service, tmp_path: Path) -> None:
+    assert betimes("tune", "--live", "--out", tmp_path / "out").code == 0
+    assert Front.read(tmp_path / "out") == front()
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"front.html", "front.svg", "front.png"}
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        (["--retune", "soon"], "--retune soon: neither drift nor a time"),
+        (["--retune-apply", "jct:avg<=1"], "--retune-apply says how to tune again, and not when"),
+        (["--retune", "6h", "--retune-apply", "jct:avg<1"], "METRIC:MEASURE<=NUMBER"),
+    ],
+)
+def test_tuning_again_is_asked_for_strictly(
+    betimes: Call, tmp_path: Path, words: list[str], part: str
+) -> None:
+    said = betimes("up", "--state", tmp_path / "state", *words)
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert part in said.err
+    assert not (tmp_path / "state").exists()
+
+
+def test_ctrl_c_ends_the_search_with_the_front_so_far(betimes: Call, service: Service) -> None:
+    service.looks = [KeyboardInterrupt(), searching(stopping=True)]
+    said = betimes("tune", "--live")
+    assert (said.code, said.err) == (0, "betimes: note: asked to end with the front so far\n")
+    assert "PCS-balanced" in said.out
+    assert [name for name, _ in service.asked] == ["tune", "tuning", "stop_tuning", "tuning", "tuning"]
+    service.looks = [KeyboardInterrupt(), KeyboardInterrupt()]
+    assert betimes("tune", "--live").code == 130
+
+
+def test_a_search_that_brings_nothing_is_said(betimes: Call, service: Service) -> None:
+    service.looks = [tuned(problem="--budget 1e-06s: too short for one evaluation")]
+    said = betimes("tune", "--live")
+    assert (said.code, said.out, said.err.count("\n")) == (2, "", 1)
+    assert "too short for one evaluation" in said.err
+    service.looks = [searching(begun_at=NOW)]
+    said = betimes("tune", "--live")
+    assert said.code == 1
+    assert "another search has taken the place of this one" in said.err
+    service.fails = [Conflict("no job has been submitted so far; submit some")]
+    assert betimes("tune", "--live").code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "part"),
+    [
+        ([], "give a trace, or --live"),
+        (["sample:tiny", "--live"], "give either sample:tiny or --live"),
+        (["--live", "--units", "4"], "--units does not go with --live"),
+        (["--live", "--no-cache"], "--cache does not go with --live"),
+        (["--live", "--baselines", "fifo"], "--baselines does not go with --live"),
+        (["sample:tiny", "--state", "x"], "--state is for --live"),
+        (["--live", "--budget", "soon"], "--budget"),
+        (["--live", "--out", "/dev/null/x"], "--out"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(
+    betimes: Call, service: Service, words: list[str], part: str
+) -> None:
+    said = betimes("tune", *words)
+    assert (said.code, said.out, said.err.count("\n"), service.asked) == (2, "", 1, [])
+    assert part in said.err
+
+
+def test_the_latest_front(betimes: Call, service: Service) -> None:
+    assert "PCS-balanced" in betimes("policy", "front").out
+    assert betimes("policy", "front", "--json").json()["front"]["jobs"] == 20
+    service.looks = [tuned(front=None, at=None, in_force=None)]
+    said = betimes("policy", "front")
+    assert (said.code, said.err) == (
+        2,
+        "betimes: there is no front yet; `betimes tune --live` searches for one\n",
+    )
+
+
+def test_what_is_proposed_is_shown_beside_what_is_in_force(betimes: Call, service: Service) -> None:
+    service.in_force = service.in_force.model_copy(update={"proposal": PROPOSAL})
+    lines = betimes("policy").out.splitlines()
+    assert "Tuned again 07:50, 10 min ago: 6 h have passed since the last time." in lines
+    cells = [line.split() for line in lines]
+    assert ["jct:avg", "2", "h", "60", "min"] in cells
+    assert ["pred_err:avg", "50.00%", "1.23%"] in cells
+    assert ["slowdown:p95", "3.25", "2"] in cells
+    assert "`betimes policy set front:1` puts it in force." in lines
+    assert lines[-1] == "Not done by itself: jct:avg<=0.3x: it would be 3600, and the limit is 2160."
+    assert json.loads(betimes("policy", "--json").out)["proposal"]["proposed"]["jct:avg"] == 3600.0
+    unknown = PROPOSAL.model_copy(update={"in_force": None, "not_applied": None})
+    service.in_force = service.in_force.model_copy(update={"proposal": unknown})
+    assert "some job never ends" in betimes("policy").out

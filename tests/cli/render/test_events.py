@@ -1,0 +1,72 @@
+"""Events in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from betimes.cli.render.events import details
+from betimes.service.views.models import EventView
+from tests.cli.stand_in import NOW
+
+
+def say(kind: str, node: str | None = None, **data: Any) -> str:
+    event = EventView(event_id=1, at=NOW, kind=kind, cause="policy", job_id=1, node=node, data=data)
+    return details(event, NOW)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "text"),
+    [
+        ("submitted", {"believed_s": 60.0, "basis": "estimate", "spec": {}}, "estimated at 60 s (estimate)"),
+        (
+            "submitted",
+            {"believed_s": 7200.0, "basis": "default", "array_id": 4, "array_index": 0},
+            "element 0 of array 4, estimated at 2 h (default)",
+        ),
+        ("granted", {"units": 2, "places": [["a", 1], ["b", 1]]}, "2 units on a (1), b (1)"),
+        ("granted", {"units": 1, "places": []}, "1 unit"),
+        ("granted", {"units": 0, "places": []}, "no unit: other jobs come first"),
+        ("launched", {"number": 2, "units": 1, "places": [["here", 1]]}, "run 2, 1 unit on here"),
+        ("started", {"number": 2, "adopted": True}, "run 2 was found running"),
+        (
+            "ended",
+            {"number": 1, "outcome": "preempted", "exit_code": None, "signal": 15, "message": None},
+            "run 1, preempted, signal 15",
+        ),
+        ("finished", {"run_s": 3.1}, "3 s of work"),
+        (
+            "believed",
+            {"account": {"left_s": 90.0}, "basis": "progress"},
+            "90 s of work left, by its progress",
+        ),
+        ("reserved", {"places": [["a", 1]], "start_s": 123456.789}, "a start on a"),
+        ("opened", {"epoch_at": NOW}, "for the first time"),
+        ("node-gone", {"why": "reclaimed"}, "reclaimed by the cloud"),
+        ("not-rented", {"type": "big", "text": "no capacity"}, "no capacity"),
+        (
+            "node-added",
+            {"machine": {"cpu": 4, "memory_gib": 16, "gpu": 1}, "status": "booting", "rented_at": NOW},
+            "4 cores, 16 GiB, 1 GPU, rented, booting",
+        ),
+        ("waits", {"reason": None}, ""),
+        ("waits", {"reason": {"code": "preempted", "text": "makes room for job 7"}}, "makes room for job 7"),
+    ],
+)
+def test_details_in_words(kind: str, data: dict[str, Any], text: str) -> None:
+    assert say(kind, **data) == text
+
+
+def test_a_stop_and_a_promise_name_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    reason = {"code": "preempted", "text": "makes room for job 7"}
+    told = say("told", why="preempted", stop_by_at=NOW + 30, reason=reason)
+    assert told.startswith("makes room for job 7, by ")
+    assert say("quoted", finish_at=None, quote={"reason": reason}) == (
+        "never, unless the load or the nodes change; makes room for job 7"
+    )
+
+
+def test_kinds_of_a_later_version_are_shown_as_they_are() -> None:
+    assert say("moved", node="here", units=2, places=[["a", 1]]) == "on here units=2 places=a:1"
+    assert say("launched", width=2) == "width=2"

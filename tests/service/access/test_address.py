@@ -1,0 +1,100 @@
+"""A service is found by its state directory, and its token is shown to nobody else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from betimes.client import Client
+from betimes.errors import InputError, NotReachable
+from betimes.service.access.address import (
+    Address,
+    default_state,
+    find_service,
+    read_address,
+    remove_address,
+    write_address,
+)
+from betimes.service.access.host_names import is_loopback
+from betimes.service.access.private_files import write_private
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Path:
+    write_address(tmp_path / "state", "http://127.0.0.1:8123")
+    write_private(tmp_path / "state" / "token", "secret\n")
+    return tmp_path / "state"
+
+
+@pytest.mark.parametrize("text", ["/some/state", "state", "127.0.0.1:8123"])
+def test_what_is_no_url_is_refused(text: str) -> None:
+    with pytest.raises(
+        InputError, match=r"url .* is no URL: give http://HOST:PORT, or a state directory as state="
+    ):
+        find_service(text)
+    with pytest.raises(InputError, match=r"BETIMES_URL .* is no URL"):
+        find_service(environ={"BETIMES_URL": text})
+    with pytest.raises(InputError, match="is no URL"):
+        Client(text)
+
+
+def test_an_address_is_written_read_and_removed(tmp_path: Path) -> None:
+    assert read_address(tmp_path) is None
+    address = write_address(tmp_path, "http://127.0.0.1:1")
+    assert read_address(tmp_path) == address == Address("http://127.0.0.1:1", os.getpid())
+    remove_address(tmp_path, Address(address.url, address.pid + 1))
+    assert read_address(tmp_path) == address
+    remove_address(tmp_path, address)
+    assert list(tmp_path.iterdir()) == []
+    remove_address(tmp_path, address)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"url": "x"}', '{"url": "x", "pid": "y"}', "\0"])
+def test_a_broken_address_is_named(tmp_path: Path, text: str) -> None:
+    (tmp_path / "address").write_text(text)
+    with pytest.raises(InputError, match="holds no address"):
+        read_address(tmp_path)
+
+
+def test_the_state_directory_is_that_of_the_environment_or_the_users(tmp_path: Path) -> None:
+    assert default_state({"BETIMES_STATE": str(tmp_path)}) == tmp_path
+    assert default_state({"BETIMES_STATE": "~/x"}) == Path("~/x").expanduser()
+    assert default_state({}).name == "betimes"
+    assert default_state({"BETIMES_STATE": ""}) == default_state({})
+
+
+def test_a_service_is_found_by_its_state(state: Path, tmp_path: Path) -> None:
+    for found in (
+        find_service(state=state, environ={"BETIMES_URL": "http://elsewhere", "BETIMES_TOKEN": "other"}),
+        find_service(environ={"BETIMES_STATE": str(state)}),
+    ):
+        assert (found.url, found.token) == ("http://127.0.0.1:8123", "secret")
+        assert "secret" not in repr(found)
+    with pytest.raises(NotReachable, match="betimes up"):
+        find_service(state=tmp_path / "none", environ={})
+    with pytest.raises(NotReachable, match="betimes up"):
+        find_service(environ={"BETIMES_STATE": str(state / "token")})
+
+
+def test_what_is_said_outright_comes_first(state: Path) -> None:
+    environ = {"BETIMES_STATE": str(state), "BETIMES_URL": "http://a", "BETIMES_TOKEN": "t"}
+    assert (find_service(environ=environ).url, find_service(environ=environ).token) == ("http://a", "t")
+    found = find_service("http://b/", "mine", environ=environ)
+    assert (found.url, found.token) == ("http://b", "mine")
+
+
+def test_the_token_of_a_state_directory_is_for_its_own_address(state: Path) -> None:
+    environ = {"BETIMES_STATE": str(state)}
+    assert find_service("http://127.0.0.1:8123", environ=environ).token == "secret"
+    assert find_service("http://127.0.0.1:8123/", environ=environ).token == "secret"
+    assert find_service("http://127.0.0.1:8124", environ=environ).token == ""
+    assert find_service("https://elsewhere.example", environ=environ).token == ""
+
+
+def test_hosts_of_this_machine() -> None:
+    for host in ("localhost", "LocalHost.", "127.0.0.1", "127.1.2.3", "::1", "[::1]"):
+        assert is_loopback(host)
+    for host in ("", "0.0.0.0", "::", "10.0.0.1", "localhost.example", "127.0.0.1.example", "127.1"):
+        assert not is_loopback(host)

@@ -1,0 +1,30 @@
+"""What the reference pages list is all that there is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from betimes.service.runtime.launches import KEPT, VARIABLES, Launches
+from betimes.service.scheduling.event_log import KINDS
+from betimes.service.scheduling.job import Job, Run
+from betimes.service.scheduling.ledger import _CHANGES
+from betimes.service.scheduling.run_reports import RunId
+from betimes.service.spec.job_spec import JobSpec
+
+
+def test_every_kind_of_event_that_changes_something_is_described() -> None:
+    assert set(_CHANGES) <= set(KINDS)
+
+
+def test_a_job_finds_what_is_described_and_what_it_asked_for(tmp_path: Path) -> None:
+    spec = JobSpec(command=["true"], workdir="/", env={"MINE": "1", "LANG": "C"})
+    job = Job(7, spec, "ada", 0.0, 1.0, "default", array_id=7, array_index=3)
+    job.run = Run(2, 1, [("here", 1)], 0.0)
+    environ = {"PATH": "/bin", "LANG": "de_DE", "SECRET": "x"}
+    launch = Launches(tmp_path, lambda *_: "sealed", environ).of(job)
+    assert launch.run == RunId(7, 2)
+    assert launch.env["PATH"] == "/bin"
+    assert launch.env["LANG"] == "C"
+    assert "SECRET" not in launch.env
+    by_executor = {"BETIMES_CPUS", "CUDA_VISIBLE_DEVICES"}
+    assert set(launch.env) - {*KEPT, "MINE"} == set(VARIABLES) - by_executor

@@ -1,0 +1,64 @@
+"""Jobs that cannot queue when they are submitted are promised an end when they do, and nothing before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from betimes.errors import Conflict, PolicyViolation, Unavailable
+from betimes.service.runtime.service_backend import ServiceBackend
+from tests.service.four_cores import RUN_S, on_four_cores, over, spec
+
+
+def test_a_promise_of_an_array_says_how_many_elements_it_is_of(tmp_path: Path) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        with backend.controller.clock.hold():  # type: ignore[union-attr]
+            (taken,) = await backend.submit([spec(array="1-6%2")], "ann")
+            assert taken.quote is not None
+            assert (taken.quote.elements, taken.quote.finish_at) == (2, RUN_S)
+            (whole,) = await backend.submit([spec(array="1-2%2")], "ann")
+            assert whole.quote is not None
+            assert whole.quote.elements is None
+            alone = await backend.quote(spec(array="1-6%2"), "ann")
+            assert alone.elements == 1
+        await over(backend)
+        stories = [await backend.job(number) for number in taken.job_ids]
+        promised = [[quote.finish_at for quote in story.quotes] for story in stories]
+        assert promised == [[story.job.finished_at] for story in stories]  # as nothing else has come
+        assert [story.job.finished_at for story in stories] == [100.0, 100.0, 200.0, 200.0, 300.0, 300.0]
+
+    on_four_cores(tmp_path, ask)
+
+
+def test_one_that_follows_another_is_promised_an_end_when_it_queues(tmp_path: Path) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        with backend.controller.clock.hold():  # type: ignore[union-attr]
+            (first,) = await backend.submit([spec()], "ann")
+            (second,) = await backend.submit([spec(after=[str(first.job_id)])], "ann")
+            assert second.quote is None
+            assert (await backend.job(second.job_id)).quotes == []
+        await over(backend)
+        story = await backend.job(second.job_id)
+        assert [(quote.made_at, quote.finish_at) for quote in story.quotes] == [(100.0, 200.0)]
+        assert story.told_s == 0.0
+
+    on_four_cores(tmp_path, ask)
+
+
+@pytest.mark.parametrize("error", [Conflict, PolicyViolation, Unavailable])
+def test_a_job_is_taken_even_where_nothing_can_be_promised(
+    tmp_path: Path, error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nothing(*_: object) -> None:
+        raise error("not now")
+
+    async def ask(backend: ServiceBackend) -> None:
+        for name in ("make", "options"):
+            monkeypatch.setattr(backend.promises, name, nothing)
+        (taken,) = await backend.submit([spec()], "ann")
+        assert taken.quote is None
+        await over(backend)
+        assert (await backend.job(taken.job_id)).job.finished_at == RUN_S
+
+    on_four_cores(tmp_path, ask)

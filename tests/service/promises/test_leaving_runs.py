@@ -1,0 +1,62 @@
+"""What is promised behind a run that was told to stop: nothing before it has left."""
+
+from __future__ import annotations
+
+import math
+
+from betimes.service.executors.protocol import FORCE_AFTER_S
+from betimes.service.promises.forecasts import Forecast, forecast
+from betimes.service.promises.leaving_runs import Leaving, leaving
+from tests.service.reliability.cluster import Cluster, spec
+
+
+def promised(cluster: Cluster) -> Forecast:
+    """What is foreseen now, of a state in which some are leaving."""
+    scheduler = cluster.scheduler
+    play, _ = scheduler.foresee(cluster.now_at)
+    gone = leaving(cluster.ledger.jobs.values(), cluster.now_at)
+    return gone.put_off(forecast(play(), cluster.now_at, cluster.ledger.epoch_at))
+
+
+def test_behind_a_cancelled_job_nothing_is_promised_before_its_grace_period_is_over() -> None:
+    cluster = Cluster(nodes=1)
+    hung, second = cluster.submit(spec(5.0, grace_s=60.0, cpu=2.0), spec(4.0, cpu=2.0))
+    third = cluster.submit(spec(3.0, cpu=2.0))[0]
+    cluster.go_on(1.0)
+    cluster.scheduler.control.cancel(hung, "ann")
+    cluster.scheduler.turn()  # and its executor does nothing about it
+    asked_at = cluster.now_at
+    times = promised(cluster).of
+    assert times[second] == (asked_at + 60.0, asked_at + 64.0)
+    assert times[third] == (asked_at + 64.0, asked_at + 67.0)
+    cluster.now_at = asked_at + 100.0  # it is late: nobody knows by how much, but it is still there
+    cluster.scheduler.begin(cluster.now_at)
+    start_at, _ = promised(cluster).of[second]
+    assert start_at is not None
+    assert start_at >= cluster.now_at + FORCE_AFTER_S
+
+
+def test_a_job_that_is_granted_the_place_of_one_that_leaves_starts_once_it_has() -> None:
+    cluster = Cluster("las", nodes=1)
+    first = cluster.submit(spec(1000.0, grace_s=60.0, cpu=2.0))[0]
+    cluster.go_on(100.0)
+    cluster.scheduler.submission.submit(spec(10.0, cpu=2.0), "ann")
+    cluster.scheduler.turn()
+    run = cluster.job(first).run
+    assert run is not None
+    if run.stopping is None:
+        cluster.scheduler._runs.preempt_until(cluster.job(first), 60.0, cluster.now_at + 60.0, [], {})
+    waits = cluster.job(first + 1)
+    waits.run, waits.places = waits.run or run.__class__(1, 1, run.places, cluster.now_at), run.places
+    gone = leaving(cluster.ledger.jobs.values(), cluster.now_at)
+    assert gone.room_at == {waits.job_id: cluster.now_at + 60.0}
+    assert gone.holds_until_at == cluster.now_at + 60.0
+
+
+def test_where_nobody_leaves_nothing_is_put_off() -> None:
+    cluster = Cluster(nodes=1)
+    cluster.submit(spec(5.0), spec(5.0), spec(5.0))
+    found = Forecast(1.0, {1: (1.0, 2.0)})
+    assert leaving(cluster.ledger.jobs.values(), cluster.now_at) == Leaving()
+    assert Leaving().put_off(found) is found
+    assert Leaving().holds_until_at == math.inf

@@ -1,0 +1,319 @@
+"""Nodes of a cloud: they boot, run jobs, are taken back or given back, and a service that starts again knows them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from betimes.cluster.offer import Offer
+from betimes.errors import Conflict, Refused, Unknown
+from betimes.service.access.auth import RunTokens
+from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
+from betimes.service.machines.fake_cloud import FakeCloud
+from betimes.service.machines.machine import Machine
+from betimes.service.machines.provider import OpenCloud
+from betimes.service.machines.scenario import Outage, Reclaim, SetPrice, Slow, Step
+from betimes.service.promises.play_out import Promises
+from betimes.service.runtime.clock import VirtualClock
+from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.rentals import Rentals
+from betimes.service.runtime.service_backend import ServiceBackend
+from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.store.memory import MemoryStore
+from betimes.service.tuning.tuner import LiveTuner
+from betimes.service.views.models import JobFilter, NodeSpec, NodeView, Status
+from tests.service.machines.kinds import kind
+from tests.service.reliability.cluster import spec
+
+BIG = kind("big", 4, 16, usd_per_h=2.0, capacity=3, boot_s=60.0, notice_s=20.0)
+POLICIES = ["fifo", "nodes:fifo"]
+
+
+def clouds(*steps: Step, offered: Offer = BIG) -> OpenCloud:
+    def open_cloud(held: Any, made: Any) -> FakeCloud:
+        cloud = FakeCloud([offered], script=steps)
+        cloud.resume(held, made)
+        return cloud
+
+    return open_cloud
+
+
+class House:
+    """A service on one small node of its own, with a cloud, at a virtual time."""
+
+    def __init__(self, folder: Path, policy: str, open_cloud: OpenCloud) -> None:
+        self.policy, self.open_cloud, self.folder = policy, open_cloud, folder
+        self.store, self.clock = MemoryStore(folder), VirtualClock(1000.0, 0.0)
+        self.settings = Settings()
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[None]:
+        """While this is entered the service runs; entered again, it starts again from its store."""
+        launches = Launches(self.folder, lambda _job, _number: "")
+        self.controller = controller = Controller(
+            self.store, self.clock, launches, self.settings, 3600.0, rentals=Rentals(self.open_cloud)
+        )
+        known = controller.recover()
+        controller.scheduler.begin(self.clock.now_s())
+        if known:
+            controller.scheduler.recover()
+        else:
+            controller.scheduler.nodes.add(Machine("own-0", "virtual", "own", 1.0, 8.0, 0.0), "operator")
+            controller.scheduler.open(self.policy, self.clock.now_s())
+        world = VirtualWorld(epoch_at=1000.0)
+        controller.effects.worlds.append(world)
+        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
+        for served in ("virtual", "fake-cloud"):
+            controller.effects.admit(served, executor)
+        self.backend = ServiceBackend(
+            controller, Promises(controller), RunTokens(b"secret"), LiveTuner(controller, self.folder)
+        )
+        if known:
+            await controller.adopt()
+        deciding = asyncio.ensure_future(controller.run())
+        try:
+            await self.at(self.clock.now_s() - 1000.0)
+            yield
+        finally:
+            await controller.stop()
+            await deciding
+
+    async def at(self, second: float) -> None:
+        """It is so many seconds after the first start, and all that happens by then has happened."""
+        self.clock.advance_to(1000.0 + second)
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+
+    async def rent(self, count: int = 1, kind: str = "big") -> list[NodeView]:
+        return await self.backend.add_nodes(NodeSpec(kind="fake-cloud", type=kind, count=count), "ann")
+
+    async def submit(self, *seconds: float, cpu: float = 2.0) -> list[int]:
+        taken = await self.backend.submit([spec(each, cpu=cpu) for each in seconds], "ann")
+        await self.at(self.clock.now_s() - 1000.0)
+        return [one.job_id for one in taken]
+
+    async def statuses(self) -> dict[str, str]:
+        return {node.name: node.status for node in await self.backend.nodes()}
+
+    async def job(self, number: int) -> tuple[Status, int]:
+        view = (await self.backend.job(number)).job
+        return view.status, view.attempt
+
+    def told(self, *kinds: str) -> list[tuple[str, str | None, float]]:
+        events = self.store.events(kinds=kinds)
+        return [(event.kind, event.node, event.at_s - 1000.0) for event in events]
+
+
+@pytest.fixture(params=POLICIES)
+def policy(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def play(
+    folder: Path, policy: str, test: Callable[[House], Awaitable[None]], open_cloud: OpenCloud | None = None
+) -> House:
+    house = House(folder, policy, open_cloud or clouds())
+
+    async def main() -> None:
+        async with house.open():
+            await test(house)
+
+    asyncio.run(main())
+    return house
+
+
+def test_a_rented_node_boots_runs_jobs_and_is_given_back(tmp_path: Path, policy: str) -> None:
+    async def test(house: House) -> None:
+        (node,) = await house.rent()
+        assert (node.name, node.kind, node.status, node.usd_per_h) == ("big-0", "fake-cloud", "booting", 2.0)
+        assert (node.cpu, node.free_cpu) == (4.0, 0.0)
+        (job,) = await house.submit(100.0)
+        assert (await house.backend.quote(spec(3600.0, cpu=2.0), "ann")).cost_usd == pytest.approx(1.0)
+        waiting = (await house.backend.job(job)).job
+        assert (waiting.status, waiting.attempt) == (Status.QUEUED, 0)
+        assert waiting.reason is not None
+        assert "node big-0 is booting" in waiting.reason.text
+        await house.at(59.0)
+        assert await house.statuses() == {"own-0": "up", "big-0": "booting"}
+        await house.at(60.0)
+        assert await house.statuses() == {"own-0": "up", "big-0": "up"}
+        assert await house.job(job) == (Status.RUNNING, 1)
+        await house.backend.drain("big-0", "ann")
+        assert (await house.statuses())["big-0"] == "draining"
+        await house.at(160.0)
+        assert await house.job(job) == (Status.FINISHED, 1)
+        assert await house.statuses() == {"own-0": "up"}
+        with pytest.raises(Unknown, match="big-0"):
+            await house.backend.undrain("big-0", "ann")
+        (again,) = await house.rent()
+        assert again.name == "big-1", "no name is used twice"
+        assert (await house.backend.drain("big-1", "ann")).status == "gone"
+
+    house = play(tmp_path, policy, test)
+    assert house.told("node-added", "node-is", "node-gone") == [
+        ("node-added", "own-0", 0.0),
+        ("node-added", "big-0", 0.0),
+        ("node-is", "big-0", 60.0),
+        ("node-is", "big-0", 60.0),
+        ("node-gone", "big-0", 160.0),
+        ("node-added", "big-1", 160.0),
+        ("node-gone", "big-1", 160.0),
+    ]
+    assert [row["status"] for row in house.store.nodes()] == ["gone", "gone", "up"]
+
+
+def test_no_capacity(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.rent(2)
+        with pytest.raises(Conflict, match="no capacity: 2 big asked for, 1 of 3 free"):
+            await house.rent(2)
+        with pytest.raises(Refused, match="no instance type 'small'; there are big"):
+            await house.rent(kind="small")
+        assert list(await house.statuses()) == ["own-0", "big-0", "big-1"]
+        await house.backend.drain("big-0", "ann")
+        await house.at(1.0)
+        assert [node.name for node in await house.rent(2)] == ["big-2", "big-3"]
+
+    play(tmp_path, "fifo", test)
+
+
+def test_names_of_own_nodes_are_not_rented(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.backend.add_nodes(NodeSpec(type="big", cpu=1, memory_gib=1), "ann")
+        with pytest.raises(Conflict, match="nodes of type big that are not rented"):
+            await house.rent()
+
+    play(tmp_path, "fifo", test)
+
+
+def test_jobs_of_a_node_that_is_taken_back_go_on_elsewhere(tmp_path: Path, policy: str) -> None:
+    async def test(house: House) -> None:
+        await house.rent(2)
+        await house.at(60.0)
+        jobs = await house.submit(1000.0, 1000.0, 1000.0, 1000.0)
+        assert [await house.job(job) for job in jobs] == [(Status.RUNNING, 1)] * 4
+        await house.at(100.0)  # notice
+        assert await house.statuses() == {"own-0": "up", "big-0": "draining", "big-1": "up"}
+        assert [await house.job(job) for job in jobs] == [(Status.RUNNING, 1)] * 4
+        await house.at(120.0)
+        assert await house.statuses() == {"own-0": "up", "big-1": "up"}
+        story = await house.backend.job(jobs[0])
+        assert [run.outcome for run in story.runs] == ["node-lost"]
+        (waits,) = [event for event in story.events if event.kind == "waits"]
+        assert waits.data["reason"]["code"] == "reclaimed"
+        assert "reclaimed node big-0" in waits.data["reason"]["text"]
+        assert story.job.status is Status.QUEUED
+        await house.rent()
+        await house.at(180.0)
+        assert [await house.job(job) for job in jobs[:2]] == [(Status.RUNNING, 2)] * 2
+        await house.at(3000.0)
+        page = await house.backend.jobs(JobFilter())
+        assert {view.status for view in page.items} == {Status.FINISHED}
+
+    house = play(tmp_path, policy, test, clouds(Reclaim(1100.0, "big")))
+    assert house.told("node-gone") == [("node-gone", "big-0", 120.0)]
+
+
+def test_a_node_that_does_not_boot_goes(tmp_path: Path, policy: str) -> None:
+    bad = kind("big", 4, 16, boot_s=30.0, boot_failure_frac=1.0)
+
+    async def test(house: House) -> None:
+        await house.rent()
+        await house.submit(10.0)
+        await house.at(30.0)
+        assert await house.statuses() == {"own-0": "up"}
+
+    house = play(tmp_path, policy, test, clouds(offered=bad))
+    (gone,) = house.store.events(kinds=["node-gone"])
+    assert gone.data["why"] == "boot-failed"
+
+
+def test_a_service_that_starts_again_knows_what_it_rents(tmp_path: Path, policy: str) -> None:
+    house = House(tmp_path, policy, clouds())
+
+    async def main() -> None:
+        async with house.open():
+            await house.rent()
+            await house.at(30.0)
+            await house.rent(2)
+            await house.backend.drain("big-2", "ann")
+        house.clock.advance_to(1040.0)
+        async with house.open():
+            assert await house.statuses() == {"own-0": "up", "big-0": "booting", "big-1": "booting"}
+            await house.at(60.0)
+            assert await house.statuses() == {"own-0": "up", "big-0": "up", "big-1": "booting"}
+            (job,) = await house.submit(100.0)
+        house.clock.advance_to(1070.0)
+        async with house.open():
+            assert await house.job(job) == (Status.RUNNING, 2)
+            await house.at(90.0)
+            assert await house.statuses() == {"own-0": "up", "big-0": "up", "big-1": "up"}
+            with pytest.raises(Conflict, match="1 of 3 free"):
+                await house.rent(2)
+            (new,) = await house.rent()
+            assert new.name == "big-3"
+
+    asyncio.run(main())
+    assert [at for kind, node, at in house.told("node-is") if node == "big-0"] == [60.0]
+
+
+def test_what_happens_at_the_cloud_while_the_service_is_away(tmp_path: Path, policy: str) -> None:
+    house = House(tmp_path, policy, clouds(Reclaim(1100.0, "big")))
+
+    async def main() -> None:
+        async with house.open():
+            await house.rent()
+            await house.at(60.0)
+            (job,) = await house.submit(1000.0)
+            assert await house.job(job) == (Status.RUNNING, 1)
+        house.clock.advance_to(1500.0)
+        async with house.open():
+            assert await house.statuses() == {"own-0": "up"}
+            assert (await house.job(job))[0] is Status.QUEUED
+
+    asyncio.run(main())
+
+
+def test_a_cloud_that_does_not_answer(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.rent()
+        await house.at(100.0)
+        with pytest.raises(Conflict, match="nothing is rented: the cloud"):
+            await house.rent()
+        assert (await house.backend.drain("big-0", "ann")).status == "gone"
+        await house.at(300.0)
+        await asyncio.sleep(1.1)  # until it is tried again
+        await house.at(301.0)
+        assert [node.name for node in await house.rent(3)] == ["big-1", "big-2", "big-3"]
+
+    play(tmp_path, "fifo", test, clouds(Outage(1090.0, 1200.0)))
+
+
+def test_a_cloud_that_takes_its_time(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        assert await house.rent(2) == []
+        assert await house.rent(2) == []
+        await house.at(40.0)
+        assert await house.statuses() == {"own-0": "up", "big-0": "booting", "big-1": "booting"}
+        await house.at(100.0)
+        assert set((await house.statuses()).values()) == {"up"}
+
+    house = play(tmp_path, "fifo", test, clouds(Slow(0.0, 2000.0, 40.0)))
+    (refused,) = house.store.events(kinds=["not-rented"])
+    assert refused.data["text"] == "no capacity: 2 big asked for, 1 of 3 free"
+
+
+def test_a_price_that_changes(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await house.rent()
+        await house.at(80.0)
+        assert [node.usd_per_h for node in await house.backend.nodes()] == [None, 3.0]
+        assert (await house.statuses())["big-0"] == "up"
+
+    play(tmp_path, "fifo", test, clouds(SetPrice(1070.0, "big", 3.0)))

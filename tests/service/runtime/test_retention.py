@@ -1,0 +1,141 @@
+"""What is old leaves the database while the service runs, and a service that starts again is none the wiser."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from betimes.client import AsyncClient
+from betimes.errors import Refused, Unknown
+from betimes.service.machines.machine import Machine
+from betimes.service.runtime.bootstrap import Options, running
+from betimes.service.runtime.retention import Keeping
+from betimes.service.scheduling.ledger import Ledger
+from betimes.service.store.event_file import archives, read_archive
+from tests.service.compiling.by_hand import before_listening
+from tests.service.reliability.cluster import seen
+from tests.service.serving import PATIENCE_S
+
+JOBS = 12
+SOON_S = 0.3
+
+
+def options(state: Path, keeping: Keeping) -> Options:
+    machines = [Machine("n-0", "virtual", "n", 4.0, 8.0, 0.0)]
+    return Options(state, machines=machines, keeping=keeping, kernels=before_listening())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():
+            await asyncio.sleep(0.02)
+
+
+async def some_jobs(client: AsyncClient) -> tuple[list[int], int]:
+    """Jobs that finish, and one that goes on."""
+    quick = [(await client.submit(command=["x"], env={"VIRTUAL_WORK_S": "0.01"})).job_id for _ in range(JOBS)]
+    slow = (await client.submit(command=["x"], env={"VIRTUAL_WORK_S": "1000"})).job_id
+    for job in quick:
+        with suppress(Unknown):  # it has been over for so long that it is forgotten
+            assert (await client.wait(job, PATIENCE_S)).status == "finished"
+    return quick, slow
+
+
+def test_old_events_go_to_files_and_the_state_stays(tmp_path: Path) -> None:
+    async def first() -> None:
+        async with (
+            running(options(tmp_path, Keeping(events_s=SOON_S))) as service,
+            AsyncClient(service.url, service.token) as client,
+        ):
+            quick, slow = await some_jobs(client)
+            newest = service.store.last_event_id()
+            await until(lambda: service.store.archived_upto >= newest)
+            assert (await client.job(quick[0])).job.status == "finished"
+            assert (await client.job(slow)).job.status == "running"
+            pages: list[int] = []
+            async for job in client.iterate_jobs(limit=5):
+                pages.append(job.job_id)
+            assert pages == [slow, *reversed(quick)]
+            upto = service.store.archived_upto
+            with pytest.raises(Refused, match=r"events up to [0-9]+ are in files"):
+                [event async for event in client.events(1)]
+            await client.submit(command=["x"], env={"VIRTUAL_WORK_S": "1000"})
+            assert all([event.event_id > upto async for event in client.events()])
+            assert (await client.health()).archived_upto >= upto
+
+    asyncio.run(first())
+    events = [event for path in archives(tmp_path).values() for event in read_archive(path)]
+    assert [event.event_id for event in events] == [*range(1, len(events) + 1)]
+    assert [event.job for event in events if event.kind == "finished"] == [*range(1, JOBS + 1)]
+
+    async def again() -> None:
+        async with running(options(tmp_path, Keeping())) as service:
+            ledger = service.controller.scheduler.ledger
+            await until(lambda: service.store.last_event_id() == ledger.next_event - 1)
+            # An archive that the stop has cut short may have its file already, and its events in the database still.
+            later = service.store.each_event(events[-1].event_id)
+            whole = Ledger.recovered(None, [*events, *later])
+            assert seen(ledger) == seen(whole)
+            assert list(ledger.jobs) == [JOBS + 1, JOBS + 2]
+
+    asyncio.run(again())
+
+
+def test_jobs_that_have_been_over_for_long_are_forgotten(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            running(options(tmp_path, Keeping(finished_s=SOON_S))) as service,
+            AsyncClient(service.url, service.token) as client,
+        ):
+            output = tmp_path / "runs" / "1" / "1"
+            output.mkdir(parents=True)
+            (output / "log").write_text("done\n")
+            quick, slow = await some_jobs(client)
+            await until(lambda: not output.parent.exists())
+            await until(lambda: all(service.store.job(job) is None for job in quick))
+            with pytest.raises(Unknown, match="no job 1"):
+                await client.job(1)
+            assert [job.job_id async for job in client.iterate_jobs()] == [slow]
+            new = await client.submit(command=["x"], env={"VIRTUAL_WORK_S": "0.01"})
+            assert new.job_id == slow + 1, "no number is used twice"
+
+    asyncio.run(main())
+
+
+def test_output_that_cannot_be_removed_is_in_nobodys_way(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        async with (
+            running(options(tmp_path, Keeping(finished_s=SOON_S))) as service,
+            AsyncClient(service.url, service.token) as client,
+        ):
+            (tmp_path / "runs").mkdir()
+            (tmp_path / "runs" / "1000").write_text("no folder")
+            for first in (1, JOBS + 2):  # it is tried again with the next jobs
+                folder = tmp_path / "runs" / str(first)
+                folder.mkdir()
+                quick, _ = await some_jobs(client)
+                assert quick[0] == first
+                await until(lambda folder=folder: not folder.exists())
+
+    asyncio.run(main())
+    assert "what job 1000 has printed cannot be removed" in caplog.text
+
+
+def test_what_is_young_stays(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            running(options(tmp_path, Keeping(1e6, 1e6))) as service,
+            AsyncClient(service.url, service.token) as client,
+        ):
+            quick, _ = await some_jobs(client)
+            assert (await client.job(quick[0])).job.status == "finished"
+            assert service.store.archived_upto == 0
+
+    asyncio.run(main())
+    assert not (tmp_path / "archive").exists()

@@ -1,0 +1,202 @@
+"""The waiting policies in the service and in the twin: the same machines are rented, for the same bill to the cent.
+
+The same specifications go to both; the service rents from the fake cloud on a virtual clock. Instants are multiples
+of 1/1024 s, so that both add them up to the same floats, and rarely the same: what is given back to the fake cloud can
+be had again only after that instant.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from betimes import Workload
+from betimes.cluster import Cluster, NodeGroup, Offer, Spot
+from betimes.cluster.revocation import Exponential
+from betimes.core.nodes.wait_features import FEATURES
+from betimes.core.nodes.wait_predictor import Predictor, no_predictor
+from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.policies.nodes.wait_model import WaitModel
+from betimes.service.executors.virtual import WORK
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.tuning.as_workload import as_workload
+from tests.service.same_as_twin.test_traces import quick
+from tests.service.served_traces import Served, serve_trace
+
+BOOT_S, SETUP_S = 60.0, 30.0
+OFFERS = (
+    Offer(type="m2", cpu=2, memory_gib=8, usd_per_h=0.096, boot_s=BOOT_S, setup_s=SETUP_S, min_bill_s=60),
+    Offer(type="m8", cpu=8, memory_gib=32, usd_per_h=0.384, boot_s=BOOT_S, setup_s=SETUP_S, bill_step_s=60),
+    Offer(type="m16", cpu=16, memory_gib=64, usd_per_h=0.768, boot_s=2 * BOOT_S, bill_from="request"),
+)
+MIXED = Cluster("mixed", (NodeGroup("own", 2, 0, 8, 32),), offers=OFFERS)
+POLICIES = [
+    "njw",
+    "ajw",
+    "ajw-t:b=10m",
+    "ljw:t=5m",
+    "ljw:t=5m,lengths=estimate,short_uses_owned=false",
+    "ljw:t=5m,lengths=speculate",
+    "sww:b=10m,waits=none",
+    "compound:t=5m,b=10m,waits=none",
+    "compound:t=5m,b=10m,waits=none,lengths=speculate,order=sjf",
+]
+
+
+def jobs_of(
+    count: int, seed: int, widths: tuple[int, ...], mean_gap_s: float
+) -> tuple[list[JobSpec], np.ndarray]:
+    """Jobs of which many are short, more than the owned machines hold; some are wider than any of these."""
+    rng = np.random.default_rng(seed)
+    rents: tuple[Literal["auto", "never", "now"], ...] = ("auto", "never", "now")
+    run_s = np.maximum(1.0, on_grid(rng.lognormal(5.0, 1.5, count)))
+    units = rng.choice(widths, count)
+    specs = [
+        JobSpec(
+            command=["true"],
+            name=f"job-{row}",
+            workdir="/",
+            cpu=1.0,
+            memory_gib=float(rng.choice([0.0, 2.0, 4.0])),
+            min_units=int(units[row]),
+            max_units=int(units[row]),
+            rent=rents[int(rng.choice(3, p=[0.9, 0.05, 0.05]))] if units[row] <= 8 else "auto",
+            estimate_s=float(run_s[row]),
+            env={WORK: repr(float(run_s[row] * units[row]))},
+        )
+        for row in range(count)
+    ]
+    return specs, np.cumsum(on_grid(rng.exponential(mean_gap_s, count)))
+
+
+def on_grid(seconds: np.ndarray) -> np.ndarray:
+    return np.round(seconds * 1024) / 1024
+
+
+def leases_of(served: Served) -> tuple[dict[int, list[tuple[str, float, float]]], float]:
+    """By job, type, request and end of each machine that was rented for it; and what the cloud has charged."""
+    began: dict[str, tuple[int, str, float]] = {}
+    found: dict[int, list[tuple[str, float, float]]] = defaultdict(list)
+    for event in served.store.each_event(0):
+        name, job = str(event.node), event.data.get("for_job")
+        if event.kind == "node-added" and job is not None:
+            began[name] = job, event.data["machine"]["type"], event.at_s
+        elif event.kind == "node-gone":
+            number, kind, at_s = began.pop(name)
+            found[number].append((kind, at_s, event.at_s))
+    assert not began, "every lease ends"
+    rentals = served.controller.rentals
+    assert rentals is not None
+    return found, rentals.cost_usd(served.controller.scheduler.now_at)
+
+
+def last_starts_s(served: Served) -> np.ndarray:
+    """When the run of each job began that was its last: what it did before is lost."""
+    start_s = np.full(len(served.start_s), np.nan)
+    for event in served.store.each_event(0):
+        if event.kind == "started":
+            start_s[int(event.job or 0) - 1] = event.at_s
+    return start_s
+
+
+def workload_of(specs: list[JobSpec], submit_s: np.ndarray) -> Workload:
+    return as_workload(
+        specs,
+        name="specifications",
+        job_id=range(len(specs)),
+        submit_s=submit_s,
+        work_s=[float(spec.env[WORK]) for spec in specs],
+        estimate_s=[spec.told_s for spec in specs],
+    )[0]
+
+
+def assert_alike(
+    specs: list[JobSpec], submit_s: np.ndarray, cluster: Cluster, policy: str, folder: Path
+) -> None:
+    jobs = workload_of(specs, submit_s)
+    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate")
+    served = serve_trace(
+        jobs, cluster, policy, folder, submissions=list(zip(submit_s.tolist(), specs, strict=True))
+    )
+    assert not np.isnan(twin.jobs.finish_s).any()
+    assert twin.leases is not None
+    if policy != "ajw":
+        assert 0.05 < twin.jobs.rented.mean() < 0.95
+    for field, ours, theirs in (
+        ("start", last_starts_s(served), twin.jobs.start_s),
+        ("finish", served.finish_s, twin.jobs.finish_s),
+    ):
+        differ = np.flatnonzero(ours != theirs)
+        assert len(differ) == 0, (policy, field, differ[:5], ours[differ[:5]], theirs[differ[:5]])
+    rents, usd = leases_of(served)
+    theirs = defaultdict(list)
+    leases = twin.leases
+    for job, kind, from_s, until_s in zip(
+        leases.job.tolist(), leases.instance_type.tolist(), leases.requested_s, leases.ended_s, strict=True
+    ):
+        theirs[job + 1].append((kind, from_s, until_s))
+    assert {job: Counter(found) for job, found in rents.items()} == {
+        job: Counter(found) for job, found in theirs.items()
+    }
+    assert usd == pytest.approx(float(leases.cost_usd.sum()), abs=0.005)
+
+
+@pytest.mark.parametrize("policy", quick(POLICIES, "njw", POLICIES[5], POLICIES[6], POLICIES[8]))
+def test_the_same_rents(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(150, 1, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
+    assert_alike(specs, submit_s, MIXED, policy, tmp_path)
+
+
+TROUBLED = Cluster(
+    "troubled",
+    MIXED.groups,
+    offers=(
+        replace(OFFERS[1], boot_failure_frac=0.3),
+        replace(OFFERS[2], spot=Spot(0.5, Exponential(0.2)), notice_s=30.0),
+    ),
+    seed=3,
+)
+
+
+CROWDED = replace(MIXED, name="crowded", offers=tuple(replace(offer, capacity=3) for offer in OFFERS))
+
+
+@pytest.mark.parametrize("cluster", [TROUBLED, CROWDED], ids=lambda cluster: cluster.name)
+@pytest.mark.parametrize("policy", ["njw", "compound:t=5m,b=10m,waits=none,lengths=speculate"])
+def test_the_same_rents_of_a_cloud_in_trouble(cluster: Cluster, policy: str, tmp_path: Path) -> None:
+    """Some machines do not boot, and some are taken away; or there are not enough of them."""
+    specs, submit_s = jobs_of(150, 4, (1, 2, 4, 8), 20.0)
+    assert_alike(specs, submit_s, cluster, policy, tmp_path)
+
+
+@pytest.mark.parametrize("policy", ["sww:b=5m", "compound:t=2m,b=5m"])
+def test_a_wait_in_vain_is_foreseen(policy: str, tmp_path: Path) -> None:
+    """A play-out is the twin's oracle where later jobs never go ahead: one core each, first come, first served."""
+    specs, submit_s = jobs_of(150, 2, (1,), 8.0)
+    assert_alike(specs, submit_s, MIXED, policy, tmp_path)
+
+
+@pytest.mark.parametrize("policy", ["sww:b=5m", "compound:t=2m,b=5m,lengths=speculate"])
+def test_a_learned_wait(policy: str, tmp_path: Path) -> None:
+    """A fixed model: 20 s, a minute for each job that waits, and a second for each that runs has run."""
+    weights = np.zeros(1 + len(FEATURES))
+    weights[[0, 1 + FEATURES.index("waitq-size"), 1 + FEATURES.index("runq-mean-time")]] = 20.0, 60.0, 1.0
+    seen = np.array([[0.0] * len(FEATURES), [1e9] * len(FEATURES)])
+    predictor = Predictor(**{**no_predictor(), "weights": weights, "seen": seen})
+    WaitModel("linear", predictor).save(tmp_path / "waits.npz")
+    specs, submit_s = jobs_of(150, 2, (1, 1, 2, 4), 10.0)
+    assert_alike(specs, submit_s, MIXED, f"{policy},waits=learned,model={tmp_path}/waits.npz", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "policy", ["compound:t=5m,b=10m,waits=none,lengths=speculate", "sww:b=10m,waits=none"]
+)
+def test_two_thousand_jobs(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(2000, 7, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
+    assert_alike(specs, submit_s, MIXED, policy, tmp_path)
