@@ -57,6 +57,8 @@ class Rounds:
     def _round(self, snapshot: Snapshot, machines: Sequence[MachineSnapshot]) -> Round:
         numbers = {each.machine: _id(each) for each in machines}
         tasks, reports = list[Task](), dict[int, float]()
+        # Where a task still is that the plan has elsewhere, the others show what they do not have to bear for long.
+        left = {place.machine for job in snapshot.jobs if _is_going(job) for place in job.places}
         for job in snapshot.jobs:
             places = [place.machine for place in job.bound or job.places for _ in range(place.tasks)]
             for number in range(job.tasks):
@@ -73,7 +75,7 @@ class Rounds:
                     job.launch_s + job.stop_s + job.init_s,
                 )
                 tasks.append(one)
-                if job.launched and job.speed > 0.0:
+                if job.launched and job.speed > 0.0 and not any(place.machine in left for place in job.places):
                     reports[one.id] = job.speed
         rented = tuple(
             Machine(_id(each), self.offers[each.offer], each.phase == MachinePhase.UP) for each in machines
@@ -115,6 +117,11 @@ class Rounds:
 def _id(machine: MachineSnapshot) -> int:
     """A number that no other machine has had before it."""
     return machine.generation * _NUMBERS + machine.machine
+
+
+def _is_going(job: JobSnapshot) -> bool:
+    """Whether a job holds machines that it is to leave."""
+    return bool(job.places) and (bool(job.bound) or job.phase == JobPhase.LEAVES)
 
 
 def _can_move(job: JobSnapshot) -> bool:

@@ -124,27 +124,28 @@ class ThroughputTable:
         Only machines count on which every task reports something above 0: another one may be on its way. A job of
         several tasks counts when all of them do.
         """
-        counted = {
-            machine
-            for machine, tasks in problem.residents.items()
-            if tasks and all(reports.get(task, 0.0) > 0 for task in tasks)
-        }
+        kinds: dict[int, list[str]] = {}
+        for machine, tasks in problem.residents.items():
+            if tasks and all(reports.get(task, 0.0) > 0 for task in tasks):
+                kinds[machine] = sorted(problem.task[task].kind for task in tasks)
+        last: dict[Entry, float] = {}
         for tasks in problem.jobs.values():
-            machines = [problem.task[task].machine for task in tasks]
-            if any(machine not in counted for machine in machines):
+            entries: list[Entry] = []
+            for task in (problem.task[task] for task in tasks):
+                if task.machine not in kinds:
+                    break
+                others = kinds[task.machine].copy()
+                others.remove(task.kind)
+                entries.append((task.kind, tuple(others)))
+            if len(entries) < len(tasks):
                 continue
-            entries = [(problem.task[task].kind, self._neighbours(problem, task)) for task in tasks]
             throughput = min(reports[task] for task in tasks)
-            if len(tasks) == 1:
-                self.observe(*entries[0], throughput)
-            else:
+            if len(tasks) > 1:
                 self.observe_job(entries, throughput)
-
-    @staticmethod
-    def _neighbours(problem: Problem, task: int) -> Others:
-        machine = problem.task[task].machine
-        assert machine is not None
-        return tuple(sorted(problem.task[each].kind for each in problem.residents[machine] if each != task))
+            elif self.meaning == "mean" or last.get(entries[0]) != throughput:
+                # Tasks that are alike show the same, which says nothing new but to means.
+                last[entries[0]] = throughput
+                self.observe(*entries[0], throughput)
 
     def _is_known(self, kind: str, others: Others) -> bool:
         """Whether a combination is recorded, or fitted pairs say what it is."""
