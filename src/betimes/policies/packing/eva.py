@@ -98,8 +98,8 @@ class Eva:
     """The planner: what it learns from round to round is the throughput table and the rate of events.
 
     `rules` is paper, released or improved, or a `Rules`. With `known` it believes that instead of learning a table.
-    `weighed` is the last round's decision, None where there was no choice: a Full is planned only where it may be adopted.
-    Raises PolicyError for rules that are not there.
+    `weighed` is the last round's decision, None where there was no choice: a Full is only planned where it may
+    be adopted. Raises PolicyError for rules that are not there.
     """
 
     def __init__(
@@ -132,7 +132,9 @@ class Eva:
         unpinned = [each for each in problem.machines if each.id not in problem.pinned]
         full = partial = None
         if rules.only == "full" or (rules.only == "both" and self.estimates.may_adopt):
-            full = Plan(self._matched(self._full(packing, beside), unpinned, packing), rules.keep_running, "full")
+            full = Plan(
+                self._matched(self._full(packing, beside), unpinned, packing), rules.keep_running, "full"
+            )
         if rules.only != "full":
             bins = self._partial(packing, beside)
             kept = {each.machine for each in bins}

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-_PRIOR = 0.05  # standard deviation of the logarithm of a pair that was not seen
+_PRIOR = 0.1  # standard deviation of the logarithm of a pair that was not seen
 _NOISE = 0.003  # and of an observation
 _SLOWEST = 1e-3  # what counts for a throughput of 0, which has no logarithm
 

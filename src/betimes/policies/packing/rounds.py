@@ -23,7 +23,7 @@ from betimes.core.planning import (
     Snapshot,
     new,
 )
-from betimes.policies.packing.catalogue import Catalogue, Demand
+from betimes.policies.packing.catalogue import Amounts, Catalogue, Demand
 from betimes.policies.packing.plan import Plan, Planner, changes, check
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 
@@ -45,6 +45,7 @@ class Rounds:
         self.planner, self.period_s, self.every_round = planner, period_s, every_round
         self.catalogue = Catalogue.of(cluster.offers)
         self.offers = [offer.type for offer in cluster.offers]
+        self._demands: dict[Amounts, Demand] = {}
 
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
         """What is to be done now; raises ClusterError for a task that fits no type, PolicyViolation for a bad plan."""
@@ -61,13 +62,14 @@ class Rounds:
         left = {place.machine for job in snapshot.jobs if _is_going(job) for place in job.places}
         for job in snapshot.jobs:
             places = [place.machine for place in job.bound or job.places for _ in range(place.tasks)]
+            demand = self._demands.setdefault(job.demand, Demand(job.demand))
             for number in range(job.tasks):
                 at = numbers.get(places[number]) if places else None
                 one = Task(
                     job.seq * _TASKS + number,
                     job.seq,
                     job.kind,
-                    Demand(job.demand),
+                    demand,
                     at,
                     at is not None and not _can_move(job),
                     job.submit_s,
@@ -75,7 +77,11 @@ class Rounds:
                     job.launch_s + job.stop_s + job.init_s,
                 )
                 tasks.append(one)
-                if job.launched and job.speed > 0.0 and not any(place.machine in left for place in job.places):
+                if (
+                    job.launched
+                    and job.speed > 0.0
+                    and not any(place.machine in left for place in job.places)
+                ):
                     reports[one.id] = job.speed
         rented = tuple(
             Machine(_id(each), self.offers[each.offer], each.phase == MachinePhase.UP) for each in machines

@@ -22,7 +22,7 @@ Entry = tuple[str, Others]
 
 Meaning = Literal["lower-bound", "mean", "fitted"]
 
-_EXPLAINED = 5e-3  # how far an observation may be from what its pairs say
+_EXPLAINED = 1e-2  # how far an observation may be from what its pairs say
 _SAME = 5e-4  # how far a pair may be from what is fitted
 
 
@@ -124,19 +124,17 @@ class ThroughputTable:
         Only machines count on which every task reports something above 0: another one may be on its way. A job of
         several tasks counts when all of them do.
         """
-        kinds: dict[int, list[str]] = {}
+        kinds: dict[int, Others] = {}
         for machine, tasks in problem.residents.items():
             if tasks and all(reports.get(task, 0.0) > 0 for task in tasks):
-                kinds[machine] = sorted(problem.task[task].kind for task in tasks)
+                kinds[machine] = tuple(sorted(problem.task[task].kind for task in tasks))
         last: dict[Entry, float] = {}
         for tasks in problem.jobs.values():
             entries: list[Entry] = []
             for task in (problem.task[task] for task in tasks):
                 if task.machine not in kinds:
                     break
-                others = kinds[task.machine].copy()
-                others.remove(task.kind)
-                entries.append((task.kind, tuple(others)))
+                entries.append((task.kind, _without(kinds[task.machine], task.kind)))
             if len(entries) < len(tasks):
                 continue
             throughput = min(reports[task] for task in tasks)
@@ -178,6 +176,11 @@ class ThroughputTable:
         if throughput != before:
             entries[others] = throughput
             self._changed[kind, others] = None
+
+
+def _without(kinds: Others, kind: str) -> Others:
+    place = kinds.index(kind)
+    return kinds[:place] + kinds[place + 1 :]
 
 
 def normalised(observed: float, alone: float) -> float:
