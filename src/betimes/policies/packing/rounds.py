@@ -114,8 +114,8 @@ class Rounds:
             if job.phase == JobPhase.WAITS:
                 decisions.append(Bind(job.job, places))
             else:
-                boots = any(place.machine not in ready for place in places)
-                decisions.append(Migrate(job.job, places, keep=plan.keep_running and boots))
+                keep = plan.keep_running and _may_wait(job, places, ready)
+                decisions.append(Migrate(job.job, places, keep=keep))
         decisions += [Release(number_of[each]) for each in needed.released]
         return decisions
 
@@ -123,6 +123,15 @@ class Rounds:
 def _id(machine: MachineSnapshot) -> int:
     """A number that no other machine has had before it."""
     return machine.generation * _NUMBERS + machine.machine
+
+
+def _may_wait(job: JobSnapshot, places: Sequence[Place], ready: set[int]) -> bool:
+    """Whether a job that stays until its new machines are up needs nothing else then: what it keeps, it has.
+
+    Where it needs room on a machine that runs it leaves at once: two jobs might else wait for each other's.
+    """
+    elsewhere = {place for place in places if place not in job.places}
+    return bool(elsewhere) and all(place.machine not in ready for place in elsewhere)
 
 
 def _is_going(job: JobSnapshot) -> bool:
