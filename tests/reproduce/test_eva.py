@@ -94,6 +94,7 @@ def test_jobs_of_four_tasks_last_half_an_hour_to_16_hours() -> None:
     jobs = jobs_of_four_tasks(50, seed=10)
     assert (jobs.max_units // jobs.units_per_task).tolist() == [4] * 50
     hours = jobs.work_s / jobs.max_units / 3600.0
-    assert 0.5 < hours.min() and hours.max() < 16.7
+    assert hours.min() > 0.5
+    assert hours.max() < 16.7
     assert jobs_of_four_tasks(50, seed=10).submit_s.tolist() == jobs.submit_s.tolist()
     assert jobs_of_four_tasks(50, seed=11).submit_s.tolist() != jobs.submit_s.tolist()

@@ -23,6 +23,7 @@ from betimes.core.planning import (
     Snapshot,
     new,
 )
+from betimes.errors import ClusterError
 from betimes.policies.packing.catalogue import Amounts, Catalogue, Demand
 from betimes.policies.packing.plan import Plan, Planner, changes, check
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
@@ -43,7 +44,10 @@ class Rounds:
         self, planner: Planner, cluster: Cluster, period_s: float, *, every_round: bool = False
     ) -> None:
         self.planner, self.period_s, self.every_round = planner, period_s, every_round
-        self.catalogue = Catalogue.of(cluster.offers)
+        try:
+            self.catalogue = Catalogue.of(cluster.offers)
+        except ClusterError as error:
+            raise ClusterError(f"cluster {cluster.name}: {error}") from None
         self.offers = [offer.type for offer in cluster.offers]
         self._demands: dict[Amounts, Demand] = {}
 
