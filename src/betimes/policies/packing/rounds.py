@@ -118,7 +118,7 @@ class Rounds:
             if job.phase == JobPhase.WAITS:
                 decisions.append(Bind(job.job, places))
             else:
-                keep = plan.keep_running and _may_wait(job, places, ready)
+                keep = plan.keep_running and _may_wait(places, ready)
                 decisions.append(Migrate(job.job, places, keep=keep))
         decisions += [Release(number_of[each]) for each in needed.released]
         return decisions
@@ -129,13 +129,13 @@ def _id(machine: MachineSnapshot) -> int:
     return machine.generation * _NUMBERS + machine.machine
 
 
-def _may_wait(job: JobSnapshot, places: Sequence[Place], ready: set[int]) -> bool:
-    """Whether a job that stays until its new machines are up needs nothing else then: what it keeps, it has.
+def _may_wait(places: Sequence[Place], ready: set[int]) -> bool:
+    """Whether a job that stays until its new machines are up needs nothing else then.
 
-    Where it needs room on a machine that runs it leaves at once: two jobs might else wait for each other's.
+    Where it needs room on a machine that runs it leaves at once: two jobs might else wait for each other's, and one for
+    what it holds itself.
     """
-    elsewhere = {place for place in places if place not in job.places}
-    return bool(elsewhere) and all(place.machine not in ready for place in elsewhere)
+    return all(place.machine not in ready for place in places)
 
 
 def _is_going(job: JobSnapshot) -> bool:
