@@ -80,6 +80,8 @@ class EffectRunner:
         if isinstance(effect, DropRun):
             for world in self.worlds:
                 world.forget(effect.run, scheduler.now_at, discards=effect.discards)
+            for executor in self.executors.values():
+                await executor.drop(effect.run)
             return
         job = scheduler.ledger.jobs.get(effect.run.job)
         if job is None or job.run is None or job.run.number != effect.run.number:
