@@ -307,7 +307,9 @@ def _ray(address: str | None, share: float, allows_open: bool, *, has_nodes: boo
             raise InputError("--ray-share and --ray-open are about a Ray cluster; say which (--ray auto)")
         return None
     if has_nodes:
-        raise InputError(f"--ray {address}: virtual nodes are given too; leave out --ray, or --nodes, --cluster and --replay")
+        raise InputError(
+            f"--ray {address}: virtual nodes are given too; leave out --ray, or --nodes, --cluster and --replay"
+        )
     if not 0.0 < share <= 1.0:
         raise InputError(f"--ray-share {share:g}: give a fraction above 0 and up to 1, such as 0.5")
     return RayOptions(address, share, allows_open)

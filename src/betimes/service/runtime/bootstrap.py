@@ -29,8 +29,8 @@ from betimes.service.machines.machine import Machine
 from betimes.service.machines.mixed_nodes import check_start
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.promises.play_out import Promises
-from betimes.service.runtime.commands import ChangeMembers
 from betimes.service.runtime.clock import Clock, VirtualClock
+from betimes.service.runtime.commands import ChangeMembers
 from betimes.service.runtime.controller import LEASE_S, Controller
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.rentals import Rentals
@@ -292,7 +292,9 @@ def _follow(cluster: JoinedCluster, controller: Controller, executor: RayExecuto
     for machine in cluster.machines:
         executor.join(machine.name)
     cluster.watch(
-        lambda: [name for name, node in controller.scheduler.ledger.nodes.items() if node.machine.kind == "ray"],
+        lambda: [
+            name for name, node in controller.scheduler.ledger.nodes.items() if node.machine.kind == "ray"
+        ],
         tell,
     )
 

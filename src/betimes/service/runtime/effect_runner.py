@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from betimes.errors import CloudError, Unavailable
 from betimes.service.executors.protocol import Executor, Place
+from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.runtime.background import Background
 from betimes.service.runtime.commands import GiveBackNode, ReportResize
@@ -50,6 +51,12 @@ class EffectRunner:
         self.worlds: list[VirtualWorld] = []
         self._inbox, self._background, self._launches = inbox, background, launches
         self._rentals, self._now_s = rentals, now_s
+
+    @property
+    def cluster(self) -> RayExecutor | None:
+        """The executor of a cluster's nodes; null: the nodes are not of a cluster."""
+        found = self.executors.get("ray")
+        return found if isinstance(found, RayExecutor) else None
 
     def admit(self, kind: str, executor: Executor) -> None:
         """Runs on nodes of this kind are carried out by `executor`."""

@@ -113,18 +113,13 @@ class NodeAgent:
 
         skip_bytes: what the reader has read already, in case it has been forgotten here.
         """
-        cursor = self._cursors.pop(reader, None)
+        cursor, missed = self._cursors.pop(reader, None), b""
         if cursor is None:
-            cursor = await asyncio.to_thread(_cursor_at, Path(path), tail, skip_bytes)
+            cursor, missed = await asyncio.to_thread(_cursor_at, Path(path), tail, skip_bytes)
         self._cursors[reader] = cursor
         if len(self._cursors) > MOST_CURSORS:
             self._cursors.pop(next(iter(self._cursors))).close()
-        return await asyncio.to_thread(cursor.read)
-
-    async def close_log(self, reader: str) -> None:
-        """The reader reads no more."""
-        if (cursor := self._cursors.pop(reader, None)) is not None:
-            cursor.close()
+        return missed or await asyncio.to_thread(cursor.read)
 
     async def facts(self) -> NodeFacts:
         """The machine as it is now."""
@@ -168,8 +163,16 @@ def _environ_of(pid: int) -> Mapping[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _cursor_at(path: Path, tail: int | None, skip_bytes: int) -> LogCursor:
-    cursor = LogCursor(path, tail if not skip_bytes else None)
-    while skip_bytes > 0 and (chunk := cursor.read()):
+def _cursor_at(path: Path, tail: int | None, skip_bytes: int) -> tuple[LogCursor, bytes]:
+    """A place so far into a log, and the bytes behind it that had to be read on the way.
+
+    Where a reader that began near the end had got to is not known: it goes on at the end.
+    """
+    if not skip_bytes or tail is not None:
+        return LogCursor(path, 0 if skip_bytes else tail), b""
+    cursor = LogCursor(path)
+    while chunk := cursor.read():
+        if len(chunk) > skip_bytes:
+            return cursor, chunk[skip_bytes:]
         skip_bytes -= len(chunk)
-    return cursor
+    return cursor, b""

@@ -11,6 +11,7 @@ import os
 import re
 import socket
 import sys
+from importlib import import_module
 from typing import Any
 
 from betimes.service.executors.ray.agent import NodeAgent
@@ -34,13 +35,16 @@ class RayCluster:
     """A Ray cluster that this process has joined as a driver. Raises what Ray raises; ImportError without it."""
 
     def __init__(self, address: str, service: str) -> None:
-        import ray
-        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
-
-        self._ray, self._affinity, self._service = ray, NodeAffinitySchedulingStrategy, service
+        ray = import_module("ray")
+        self._ray, self._service = ray, service
+        self._affinity = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
         self._agents: dict[str, Any] = {}
         ray.init(
-            address=address, namespace=NAMESPACE, log_to_driver=False, configure_logging=False, logging_level="ERROR"
+            address=address,
+            namespace=NAMESPACE,
+            log_to_driver=False,
+            configure_logging=False,
+            logging_level="ERROR",
         )
 
     def joined(self) -> Joined:
@@ -82,9 +86,7 @@ class RayCluster:
 def _node_of(one: dict[str, Any]) -> ClusterNode:
     resources: dict[str, float] = one["Resources"]
     labels: dict[str, str] = one.get("Labels") or {}
-    kinds = sorted(
-        name.partition(":")[2] for name in resources if name.startswith("accelerator_type:")
-    )
+    kinds = sorted(name.partition(":")[2] for name in resources if name.startswith("accelerator_type:"))
     return ClusterNode(
         id=one["NodeID"],
         name=f"{one['NodeName']}-{one['NodeID'][:_ID_DIGITS]}",
@@ -115,14 +117,13 @@ class _Bridge:
             task.add_done_callback(self._tasks.discard)
 
     async def _answer(self, request: Request) -> None:
-        from ray.exceptions import RayError, RayTaskError
-
+        errors = import_module("ray.exceptions")
         try:
             answer = Answer(request.number, await self._result(request))
-        except RayTaskError as error:
+        except errors.RayTaskError as error:
             cause = error.cause if isinstance(error.cause, BaseException) else RuntimeError(str(error))
             answer = Answer(request.number, raised=cause)
-        except RayError as error:
+        except errors.RayError as error:
             self._cluster.forget(request.node)
             answer = Answer(request.number, unavailable=_last_line(error))
         except Exception as error:

@@ -121,7 +121,9 @@ class ClusterConnection:
             return
         host, _, port = self.address.removeprefix("ray://").rpartition(":")
         if not host or not port.isdigit():
-            raise InputError(f"--ray {self.address}: expected auto, or HOST:PORT as `ray start --head` prints it")
+            raise InputError(
+                f"--ray {self.address}: expected auto, or HOST:PORT as `ray start --head` prints it"
+            )
         if self.address.startswith("ray://"):
             raise InputError(f"--ray {self.address}: a Ray client is no node; give HOST:PORT, without ray://")
         try:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
-from betimes.errors import Unavailable
+from betimes.errors import Unavailable, Unknown
+from betimes.service.api.log_files import LocalLog, LogReader
 from betimes.service.executors.protocol import Launch, Listener, Place
 from betimes.service.executors.ray.connection import Agents
-from betimes.service.executors.ray.gang import Gang, members
+from betimes.service.executors.ray.gang import Gang, folder_of, members
 from betimes.service.executors.ray.link import NodeLink
+from betimes.service.executors.ray.remote_log import RemoteLog
+from betimes.service.executors.supervision.files import LOG
 from betimes.service.scheduling.run_reports import Report, RunId, Started, Trouble
+
 
 class RayExecutor:
     """Runs commands on the nodes of a cluster; a run on several nodes starts on all of them or ends on all of them.
@@ -96,6 +101,23 @@ class RayExecutor:
                     await self._agents.release(node)
         self._links.clear()
         self._gangs.clear()
+
+    # --- output ---
+
+    async def open_log(self, folder: str, nodes: Sequence[str], rank: int, tail: int | None) -> LogReader:
+        """The output of a run that had this folder, on one of its nodes, which are in the order of their ranks.
+
+        Raises Unknown for a rank that it did not have, and where the node is gone and has not left it on a shared disk.
+        """
+        if rank and rank >= len(nodes):
+            raise Unknown(f"the run was on {len(nodes)} of the cluster's nodes, and has no rank {rank}")
+        node = nodes[rank] if nodes else ""
+        path = f"{folder_of(folder, rank, max(len(nodes), 1))}/{LOG}"
+        if node in self._links:
+            return RemoteLog(self._agents, node, path, tail)
+        if await asyncio.to_thread(Path(path).exists):
+            return LocalLog(Path(path), tail)
+        raise Unknown(f"its output is on node {node}, which has left the cluster: {path} there")
 
     # --- nodes ---
 

@@ -64,7 +64,7 @@ class Answer:
 async def read_frame(reader: asyncio.StreamReader) -> Any:
     """The next value. Raises IncompleteReadError where the other side has gone."""
     length = int.from_bytes(await reader.readexactly(_LENGTH_BYTES), "little")
-    return pickle.loads(await reader.readexactly(length))  # noqa: S301 (between a process and its own child)
+    return pickle.loads(await reader.readexactly(length))
 
 
 def write_frame(writer: asyncio.StreamWriter, value: object) -> None:

@@ -1,4 +1,4 @@
-"""The service's side of one node's agent: what is to run there, told again whenever the agent has to be attached anew."""
+"""The service's side of one node's agent: what is to run there, told again whenever the agent is attached anew."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ class _Wanted:
     """A run that is to be on the node until it is reported as ended."""
 
     launch: Launch
-    stop_by: float | None = None  # by the monotonic clock: when its grace period is over; null: it is not to stop
+    stop_by: float | None = (
+        None  # by the monotonic clock: when its grace period is over; null: it is not to stop
+    )
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -36,7 +38,9 @@ class NodeLink:
     starts those that it has never heard of.
     """
 
-    def __init__(self, node: str, agents: Agents, listener: Callable[[str, Report], None], cpu: float) -> None:
+    def __init__(
+        self, node: str, agents: Agents, listener: Callable[[str, Report], None], cpu: float
+    ) -> None:
         self.node = node
         self._agents, self._listener, self._cpu = agents, listener, cpu
         self._runs: dict[RunId, _Wanted] = {}
@@ -119,7 +123,7 @@ class NodeLink:
         self._session = session
         if told:
             await self._agents.call(self.node, "adopt", session, told)
-        for run, wanted in list(self._runs.items()):
+        for wanted in list(self._runs.values()):
             if wanted.stop_by is not None:
                 await self._agents.call(self.node, "stop", session, *_stop_of(wanted))
         self._attached.set()
@@ -142,7 +146,9 @@ class NodeLink:
                 return
             try:
                 await self._agents.call(self.node, method, self._session, *of(wanted))
-                if method == "start" and wanted.stop_by is not None:  # it may have been told before it was there
+                if (
+                    method == "start" and wanted.stop_by is not None
+                ):  # it may have been told before it was there
                     await self._agents.call(self.node, "stop", self._session, *_stop_of(wanted))
                 return
             except Unavailable:

@@ -17,8 +17,8 @@ from betimes.service.machines.machine import Machine
 
 LOOK_S = 1.0  # between two looks at the cluster
 LOST_AFTER_S = 60.0
-"""From the moment at which the whole cluster does not answer until its nodes that do not come back count as lost: for so
-long Ray lets a node go on that has lost its head, and so do its runs."""
+"""After the whole cluster has ceased to answer, until its nodes that have not come back count as lost: Ray lets a node
+that has lost its head go on for so long, and its runs go on with it."""
 
 log = logging.getLogger(__name__)
 
@@ -98,9 +98,9 @@ def check_closed(nodes: Iterable[ClusterNode], has_tokens: bool, is_allowed: boo
         return
     first = open_nodes[0]
     raise InputError(
-        f"the Ray cluster is open to the world: node {first.name} has the public address {first.address}, and whoever "
-        "reaches its ports can run commands. Give Ray private addresses (--node-ip-address), or have it ask for a token "
-        "(RAY_AUTH_MODE=token); `--ray-open` joins it all the same, where a firewall closes the ports"
+        f"the Ray cluster is open to the world: node {first.name} has the public address {first.address}, and anyone "
+        "who reaches its ports can run commands. Give Ray private addresses (--node-ip-address), or have it ask for a "
+        "token (RAY_AUTH_MODE=token); `--ray-open` joins it all the same, where a firewall closes the ports"
     )
 
 
