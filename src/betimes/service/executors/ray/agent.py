@@ -61,8 +61,9 @@ class NodeAgent:
         Requests of sessions before are refused from now on.
         """
         self._session = session
-        if self._executor is not None:
-            await self._executor.close()
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            await executor.close()
         self._reports.clear()
         self._reported.set()  # whoever waits for reports of the session before
         cores = available_cpus()
@@ -72,6 +73,15 @@ class NodeAgent:
             self._hear, cpus=cores if cpu >= len(cores) else (), gpus=ids, ends_with=self._node
         )
         return facts(ids)
+
+    async def close(self) -> None:
+        """Watch no longer; runs go on."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            await executor.close()
+        for cursor in self._cursors.values():
+            cursor.close()
+        self._cursors.clear()
 
     async def start(self, session: str, launch: Launch) -> None:
         """Start a run, unless it is or was."""

@@ -130,7 +130,7 @@ class ClusterConnection:
             async with asyncio.timeout(REACH_S):
                 _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
         except (OSError, TimeoutError) as error:
-            why = getattr(error, "strerror", None) or f"no answer within {REACH_S:g} s"
+            why = os.strerror(error.errno) if error.errno else f"no answer within {REACH_S:g} s"
             raise InputError(
                 f"--ray {self.address}: nothing answers there ({why}); start the cluster with `ray start --head`"
             ) from None
