@@ -8,8 +8,8 @@ import pytest
 from betimes import simulate
 from betimes.errors import InputError
 from betimes.outcome import Result
-from tests.twin.crowds import EVERY_POLICY, MODES, crowd
-from tests.twin.replaying import outcome_of
+from tests.twin.pool.crowds import EVERY_POLICY, MODES, crowd
+from tests.twin.pool.replaying import outcome_of
 
 
 @EVERY_POLICY

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from betimes import Workload, simulate
 from betimes.outcome import Result
 from betimes.workload.speedup import SpeedupTable, bind
-from tests.twin.crowds import EVERY_POLICY, MODES, crowd
+from tests.twin.pool.crowds import EVERY_POLICY, MODES, crowd
 
 NEARLY_NOTHING = 1e-8  # of a unit
 

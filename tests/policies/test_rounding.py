@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.reference import Job, allocate_once
-from tests.twin.driving import units_after_arrivals
+from tests.twin.pool.driving import units_after_arrivals
 
 WFQ = "wfq:thresholds=20+60,weights=1/2+3/10+1/5,zeta_min=0,delta=0.1"
 

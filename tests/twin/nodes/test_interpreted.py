@@ -22,7 +22,7 @@ from tests.reference.nodes.cases import (
     queueing_policies,
 )
 from tests.twin.nodes.driving import simulation_of
-from tests.twin.replaying import check_same, drawn
+from tests.twin.pool.replaying import check_same, drawn
 
 SIZES = ("true", "estimate", "last-two", "noise:0.5")
 

@@ -25,7 +25,7 @@ from tests.reference.one_shot_cases import (
     OneShot,
 )
 from tests.reference.own_cases import OWN_DYNAMIC, OWN_ONE_SHOT
-from tests.twin.driving import (
+from tests.twin.pool.driving import (
     Setup,
     as_stated,
     recorded_segments,

@@ -20,8 +20,8 @@ from betimes.service.executors.virtual import WORK
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.as_workload import as_workload
 from betimes.twin.nodes.offered import scaled_to
+from tests.service.same_as_twin.test_traces import DATA, NODES, RESTART_S, pester, quick
 from tests.service.served_traces import serve_trace
-from tests.service.test_same_as_twin import DATA, NODES, RESTART_S, pester, quick
 
 GPU = DATA / "gpu"
 MIXED = Cluster(

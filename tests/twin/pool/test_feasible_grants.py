@@ -9,9 +9,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.reference import Job
-from tests.twin.comparing import differences
-from tests.twin.cut_driving import CutSetup, Seen, oracle_seen, run_seen
-from tests.twin.workloads import SIZES, binary_jobs
+from tests.twin.pool.comparing import differences
+from tests.twin.pool.feasible_driving import CutSetup, Seen, oracle_seen, run_seen
+from tests.twin.pool.workloads import SIZES, binary_jobs
 
 POLICIES = ["fifo", "srsf", "srtf", "las:quantum=2", "max-min"]
 """Those whose grants stand in an order that the model gives too."""

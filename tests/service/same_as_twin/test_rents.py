@@ -25,8 +25,8 @@ from betimes.policies.nodes.wait_model import WaitModel
 from betimes.service.executors.virtual import WORK
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.as_workload import as_workload
+from tests.service.same_as_twin.test_traces import quick
 from tests.service.served_traces import Served, serve_trace
-from tests.service.test_same_as_twin import quick
 
 BOOT_S, SETUP_S = 60.0, 30.0
 OFFERS = (

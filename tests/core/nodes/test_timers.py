@@ -22,7 +22,7 @@ from betimes.core.nodes.timers import (
     set_job_timer,
 )
 from betimes.kernels import Records, blank, entry, kernel
-from tests.core.empty_cluster import empty_cluster
+from tests.core.nodes.empty_cluster import empty_cluster
 
 SLOTS = 60
 

@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.reference import Job, ReferenceResult, run
-from tests.twin.driving import Setup, as_stated
+from tests.twin.pool.driving import Setup, as_stated
 
 WFQ = "wfq:thresholds=4+8,weights=1/2+3/10+1/5,zeta_min=0.6,delta=0.3"
 POLICIES = [

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 
-from tests.twin.driving import Setup, run_engine
-from tests.twin.replaying import check_same, drawn
-from tests.twin.workloads import POLICIES, SIZES, binary_jobs, fitting, mixed_jobs
+from tests.twin.pool.driving import Setup, run_engine
+from tests.twin.pool.replaying import check_same, drawn
+from tests.twin.pool.workloads import POLICIES, SIZES, binary_jobs, fitting, mixed_jobs
 
 
 def batch(count: int, most_jobs: int) -> list[Setup]:

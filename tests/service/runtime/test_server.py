@@ -25,7 +25,7 @@ from betimes.service.runtime import server
 from betimes.service.runtime.server import serve
 from tests.service.serving import PATIENCE_S, fake, served, until
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 PROGRAM = """
 import asyncio, signal, sys

@@ -26,7 +26,7 @@ from betimes.service.views.models import JobFilter
 from betimes.workload.speedup import bind
 from tests.service.served_traces import Disturb, serve_trace
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
+DATA = Path(__file__).resolve().parents[4] / "shared" / "data"
 RESTART_S = 7.0
 POOL = [
     "fifo",

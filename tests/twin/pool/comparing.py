@@ -6,7 +6,7 @@ from typing import Any
 
 from betimes.outcome import Result
 from tests.reference import ReferenceResult
-from tests.twin.driving import recorded_segments
+from tests.twin.pool.driving import recorded_segments
 
 TOLERANCE = 1e-6  # seconds and units; the engine's rounding errors are far smaller
 

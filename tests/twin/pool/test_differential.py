@@ -6,9 +6,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from tests.twin.comparing import differences
-from tests.twin.driving import Setup, run_engine
-from tests.twin.workloads import (
+from tests.twin.pool.comparing import differences
+from tests.twin.pool.driving import Setup, run_engine
+from tests.twin.pool.workloads import (
     POLICIES,
     SIZES,
     binary_jobs,

@@ -1,4 +1,4 @@
-"""Runs a batch of simulations and keeps every outcome to the last bit: `python -m tests.twin.replaying IN OUT`."""
+"""Runs a batch of simulations and keeps every outcome to the last bit: `python -m tests.twin.pool.replaying IN OUT`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from betimes.kernels import INTERPRETED
 from betimes.outcome import Result
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 Outcome = dict[str, bytes]
 Setup = TypeVar("Setup")
@@ -73,7 +73,7 @@ def _replay_interpreted(
     source, target = folder / "setups", folder / "outcomes"
     source.write_bytes(pickle.dumps((run, setups)))
     subprocess.run(
-        [sys.executable, "-m", "tests.twin.replaying", str(source), str(target)],
+        [sys.executable, "-m", "tests.twin.pool.replaying", str(source), str(target)],
         cwd=ROOT,
         env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
         check=True,

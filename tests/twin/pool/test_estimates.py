@@ -12,11 +12,11 @@ from betimes import Workload, simulate
 from betimes.errors import InputError
 from betimes.twin.sizes import parse_sizes
 from tests.reference import Job
-from tests.twin.comparing import differences
-from tests.twin.crowds import EVERY_POLICY, crowd
-from tests.twin.driving import Setup, run_engine
-from tests.twin.replaying import outcome_of
-from tests.twin.workloads import oracle
+from tests.twin.pool.comparing import differences
+from tests.twin.pool.crowds import EVERY_POLICY, crowd
+from tests.twin.pool.driving import Setup, run_engine
+from tests.twin.pool.replaying import outcome_of
+from tests.twin.pool.workloads import oracle
 
 
 def one_after_the_other(user: list[int], estimate_s: list[float]) -> Workload:

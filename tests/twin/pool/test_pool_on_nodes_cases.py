@@ -10,8 +10,8 @@ from betimes.core import feasible_grants
 from betimes.core.feasible_grants import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON
 from betimes.workload import Workload
 from tests.reference import Job
-from tests.twin.cut_driving import CutSetup, run_seen
-from tests.twin.driving import recorded_segments
+from tests.twin.pool.driving import recorded_segments
+from tests.twin.pool.feasible_driving import CutSetup, run_seen
 
 FLAT = (0, 1, 1, 1, 1)
 

@@ -11,7 +11,7 @@ from betimes.core.nodes.columns import BLOCK, NodesState
 from betimes.core.nodes.directory import block_at
 from betimes.core.nodes.queue import all_waiting, first, insert, remove, remove_at
 from betimes.kernels import Floats, Ints, entry, kernel
-from tests.core.empty_cluster import empty_cluster
+from tests.core.nodes.empty_cluster import empty_cluster
 
 SLOTS = 40 * BLOCK
 

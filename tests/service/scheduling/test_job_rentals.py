@@ -18,7 +18,7 @@ from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.views.models import Status
 from tests.service.reliability.cluster import spec
-from tests.service.test_rentals import BIG, House, clouds
+from tests.service.runtime.test_rentals import BIG, House, clouds
 
 
 def play(

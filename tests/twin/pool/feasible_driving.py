@@ -20,7 +20,7 @@ from betimes.twin.pool.simulation import Simulation
 from betimes.twin.sizes import Sizes
 from tests.core.stepping import EXTENT_S, next_event_s, step_to
 from tests.reference import Job, ReferenceResult, cutting, run
-from tests.twin.driving import measured_curves, workload_of
+from tests.twin.pool.driving import measured_curves, workload_of
 
 _asked_for = entry(feasible_grants.asked_for)
 

@@ -7,8 +7,8 @@ import pytest
 from betimes import simulate
 from betimes.twin import driving
 from betimes.twin.pool import simulation
-from tests.twin.crowds import EVERY_POLICY, MODES, crowd
-from tests.twin.replaying import Outcome, outcome_of
+from tests.twin.pool.crowds import EVERY_POLICY, MODES, crowd
+from tests.twin.pool.replaying import Outcome, outcome_of
 
 
 def outcome(policy: str, fractional: bool) -> Outcome:
