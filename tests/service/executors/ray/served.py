@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -13,6 +12,8 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from betimes.client import Client
 from betimes.errors import NotReachable
@@ -32,7 +33,7 @@ class RayOnThisMachine:
         """Start the head, where it was if the port is given."""
         head: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False, "_system_config": HEALTH}
         if port is not None:
-            head["port"] = port
+            head["gcs_server_port"] = port
         self.cluster = import_module("ray.cluster_utils").Cluster(initialize_head=True, head_node_args=head)
         self.address: str = self.cluster.address
 
@@ -110,10 +111,10 @@ def service_on(state: Path, address: str) -> Iterator[ServiceOnRay]:
     service = ServiceOnRay(state, address)
     try:
         yield service
-        live = [job.job_id for job in service.client.jobs()]
+        live = [job.job_id for job in service.client.iterate_jobs() if not job.status.is_over]
         if live:
             service.client.cancel(live, where_possible=True)
-            until(lambda: not list(service.client.jobs()))
+            until(lambda: all(service.job(number).status.is_over for number in live))
     finally:
         if service.process.poll() is None:
             service.end(signal.SIGINT)
@@ -130,12 +131,7 @@ def until(holds: Callable[[], bool]) -> None:
         time.sleep(0.1)
 
 
-def agents_on(service: ServiceOnRay) -> list[int]:
-    """The processes of the agents of a cluster on this machine."""
-    found: list[int] = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid():
-            with contextlib.suppress(OSError):
-                if entry.joinpath("cmdline").read_bytes().startswith(b"ray::NodeAgent"):
-                    found.append(int(entry.name))
-    return found
+def agents() -> list[int]:
+    """The processes of the agents of clusters that this process has started."""
+    below = psutil.Process().children(recursive=True)
+    return [one.pid for one in below if one.cmdline()[:1] == ["ray::NodeAgent"]]

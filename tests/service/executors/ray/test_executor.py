@@ -6,6 +6,8 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from betimes.errors import Unknown
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.ray.executor import RayExecutor
@@ -80,7 +82,8 @@ def test_a_run_that_cannot_start_on_one_node_starts_on_none(at: Path) -> None:
 
     heard, ended = play(scenario())
     assert ended.why == "start-failed"
-    assert ended.message is not None and ended.message.startswith("rank 1 of 2, on node b: cannot start it: ")
+    assert ended.message is not None
+    assert ended.message.startswith("rank 1 of 2, on node b: cannot start it: ")
     assert not alive(shim_of(a_launch(at, folder=str(rank_of(launch, 0))))["pgid"])
     assert len(heard.reports) == 2
 
@@ -175,13 +178,14 @@ def test_the_rest_of_a_run_is_killed_before_its_job_starts_again_when_a_node_is_
             await heard.started()
             commands = [shim_of(a_launch(at, folder=str(rank_of(launch, rank))))["pgid"] for rank in (0, 1)]
             agents.lose("b")
+            await until(lambda: not alive(commands[1]))
+            assert len(heard.reports) == 1, "of a node that is lost the cluster tells"
             await executor.leave("b")
             await executor.drop(RUN)
             await executor.start(second)
             await heard.started(second.run)
             assert not alive(commands[0])
             await heard.ended(second.run)
-            await until(lambda: not alive(commands[1]))
             assert all(report.run != RUN for report in heard.reports[1:]), "a run that was dropped is over"
 
     play(scenario())
@@ -191,23 +195,17 @@ def test_the_output_of_a_node_that_is_gone_is_where_a_shared_disk_has_it(at: Pat
     async def scenario() -> None:
         async with executing("a") as (executor, _, _heard):
             folder = at / "runs" / "1" / "1"
-            try:
+            with pytest.raises(
+                Unknown, match=f"is on node b, which has left the cluster: {folder}/log there"
+            ):
                 await executor.open_log(str(folder), ["b"], 0, None)
-                raise AssertionError("there is none")
-            except Unknown as error:
-                assert (
-                    str(error) == f"its output is on node b, which has left the cluster: {folder}/log there"
-                )
             folder.mkdir(parents=True)
             (folder / "log").write_text("shared")
             log = await executor.open_log(str(folder), ["b"], 0, None)
             assert await log.read() == b"shared"
             log.close()
-            try:
+            with pytest.raises(Unknown, match="has no rank 1"):
                 await executor.open_log(str(folder), ["b"], 1, None)
-                raise AssertionError("there is none")
-            except Unknown as error:
-                assert "has no rank 1" in str(error)
 
     play(scenario())
 

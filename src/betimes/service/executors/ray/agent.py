@@ -21,8 +21,9 @@ from betimes.errors import Unavailable
 from betimes.service.api.log_files import LogCursor
 from betimes.service.executors.local import LocalExecutor, available_cpus
 from betimes.service.executors.protocol import Launch, Place
+from betimes.service.executors.supervision import processes
 from betimes.service.machines.gpus import find_gpus
-from betimes.service.scheduling.run_reports import Report, RunId
+from betimes.service.scheduling.run_reports import Ended, Report, RunId
 
 POLL_S = 5.0  # for which a request for reports waits for some
 MOST_CURSORS = 64  # of logs that are read at once
@@ -48,6 +49,7 @@ class NodeAgent:
 
     def __init__(self, ends_with: int | None = None) -> None:
         self._node = os.getppid() if ends_with is None else ends_with
+        self._node_began = processes.start_ticks(self._node)
         self._session = ""
         self._executor: LocalExecutor | None = None
         self._reports: deque[tuple[int, Report]] = deque()  # that have not been acknowledged
@@ -58,8 +60,10 @@ class NodeAgent:
     async def attach(self, session: str, cpu: float) -> NodeFacts:
         """Begin a session; cpu: the cores that the node has for jobs, which are pinned where those are all.
 
-        Requests of sessions before are refused from now on.
+        Requests of sessions before are refused from now on. Raises Unavailable once the node has left the cluster.
         """
+        if self._has_left:
+            raise Unavailable("its node has left the cluster")
         self._session = session
         executor, self._executor = self._executor, None
         if executor is not None:
@@ -139,7 +143,13 @@ class NodeAgent:
         """Whether there is such a file on this machine."""
         return await asyncio.to_thread(os.path.exists, path)
 
+    @property
+    def _has_left(self) -> bool:
+        return not processes.lives(self._node, self._node_began)
+
     def _hear(self, report: Report) -> None:
+        if isinstance(report, Ended) and report.why == "node-lost" and self._has_left:
+            return  # the service hears of it from Ray; until then it would start the job here again
         self._reports.append((next(self._numbers), report))
         self._reported.set()
 

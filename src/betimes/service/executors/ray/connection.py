@@ -26,6 +26,7 @@ from betimes.service.executors.ray.frames import (
 
 PATIENCE_S = 40.0  # until Ray has joined a cluster that is there
 REACH_S = 5.0  # until an address takes a connection
+ANSWER_S = 10.0  # until a cluster says which nodes it has; one whose head has gone never does
 AGAIN_S = 2.0  # between two tries to join a cluster that was lost
 
 log = logging.getLogger(__name__)
@@ -80,7 +81,12 @@ class ClusterConnection:
 
     async def nodes(self) -> list[ClusterNode]:
         """The nodes that live. Raises Unavailable."""
-        found: list[ClusterNode] = await self._ask("nodes")
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                found: list[ClusterNode] = await self._ask("nodes")
+        except TimeoutError:
+            self._kill()
+            raise Unavailable(f"the Ray cluster at {self.address} does not answer") from None
         self._nodes |= {node.name: node for node in found}
         return found
 
@@ -205,15 +211,18 @@ class ClusterConnection:
         else:
             waiting.set_result(answer.result)
 
+    def _kill(self) -> None:
+        if self._process is not None and self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
     async def _end(self) -> None:
         """End the bridge, if it has not; whatever was asked of it has no answer."""
         if self._writer is not None:
             self._writer.close()
             self._writer = None
         if self._process is not None:
-            if self._process.returncode is None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(self._process.pid, signal.SIGKILL)
+            self._kill()
             await self._process.wait()
             self._process = None
         for waiting in self._waiting.values():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
-import logging
 import math
+import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -16,11 +16,9 @@ from betimes.service.executors.ray.frames import ClusterNode
 from betimes.service.machines.machine import Machine
 
 LOOK_S = 1.0  # between two looks at the cluster
-LOST_AFTER_S = 60.0
+LOST_AFTER_S = float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", "60"))  # noqa: SIM112 (as Ray spells it)
 """After the whole cluster has ceased to answer, until its nodes that have not come back count as lost: Ray lets a node
 that has lost its head go on for so long, and its runs go on with it."""
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
