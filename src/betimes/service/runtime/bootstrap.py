@@ -163,7 +163,8 @@ async def _serving(
     machines = cluster.machines if cluster is not None else options.machines
     if machines is None:
         machines = [await asyncio.to_thread(discover)]
-    _begin(controller.scheduler, known, machines, options, controller.clock.now_s())
+    alive = cluster.alive if cluster is not None else frozenset[str]()
+    _begin(controller.scheduler, known, machines, alive, options, controller.clock.now_s())
     _executors(controller, machines, options)
     ray = _executor_of(cluster, controller) if cluster is not None else None
     if options.arrivals is not None:
@@ -221,9 +222,14 @@ async def _serving(
 
 
 def _begin(
-    scheduler: Scheduler, known: bool, machines: list[Machine], options: Options, now_at: float
+    scheduler: Scheduler,
+    known: bool,
+    machines: list[Machine],
+    alive: frozenset[str],
+    options: Options,
+    now_at: float,
 ) -> None:
-    """Begin a history, or go on with the one that was recovered."""
+    """Begin a history, or go on with the one that was recovered; alive: the nodes of a cluster that are still there."""
     if not known:
         for machine in machines:
             scheduler.nodes.add(machine, "operator")
@@ -238,9 +244,8 @@ def _begin(
         elif node.machine != machine:
             log.warning("node %s has changed: %s was %s", machine.name, machine, node.machine)
             scheduler.nodes.change(machine)
-    names = {machine.name for machine in machines}
     for name, node in list(scheduler.ledger.nodes.items()):
-        if node.machine.kind == "ray" and name not in names:
+        if node.machine.kind == "ray" and name not in alive:
             scheduler.nodes.left(name)
     if options.policy is not None and options.policy != scheduler.ledger.policy:
         scheduler.policy.set_policy(options.policy, "operator")

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from betimes import __version__
 from betimes.errors import InputError, Unavailable
 from betimes.service.executors.ray import membership
+from betimes.service.executors.ray.agent import NodeFacts
 from betimes.service.executors.ray.frames import ClusterNode
 from betimes.service.executors.ray.membership import Change, Membership, check_closed, machine_of
 
@@ -21,11 +24,20 @@ class FakeCluster:
         self.alive = [a_node(name) for name in names]
         self.lost_at: float | None = None
         self.answers = True
+        self.broken: set[str] = set()
+        self.versions: dict[str, str] = {}
+        self.called: list[tuple[str, str]] = []
 
     async def nodes(self) -> list[ClusterNode]:
         if not self.answers:
             raise Unavailable("no cluster")
         return self.alive
+
+    async def call(self, node: str, method: str, *_: Any) -> NodeFacts:
+        self.called.append((node, method))
+        if node in self.broken:
+            raise Unavailable("No module named 'betimes'")
+        return NodeFacts("host", self.versions.get(node, __version__), "3.12.1", 0.0, 0)
 
 
 def look(cluster: FakeCluster, *has: str) -> Change:
@@ -37,6 +49,24 @@ def test_machines_join_and_leave() -> None:
     assert [machine.name for machine in change.joined] == ["c"]
     assert change.left == ("a",)
     assert look(FakeCluster("a"), "a") == Change((), ())
+
+
+def test_a_machine_that_cannot_run_jobs_is_no_node_until_it_can(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr(membership.time, "monotonic", lambda: now_s)
+    cluster = FakeCluster("a", "b", "c")
+    cluster.broken, cluster.versions = {"a"}, {"b": "0.0.1"}
+    members = Membership(cluster, 1.0, lambda: ("c",))
+    assert asyncio.run(members.look()) == Change((), ())
+    assert "node a runs no jobs: No module named 'betimes'; install betimes[ray]" in caplog.text
+    assert "node b runs no jobs: it has Betimes 0.0.1; install betimes[ray]" in caplog.text
+    cluster.broken, cluster.versions = set(), {}
+    assert asyncio.run(members.look()) == Change((), ()), "it is not asked every second"
+    now_s += membership.AGAIN_S
+    assert [machine.name for machine in asyncio.run(members.look()).joined] == ["a", "b"]
+    assert {node for node, _ in cluster.called} == {"a", "b"}
 
 
 def test_a_machine_without_a_whole_core_is_no_node() -> None:

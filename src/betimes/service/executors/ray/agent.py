@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
+from betimes import __version__
 from betimes.errors import Unavailable
 from betimes.service.api.log_files import LogCursor
 from betimes.service.executors.local import LocalExecutor, available_cpus
@@ -34,11 +35,10 @@ class NodeFacts:
     """What an agent says of its machine."""
 
     hostname: str
-    pid: int
-    betimes: str
+    betimes: str  # version
     python: str
     now_s: float  # seconds since 1970
-    gpus: tuple[str, ...]
+    gpus: int
 
 
 class NodeAgent:
@@ -57,7 +57,7 @@ class NodeAgent:
         self._reported = asyncio.Event()
         self._cursors: dict[str, LogCursor] = {}  # by what their reader calls them, the last used one last
 
-    async def attach(self, session: str, cpu: float) -> NodeFacts:
+    async def attach(self, session: str, cpu: float) -> None:
         """Begin a session; cpu: the cores that the node has for jobs, which are pinned where those are all.
 
         Requests of sessions before are refused from now on. Raises Unavailable once the node has left the cluster.
@@ -76,7 +76,6 @@ class NodeAgent:
         self._executor = LocalExecutor(
             self._hear, cpus=cores if cpu >= len(cores) else (), gpus=ids, ends_with=self._node
         )
-        return facts(ids)
 
     async def close(self) -> None:
         """Watch no longer; runs go on."""
@@ -137,7 +136,14 @@ class NodeAgent:
 
     async def facts(self) -> NodeFacts:
         """The machine as it is now."""
-        return facts(())
+        found = await asyncio.to_thread(find_gpus, _environ_of(self._node))
+        return NodeFacts(
+            platform.node(),
+            __version__,
+            ".".join(map(str, sys.version_info[:3])),
+            time.time(),
+            len(found.gpus),
+        )
 
     async def sees(self, path: str) -> bool:
         """Whether there is such a file on this machine."""
@@ -157,20 +163,6 @@ class NodeAgent:
         if self._executor is None or session != self._session:
             raise Unavailable("the node's agent does not know this session: attach again")
         return self._executor
-
-
-def facts(gpus: tuple[str, ...]) -> NodeFacts:
-    """What this process says of its machine."""
-    from betimes import __version__
-
-    return NodeFacts(
-        platform.node(),
-        os.getpid(),
-        __version__,
-        ".".join(map(str, sys.version_info[:3])),
-        time.time(),
-        gpus,
-    )
 
 
 def _environ_of(pid: int) -> Mapping[str, str]:

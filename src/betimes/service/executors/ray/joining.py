@@ -11,7 +11,7 @@ from betimes.errors import InputError, Unavailable
 from betimes.service.executors.protocol import Listener
 from betimes.service.executors.ray.connection import ClusterConnection
 from betimes.service.executors.ray.executor import RayExecutor
-from betimes.service.executors.ray.membership import Change, Membership, check_closed, machine_of
+from betimes.service.executors.ray.membership import Change, Membership, check_closed
 from betimes.service.machines.machine import Machine
 
 
@@ -27,8 +27,11 @@ class RayOptions:
 class JoinedCluster:
     """A cluster that the service has joined, with the machines that it had then."""
 
-    def __init__(self, connection: ClusterConnection, share: float, machines: list[Machine]) -> None:
+    def __init__(
+        self, connection: ClusterConnection, share: float, machines: list[Machine], alive: frozenset[str]
+    ) -> None:
         self.connection, self.machines = connection, machines
+        self.alive = alive  # the names of its nodes then, those that could run no jobs included
         self._share = share
         self._watching: asyncio.Task[None] | None = None
 
@@ -60,11 +63,11 @@ async def join(asked: RayOptions, secret: str) -> JoinedCluster:
     try:
         nodes = await connection.nodes()
         check_closed(nodes, connection.joined.has_tokens, asked.allows_open)
-        machines = [machine for node in nodes if (machine := machine_of(node, asked.share)).cpu > 0]
+        machines = list((await Membership(connection, asked.share, list).look()).joined)
         if not machines:
             raise InputError(
-                f"--ray {asked.address}: none of the {len(nodes)} nodes of the cluster has a whole core for Betimes; "
-                "start Ray with more (--num-cpus), or raise --ray-share"
+                f"--ray {asked.address}: none of the {len(nodes)} nodes of the cluster can run jobs: each needs "
+                "betimes[ray] and a whole core for it (`ray start --num-cpus`, --ray-share); see `betimes doctor`"
             )
     except Unavailable as error:
         await connection.close()
@@ -72,4 +75,4 @@ async def join(asked: RayOptions, secret: str) -> JoinedCluster:
     except BaseException:
         await connection.close()
         raise
-    return JoinedCluster(connection, asked.share, machines)
+    return JoinedCluster(connection, asked.share, machines, frozenset(node.name for node in nodes))
