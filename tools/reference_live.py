@@ -5,8 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable
 
-from betimes.service.machines import cloud_file
 from betimes.service.executors.ray.gang import VARIABLES as ON_A_CLUSTER
+from betimes.service.machines import cloud_file
 from betimes.service.runtime.launches import KEPT, VARIABLES
 from betimes.service.scheduling.event_log import KINDS
 from betimes.service.scheduling.job_states import diagram
@@ -82,7 +82,7 @@ def job_environment_page(table: Table) -> str:
             "the service has them. Nothing else of yours or of the service reaches it: `--env NAME` hands over a "
             "variable as it is where you submit.",
             "## On a cluster",
-            "With `betimes up --ray` a job may hold units on several nodes, and its command is started once on each. Its "
+            "With `betimes up --ray` a job may hold units on several nodes: its command is started once on each. Its "
             "processes find these variables too, also where there is one node only:",
             table(("variable", "value"), ((f"`{name}`", text) for name, text in ON_A_CLUSTER.items())),
             "## Signals",

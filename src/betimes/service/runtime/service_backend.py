@@ -234,14 +234,15 @@ class ServiceBackend:
     async def job(self, number: int, /) -> JobStory:
         """Everything about a job."""
         store = self.controller.store
+        # The events before the row: an end that the row does not show comes after the last of these events, and a
+        # request that waits for it can watch from there.
+        events = await asyncio.to_thread(store.events, 0, EVENTS_A_PAGE, number)
         row = await asyncio.to_thread(store.job, number)
         if row is None:
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
         found = await self._forecast() if not Status(row["status"]).is_over else None
-        runs, quotes, events = await asyncio.gather(
-            asyncio.to_thread(store.runs, number),
-            asyncio.to_thread(store.quotes, number),
-            asyncio.to_thread(store.events, 0, EVENTS_A_PAGE, number),
+        runs, quotes = await asyncio.gather(
+            asyncio.to_thread(store.runs, number), asyncio.to_thread(store.quotes, number)
         )
         displaced = await asyncio.to_thread(displaced_by, events, store)
         waiting = self.scheduler.wait_reasons(found)
