@@ -89,7 +89,12 @@ async def _serve(
     backend = ServiceBackend(controller, Promises(controller), tokens, LiveTuner(controller, folder))
     deciding = asyncio.ensure_future(controller.run())
     disturbing = asyncio.ensure_future(disturb(backend, world)) if disturb is not None else None
-    while controller.source.next_at() < math.inf or controller.scheduler.ledger.jobs:
+    ledger = controller.scheduler.ledger
+    while (
+        controller.source.next_at() < math.inf
+        or ledger.jobs
+        or any(node.by_policy for node in ledger.nodes.values())  # until its paid time is over
+    ):
         await asyncio.sleep(0.01)
         if deciding.done():
             break

@@ -44,6 +44,7 @@ def say(kind: str, node: str | None = None, **data: Any) -> str:
         ("reserved", {"places": [["a", 1]], "start_s": 123456.789}, "a start on a"),
         ("opened", {"epoch_at": NOW}, "for the first time"),
         ("node-gone", {"why": "reclaimed"}, "reclaimed by the cloud"),
+        ("ordered", {"type": "big"}, "a machine of type big"),
         ("not-rented", {"type": "big", "text": "no capacity"}, "no capacity"),
         (
             "node-added",

@@ -156,6 +156,10 @@ def _not_rented(data: Data, _: float) -> str:
     return data["text"]
 
 
+def _ordered(data: Data, _: float) -> str:
+    return f"a machine of type {data['type']}"
+
+
 def _opened(_data: Data, _: float) -> str:
     return "for the first time"
 
@@ -199,6 +203,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "node-is": _node_is,
     "node-gone": _node_gone,
     "not-rented": _not_rented,
+    "ordered": _ordered,
     "rents": _reason,
     "unrented": _reason,
     "policy-set": _policy,

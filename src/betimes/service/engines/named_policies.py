@@ -37,7 +37,7 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
     found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
     if found is None or not found.rents:
         return
-    if found.wait is None:
+    if found.planner is not None or found.members is not None:
         raise PolicyError(
             f"policy {policy}: it decides which machines to rent for several jobs, and the service leaves that to the "
             "operator so far (`betimes nodes`); choose another, or try it with `betimes simulate`"
@@ -65,6 +65,18 @@ def rents_for_jobs(policy: str) -> bool:
     kind, text = kind_of(policy) if policy else (POOL, "")
     found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
     return found is not None and found.wait is not None
+
+
+def shared_offers(policy: str, offers: Sequence[Offer]) -> tuple[Offer, ...]:
+    """Of what is on offer, what a policy rents for whatever it places on the machines; none: it rents nothing so.
+
+    A policy that decides at ticks rents machines of the first offer only.
+    """
+    kind, text = kind_of(policy) if policy else (POOL, "")
+    found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
+    if found is None or not found.shares_rented:
+        return ()
+    return tuple(offers) if found.planner is not None else tuple(offers[:1])
 
 
 def compile_policy(policy: str) -> None:

@@ -16,10 +16,9 @@ from betimes.cluster import Offer
 from betimes.cluster.resources import Amounts
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, undominated
 from betimes.core.columns import UNLIMITED
-from betimes.core.nodes import schedule
+from betimes.core.nodes import machines, schedule
 from betimes.core.nodes.columns import (
     BLOCK,
-    Instruction,
     NodesState,
     new_nodes_state,
     room_to_play,
@@ -39,6 +38,7 @@ from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import nodes_steps as steps
+from betimes.service.engines import rented_machines
 from betimes.service.engines.accounts import account_of, give_account, waiting_account
 from betimes.service.engines.dedicated_machines import known_live, live_terms, plays_out, shapes_of, units_on
 from betimes.service.engines.messages import (
@@ -58,6 +58,7 @@ from betimes.service.engines.messages import (
     Tell,
     Wanted,
 )
+from betimes.service.engines.rented_machines import RentedMachines, with_longer_log, with_room_for_nodes
 from betimes.service.scheduling.job import Account
 from betimes.twin.nodes import event_loop
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
@@ -68,13 +69,14 @@ FIRST_PLACEMENTS = 256
 FIRST_LOG = 2048  # lines
 FIRST_PLAN = 64  # steps of a plan of reservations
 EARLY_OR_LATE_S = 1e-6
+MOST_INSTANTS = 200_000  # of a play-out under a policy that rents machines
 PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked at again
 
 
 _believed_left = entry(believed_left, NodesState, int, float)
 _offer_for = entry(offer_for, NodesState, int, bool)
 _machines_for = entry(machines_for, NodesState, int, int)
-ENTRIES = (steps.step, _believed_left, _offer_for, _machines_for)
+ENTRIES = (steps.step, _believed_left, _offer_for, _machines_for, *rented_machines.ENTRIES)
 """What has to be compiled for live nodes, besides their policy."""
 
 
@@ -96,9 +98,12 @@ class LiveNodes:
         restart_s: float = 0.0,
         seed: int = 0,
         offers: Sequence[Offer] = (),
+        quota: int | None = None,
     ) -> None:
         self.policy, self.capacity, self.shapes = policy, capacity, shapes
         self.rents = policy.policy.wait is not None and len(offers) > 0
+        self.provisions = policy.policy.shares_rented and len(offers) > 0
+        self.machines = RentedMachines(self)
         self.foresees = self.rents and plays_out(policy)
         self.offered = shapes_of(offers)
         self.booting: set[int] = set()  # jobs whose own machines are not up yet
@@ -125,6 +130,7 @@ class LiveNodes:
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
             log=FIRST_LOG,
             offers=live_terms(offers),
+            quota=UNLIMITED if quota is None else quota,
             observed=self.rules.observes,
             largest=self._largest(),
         )
@@ -134,7 +140,7 @@ class LiveNodes:
 
     def _largest(self) -> NDArray[np.int64]:
         """(3,) the most that any machine has of each, on which jobs can run."""
-        machines = [*self.capacity.tolist(), *(self.offered if self.rents else ())]
+        machines = [*self.capacity.tolist(), *(self.offered if self.rents or self.provisions else ())]
         return np.array(machines, dtype=np.int64).reshape(-1, 3).max(axis=0, initial=0)
 
     def next_timer_s(self) -> float:
@@ -143,21 +149,28 @@ class LiveNodes:
 
     def catch_up(self, now_s: float) -> list[Round]:
         """Let the timers before `now_s` go off."""
-        rounds: list[Round] = []
         self._be_patient(math.nextafter(now_s, -math.inf), set())
+        return self._until(now_s)
+
+    def _until(self, now_s: float) -> list[Round]:
+        """Let the timers before `now_s` go off."""
+        rounds: list[Round] = []
         while (timer_s := self.next_timer_s()) < now_s:
+            if self.provisions:
+                self.machines.put_off(timer_s)
+                if self.next_timer_s() != timer_s:
+                    continue
             rounds.append(self._instant(timer_s))
         return rounds
 
     def happen(self, now_s: float, what: Happened) -> list[Round]:
         """As the twin has it: at one instant all that is due, then all submissions, then one pass for everybody."""
-        rounds: list[Round] = []
+        rounds = list[Round]()
         gone = {self.slot_of[job] for job in what.gone}
         for slot in gone:
             self._step(steps.GO, slot, now_s)
         self._be_patient(now_s, gone)
-        while (timer_s := self.next_timer_s()) < now_s:
-            rounds.append(self._instant(timer_s))
+        rounds += self._until(now_s)
         for job in what.done:
             if self.state.needs[self.slot_of[job]].holder >= 0:
                 self._step(steps.FINISH, self.slot_of[job], now_s)
@@ -228,11 +241,15 @@ class LiveNodes:
             self._fill(trace.arrivals[slots], more, self._split(more), now_s)
             trace.arrivals[slots].run_s = more.believed_s  # what is believed is true in a play-out
 
+        what = steps.PLAY
+        if self.provisions:  # machines may be rented for ever for a job that they do not hold
+            what, copy.pool[0].budget, copy.cluster[0].select_s = steps.ADVANCE, MOST_INSTANTS, math.inf
+
         def play() -> Foreseen:
             state, aside = copy, trace
             while True:
-                status = self._call(state, aside, row, steps.PLAY)
-                if status == event_loop.REACHED:
+                status = self._call(state, aside, row, what, value=math.inf)
+                if status in (event_loop.REACHED, event_loop.PAUSED):
                     break
                 state = self._with_room(state, status, jobs)
             found = {**jobs, **({slots: more.job} if more is not None else {})}
@@ -363,6 +380,8 @@ class LiveNodes:
         for slot in late.tolist():
             if slot in self.job_of and slot not in gone:
                 self._step(steps.GO, slot, now_s + PATIENCE_S)
+        if self.provisions:
+            self.machines.put_off(now_s)
         for job in self.booting:  # no speculative run is over before it has begun
             slot = self.slot_of[job]
             if self.state.needs[slot].alarm_s <= now_s:
@@ -454,7 +473,8 @@ class LiveNodes:
         cluster.logged = 0
         for slot in sorted(decided, key=lambda slot: self.state.jobs[slot].seq):
             moves += self._moves(slot, decided[slot])
-        return Round(float(self.state.pool[0].now), tuple(sorted(moves, key=_order)))
+        machines = tuple(self.machines.decided(lines)) if self.provisions else ()
+        return Round(float(self.state.pool[0].now), tuple(sorted(moves, key=_order)), machines)
 
     def _moves(self, slot: int, decided: set[int]) -> Iterator[Move]:
         """What is to be done about a job about which this has been decided."""
@@ -553,7 +573,9 @@ class LiveNodes:
         if status == schedule.NEED_PLACEMENTS and state.cluster[0].unused < len(state.nodes):
             return with_more_placements(state)
         if status in (schedule.NEED_PLACEMENTS, event_loop.NEED_SEGMENTS):
-            return _with_longer_log(state)
+            return with_longer_log(state)
+        if status == machines.NEED_NODES:
+            return with_room_for_nodes(state)
         if status == schedule.NEED_STEPS:
             return with_more_steps(state)
         if status > schedule.REFUSED:
@@ -562,12 +584,6 @@ class LiveNodes:
             ahead = state is not self.state
             raise nodes_violation(str(self.policy), status - schedule.REFUSED, job, float(pool.now), ahead)
         raise BetimesError(f"internal: the event loop returned {status}")
-
-
-def _with_longer_log(state: NodesState) -> NodesState:
-    longer = blank(Instruction, 2 * len(state.log))
-    as_array(longer)[: len(state.log)] = as_array(state.log)
-    return state.replaced(log=longer)
 
 
 def _are_of(tasks: JobTasks, places: Sequence[Held]) -> bool:

@@ -86,7 +86,9 @@ class Controller:
         rentals: Rentals | None = None,  # null: nothing can be rented
     ) -> None:
         self.store, self.default_run_s, self.kernels = store, default_run_s, kernels
-        self.settings = replace(settings, offers=rentals.offers) if rentals is not None else settings
+        self.settings = settings
+        if rentals is not None:
+            self.settings = replace(settings, offers=rentals.offers, quota=rentals.quota)
         self.clock, self.launches, self.rentals = clock, launches, rentals
         self.scheduler = self._scheduler(Ledger(default_run_s))
         self.inbox, self.background = Inbox(), Background()

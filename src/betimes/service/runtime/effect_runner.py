@@ -18,6 +18,7 @@ from betimes.service.scheduling.effects import (
     DropRun,
     Effect,
     GiveBack,
+    OrderMachine,
     RentMachines,
     ResizeRun,
     StartRun,
@@ -75,6 +76,11 @@ class EffectRunner:
         if isinstance(effect, RentMachines):
             assert self._rentals is not None, "machines are rented from a cloud"
             self._rentals.order(scheduler.now_at, effect.job, effect.type, effect.count)
+            self._inbox.woken.set()
+            return
+        if isinstance(effect, OrderMachine):
+            assert self._rentals is not None, "machines are rented from a cloud"
+            self._rentals.order_shared(scheduler.now_at, effect.type, effect.move)
             self._inbox.woken.set()
             return
         if isinstance(effect, DropRun):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from betimes.service.engines.messages import RentMachine
 from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.run_reports import RunId
 
@@ -57,4 +58,12 @@ class RentMachines:
     count: int
 
 
-Effect = RentMachines | StartRun | StopRun | ResizeRun | DropRun | GiveBack
+@dataclass(frozen=True, slots=True)
+class OrderMachine:
+    """Ask the cloud for a machine for whatever the policy places on it."""
+
+    type: str
+    move: RentMachine
+
+
+Effect = RentMachines | OrderMachine | StartRun | StopRun | ResizeRun | DropRun | GiveBack
