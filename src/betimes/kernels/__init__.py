@@ -13,9 +13,9 @@ Environment: ``NUMBA_DISABLE_JIT=1`` runs the same sources interpreted; ``BETIME
 index checks; ``BETIMES_CACHE_DIR`` moves the cache.
 """
 
+from betimes.kernels.compiled_hook import Hook
 from betimes.kernels.compiling import (
     Entry,
-    Hook,
     checking_indices,
     entry,
     full_kernel,
@@ -35,7 +35,8 @@ from betimes.kernels.records import (
     record_type,
 )
 from betimes.kernels.settings import BOUNDSCHECK, INTERPRETED, cache_root
-from betimes.kernels.structs import Struct, view_by
+from betimes.kernels.structs import Struct
+from betimes.kernels.views import view_by
 
 __all__ = [
     "BOUNDSCHECK",

@@ -99,13 +99,6 @@ def entry(function: Callable[P, T], *annotations: Any) -> Entry[P, T]:
     return Entry(function, annotations or None)
 
 
-class Hook:
-    """A compiled function as a struct's field takes it; `address` is where its code is, for as long as this lives."""
-
-    def __init__(self, address: int, function: Callable[..., Any], keep: object) -> None:
-        self.address, self.function, self._keep = address, function, keep
-
-
 def hook(function: Callable[..., Any], of: type[Struct], field: str) -> Any:
     """A kernel as the value of a field of a struct, a pointer through which other kernels call it.
 

@@ -9,7 +9,7 @@ from numba.core import types
 from numba.core.registry import CPUDispatcher
 
 from betimes.kernels.cache import KernelCache
-from betimes.kernels.compiling import Hook
+from betimes.kernels.compiled_hook import Hook
 from betimes.kernels.linking import EntryCompiler, FragmentCompiler, LeanEntryCompiler, LeanFragmentCompiler
 from betimes.kernels.struct_types import signature_of
 

@@ -74,7 +74,7 @@ def signature_of(parameters: tuple[Any, ...], returns: Any) -> Signature:
 
 
 def viewing(view: type[Struct], of: type[Struct], interpreted: Callable[[Any], Any]) -> Any:
-    """`structs.view_by`, for kernels; also called from Python."""
+    """`views.view_by`, for kernels; also called from Python."""
 
     def typed(typing: Any, struct: Any) -> Any:
         if struct == struct_type(of):

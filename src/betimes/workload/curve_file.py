@@ -22,7 +22,7 @@ import numpy as np
 
 from betimes.errors import CurveError
 from betimes.workload.small_table import Row, SmallTable
-from betimes.workload.speedup import FORMULAS, FloatArray
+from betimes.workload.speedup_formulas import FORMULAS, FloatArray
 
 _UNITS = ("num_gpus", "units")
 _TIMES = ("time_per_iteration_us", "time_per_iteration_s")

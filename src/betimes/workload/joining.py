@@ -37,8 +37,6 @@ def concatenate(*workloads: Workload) -> Workload:
     number in front. A further column that a workload lacks is NaN, -1 or empty there. The machine size stays
     where all agree.
     """
-    from betimes.workload.workload import Workload
-
     if len(workloads) == 1:
         return workloads[0]
     ids, warnings = _identifiers(workloads)
@@ -51,7 +49,7 @@ def concatenate(*workloads: Workload) -> Workload:
     keys = dict.fromkeys(key for w in workloads for key in w.notes.header)
     users, user_names = _users(workloads)
     plain: dict[str, Any] = {name: np.concatenate([getattr(w, name) for w in workloads]) for name in _PLAIN}
-    return Workload.from_columns(
+    return type(workloads[0]).from_columns(
         job_id=ids,
         curve=np.concatenate([np.array(w.curve_names, np.str_)[w.curve] for w in workloads]),
         user=users,

@@ -13,7 +13,6 @@ here: `cap_first_violation` (the published code) and `cap_largest` (the paper's 
 from __future__ import annotations
 
 import difflib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,16 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.errors import CurveError
+from betimes.workload.curve_file import read_curves
+from betimes.workload.speedup_formulas import FORMULAS, FloatArray, formula_row, linear_row
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-
-LINEAR = "linear"
-FORMULAS = {
-    "linear": "speed-up g on g units",
-    "amdahl": "amdahl:F, a fraction F (0 to 1) of the work is serial: g / (F g + 1 - F)",
-    "power": "power:A, speed-up g ** A with an exponent A from 0 to 1",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +57,6 @@ class SpeedupTable:
 
         Raises CurveError with file, line and field.
         """
-        from betimes.workload.curve_file import read_curves
-
         curves = read_curves(path)
         widest = max(len(row) for row in curves.values()) - 1
         rows = np.empty((len(curves), widest + 1))
@@ -132,58 +123,6 @@ def did_you_mean(name: str, names: Sequence[str]) -> str:
     lower = {candidate.lower(): candidate for candidate in names}
     near = difflib.get_close_matches(name.lower(), list(lower), n=1, cutoff=0.6)
     return f" (did you mean {lower[near[0]]!r}?)" if near else ""
-
-
-# --- formulas ------------------------------------------------------------------------------------
-
-
-def formula_row(name: str, widest: int) -> FloatArray | None:
-    """The row of a formula's name on 0..widest units; None where the name is not a formula's.
-
-    Raises CurveError where it plainly tries to be one: its parameter is bad, or its family is nearly right.
-    """
-    family, colon, text = name.partition(":")
-    if family not in FORMULAS:
-        near = difflib.get_close_matches(family.lower(), list(FORMULAS), n=1, cutoff=0.7)
-        if colon and near and _is_number(text):
-            raise CurveError(f"no speed-up formula {family!r} in {name!r}; did you mean '{near[0]}:{text}'?")
-        return None
-    if family == LINEAR:
-        if colon:
-            raise CurveError(f"curve {name!r}: linear takes no parameter; write 'linear'")
-        return linear_row(widest)
-    if not _is_number(text) or not 0.0 <= float(text) <= 1.0:
-        raise CurveError(f"curve {name!r}: expected {FORMULAS[family]}")
-    return amdahl_row(float(text), widest) if family == "amdahl" else power_row(float(text), widest)
-
-
-def linear_row(widest: int) -> FloatArray:
-    """Speed-up g on g units, exactly."""
-    return np.arange(widest + 1, dtype=np.float64)
-
-
-def amdahl_row(serial_frac: float, widest: int) -> FloatArray:
-    """Speed-up g / (f g + 1 - f): a fraction f of the work runs on one unit only (Amdahl 1967)."""
-    units = linear_row(widest)
-    return _tidy(units / np.maximum(serial_frac * units + (1.0 - serial_frac), 1e-300))
-
-
-def power_row(exponent: float, widest: int) -> FloatArray:
-    """Speed-up g ** a."""
-    return _tidy(linear_row(widest) ** exponent)
-
-
-def _tidy(row: FloatArray) -> FloatArray:
-    row[0], row[1] = 0.0, 1.0
-    # A formula may fall by one rounding error where it is almost flat; a row must not.
-    return np.maximum.accumulate(row)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 # --- pure functions on one row: plain loops, so that a compiler can take them as they are -----------

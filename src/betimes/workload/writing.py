@@ -12,12 +12,12 @@ from typing import IO, TYPE_CHECKING
 import numpy as np
 
 from betimes.errors import InputError
-from betimes.workload.readers.csv import MARK
-from betimes.workload.readers.parquet import KEY
-from betimes.workload.workload import Workload
+from betimes.workload.own_files import KEY, MARK
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from betimes.workload.workload import Workload
 
 
 def write(workload: Workload, path: str | os.PathLike[str]) -> None:

@@ -71,10 +71,10 @@ def tune_live(
     """Begin a search, follow it, and print the front; Ctrl-C ends it with the front so far."""
     from betimes.cli import folders
     from betimes.cli.duration_options import parse_option
+    from betimes.cli.front_files import write
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.progress import Display
-    from betimes.cli.simulate.tune import write
 
     if out is not None:
         folders.check("--out", out)

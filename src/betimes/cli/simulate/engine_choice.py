@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from betimes.errors import InputError, PolicyError
 
 if TYPE_CHECKING:
+    from betimes.cli.simulate.simulation_options import SimulationOptions
     from betimes.foresight.engines import AnyChosen, Engine
 
 
@@ -42,40 +43,36 @@ def chosen_policies(
     return chosen, found
 
 
-def check_engine(engine: Engine, given: dict[str, Any], cluster: str | None) -> None:
-    """Refuse options that mean nothing on this engine; `given` has them all by name. Raises InputError."""
+def check_engine(engine: Engine, options: SimulationOptions) -> None:
+    """Raise InputError for options that mean nothing on this engine."""
+    held_back = bool(options.resize_interval or options.resize_gain)
     if engine == "nodes":
-        if given["fractional"]:
+        if options.fractional:
             raise InputError("--fractional: jobs on nodes are never resized; leave it out")
-        if given["fair"] is not None:
+        if options.fair is not None:
             raise InputError(
-                f"--{'' if given['fair'] else 'no-'}fair: there is no max-min run on nodes; leave it out"
+                f"--{'' if options.fair else 'no-'}fair: there is no max-min run on nodes; leave it out"
             )
-        if given["resize_interval"] or given["resize_gain"]:
-            option = "gain" if given["resize_gain"] else "interval"
+        if held_back:
+            option = "gain" if options.resize_gain else "interval"
             raise InputError(f"--resize-{option}: jobs on nodes are never resized; leave it out")
-        if given["as_trials"]:
+        if options.as_trials:
             raise InputError("--as-trials: sets of trials share the units of a pool; leave it out")
-        if given["on_wide"] == "clip":
+        if options.on_wide == "clip":
             raise InputError("--on-wide clip: jobs on nodes are never narrowed; choose drop or refuse")
-    else:
-        held_back = given["resize_interval"] or given["resize_gain"]
-        if given["fractional"] and (cluster is not None or held_back):
-            what = "resizes are held back in" if cluster is None else "units on nodes are"
-            raise InputError(f"--fractional: {what} whole units; leave it out")
-        if given["as_trials"] and (cluster is not None or given["fractional"]):
-            what = "--cluster" if cluster is not None else "--fractional"
-            raise InputError(
-                f"--as-trials: trials take whole units of a pool without nodes; leave {what} out"
-            )
-        for name, what in (
-            ("overrun", "estimates do not end jobs"),
-            ("grace", "jobs leave at once"),
-        ):
-            if given[name] is not None:
-                raise InputError(
-                    f"--{name} {given[name]}: on a pool {what}; leave it out, or give --engine nodes"
-                )
+        return
+    if options.fractional and (options.cluster is not None or held_back):
+        what = "resizes are held back in" if options.cluster is None else "units on nodes are"
+        raise InputError(f"--fractional: {what} whole units; leave it out")
+    if options.as_trials and (options.cluster is not None or options.fractional):
+        what = "--cluster" if options.cluster is not None else "--fractional"
+        raise InputError(f"--as-trials: trials take whole units of a pool without nodes; leave {what} out")
+    for name, value, what in (
+        ("overrun", options.overrun, "estimates do not end jobs"),
+        ("grace", options.grace, "jobs leave at once"),
+    ):
+        if value is not None:
+            raise InputError(f"--{name} {value}: on a pool {what}; leave it out, or give --engine nodes")
 
 
 def parse_grace(text: str) -> tuple[float, float | None]:

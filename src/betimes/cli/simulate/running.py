@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from betimes.cli import folders
 from betimes.cli.render.progress import Display
 from betimes.cli.simulate.engine_choice import check_engine, chosen_policies, parse_grace
 from betimes.cli.simulate.outcomes import Outcomes
+from betimes.cli.simulate.simulation_options import SimulationOptions
 from betimes.cli.simulate.sources import is_for_nodes
 from betimes.cli.simulate.study import FAIR, Run, Study, load, notes_of, wants_fair
 from betimes.cli.simulate.workers import results
@@ -27,25 +28,9 @@ MOST_JOBS_HERE = 20_000
 
 
 def study(
-    *,
-    policies: str,
-    several: bool,
-    file: str,
-    engine: str,
-    cluster: str | None,
-    units: int | None,
-    load: float | None,
-    curves: str | None,
-    measure: str,
-    sizes: str | None,
-    grace: str | None,
-    restart_s: float,
-    resize_interval: float,
-    predict: bool,
-    predict_sample: int | None,
-    **plain: Any,
+    policies: str, options: SimulationOptions, *, several: bool, timeline: bool
 ) -> tuple[Study, list[AnyChosen]]:
-    """The options as a `Study` and its policies, refused here where they can be without the trace.
+    """The options as a `Study`, and the policies, refused here where they can be without the trace.
 
     Raises InputError and its children.
     """
@@ -54,34 +39,32 @@ def study(
     from betimes.twin.sizes import parse_sizes
     from betimes.workload.speedup import SpeedupTable
 
-    chosen, found = chosen_policies(policies, several=several, engine=engine, cluster=cluster, file=file)
-    check_engine(found, {"grace": grace, "resize_interval": resize_interval, **plain}, cluster)
-    if cluster is not None and units is not None:
-        raise InputError(f"--cluster {cluster}: --units {units} is given too; leave one of them out")
+    load, restart_s, interval_s = options.load, options.restart_s, options.resize_interval
+    chosen, engine = chosen_policies(
+        policies, several=several, engine=options.engine, cluster=options.cluster, file=options.file
+    )
+    check_engine(engine, options)
+    if options.cluster is not None and options.units is not None:
+        raise InputError(
+            f"--cluster {options.cluster}: --units {options.units} is given too; leave one of them out"
+        )
     if load is not None and not (load > 0 and math.isfinite(load)):
         raise InputError(f"--load {load:g}: the offered load is a number above 0, such as 0.8")
     if not (restart_s >= 0 and math.isfinite(restart_s)):
         raise InputError(f"--restart-s {restart_s:g}: the time of a restart is a number of seconds from 0")
-    if not (resize_interval >= 0 and math.isfinite(resize_interval)):
+    if not (interval_s >= 0 and math.isfinite(interval_s)):
         raise InputError(
-            f"--resize-interval {resize_interval:g}: the time between resizes is a number of seconds from 0"
+            f"--resize-interval {interval_s:g}: the time between resizes is a number of seconds from 0"
         )
     wanted = Study(
-        file=file,
-        engine=found,
-        asked=engine,
-        cluster=read_cluster(cluster) if cluster is not None else None,
-        units=units,
-        load_frac=load,
-        curves=SpeedupTable.read_csv(curves) if curves is not None else None,
-        measure=parse_measure(measure),
-        sizes=str(parse_sizes(sizes)) if sizes is not None else None,
-        grace=parse_grace(grace) if grace is not None else None,
-        restart_s=restart_s,
-        resize_interval_s=resize_interval,
-        predict=predict or predict_sample is not None,
-        predict_sample=predict_sample,
-        **plain,
+        options=options,
+        engine=engine,
+        cluster=read_cluster(options.cluster) if options.cluster is not None else None,
+        curves=SpeedupTable.read_csv(options.curves) if options.curves is not None else None,
+        measure=parse_measure(options.measure),
+        sizes=str(parse_sizes(options.sizes)) if options.sizes is not None else None,
+        grace=parse_grace(options.grace) if options.grace is not None else None,
+        timeline=timeline,
     )
     return wanted, chosen
 
@@ -101,26 +84,28 @@ def run(
 
     names = [str(policy) for policy in policies]
     if out is not None:
-        folders.check_results(out, several=len(policies) > 1 or wanted.seeds is not None)
+        folders.check_results(out, several=len(policies) > 1 or wanted.options.seeds is not None)
     if plots is not None:
         folders.check("--plots", plots)
     display = Display()
     with display.shown(), ExitStack() as stack:
-        beforehand_s = compile_closed_loop(display) if is_for_nodes(wanted.file) else 0.0
+        beforehand_s = compile_closed_loop(display) if is_for_nodes(wanted.options.file) else 0.0
         display.expect("reading", None)
-        loaded = load(wanted, wanted.seed)
+        loaded = load(wanted, wanted.options.seed)
         display.finish("reading")
         for note in notes_of(loaded.workload):
             display.note(note)
-        if wanted.seeds is not None and not (wanted.is_random() or any(map(_may_draw, policies))):
-            display.note(f"every seed gives the same result: nothing is drawn at random with {wanted.file}")
+        if wanted.options.seeds is not None and not (wanted.is_random() or any(map(_may_draw, policies))):
+            display.note(
+                f"every seed gives the same result: nothing is drawn at random with {wanted.options.file}"
+            )
         fair = wants_fair(wanted, len(loaded.workload))
         needed = list(policies)
         if fair:
             from betimes.policies import parse_policy
 
             needed.append(parse_policy(FAIR))
-        took = compile_kernels(needed, wanted.predict, display)
+        took = compile_kernels(needed, wanted.predicts, display)
         stages = [stack.enter_context(folders.staged(path)) if path else None for path in (out, plots)]
         outcomes = Outcomes(wanted, names, *stages)
         runs = [Run(FAIR, seed, fair=True) for seed in wanted.all_seeds() if fair]

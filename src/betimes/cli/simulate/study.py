@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from betimes.cli.simulate.simulation_options import SimulationOptions
 from betimes.cli.simulate.sources import GENERATED_UNITS, is_generated, read
 from betimes.errors import InputError
 
@@ -25,50 +26,38 @@ MOST_JOBS_FAIR = 20_000
 
 @dataclass(frozen=True)
 class Study:
-    """The options of `simulate` and `compare`, checked as far as they can be without the trace."""
+    """The options, and what was read from them; checked as far as they can be without the trace."""
 
-    file: str
-    engine: Engine
-    asked: str  # the engine that was asked for, which may be auto
+    options: SimulationOptions
+    engine: Engine  # of those that the option leaves open
     cluster: Cluster | None
-    form: str
-    on_bad_rows: str
-    units: int | None
-    fractional: bool
-    jobs: int | None
-    load_frac: float | None
     curves: SpeedupTable | None
-    seed: int
-    seeds: int | None
-    trial: str | None
     grace: tuple[float, float | None] | None
-    restart_s: float
-    resize_interval_s: float
-    resize_gain: bool
-    as_trials: bool
-    on_wide: str | None
-    overrun: str | None
-    predict: bool
-    predict_sample: int | None
     sizes: str | None
-    status: str
     measure: tuple[float, float]
-    fair: bool | None
     timeline: bool
+
+    @property
+    def predicts(self) -> bool:
+        """Whether jobs are promised a finish."""
+        return self.options.predict or self.options.predict_sample is not None
 
     def all_seeds(self) -> range:
         """The seeds to run, in order."""
-        return range(self.seed, self.seed + (self.seeds or 1))
+        return range(self.options.seed, self.options.seed + (self.options.seeds or 1))
 
     def is_random(self) -> bool:
         """Whether another seed can give another result."""
         noisy = self.sizes is not None and self.sizes.startswith("noise")
-        return noisy or self.predict_sample is not None or self.draws_jobs()
+        return noisy or self.options.predict_sample is not None or self.draws_jobs()
 
     def draws_jobs(self) -> bool:
         """Whether another seed can give another workload."""
-        drawn_trials = self.trial is not None and self.trial.startswith(("user", "random"))
-        return is_generated(self.file) or drawn_trials or (self.grace is not None and self.grace[0] > 0)
+        trial = self.options.trial
+        drawn_trials = trial is not None and trial.startswith(("user", "random"))
+        return (
+            is_generated(self.options.file) or drawn_trials or (self.grace is not None and self.grace[0] > 0)
+        )
 
 
 @dataclass(frozen=True)
@@ -92,15 +81,17 @@ class Run:
 def load(study: Study, seed: int) -> Loaded:
     """Read or generate the workload, keep its first jobs, mark trials, rescale its load; raises InputError."""
     started = time.perf_counter()
-    nothing_named = study.engine == "pool" and study.units is None and study.cluster is None
-    units = GENERATED_UNITS if nothing_named else study.units
-    workload = read(study.file, units, seed, study.form, study.on_bad_rows, study.cluster)
-    if study.jobs is not None:
-        workload = workload.head(study.jobs)
+    nothing_named = study.engine == "pool" and study.options.units is None and study.cluster is None
+    units = GENERATED_UNITS if nothing_named else study.options.units
+    workload = read(
+        study.options.file, units, seed, study.options.form, study.options.on_bad_rows, study.cluster
+    )
+    if study.options.jobs is not None:
+        workload = workload.head(study.options.jobs)
     if not len(workload):
         skipped = sum(workload.notes.skipped.values())
         left_out = f" ({skipped:,} rows were left out: see `betimes trace info`)" if skipped else ""
-        raise InputError(f"{study.file}: there is no job to simulate{left_out}")
+        raise InputError(f"{study.options.file}: there is no job to simulate{left_out}")
     workload = _marked(study, workload, seed)
     make = _on_pool if study.engine == "pool" else _on_nodes
     workload, machine = make(study, workload)
@@ -112,10 +103,10 @@ def _marked(study: Study, workload: Workload, seed: int) -> Workload:
     from betimes.workload import draw_grace, mark_trials
     from betimes.workload.speedup import bind
 
-    if study.trial is not None:
+    if study.options.trial is not None:
         table, _ = bind(workload.curve_names, int(workload.max_units.max()), study.curves)
         speed = table.at(workload.curve, workload.max_units)
-        workload = mark_trials(workload, study.trial, seed, speedup_at_max=speed)
+        workload = mark_trials(workload, study.options.trial, seed, speedup_at_max=speed)
     if study.grace is not None:
         workload = draw_grace(workload, *study.grace, seed=seed)
     return workload
@@ -125,10 +116,10 @@ def _on_nodes(study: Study, workload: Workload) -> tuple[Workload, Cluster]:
     from betimes.foresight.simulate import check_wide, cluster_for
     from betimes.twin.nodes.offered import scaled_to
 
-    cluster = study.cluster or cluster_for(workload, study.units)
-    check_wide(workload, cluster, study.on_wide)  # refuses now what would be refused later
-    if study.load_frac is not None:
-        workload = scaled_to(workload, cluster, study.load_frac, study.curves)
+    cluster = study.cluster or cluster_for(workload, study.options.units)
+    check_wide(workload, cluster, study.options.on_wide)  # refuses now what would be refused later
+    if study.options.load is not None:
+        workload = scaled_to(workload, cluster, study.options.load, study.curves)
     return workload, cluster
 
 
@@ -136,14 +127,14 @@ def _on_pool(study: Study, workload: Workload) -> tuple[Workload, int | Cluster]
     from betimes.twin.generate import noted_cluster
     from betimes.twin.pool.simulation import fit
 
-    if study.asked == "auto" and noted_cluster(workload) is not None:
+    if study.options.engine == "auto" and noted_cluster(workload) is not None:
         raise InputError(
-            f"{study.file}: was generated for nodes; give --engine nodes, or pool if you mean it"
+            f"{study.options.file}: was generated for nodes; give --engine nodes, or pool if you mean it"
         )
     units = study.cluster.units if study.cluster is not None else _units(study, workload)
-    fitted = fit(workload, units, study.on_wide or "refuse", study.cluster).workload
-    if study.load_frac is not None:
-        workload = _rescaled(workload, fitted, units, study.load_frac, study.curves)
+    fitted = fit(workload, units, study.options.on_wide or "refuse", study.cluster).workload
+    if study.options.load is not None:
+        workload = _rescaled(workload, fitted, units, study.options.load, study.curves)
     return workload, study.cluster or units
 
 
@@ -151,7 +142,11 @@ def wants_fair(study: Study, jobs: int) -> bool:
     """Whether a max-min run is made for comparison."""
     if study.engine != "pool":
         return False
-    return study.fair if study.fair is not None else not study.fractional or jobs <= MOST_JOBS_FAIR
+    return (
+        study.options.fair
+        if study.options.fair is not None
+        else not study.options.fractional or jobs <= MOST_JOBS_FAIR
+    )
 
 
 def simulate(
@@ -167,24 +162,24 @@ def simulate(
     common: dict[str, Any] = {
         "engine": study.engine,
         "units" if isinstance(loaded.machine, int) else "cluster": loaded.machine,
-        "fractional": study.fractional,
+        "fractional": study.options.fractional,
         "curves": study.curves,
         "seed": run.seed,
-        "on_wide": study.on_wide,
-        "as_trials": study.as_trials,
+        "on_wide": study.options.on_wide,
+        "as_trials": study.options.as_trials,
     }
     if run.fair:
         return run_policy(loaded.workload, FAIR, progress=progress, **common)
     result = run_policy(
         loaded.workload,
         run.policy,
-        predict=study.predict,
-        predict_sample=study.predict_sample,
+        predict=study.predicts,
+        predict_sample=study.options.predict_sample,
         sizes=study.sizes,
-        overrun=study.overrun,
-        restart_s=study.restart_s,
-        resize_interval_s=study.resize_interval_s,
-        resize_gain=study.resize_gain,
+        overrun=study.options.overrun,
+        restart_s=study.options.restart_s,
+        resize_interval_s=study.options.resize_interval,
+        resize_gain=study.options.resize_gain,
         timeline=study.timeline,
         warn=warn,
         progress=progress,
@@ -201,13 +196,13 @@ def notes_of(workload: Workload) -> list[str]:
 
 
 def _units(study: Study, workload: Workload) -> int:
-    if study.units is not None:
-        return study.units
+    if study.options.units is not None:
+        return study.options.units
     if workload.machine_units is not None:
         return workload.machine_units
-    if is_generated(study.file):
+    if is_generated(study.options.file):
         return GENERATED_UNITS
-    raise InputError(f"{study.file}: the trace does not say how large its machine is; give --units N")
+    raise InputError(f"{study.options.file}: the trace does not say how large its machine is; give --units N")
 
 
 def _rescaled(

@@ -11,8 +11,6 @@ from betimes.cli import options
 from betimes.cli.live.connection import State
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from betimes.cli.render.progress import Display
     from betimes.cli.simulate.study import Study
     from betimes.foresight.tuning import Front, Progress, Search
@@ -160,6 +158,7 @@ def tune(
     from betimes.cli.render.fronts import show
     from betimes.cli.render.progress import Display
     from betimes.cli.simulate.running import study
+    from betimes.cli.simulate.simulation_options import SimulationOptions
     from betimes.foresight.tuning import Search, parse_objectives
     from betimes.outcome import to_json
     from betimes.policies import split_policies
@@ -177,35 +176,29 @@ def tune(
         cached=cached,
     )
     wanted, _ = study(
-        policies="wfq",
+        "wfq",
+        SimulationOptions(
+            file=file,
+            form=form,
+            on_bad_rows=on_bad_rows,
+            units=units,
+            cluster=cluster,
+            engine="pool",
+            fractional=fractional,
+            load=load,
+            curves=curves,
+            seed=seed,
+            restart_s=restart_s,
+            resize_interval=resize_interval,
+            resize_gain=resize_gain,
+            on_wide=on_wide,
+            predict=any(each.predicts for each in asked),
+            predict_sample=predict_sample,
+            sizes=sizes,
+            fair=False,
+        ),
         several=False,
-        file=file,
-        form=form,
-        on_bad_rows=on_bad_rows,
-        units=units,
-        cluster=cluster,
-        engine="pool",
-        fractional=fractional,
-        jobs=None,
-        load=load,
-        curves=curves,
-        seed=seed,
-        seeds=None,
-        trial=None,
-        grace=None,
-        restart_s=restart_s,
-        resize_interval=resize_interval,
-        resize_gain=resize_gain,
-        on_wide=on_wide,
-        overrun=None,
-        predict=any(each.predicts for each in asked),
-        predict_sample=predict_sample,
-        sizes=sizes,
-        status="all",
-        measure="0%..100%",
-        fair=False,
         timeline=False,
-        as_trials=False,
     )
     if out is not None:
         folders.check("--out", out)
@@ -213,6 +206,8 @@ def tune(
     with display.shown():
         front = _searched(wanted, [str(each) for each in asked], search, display)
         if out is not None:
+            from betimes.cli.front_files import write
+
             with folders.staged(out) as stage:
                 write(front, stage)
     display.say_notes()
@@ -232,11 +227,11 @@ def _searched(study: Study, objectives: list[str], search: Search, display: Disp
     from betimes.processes import cpus
 
     display.expect("reading", None)
-    loaded = load(study, study.seed)
+    loaded = load(study, study.options.seed)
     display.finish("reading")
     for note in notes_of(loaded.workload):
         display.note(note)
-    compile_kernels([parse_policy(name) for name in ("wfq", *search.baselines)], study.predict, display)
+    compile_kernels([parse_policy(name) for name in ("wfq", *search.baselines)], study.predicts, display)
     if search.processes is None and not search.ray:
         jobs = min(search.jobs or len(loaded.workload), len(loaded.workload) // 2)
         is_long = search.evaluations * jobs > MOST_HERE and (search.budget_s or SHORT_S) >= SHORT_S
@@ -254,14 +249,14 @@ def _searched(study: Study, objectives: list[str], search: Search, display: Disp
         objectives,
         units=machine if isinstance(machine, int) else None,
         cluster=None if isinstance(machine, int) else machine,
-        fractional=study.fractional,
+        fractional=study.options.fractional,
         curves=study.curves,
         sizes=study.sizes or "true",
-        predict_sample=study.predict_sample,
-        restart_s=study.restart_s,
-        resize_interval_s=study.resize_interval_s,
-        resize_gain=study.resize_gain,
-        on_wide=study.on_wide or "refuse",
+        predict_sample=study.options.predict_sample,
+        restart_s=study.options.restart_s,
+        resize_interval_s=study.options.resize_interval,
+        resize_gain=study.options.resize_gain,
+        on_wide=study.options.on_wide or "refuse",
         how=search,
         progress=told,
     )
@@ -276,13 +271,3 @@ def _searched(study: Study, objectives: list[str], search: Search, display: Disp
     if front.test is None:
         display.note("too few jobs for a part to report on: the values are those of the part searched on")
     return front
-
-
-def write(front: Front, folder: Path) -> None:
-    """Write the front as JSON, as a page and as pictures."""
-    from betimes.foresight.tuning import page, picture
-
-    front.write(folder)
-    page.write(front, folder / page.FILE)
-    for name in picture.FILES:
-        picture.draw(front, folder / name)

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol
 
-from betimes.foresight.tuning.evaluator import Evaluator
+from betimes.foresight.tuning.evaluators import Evaluators, Stop, Task
 from betimes.foresight.tuning.known import Known
 from betimes.foresight.tuning.objectives import Values
 from betimes.foresight.tuning.problem import Problem
 from betimes.processes import Do, Processes, Say
-
-Stop = Callable[[], bool]
-Task = tuple[str, str]
-"""A part of the workload and a policy."""
 
 TRAIN, TEST = "train", "test"
 
@@ -90,21 +86,6 @@ class Evaluations:
             else:
                 self._crew = _Here(self.problems)
         return self._crew
-
-
-class Evaluators:
-    """One evaluator a part, made when it is first needed."""
-
-    def __init__(self, problems: Mapping[str, Problem]) -> None:
-        self._problems = problems
-        self._made: dict[str, Evaluator] = {}
-
-    def values(self, task: Task) -> Values | None:
-        """The values of a task's policy on its part."""
-        part, policy = task
-        if part not in self._made:
-            self._made[part] = Evaluator(self._problems[part])
-        return self._made[part].values(policy)
 
 
 def worker(problems: Mapping[str, Problem]) -> Do:

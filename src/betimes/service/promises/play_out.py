@@ -146,7 +146,9 @@ class Promises:
 
         One that could not queue when it was submitted is promised an end when it does.
         """
-        outrun = [event.job for event in events if event.kind == "believed" and event.data.get("outran")]
+        outrun = [
+            event.job for event in events if event.kind == "estimate-changed" and event.data.get("outran")
+        ]
         source = self.controller.source
         replayed = source.to_promise(events) if source is not None else []
         numbers = [number for number in (*outrun, *self._late(events), *replayed) if number is not None]

@@ -20,7 +20,7 @@ from pydantic import (
 
 from betimes.cluster.tasks import PACK, SPREAD
 from betimes.errors import CurveError
-from betimes.workload.speedup import LINEAR, formula_row
+from betimes.workload.speedup_formulas import LINEAR, formula_row
 
 MOST_ARGUMENTS = 4096
 MOST_CHARACTERS = 65_536  # of any text

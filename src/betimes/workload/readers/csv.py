@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from betimes.errors import TraceError
+from betimes.workload.own_files import MARK
 from betimes.workload.readers.assemble import Assembly
 from betimes.workload.readers.canonical import RULES, further_columns, metadata, missing_column, take
 from betimes.workload.readers.delimited import DelimitedTable
@@ -15,7 +16,6 @@ from betimes.workload.workload import Workload
 
 _OWN = frozenset({"submit_s", "work_s", "run_s", "max_units"})
 # Before the header of a file that Betimes wrote: name, machine size, origin, types of further columns.
-MARK = "# betimes-workload "
 
 
 def read(source: Source, tally: Tally) -> Workload:

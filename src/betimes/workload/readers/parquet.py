@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from betimes.errors import TraceError
+from betimes.workload.own_files import KEY
 from betimes.workload.readers.assemble import Assembly
 from betimes.workload.readers.canonical import RULES, further_columns, metadata, missing_column, take
 from betimes.workload.readers.format import Opening, TraceFormat
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 MAGIC = b"PAR1"
 # The key of the file's metadata under which Betimes notes name, machine size, origin and types.
-KEY = b"betimes-workload"
 _BATCH = 1 << 16
 
 
