@@ -74,6 +74,7 @@ def leases_of(served: Served) -> tuple[list[tuple[float, float, str]], float]:
     ("policy", "cluster"),
     [
         ("odb:order=unicef,placement=worst", CLUSTER),
+        ("portfolio:members=odb/unicef/worst,period=4", CLUSTER),
         pytest.param("oda", RENTED_ONLY, marks=pytest.mark.slow),
         pytest.param("odx:placement=best", TROUBLED, marks=pytest.mark.slow),
         pytest.param("ode:order=fifo", TROUBLED, marks=pytest.mark.slow),

@@ -148,6 +148,16 @@ class Selector:
         self.failed: dict[str, str] = {}
         self.in_force: int | None = None
 
+    @property
+    def names(self) -> list[str]:
+        """What the members are called, by number."""
+        return [member.name for member in self._members]
+
+    @property
+    def is_shadow(self) -> bool:
+        """Whether what is chosen is reported only."""
+        return self._settings.shadow
+
     def choose(self, lookahead: Lookahead, now_s: float, waiting: int, so_far: Totals) -> Choice:
         """Simulate members from the state that `lookahead` looks at, and choose. Raises PolicyViolation if all fail."""
         scores_of: dict[str, float] = {}

@@ -100,9 +100,7 @@ class Lookahead:
     def __init__(self, run: Simulated) -> None:
         self._run = run
         rows = len(run.job_ids)
-        self._aside = run.trace.replaced(
-            outcomes=blank(Outcome, rows), finished=np.zeros(1, dtype=np.int64)
-        )
+        self._aside = run.trace.replaced(outcomes=blank(Outcome, rows), finished=np.zeros(1, dtype=np.int64))
         self._no_more: Ints = np.array([rows], dtype=np.int64)
         self._run_s: Floats = np.full(rows, np.nan)
         self._played = blank(Played, 1)

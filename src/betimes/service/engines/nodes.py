@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +31,8 @@ from betimes.core.nodes.columns import (
 from betimes.core.nodes.dedicated_machines import machines_for, offer_for
 from betimes.core.nodes.log import BIND, DOUBLE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
-from betimes.core.nodes.rules import CONSERVATIVE
+from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
+from betimes.core.nodes.schedule import change_rules
 from betimes.core.nodes.timers import EXPIRED
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
@@ -59,6 +62,7 @@ from betimes.service.engines.messages import (
     Wanted,
 )
 from betimes.service.engines.rented_machines import RentedMachines, with_longer_log, with_room_for_nodes
+from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.scheduling.job import Account
 from betimes.twin.nodes import event_loop
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
@@ -75,8 +79,9 @@ PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked 
 
 _believed_left = entry(believed_left, NodesState, int, float)
 _offer_for = entry(offer_for, NodesState, int, bool)
+_adopt = entry(change_rules, NodesState, NodesRules)
 _machines_for = entry(machines_for, NodesState, int, int)
-ENTRIES = (steps.step, _believed_left, _offer_for, _machines_for, *rented_machines.ENTRIES)
+ENTRIES = (steps.step, _believed_left, _offer_for, _machines_for, _adopt, *rented_machines.ENTRIES)
 """What has to be compiled for live nodes, besides their policy."""
 
 
@@ -99,6 +104,7 @@ class LiveNodes:
         seed: int = 0,
         offers: Sequence[Offer] = (),
         quota: int | None = None,
+        member: str | None = None,
     ) -> None:
         self.policy, self.capacity, self.shapes = policy, capacity, shapes
         self.rents = policy.policy.wait is not None and len(offers) > 0
@@ -113,7 +119,16 @@ class LiveNodes:
         self.job_of: dict[int, int] = {}
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
         own, values = policy.policy, known_live(policy).values
-        self.rules = own.rules(values)
+        self.rules, params = own.rules(values), own.params(values)
+        self.selects_every_s: float | None = None
+        self.member = member
+        self._selection: SelectionSnapshot | None = None
+        if own.members is not None:
+            self.selects_every_s = float(cast("float", values["period"])) * self.rules.tick_s
+            self.member = member or own.members(values)[0].name
+            for one in own.members(values):
+                if one.name == self.member:
+                    self.rules, params = one.policy.rules(one.values), one.policy.params(one.values)
         if own.wait is not None and not self.rents:  # there is nothing to rent: all jobs wait
             self.rules = self.rules.replaced(waits=False)
         self.state: NodesState = new_nodes_state(
@@ -124,7 +139,7 @@ class LiveNodes:
             seed=seed,
             by_priority=own.by_priority,
             guarded=own.is_users,
-            params=own.params(values),
+            params=params,
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(capacity)),
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
@@ -134,6 +149,8 @@ class LiveNodes:
             observed=self.rules.observes,
             largest=self._largest(),
         )
+        if self.selects_every_s is not None:
+            self.state.cluster[0].select_s = 0.0
         self.largest = np.maximum(self._largest(), 0).tolist()
         self.promised: dict[int, float] = {}  # by job, the start of the reservation that was reported last
         self.changed = False  # nodes were opened or closed, and nobody has looked since
@@ -259,6 +276,42 @@ class LiveNodes:
             return Foreseen(list(found.values()), start_s[rows], finish_s[rows], offer)
 
         return play
+
+    def take_selection(self) -> SelectionSnapshot | None:
+        """What a selection that has become due is to look at; null: none has since this was asked last."""
+        found, self._selection = self._selection, None
+        if found is None:
+            return None
+        slots, needs = range(len(found.state.free)), as_array(found.state.needs)
+        waits = np.flatnonzero(
+            (as_array(found.state.progress)["mark"] >= 0) & (needs["holder"] < 0) & (needs["bound"] < 0)
+        )
+        names = {slot: self.job_of[slot] for slot in waits.tolist() if slot in self.job_of}
+        return replace(
+            found, job_ids=[self.job_of.get(slot, 0) for slot in slots], waits=sorted(names.values())
+        )
+
+    def _snapshot(self, state: NodesState) -> SelectionSnapshot:
+        """A copy of what is believed before the pass of a tick, in which jobs are rows by their slots."""
+        copy = room_to_play(state)
+        self._call(state, new_trace(0, 1), np.zeros(1, dtype=np.int64), steps.COPY, copy=copy)
+        slots = len(copy.free)
+        as_array(copy.progress)["row"] = np.arange(slots)
+        trace = new_trace(slots, 1)
+        as_array(trace.arrivals)["submit_s"] = as_array(copy.jobs)["submit_s"]
+        return SelectionSnapshot(float(state.pool[0].now), copy, trace)
+
+    def put_in_force(self, member: MemberRules) -> bool:
+        """Other rules decide from now on; false: they do already."""
+        if member.rules is self.rules or member.name == self.member:
+            return False
+        self.member, self.rules = member.name, member.rules
+        self.state.params[: len(member.params)] = member.params
+        status = _adopt(self.state, self.rules)
+        if status != schedule.DONE:
+            self._with_room(self.state, status, self.job_of)
+        self.changed = True
+        return True
 
     def restore(self, carried: Carried, now_s: float) -> None:
         """Take over a job as it stands; nobody decides, and no time passes. `settle` follows when all are there."""
@@ -574,6 +627,10 @@ class LiveNodes:
             return with_more_placements(state)
         if status in (schedule.NEED_PLACEMENTS, event_loop.NEED_SEGMENTS):
             return with_longer_log(state)
+        if status == event_loop.SELECT:  # the policy in force goes on until something is chosen
+            state.cluster[0].select_s = state.pool[0].now + (self.selects_every_s or math.inf)
+            self._selection = self._snapshot(state)
+            return state
         if status == machines.NEED_NODES:
             return with_room_for_nodes(state)
         if status == schedule.NEED_STEPS:

@@ -14,6 +14,7 @@ from betimes.service.runtime.commands import GiveBackNode, ReportResize
 from betimes.service.runtime.inbox import Inbox
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.rentals import Rentals
+from betimes.service.runtime.selections import Selections
 from betimes.service.scheduling.effects import (
     DropRun,
     Effect,
@@ -21,6 +22,7 @@ from betimes.service.scheduling.effects import (
     OrderMachine,
     RentMachines,
     ResizeRun,
+    SelectMember,
     StartRun,
     StopRun,
 )
@@ -46,9 +48,11 @@ class EffectRunner:
         launches: Launches,
         rentals: Rentals | None,
         now_s: Callable[[], float],
+        selections: Selections,
     ) -> None:
         self.executors: dict[str, Executor] = {}
         self.worlds: list[VirtualWorld] = []
+        self._selections = selections
         self._inbox, self._background, self._launches = inbox, background, launches
         self._rentals, self._now_s = rentals, now_s
 
@@ -82,6 +86,9 @@ class EffectRunner:
             assert self._rentals is not None, "machines are rented from a cloud"
             self._rentals.order_shared(scheduler.now_at, effect.type, effect.move)
             self._inbox.woken.set()
+            return
+        if isinstance(effect, SelectMember):
+            self._selections.begin(effect)
             return
         if isinstance(effect, DropRun):
             for world in self.worlds:

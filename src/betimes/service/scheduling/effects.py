@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from betimes.service.engines.messages import RentMachine
+from betimes.service.engines.selection import SelectionSnapshot
 from betimes.service.scheduling.job import Places
+from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.service.scheduling.run_reports import RunId
 
 
@@ -66,4 +68,14 @@ class OrderMachine:
     move: RentMachine
 
 
-Effect = RentMachines | OrderMachine | StartRun | StopRun | ResizeRun | DropRun | GiveBack
+@dataclass(frozen=True, slots=True)
+class SelectMember:
+    """Let the portfolio that is in force select among its members; record: what has come of it so far."""
+
+    policy: str
+    snapshot: SelectionSnapshot
+    record: PolicyRecord
+    member: str | None  # that decides; null: the first
+
+
+Effect = RentMachines | OrderMachine | SelectMember | StartRun | StopRun | ResizeRun | DropRun | GiveBack

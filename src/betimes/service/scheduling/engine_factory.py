@@ -76,11 +76,14 @@ def build(
     sizes: tuple[float, ...] = (),
     epoch_at: float = 0.0,
     is_compiled: bool = True,
+    member: str | None = None,
 ) -> Built:
     """The engine of `policy` with all jobs that the engine of policy `before` had (null: none is different).
 
     It places jobs on the nodes that are shared. Engines count seconds from `epoch_at`. Where the policy is not compiled
-    yet, something stands in for its engine. Raises PolicyError, ClusterError.
+    yet, something stands in for its engine. member: of a portfolio, that decides; null: its first.
+
+    Raises PolicyError, ClusterError.
     """
     check_live(policy, settings.offers)
     offered = shared_offers(policy, settings.offers)
@@ -116,6 +119,7 @@ def build(
             seed=settings.seed,
             offers=settings.offers,
             quota=settings.quota,
+            member=member,
         )
         for name, node in rented.items():
             numbers[name] = resume_machine(engine, node, settings.offers, now_s, epoch_at)

@@ -32,6 +32,8 @@ KINDS = {
     "node-watched": "a node has sent its first heartbeat, and is lost if later ones do not arrive",
     "node-gone": "a rented node was given back, was reclaimed by the cloud, or never booted",
     "not-rented": "the cloud refused a machine that the policy ordered, or nodes after it had accepted the request",
+    "selected": "the portfolio has chosen the member that decides from now on; the scores of those simulated",
+    "not-selected": "a selection failed, or came too late; the member in force goes on deciding",
     "ordered": "the policy has a machine rented that jobs can share",
     "rents": "the policy has a machine, or several, rented for a job alone",
     "unrented": "a job has none of its own any more: its speculative run is over, or the cloud lost or refused it",

@@ -23,6 +23,7 @@ from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trial_sets import TrialSets
 
+S_PER_H = 3600.0
 CAUSES = {"given-back": RELEASED, "reclaimed": TAKEN_AWAY, "boot-failed": FAILED}
 """Why a rented node goes, in the words of the log and in the core's."""
 
@@ -165,6 +166,8 @@ class NodeLifecycle:
             self._keep_off(name)
         costs = node.by_policy or not node.is_shared
         cost: dict[str, Any] = {} if not costs else {"cost_usd": self._cost_usd(node, why)}
+        if node.by_policy:
+            cost["charged_s"] = self._cost_usd(node, why, usd_per_h=1.0) * S_PER_H
         self._state.log("node-gone", cause, node=name, why=why, **node.to_json(), **cost)
         if why == "given-back":
             self.give_back(name)
@@ -178,7 +181,7 @@ class NodeLifecycle:
         """Whether the machine comes and goes by decisions of the policy in force, which expects that."""
         return node.by_policy and bool(self._engine.shared_offers) and not self._engine.stands_by
 
-    def _cost_usd(self, node: Node, why: str) -> float:
+    def _cost_usd(self, node: Node, why: str, usd_per_h: float | None = None) -> float:
         """What a machine has cost that the policy had rented, and that goes now."""
         kind = node.machine.type
         offer = next((each for each in self._engine.settings.offers if each.type == kind), None)
@@ -187,7 +190,8 @@ class NodeLifecycle:
         booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
         since_at = offer.billing.since_s(node.rented_at, booted_at)
         until_at = self._state.now_at + (offer.release_s if why == "given-back" else 0.0)
-        prices = Prices(offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h)
+        known = offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h
+        prices = Prices(known if usd_per_h is None else usd_per_h)
         return float(lease_usd(offer.billing, prices, since_at, until_at))
 
     def _lose_runs(self, name: str, cause: str, reason: dict[str, Any]) -> None:

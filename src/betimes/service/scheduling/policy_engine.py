@@ -22,6 +22,7 @@ from betimes.service.engines.messages import (
 from betimes.service.engines.named_policies import rents_for_jobs, shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
+from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.engines.speedups import speed
 from betimes.service.scheduling.engine_factory import Built, Settings, build, resume_machine
 from betimes.service.scheduling.engine_job import wanted_of
@@ -293,6 +294,24 @@ class PolicyEngine:
             return None
         return next((number for number, (its, _) in built.machines.items() if its == name), None)
 
+    # --- the selections of a portfolio --------------------------------------------------------------------------
+
+    @property
+    def selection_period_s(self) -> float | None:
+        """From one selection to the next, while jobs wait; null: no portfolio decides."""
+        engine = self._built.engine if self._built is not None else None
+        return engine.selects_every_s if isinstance(engine, LiveNodes) else None
+
+    def take_selection(self) -> SelectionSnapshot | None:
+        """What a selection that has become due is to look at; null: none has since this was asked last."""
+        engine = self._built.engine if self._built is not None else None
+        return engine.take_selection() if isinstance(engine, LiveNodes) else None
+
+    def put_in_force(self, member: MemberRules) -> None:
+        """Another member of the portfolio decides from now on."""
+        if self.engine.put_in_force(member):
+            self.look()
+
     # --- what it decides, and what it foresees ----------------------------------------------------------------
 
     def catch_up(self) -> list[Round]:
@@ -342,6 +361,7 @@ class PolicyEngine:
             replace(self.settings, restart_s=self.restart_s),
             epoch_at=ledger.epoch_at,
             is_compiled=self._is_compiled(policy),
+            member=ledger.member if before is None else None,
         )
         engine = self._built.engine
         if isinstance(engine, Standby):

@@ -22,6 +22,7 @@ from betimes.service.scheduling.job_rentals import JobRentals
 from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.scheduling.machine_rentals import MachineRentals
+from betimes.service.scheduling.member_selection import MemberSelection
 from betimes.service.scheduling.node_lifecycle import NodeLifecycle
 from betimes.service.scheduling.occupancy import Occupancy
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
@@ -69,6 +70,7 @@ class Scheduler:
         self.nodes = NodeLifecycle(state, engine, jobs, runs, costs, sets, self.policy)
         self.machines = MachineRentals(state, engine, self.nodes)
         self.rentals = JobRentals(state, engine, runs, self.nodes, spending)
+        self.selection = MemberSelection(state, engine)
         self._decisions = DecisionApplier(state, engine, runs, self.rentals, self.machines)
 
     # --- what is known ----------------------------------------------------------------------------------------
@@ -201,6 +203,7 @@ class Scheduler:
         self._sets.share()
         self._runs.launch_granted()
         self.rentals.give_back_unused()
+        self.selection.ask()
         self._decisions.explain_idle(rounds)
 
     def take(self) -> Changes:
