@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from betimes.errors import Conflict, Unknown
+from betimes.service.api.examples import PORTFOLIO
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
@@ -17,6 +18,7 @@ from betimes.service.views.models import (
     NodeView,
     Page,
     PolicyView,
+    PortfolioView,
     Quote,
     Reason,
     RunView,
@@ -182,6 +184,10 @@ class Service:
     def policy(self) -> PolicyView:
         self._ask("policy", None)
         return self.in_force
+
+    def portfolio(self, last: int) -> PortfolioView:
+        self.asked.append(("portfolio", last))
+        return PORTFOLIO.model_copy(update={"selections": PORTFOLIO.selections[:last]})
 
     def set_policy(self, text: str) -> PolicyView:
         self._ask("set_policy", text)

@@ -294,3 +294,12 @@ def test_policy_says_why_its_last_decision_started_nobody(betimes: Call, service
     service.in_force = service.in_force.model_copy(update={"idle": why})
     assert "Its last decision started no job: job 5 is next: waits for 2 more GPUs\n" in betimes("policy").out
     assert betimes("policy", "show", "--json").json()["idle"]["code"] == "no-room"
+
+
+def test_portfolio(betimes: Call, service: Service) -> None:
+    found = betimes("portfolio", "--last", "5")
+    assert "odb/unicef/best decides, of portfolio:period=8" in found.out
+    assert "oda/fifo/first 38.2" in found.out, "the next best"
+    assert "1.6 (3)" in found.out, "of the jobs that have finished"
+    assert betimes("portfolio", "--json").json()["selections"][0]["score"] == 41.5
+    assert service.asked == [("portfolio", 5), ("portfolio", 20)]

@@ -33,7 +33,15 @@ def test_each_choice_is_an_event_and_outlives_a_restart(tmp_path: Path) -> None:
         assert house.controller.scheduler.selection.member == chosen["member"]
         assert house.controller.scheduler.engine.member == chosen["member"]
 
-    house = play(tmp_path, POLICY, burst, clouds(offered=BIG))
+    async def before(house: House) -> None:
+        await burst(house)
+        found = await house.backend.portfolio(20)
+        (one,) = found.selections
+        assert found.member == one.member
+        assert (one.waiting, one.in_force, one.before, one.finished) == (6, True, None, 0)
+        assert one.scores[str(one.member)] == one.score
+
+    house = play(tmp_path, POLICY, before, clouds(offered=BIG))
     (at_s, chosen), *_ = told(house, "selected")
     assert at_s == 0.0
     assert chosen["waiting"] == 6
@@ -43,6 +51,15 @@ def test_each_choice_is_an_event_and_outlives_a_restart(tmp_path: Path) -> None:
     assert chosen["member"] in chosen["scores"]
     assert not told(house, "not-selected")
     resume(house, after)
+
+    async def later(house: House) -> None:
+        await house.at(4000.0)
+        first = (await house.backend.portfolio(100)).selections[-1]
+        assert first.finished == 6
+        assert first.slowdown is not None
+        assert first.slowdown_since == pytest.approx(first.slowdown, rel=0.2)
+
+    resume(house, later)
 
 
 def test_the_service_goes_on_under_its_last_choice_where_a_selection_fails(
