@@ -1,4 +1,4 @@
-"""What to tell somebody whose policy decided something that the core refuses."""
+"""What to say of a policy that decided something that the core refuses."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def play_out(
 
 @kernel
 def _is_known(copy: NodesState, rules: NodesRules, predicted: Floats, row: int) -> bool:
-    """Whether the finish of `row` is known; notes it if the job runs, and nobody can make it stop."""
+    """Whether the finish of `row` is known; notes it if the job runs, and no decision can stop it."""
     if not math.isnan(predicted[row]):
         return True
     if rules.preempts:

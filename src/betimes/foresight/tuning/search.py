@@ -1,4 +1,4 @@
-"""The search loop: a solver proposes, the twin evaluates, until enough is known or somebody says stop."""
+"""The search loop: a solver proposes, the twin evaluates, until enough is known or the caller says stop."""
 
 from __future__ import annotations
 

@@ -427,7 +427,7 @@ class LiveNodes:
         return self.job_of[int(self.state.queue[number * BLOCK + int(self.state.blocks[number].head)].slot)]
 
     def _be_patient(self, now_s: float, gone: set[int]) -> None:
-        """Nobody has left before that is told, however long ago the grace period was over."""
+        """A job keeps its nodes until the executor reports its exit, however long ago its grace period ended."""
         needs = as_array(self.state.needs)
         late = np.flatnonzero((needs["vacate_at"] <= now_s) & (needs["holder"] >= 0))
         for slot in late.tolist():

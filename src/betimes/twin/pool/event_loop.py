@@ -85,7 +85,7 @@ class Trace(Struct):
 def decide(state: State, rules: PoolRules, trace: Trace) -> int:
     """Ask the policy and apply what it says; returns REACHED or REFUSED + reason."""
     pool, again, keys, asked = state.pool[0], state.again[0], trace.keys, trace.asked
-    if pool.active == 0:  # nobody to decide about, and nobody to wake up for
+    if pool.active == 0:  # there is no job to decide about, or to wake up for
         pool.wakeup = math.inf
         find_next(state)
         return REACHED

@@ -1,4 +1,4 @@
-"""The twin's own loop for a pool, compiled, taken one event at a time by whoever drives it."""
+"""The twin's own loop for a pool, compiled, taken one event at a time by its driver."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def step(
     ADVANCE: timers and finishes up to the instant `value`, as far as the budget goes. ARRIVE: the job of row `slot` of
     trace.arrivals. DECIDE: ask the policy. FINISH: a job that holds units turns out to finish at `value`. LEAVE: a job
     is over. LOSE: a job holds nothing any more, and waits. BELIEVE: it has `value` seconds of work left. WIDTH: it can
-    use at most `value` units. ENTER: the job of trace.arrivals[0] has a slot, and nobody decides. ADOPT: it is ranked.
+    use at most `value` units. ENTER: the job of trace.arrivals[0] has a slot, without a decision. ADOPT: it is ranked.
     HOLD: it has held `value` units since its account was true. COPY: what is believed, into `copy`. PLAY: let
     everything happen that will.
     """

@@ -1,4 +1,4 @@
-"""The event log as somebody who watches would tell it: one line for what matters, nothing for the rest."""
+"""The event log as an observer would tell it: one line for what matters, nothing for the rest."""
 
 from __future__ import annotations
 
