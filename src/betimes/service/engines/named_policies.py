@@ -40,8 +40,8 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
         return
     if found.planner is not None:
         raise PolicyError(
-            f"policy {policy}: it decides which machines to rent for several jobs, and the service leaves that to the "
-            "operator so far (`betimes nodes`); choose another, or try it with `betimes simulate`"
+            f"policy {policy}: it packs tasks onto machines in rounds, and moves them, which so far only the simulator "
+            "does; choose another (`betimes policies`), or try it with `betimes simulate`"
         )
     values = parse_nodes_policy(text).values
     if values.get("retrain"):
