@@ -96,6 +96,7 @@ class Service:
         self.promise: Quote | None = quote()
         self.machines = [node()]
         self.log = [event()]
+        self.selections = PORTFOLIO.selections
         self.in_force = PolicyView(policy="fifo", engine="pool", since_at=NOW - 3600.0)
         self.looks: list[TuningView | BaseException] = []  # what `tuning` finds, in turn; at last the front
         self.printed: list[bytes | str | BaseException] = [b"one\n", b"two\n"]
@@ -187,7 +188,8 @@ class Service:
 
     def portfolio(self, last: int) -> PortfolioView:
         self.asked.append(("portfolio", last))
-        return PORTFOLIO.model_copy(update={"selections": PORTFOLIO.selections[:last]})
+        policy = PORTFOLIO.policy if self.selections else self.in_force.policy
+        return PORTFOLIO.model_copy(update={"policy": policy, "selections": self.selections[:last]})
 
     def set_policy(self, text: str) -> PolicyView:
         self._ask("set_policy", text)

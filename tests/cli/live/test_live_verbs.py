@@ -9,6 +9,7 @@ import pytest
 
 from betimes.cli.main import main
 from betimes.errors import NotAllowed, NotReachable, Unavailable
+from betimes.service.api.examples import PORTFOLIO
 from betimes.service.views.models import JobView, NodeSpec, Reason, RunView, Status
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, event, job, node, ran
@@ -301,5 +302,8 @@ def test_portfolio(betimes: Call, service: Service) -> None:
     assert "odb/unicef/best decides, of portfolio:period=8" in found.out
     assert "oda/fifo/first 38.2" in found.out, "the next best"
     assert "1.6 (3)" in found.out, "of the jobs that have finished"
+    service.selections = []
+    assert "has selected nothing yet: it is no portfolio; `betimes policy set" in betimes("portfolio").out
+    service.selections = PORTFOLIO.selections
     assert betimes("portfolio", "--json").json()["selections"][0]["score"] == 41.5
-    assert service.asked == [("portfolio", 5), ("portfolio", 20)]
+    assert service.asked == [("portfolio", 5), ("portfolio", 20), ("portfolio", 20)]

@@ -45,7 +45,7 @@ def test_each_choice_is_an_event_and_outlives_a_restart(tmp_path: Path) -> None:
     (at_s, chosen), *_ = told(house, "selected")
     assert at_s == 0.0
     assert chosen["waiting"] == 6
-    assert chosen["jobs"] == [1, 2, 3, 4, 5, 6]
+    assert chosen["jobs"] == [[number, 1000.0] for number in range(1, 7)]
     assert set(chosen["scores"]) == {"odb/fifo/best", "oda/fifo/best"}
     assert chosen["score"] == max(chosen["scores"].values())
     assert chosen["member"] in chosen["scores"]

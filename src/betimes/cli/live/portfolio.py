@@ -54,9 +54,10 @@ def _print(found: PortfolioView, *, wide: bool) -> None:
     from betimes.cli.render.tables import say, show
 
     if not found.selections:
-        say(
-            f"{found.policy} has selected nothing yet; `betimes policy set portfolio` puts a portfolio in force"
-        )
+        hint = "no job has waited at one of its ticks"
+        if not found.policy.removeprefix("nodes:").startswith("portfolio"):
+            hint = "it is no portfolio; `betimes policy set portfolio` puts one in force"
+        say(f"The policy in force, {found.policy}, has selected nothing yet: {hint}")
         return
     if found.member is not None:
         say(f"{found.member} decides, of {found.policy}")

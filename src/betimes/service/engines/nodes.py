@@ -286,10 +286,12 @@ class LiveNodes:
         waits = np.flatnonzero(
             (as_array(found.state.progress)["mark"] >= 0) & (needs["holder"] < 0) & (needs["bound"] < 0)
         )
-        names = {slot: self.job_of[slot] for slot in waits.tolist() if slot in self.job_of}
-        return replace(
-            found, job_ids=[self.job_of.get(slot, 0) for slot in slots], waits=sorted(names.values())
-        )
+        since = [
+            (self.job_of[slot], float(found.state.jobs[slot].submit_s))
+            for slot in waits.tolist()
+            if slot in self.job_of
+        ]
+        return replace(found, job_ids=[self.job_of.get(slot, 0) for slot in slots], waits=sorted(since))
 
     def _snapshot(self, state: NodesState) -> SelectionSnapshot:
         """A copy of what is believed before the pass of a tick, in which jobs are rows by their slots."""

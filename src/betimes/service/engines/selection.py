@@ -15,14 +15,14 @@ from betimes.twin.nodes.event_loop import Trace
 class SelectionSnapshot:
     """The state at an instant, which nothing else changes: it can be simulated from in any thread.
 
-    waits: the numbers of the jobs that wait. job_ids: of all, by row. believes: run times are believed, not known.
+    waits: the jobs that wait, and since when. job_ids: of all, by row. believes: run times are believed, not known.
     """
 
     at_s: float
     state: NodesState
     trace: Trace
     job_ids: Sequence[int] = ()
-    waits: Sequence[int] = ()
+    waits: Sequence[tuple[int, float]] = ()
     believes: bool = True
 
 

@@ -77,7 +77,7 @@ class Selections:
             data={
                 "shadow": selector.is_shadow,
                 "waiting": choice.waiting,
-                "jobs": list(snapshot.waits[:MOST_JOBS]),
+                "jobs": [list(one) for one in snapshot.waits[:MOST_JOBS]],
                 "score": choice.scores[choice.name],
                 "slowdown": expected.slowdown,
                 "machine_s": expected.machine_s,

@@ -29,7 +29,9 @@ class Selection:
     at_s: float
     member: MemberRules | None = None
     problem: str | None = None
-    data: dict[str, Any] = field(default_factory=dict[str, Any])  # what the event says of it
+    data: dict[str, Any] = field(
+        default_factory=dict[str, Any]
+    )  # what the event says; jobs: since when each waits
 
 
 class MemberSelection:
@@ -88,10 +90,10 @@ class MemberSelection:
             )
         else:
             name = found.member.name
-            at_at = found.at_s + ledger.epoch_at
-            self._state.log(
-                "selected", "policy", member=name, before=self.member, from_at=at_at, **found.data
-            )
+            epoch_at = ledger.epoch_at
+            jobs = [[number, since_s + epoch_at] for number, since_s in found.data["jobs"]]
+            said = {**found.data, "jobs": jobs, "before": self.member, "from_at": found.at_s + epoch_at}
+            self._state.log("selected", "policy", member=name, **said)
             if not found.data["shadow"]:
                 self._engine.put_in_force(found.member)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.policy_record import bounded_slowdown
@@ -23,17 +23,20 @@ def selections(store: Storage, last: int) -> list[SelectionView]:
         after = found[-1].event_id
     jobs: dict[int, Row | None] = {}
     for event in newest:
-        for number in event.data.get("jobs", ()):
+        for number, _ in event.data.get("jobs", ()):
             if number not in jobs:
                 jobs[number] = store.job(number)
-    return [
-        _view(event, [jobs[number] for number in event.data.get("jobs", ())]) for event in reversed(newest)
-    ]
+    return [_view(event, jobs) for event in reversed(newest)]
 
 
-def _view(event: Event, jobs: Iterable[Row | None]) -> SelectionView:
+def _view(event: Event, jobs: Mapping[int, Row | None]) -> SelectionView:
     data = event.data
-    slowdowns = [_slowdown(row) for row in jobs if row is not None and row["status"] == Status.FINISHED.value]
+    waited = [(jobs[number], since_at) for number, since_at in data.get("jobs", ())]
+    slowdowns = [
+        _slowdown(row, since_at)
+        for row, since_at in waited
+        if row is not None and row["status"] == Status.FINISHED.value
+    ]
     return SelectionView(
         event_id=event.event_id,
         at=event.at_s,
@@ -53,5 +56,5 @@ def _view(event: Event, jobs: Iterable[Row | None]) -> SelectionView:
     )
 
 
-def _slowdown(row: Row) -> float:
-    return bounded_slowdown(row["started_at"] - row["submitted_at"], row["finished_at"] - row["started_at"])
+def _slowdown(row: Row, since_at: float) -> float:
+    return bounded_slowdown(row["started_at"] - since_at, row["finished_at"] - row["started_at"])
