@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.machines import GOING, NEED_NODES, bring_up, end, expect, take_number
+from betimes.core.nodes.machines import GOING, bring_up, end, expect, take_number
 from betimes.core.nodes.timers import BOOTED, GONE, UP
 from betimes.core.nodes.transitions import pay_claims
+from betimes.core.status import NEED_NODES
 from betimes.kernels import kernel
 
 EARLY_OR_LATE_S = 1e-6

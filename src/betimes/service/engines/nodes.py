@@ -18,7 +18,6 @@ from betimes.cluster import Offer
 from betimes.cluster.resources import Amounts
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, undominated
 from betimes.core.columns import UNLIMITED
-from betimes.core.nodes import machines, schedule
 from betimes.core.nodes.columns import (
     BLOCK,
     NodesState,
@@ -34,6 +33,17 @@ from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
 from betimes.core.nodes.schedule import change_rules
 from betimes.core.nodes.timers import EXPIRED
+from betimes.core.status import (
+    DONE,
+    NEED_NODES,
+    NEED_PLACEMENTS,
+    NEED_SEGMENTS,
+    NEED_SLOTS,
+    NEED_STEPS,
+    PAUSED,
+    REFUSED,
+    SELECT,
+)
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.kernels import Ints, as_array, blank, entry
@@ -64,7 +74,6 @@ from betimes.service.engines.messages import (
 from betimes.service.engines.rented_machines import RentedMachines, with_longer_log, with_room_for_nodes
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.scheduling.job import Account
-from betimes.twin.nodes import event_loop
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
 from betimes.twin.nodes.trace_loop import in_rows, new_trace
 
@@ -266,7 +275,7 @@ class LiveNodes:
             state, aside = copy, trace
             while True:
                 status = self._call(state, aside, row, what, value=math.inf)
-                if status in (event_loop.REACHED, event_loop.PAUSED):
+                if status in (DONE, PAUSED):
                     break
                 state = self._with_room(state, status, jobs)
             found = {**jobs, **({slots: more.job} if more is not None else {})}
@@ -310,7 +319,7 @@ class LiveNodes:
         self.member, self.rules = member.name, member.rules
         self.state.params[: len(member.params)] = member.params
         status = _adopt(self.state, self.rules)
-        if status != schedule.DONE:
+        if status != DONE:
             self._with_room(self.state, status, self.job_of)
         self.changed = True
         return True
@@ -466,7 +475,7 @@ class LiveNodes:
         self.state.pool[0].budget = 0 if again else 1
         while True:
             status = self._call(self.state, trace, row, what, value=until_s)
-            if status in (event_loop.REACHED, event_loop.PAUSED):
+            if status in (DONE, PAUSED):
                 break
             self.state = self._with_room(self.state, status, self.job_of)
             what = steps.ADVANCE
@@ -511,7 +520,7 @@ class LiveNodes:
         self._step(steps.COPY, copy=copy)
         trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
         copy.pool[0].budget = UNLIMITED
-        while (status := self._call(copy, trace, row, steps.ADVANCE, value=until_s)) != event_loop.REACHED:
+        while (status := self._call(copy, trace, row, steps.ADVANCE, value=until_s)) != DONE:
             copy = self._with_room(copy, status, self.job_of)
         for slot in waiting:
             if copy.needs[slot].offer >= 0:
@@ -606,7 +615,7 @@ class LiveNodes:
     def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: NodesState | None = None) -> None:
         trace, row = new_trace(0, 1), np.zeros(1, dtype=np.int64)
         status = self._call(self.state, trace, row, what, slot, value, copy)
-        if status != event_loop.REACHED:
+        if status != DONE:
             self._with_room(self.state, status, self.job_of)
 
     def _call(
@@ -623,25 +632,25 @@ class LiveNodes:
 
     def _with_room(self, state: NodesState, status: int, job_of: dict[int, int]) -> NodesState:
         """The same state with room for what it had none for; raises PolicyViolation for a refusal."""
-        if status == event_loop.NEED_SLOTS:
+        if status == NEED_SLOTS:
             return with_more_slots(state)
-        if status == schedule.NEED_PLACEMENTS and state.cluster[0].unused < len(state.nodes):
+        if status == NEED_PLACEMENTS and state.cluster[0].unused < len(state.nodes):
             return with_more_placements(state)
-        if status in (schedule.NEED_PLACEMENTS, event_loop.NEED_SEGMENTS):
+        if status in (NEED_PLACEMENTS, NEED_SEGMENTS):
             return with_longer_log(state)
-        if status == event_loop.SELECT:  # the policy in force goes on until something is chosen
+        if status == SELECT:  # the policy in force goes on until something is chosen
             state.cluster[0].select_s = state.pool[0].now + (self.selects_every_s or math.inf)
             self._selection = self._snapshot(state)
             return state
-        if status == machines.NEED_NODES:
+        if status == NEED_NODES:
             return with_room_for_nodes(state)
-        if status == schedule.NEED_STEPS:
+        if status == NEED_STEPS:
             return with_more_steps(state)
-        if status > schedule.REFUSED:
+        if status > REFUSED:
             pool = state.pool[0]
             job = job_of.get(int(pool.offender), "that has just been submitted")
             ahead = state is not self.state
-            raise nodes_violation(str(self.policy), status - schedule.REFUSED, job, float(pool.now), ahead)
+            raise nodes_violation(str(self.policy), status - REFUSED, job, float(pool.now), ahead)
         raise BetimesError(f"internal: the event loop returned {status}")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from betimes.core.nodes.columns import Instruction, NodesState, with_more_nodes
 from betimes.core.nodes.log import RELEASE, RENT
-from betimes.core.nodes.machines import GOING, NEED_NODES
+from betimes.core.nodes.machines import GOING
 from betimes.core.nodes.reported_machines import (
     put_off,
     report_gone,
@@ -18,6 +18,7 @@ from betimes.core.nodes.reported_machines import (
     report_up,
     resume_machine,
 )
+from betimes.core.status import NEED_NODES
 from betimes.kernels import Records, as_array, blank, entry
 from betimes.service.engines.messages import ReleaseMachine, RentMachine
 from betimes.twin.nodes.event_loop import ASK_AGAIN_S
