@@ -211,12 +211,12 @@ def _add_room(state: NodesState, snapshot: NodesState) -> None:
     if more > 0:
         for at in range(len(state.placements), len(snapshot.placements)):
             snapshot.placements[at].follows = at + 1
-        snapshot.placements[len(snapshot.placements) - 1].follows = cluster.spare
-        cluster.spare = len(state.placements)
+        snapshot.placements[len(snapshot.placements) - 1].follows = cluster.unused_head
+        cluster.unused_head = len(state.placements)
         cluster.unused += more
     if len(snapshot.nodes) > len(state.nodes):  # the ring of nodes that had something freed is longer
         for slot in range(len(snapshot.needs)):
-            snapshot.needs[slot].seen = -1
+            snapshot.needs[slot].freed_seen = -1
 
 
 @entry
