@@ -293,7 +293,7 @@ class LiveNodes:
             return None
         slots, needs = range(len(found.state.free)), as_array(found.state.needs)
         waits = np.flatnonzero(
-            (as_array(found.state.progress)["mark"] >= 0) & (needs["holder"] < 0) & (needs["bound"] < 0)
+            (as_array(found.state.progress)["served_by"] >= 0) & (needs["holder"] < 0) & (needs["bound"] < 0)
         )
         since = [
             (self.job_of[slot], float(found.state.jobs[slot].submit_s))
