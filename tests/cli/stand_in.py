@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from betimes.errors import Conflict, Unknown
+from betimes.service.api.examples import PORTFOLIO
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
@@ -17,6 +18,7 @@ from betimes.service.views.models import (
     NodeView,
     Page,
     PolicyView,
+    PortfolioView,
     Quote,
     Reason,
     RunView,
@@ -94,6 +96,7 @@ class Service:
         self.promise: Quote | None = quote()
         self.machines = [node()]
         self.log = [event()]
+        self.selections = PORTFOLIO.selections
         self.in_force = PolicyView(policy="fifo", engine="pool", since_at=NOW - 3600.0)
         self.looks: list[TuningView | BaseException] = []  # what `tuning` finds, in turn; at last the front
         self.printed: list[bytes | str | BaseException] = [b"one\n", b"two\n"]
@@ -182,6 +185,11 @@ class Service:
     def policy(self) -> PolicyView:
         self._ask("policy", None)
         return self.in_force
+
+    def portfolio(self, last: int) -> PortfolioView:
+        self.asked.append(("portfolio", last))
+        policy = PORTFOLIO.policy if self.selections else self.in_force.policy
+        return PORTFOLIO.model_copy(update={"policy": policy, "selections": self.selections[:last]})
 
     def set_policy(self, text: str) -> PolicyView:
         self._ask("set_policy", text)

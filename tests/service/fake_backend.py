@@ -10,6 +10,7 @@ from typing import Any
 from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
 from betimes.foresight.tuning.objectives import parse_objectives
 from betimes.service.access.auth import RunTokens
+from betimes.service.api.examples import PORTFOLIO
 from betimes.service.api.log_files import LocalLog, LogReader
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
@@ -24,6 +25,7 @@ from betimes.service.views.models import (
     NodeView,
     Page,
     PolicyView,
+    PortfolioView,
     Quote,
     Reason,
     RunView,
@@ -195,6 +197,10 @@ class FakeBackend:
             raise PolicyError(f"there is no policy {text[:40]!r}; `betimes policies` lists them")
         self.policy_here = PolicyView(policy=text, engine="pool", since_at=self.now)
         return self.policy_here
+
+    async def portfolio(self, last: int) -> PortfolioView:
+        self._may_fail()
+        return PORTFOLIO.model_copy(update={"selections": PORTFOLIO.selections[:last]})
 
     async def tune(self, spec: TuneSpec, user: str) -> TuningView:
         self._may_fail()

@@ -83,7 +83,12 @@ async def _serve(
         )
         source = controller.source
         assert source is not None
-        while source.next_at() < math.inf or controller.scheduler.ledger.jobs:
+        ledger = controller.scheduler.ledger
+        while (
+            source.next_at() < math.inf
+            or ledger.jobs
+            or any(node.by_policy for node in ledger.nodes.values())  # until their paid time is over
+        ):
             await asyncio.sleep(0.01)
             if deciding.done():
                 break

@@ -8,7 +8,20 @@ import typer
 
 from betimes import __version__
 from betimes.cli import warm
-from betimes.cli.live import control, demo, doctor, events, job, jobs, logs, nodes, policy, submit, up
+from betimes.cli.live import (
+    control,
+    demo,
+    doctor,
+    events,
+    job,
+    jobs,
+    logs,
+    nodes,
+    policy,
+    portfolio,
+    submit,
+    up,
+)
 from betimes.cli.live import wait as waiting
 from betimes.cli.simulate import compare, learn_waits, policies, reproduce, simulate, size_fleet, trace, tune
 
@@ -55,6 +68,9 @@ app.command("hold", short_help="Keep waiting jobs from starting.")(control.hold)
 app.command("release", short_help="Let held jobs start again.")(control.release)
 app.add_typer(nodes.verbs, name="nodes")
 app.add_typer(policy.verbs, name="policy")
+app.command("portfolio", short_help="Show what a portfolio has chosen, and what came of it.")(
+    portfolio.portfolio
+)
 app.command("events", short_help="Print what happened and what was decided.")(events.events)
 app.command("doctor", short_help="Check a Ray cluster that is to run jobs.")(doctor.doctor)
 app.command("simulate", short_help="Run a workload under a policy.")(simulate.simulate)

@@ -27,6 +27,7 @@ from betimes.service.views.models import (
     NodeView,
     Page,
     PolicyView,
+    PortfolioView,
     Quote,
     Status,
     Submitted,
@@ -94,6 +95,7 @@ _node = decode.answer_of(NodeView)
 _nodes = decode.answer_of(_Many)
 _lease = decode.answer_of(Lease)
 _policy = decode.answer_of(PolicyView)
+_portfolio = decode.answer_of(PortfolioView)
 
 
 def spec_of(spec: JobSpec | None, fields: dict[str, Any]) -> JobSpec:
@@ -209,6 +211,11 @@ def heartbeat(name: str) -> Call[Lease]:
 def policy() -> Call[PolicyView]:
     """The policy in force."""
     return Call("GET", f"{API}/policy", _policy)
+
+
+def portfolio(last: int) -> Call[PortfolioView]:
+    """What the portfolio has chosen."""
+    return Call("GET", f"{API}/portfolio?last={last}", _portfolio)
 
 
 def set_policy(text: str) -> Call[PolicyView]:

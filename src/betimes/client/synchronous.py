@@ -25,6 +25,7 @@ from betimes.service.views.models import (
     NodeView,
     Page,
     PolicyView,
+    PortfolioView,
     Quote,
     Submitted,
     TuneSpec,
@@ -199,6 +200,10 @@ class Client:
     def policy(self) -> PolicyView:
         """The policy in force, and why its last decision did nothing, if so."""
         return self._ask(calls.policy())
+
+    def portfolio(self, last: int = 20) -> PortfolioView:
+        """The newest selections of portfolios, newest first: what was chosen and expected, and what came of it."""
+        return self._ask(calls.portfolio(last))
 
     def set_policy(self, policy: str) -> PolicyView:
         """Put another policy in force, while jobs run; `front:3`, `front:PCS-balanced`: a point of the latest front.

@@ -9,6 +9,7 @@ import pytest
 
 from betimes.cli.main import main
 from betimes.errors import NotAllowed, NotReachable, Unavailable
+from betimes.service.api.examples import PORTFOLIO
 from betimes.service.views.models import JobView, NodeSpec, Reason, RunView, Status
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, event, job, node, ran
@@ -294,3 +295,15 @@ def test_policy_says_why_its_last_decision_started_nobody(betimes: Call, service
     service.in_force = service.in_force.model_copy(update={"idle": why})
     assert "Its last decision started no job: job 5 is next: waits for 2 more GPUs\n" in betimes("policy").out
     assert betimes("policy", "show", "--json").json()["idle"]["code"] == "no-room"
+
+
+def test_portfolio(betimes: Call, service: Service) -> None:
+    found = betimes("portfolio", "--last", "5")
+    assert "odb/unicef/best decides, of portfolio:period=8" in found.out
+    assert "oda/fifo/first 38.2" in found.out, "the next best"
+    assert "1.6 (3)" in found.out, "of the jobs that have finished"
+    service.selections = []
+    assert "has selected nothing yet: it is no portfolio; `betimes policy set" in betimes("portfolio").out
+    service.selections = PORTFOLIO.selections
+    assert betimes("portfolio", "--json").json()["selections"][0]["score"] == 41.5
+    assert service.asked == [("portfolio", 5), ("portfolio", 20), ("portfolio", 20)]

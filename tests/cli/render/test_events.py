@@ -44,6 +44,13 @@ def say(kind: str, node: str | None = None, **data: Any) -> str:
         ("reserved", {"places": [["a", 1]], "start_s": 123456.789}, "a start on a"),
         ("opened", {"epoch_at": NOW}, "for the first time"),
         ("node-gone", {"why": "reclaimed"}, "reclaimed by the cloud"),
+        (
+            "selected",
+            {"member": "oda/fifo/best", "scores": {"a": 1.0, "b": None}, "waiting": 3, "shadow": False},
+            "oda/fifo/best, the best of 2 for 3 waiting jobs",
+        ),
+        ("not-selected", {"problem": "it came late"}, "it came late"),
+        ("ordered", {"type": "big"}, "a machine of type big"),
         ("not-rented", {"type": "big", "text": "no capacity"}, "no capacity"),
         (
             "node-added",

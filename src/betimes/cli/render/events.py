@@ -157,6 +157,19 @@ def _not_rented(data: Data, _: float) -> str:
     return data["text"]
 
 
+def _selected(data: Data, _: float) -> str:
+    reported = ", reported only" if data["shadow"] else ""
+    return f"{data['member']}, the best of {len(data['scores'])} for {data['waiting']} waiting jobs{reported}"
+
+
+def _problem(data: Data, _: float) -> str:
+    return data["problem"]
+
+
+def _ordered(data: Data, _: float) -> str:
+    return f"a machine of type {data['type']}"
+
+
 def _opened(_data: Data, _: float) -> str:
     return "for the first time"
 
@@ -200,6 +213,9 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "node-status": _node_is,
     "node-gone": _node_gone,
     "not-rented": _not_rented,
+    "ordered": _ordered,
+    "selected": _selected,
+    "not-selected": _problem,
     "rents": _reason,
     "unrented": _reason,
     "policy-set": _policy,

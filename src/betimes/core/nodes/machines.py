@@ -34,16 +34,35 @@ def rent(state: NodesState, offer: int) -> int:
         return NONE_LEFT
     if terms.drawn == 1 and terms.asked >= terms.known:
         return NEED_FATES
+    now = state.pool[0].now
+    number = take_number(state, offer, now)
+    if number == NEED_NODES:
+        return NEED_NODES
+    machine, boot_s = state.machines[number], terms.boot_s
+    if terms.drawn == 1:
+        width = len(state.fates) // len(state.offers)
+        fate = state.fates[offer * width + machine.serial % width]
+        boot_s = fate.boot_s
+        machine.fails = fate.fails
+        machine.age_s = fate.age_s
+    expect(state, number, now + boot_s, BOOTED)
+    note(state, RENT, -1, number, 0, now + boot_s + terms.setup_s, -1)
+    return number
+
+
+@kernel
+def take_number(state: NodesState, offer: int, requested_s: float) -> int:
+    """The number of a new machine of an offer, which boots; NEED_NODES: there is none."""
     number = 0
     while number < len(state.machines) and state.machines[number].state != UNUSED:
         number += 1
     if number == len(state.machines):
         return NEED_NODES
-    machine, node, now = state.machines[number], state.nodes[number], state.pool[0].now
+    machine, node, terms = state.machines[number], state.nodes[number], state.offers[offer]
     machine.state = BOOTING
     machine.offer = offer
     machine.serial = terms.asked
-    machine.requested_s = now
+    machine.requested_s = requested_s
     machine.booted_s = math.inf
     machine.up_s = math.inf
     machine.fails = 0
@@ -51,23 +70,14 @@ def rent(state: NodesState, offer: int) -> int:
     machine.residents = -1
     machine.claims = 0
     machine.idle_s = machine.task_s = 0.0
-    boot_s = terms.boot_s
-    if terms.drawn == 1:
-        width = len(state.fates) // len(state.offers)
-        fate = state.fates[offer * width + terms.asked % width]
-        boot_s = fate.boot_s
-        machine.fails = fate.fails
-        machine.age_s = fate.age_s
     terms.asked += 1
     terms.rented += 1
-    cluster.rented += 1
+    state.cluster[0].rented += 1
     node.gpu = node.free_gpu = terms.gpu
     node.cpu = node.free_cpu = terms.cpu
     node.memory = node.free_memory = terms.memory
     node.kind = -1 - offer
     node.up = 0
-    _expect(state, number, now + boot_s, BOOTED)
-    note(state, RENT, -1, number, 0, now + boot_s + terms.setup_s, -1)
     return number
 
 
@@ -79,7 +89,7 @@ def boot(state: NodesState, number: int) -> bool:
         return False
     machine.booted_s = now
     machine.state = SETTING_UP
-    _expect(state, number, now + state.offers[machine.offer].setup_s, UP)
+    expect(state, number, now + state.offers[machine.offer].setup_s, UP)
     return True
 
 
@@ -90,7 +100,7 @@ def bring_up(state: NodesState, number: int) -> None:
     machine.up_s = machine.empty_s = now
     machine.state = RUNNING
     state.nodes[number].up = 1
-    _expect(state, number, now + machine.age_s, NOTICED)
+    expect(state, number, now + machine.age_s, NOTICED)
     note_vacated(state, number)
     state.cluster[0].changed += 1
 
@@ -115,7 +125,7 @@ def go(state: NodesState, number: int) -> None:
     if machine.up_s < math.inf:
         machine.idle_s += now - machine.empty_s
     machine.state = GOING
-    _expect(state, number, now + state.offers[machine.offer].release_s, GONE)
+    expect(state, number, now + state.offers[machine.offer].release_s, GONE)
 
 
 @kernel
@@ -125,7 +135,7 @@ def give_notice(state: NodesState, number: int) -> None:
     state.nodes[number].up = 0
     note(state, CLOSE, -1, number, 0, state.pool[0].now, -1)
     machine.cause = TAKEN_AWAY
-    _expect(state, number, state.pool[0].now + state.offers[machine.offer].notice_s, RECLAIMED)
+    expect(state, number, state.pool[0].now + state.offers[machine.offer].notice_s, RECLAIMED)
 
 
 @kernel
@@ -157,7 +167,7 @@ def end(state: NodesState, number: int, cause: int) -> None:
     machine.state = UNUSED
     machine.offer = -1
     machine.generation += 1
-    _expect(state, number, math.inf, GONE)
+    expect(state, number, math.inf, GONE)
     cluster.changed += 1
 
 
@@ -198,7 +208,8 @@ def note_vacated(state: NodesState, number: int) -> None:
 
 
 @kernel
-def _expect(state: NodesState, number: int, at_s: float, kind: int) -> None:
+def expect(state: NodesState, number: int, at_s: float, kind: int) -> None:
+    """Something is due for the machine at `at_s`; infinity: nothing is."""
     machine = state.machines[number]
     machine.due_s = at_s
     machine.due = kind

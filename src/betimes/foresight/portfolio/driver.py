@@ -17,7 +17,7 @@ from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.portfolio.ledger import Ledger, Totals
 from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
-from betimes.foresight.portfolio.simulate import Lookahead, PolicyFails
+from betimes.foresight.portfolio.simulate import Foreseen, Lookahead, PolicyFails
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import Floats, entry
 from betimes.outcome import SelectionColumns
@@ -106,58 +106,80 @@ class Reflection:
         )
 
 
-class Portfolio:
-    """Selects among members for a run, which it changes only by putting the chosen one's rules in force."""
+@dataclass(frozen=True)
+class Choice:
+    """What a selection has come to. scores: of the members that were simulated, by name, NaN of those that failed."""
+
+    at_s: float
+    waiting: int
+    scores: dict[str, float]
+    foreseen: dict[str, Foreseen]
+    member: int
+    name: str
+
+
+class Selector:
+    """Chooses among members again and again, in the twin and in the service alike; it puts nothing in force itself.
+
+    in_force: the member that was chosen last.
+    """
 
     def __init__(
         self,
-        run: NodesSimulation,
+        policy: str,
         members: list[Member],
         settings: Settings,
         warn: Callable[[str], object],
         clock: Callable[[], float] = time.perf_counter,
+        *,
+        seed: int = 0,
+        learns: bool = False,
     ) -> None:
-        self._run, self._members, self._settings = run, members, settings
+        self._policy, self._members, self._settings = policy, members, settings
         self._warn, self._clock = warn, clock
-        learns = run.rules.learns
-        self._rules: list[NodesRules] = [member.policy.rules(member.values, learns) for member in members]
-        self._ahead = [rules.replaced(learns=False) for rules in self._rules]
-        self._params: list[Floats] = [member.policy.params(member.values) for member in members]
-        self._lookahead = Lookahead(run)
-        self._ledger = Ledger(run)
-        lots = np.random.default_rng([run.seed, LOTS])
+        self.rules: list[NodesRules] = [member.policy.rules(member.values, learns) for member in members]
+        self._ahead = [rules.replaced(learns=False) for rules in self.rules]
+        self.params: list[Floats] = [member.policy.params(member.values) for member in members]
+        lots = np.random.default_rng([seed, LOTS])
         self.rotation = Rotation(
             list(range(len(members))), settings.limit, lambda count: int(lots.integers(count))
         )
         self.past = Past()
-        self.reflection = Reflection()
         self._preferred = _preferred(members) if settings.ties == PREFERENCE else []
         self.failed: dict[str, str] = {}
         self.in_force: int | None = None
 
-    def start(self) -> None:
-        """Let the run ask for a selection at its first tick with jobs that wait."""
-        self._run.state.cluster[0].select_s = 0.0
-        self._run.select = self.select
+    @property
+    def names(self) -> list[str]:
+        """What the members are called, by number."""
+        return [member.name for member in self._members]
 
-    def select(self) -> None:
-        """Simulate, choose, and put the chosen policy in force until the next selection."""
-        run, state = self._run, self._run.state
-        now_s, waiting = float(state.pool[0].now), int(state.cluster[0].waiting)
-        simulated: dict[str, float] = {}
-        job_s, so_far = self._lookahead.look(), self._ledger.totals()
+    @property
+    def is_shadow(self) -> bool:
+        """Whether what is chosen is reported only."""
+        return self._settings.shadow
+
+    def choose(self, lookahead: Lookahead, now_s: float, waiting: int, so_far: Totals) -> Choice:
+        """Simulate members from the state that `lookahead` looks at, and choose. Raises PolicyViolation if all fail."""
+        scores_of: dict[str, float] = {}
+        foreseen_of: dict[str, Foreseen] = {}
+        job_s = lookahead.look()
 
         def simulate(member: int) -> tuple[float | None, float | int]:
-            begun = self._clock()
-            score = self._score(member, job_s, so_far)
-            simulated[self._members[member].name] = np.nan if score is None else score
+            begun, name = self._clock(), self._members[member].name
+            foreseen = self._foresee(lookahead, member)
+            score = None
+            scores_of[name] = np.nan
+            if foreseen is not None:
+                score = self._score(foreseen, job_s, so_far)
+                scores_of[name], foreseen_of[name] = score, foreseen
             return score, self._clock() - begun if isinstance(self._settings.limit.budget, float) else 1
 
         scores = self.rotation.simulate(simulate)
         if not scores:
             name, reason = next(iter(self.failed.items()))
             raise PolicyViolation(
-                f"policy {run.policy} at {now_s:g} s: every member has failed; {name}: {reason}"
+                f"policy {self._policy} at {now_s:g} s: every member has failed; {name}: {reason}"
             )
         self.past.remember(scores)
         settings = self._settings
@@ -170,27 +192,81 @@ class Portfolio:
             settings.hysteresis_frac * weight,
             self._preferred,
         )
-        self.reflection.note(now_s, waiting, simulated, self._members[chosen].name)
-        if chosen != self.in_force and not settings.shadow:
-            run.rules = self._rules[chosen]
-            state.params[: len(self._params[chosen])] = self._params[chosen]
-            if adopt(state, run.rules) != DONE:
-                raise BetimesError(f"internal: {self._members[chosen].name} failed after its simulation")
         self.in_force = chosen
-        state.cluster[0].select_s = now_s + self._settings.period * self._settings.tick_s
+        return Choice(now_s, waiting, scores_of, foreseen_of, chosen, self._members[chosen].name)
 
-    def _score(self, member: int, job_s: float, so_far: Totals) -> float | None:
-        """What the policy is worth for the jobs that wait; None, and a warning: its simulation failed."""
+    def _foresee(self, lookahead: Lookahead, member: int) -> Foreseen | None:
+        """What the policy would do for the jobs that wait; None, and a warning: its simulation failed."""
         try:
-            foreseen = self._lookahead.play(self._ahead[member], self._params[member])
+            return lookahead.play(self._ahead[member], self.params[member])
         except PolicyFails as failure:
             name = self._members[member].name
             self.failed[name] = str(failure)
             self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure}")
             return None
+
+    def _score(self, foreseen: Foreseen, job_s: float, so_far: Totals) -> float:
         if self._settings.published:
             return of_queue(self._settings.utility, job_s, foreseen)
         return of_run(self._settings.utility, so_far, job_s, foreseen)
+
+
+class Portfolio:
+    """Selects among members for a run, which it changes only by putting the chosen one's rules in force."""
+
+    def __init__(
+        self,
+        run: NodesSimulation,
+        members: list[Member],
+        settings: Settings,
+        warn: Callable[[str], object],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self._run, self._settings = run, settings
+        self._selector = Selector(
+            str(run.policy), members, settings, warn, clock, seed=run.seed, learns=run.rules.learns
+        )
+        self._lookahead, self._ledger = Lookahead(run), Ledger(run)
+        self.reflection = Reflection()
+
+    @property
+    def rotation(self) -> Rotation:
+        """Which members are simulated next."""
+        return self._selector.rotation
+
+    @property
+    def past(self) -> Past:
+        """How well each did so far."""
+        return self._selector.past
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Members that are left out, and why."""
+        return self._selector.failed
+
+    @property
+    def in_force(self) -> int | None:
+        """The member that was chosen last."""
+        return self._selector.in_force
+
+    def start(self) -> None:
+        """Let the run ask for a selection at its first tick with jobs that wait."""
+        self._run.state.cluster[0].select_s = 0.0
+        self._run.select = self.select
+
+    def select(self) -> None:
+        """Simulate, choose, and put the chosen policy in force until the next selection."""
+        run, state, selector, settings = self._run, self._run.state, self._selector, self._settings
+        now_s, waiting, before = float(state.pool[0].now), int(state.cluster[0].waiting), selector.in_force
+        choice = selector.choose(self._lookahead, now_s, waiting, self._ledger.totals())
+        self.reflection.note(now_s, waiting, choice.scores, choice.name)
+        if choice.member != before and not settings.shadow:
+            run.rules = selector.rules[choice.member]
+            params = selector.params[choice.member]
+            state.params[: len(params)] = params
+            if adopt(state, run.rules) != DONE:
+                raise BetimesError(f"internal: {choice.name} failed after its simulation")
+        state.cluster[0].select_s = now_s + settings.period * settings.tick_s
 
 
 def _preferred(members: list[Member]) -> list[int]:

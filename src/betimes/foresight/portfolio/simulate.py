@@ -7,9 +7,12 @@ known: machines boot in the usual time, none fails, none is taken away (spec/por
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from betimes.core.nodes.columns import (
     Lease,
@@ -31,7 +34,6 @@ from betimes.errors import BetimesError
 from betimes.foresight.portfolio.utility import bounded_slowdown, charged_s
 from betimes.kernels import Floats, Ints, Records, blank, entry, kernel
 from betimes.twin.nodes.event_loop import Outcome, Trace, advance
-from betimes.twin.nodes.simulation import NodesSimulation
 
 MOST_INSTANTS = 1_000_000
 """Of one simulation; a policy that needs more fails."""
@@ -66,19 +68,42 @@ class PolicyFails(Exception):
     """A policy cannot be simulated to the end; says why, in a few words."""
 
 
+class Simulated(Protocol):
+    """What is looked at: a run of the twin, or a snapshot of the service."""
+
+    @property
+    def state(self) -> NodesState:
+        """The cluster; `Progress.row` says which row of `trace` a job is."""
+        ...
+
+    @property
+    def trace(self) -> Trace:
+        """When jobs were submitted, by row."""
+        ...
+
+    @property
+    def job_ids(self) -> Sequence[Any] | NDArray[Any]:
+        """What jobs are called, by row."""
+        ...
+
+    @property
+    def believes(self) -> bool:
+        """Whether simulations go by what is believed of sizes, and not by the truth."""
+        ...
+
+
 class Lookahead:
     """Simulations of several policies from one state of a run, which they leave as it is.
 
     `look` takes the snapshot, `play` simulates one policy from it.
     """
 
-    def __init__(self, run: NodesSimulation) -> None:
+    def __init__(self, run: Simulated) -> None:
         self._run = run
-        self._aside = run.trace.replaced(
-            outcomes=blank(Outcome, len(run.jobs)), finished=np.zeros(1, dtype=np.int64)
-        )
-        self._no_more: Ints = np.array([len(run.jobs)], dtype=np.int64)
-        self._run_s: Floats = np.full(len(run.jobs), np.nan)
+        rows = len(run.job_ids)
+        self._aside = run.trace.replaced(outcomes=blank(Outcome, rows), finished=np.zeros(1, dtype=np.int64))
+        self._no_more: Ints = np.array([rows], dtype=np.int64)
+        self._run_s: Floats = np.full(rows, np.nan)
         self._played = blank(Played, 1)
         self._machines = self._placements = 0  # as many as any simulation needed
         self._source: NodesState | None = None
@@ -89,7 +114,7 @@ class Lookahead:
         if self._source is not run.state:  # its columns have grown
             self._source = run.state
             self._make_room(run.state)
-        return take_snapshot(run.state, self._snapshot, self._run_s, run.sizes.kind != "true")
+        return take_snapshot(run.state, self._snapshot, self._run_s, run.believes)
 
     def play(self, rules: NodesRules, params: Floats) -> Foreseen:
         """Simulate a policy from the snapshot; raises PolicyFails, and BetimesError where no job waits."""
@@ -137,7 +162,7 @@ class Lookahead:
             return f"the jobs that wait do not finish within {MOST_INSTANTS:,} events"
         if status > REFUSED:
             row = self._copy.progress[self._copy.pool[0].offender].row
-            return f"its answer about job {self._run.jobs.job_id[row]} cannot be used"
+            return f"its answer about job {self._run.job_ids[row]} cannot be used"
         if status == STRANDED:
             return "some of the jobs that wait never start"
         raise BetimesError(f"internal: a simulated policy returned {status}")

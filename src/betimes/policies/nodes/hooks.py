@@ -165,6 +165,11 @@ class NodesPolicy:
         hooks = (self.planner, self.provision, self.wait, self.members)
         return any(hook is not None for hook in hooks)
 
+    @property
+    def shares_rented(self) -> bool:
+        """Whether it rents machines for whatever it places on them, and not for one job alone."""
+        return self.rents and self.wait is None
+
     def planner_of(self, values: dict[str, Value | None], cluster: Cluster) -> Planner | None:
         """A planner with these parameters for a cluster, None: this is no policy that plans in rounds."""
         return None if self.planner is None else self.planner(values, cluster)

@@ -19,6 +19,7 @@ from betimes.service.views.models import (
     NodeView,
     Page,
     PolicyView,
+    PortfolioView,
     Quote,
     Submitted,
     TuneSpec,
@@ -94,6 +95,10 @@ class Backend(Protocol):
 
     async def set_policy(self, text: str, user: str) -> PolicyView:
         """Decide by another policy from now on, or by a point of the latest front. Raises PolicyError, Conflict."""
+        ...
+
+    async def portfolio(self, last: int) -> PortfolioView:
+        """The newest selections of portfolios, newest first."""
         ...
 
     async def tune(self, spec: TuneSpec, user: str) -> TuningView:

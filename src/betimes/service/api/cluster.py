@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request, Response
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
 
 from betimes.service.api import examples
 from betimes.service.api.bodies import dump_list, read_model
@@ -10,10 +12,11 @@ from betimes.service.api.context import Here, User
 from betimes.service.api.document import PREFIX, NodeName, body, failing
 from betimes.service.api.jobs import json
 from betimes.service.api.models import NodeList, PolicyChoice
-from betimes.service.views.models import Lease, NodeSpec, NodeView, PolicyView
+from betimes.service.views.models import Lease, NodeSpec, NodeView, PolicyView, PortfolioView
 
 router = APIRouter(prefix=PREFIX, tags=["cluster"])
 
+Last = Annotated[int, Query(ge=1, le=1000, description="So many selections, the newest.")]
 _NODE = NodeSpec(type="big", count=4, cpu=64, memory_gib=512, gpu=8).model_dump(
     mode="json", exclude_defaults=True
 )
@@ -104,6 +107,21 @@ async def heartbeat(name: NodeName, here: Here, _: User) -> Response:
 async def get_policy(here: Here, _: User) -> Response:
     """By what the service decides."""
     return json((await here.backend.policy()).model_dump_json())
+
+
+@router.get(
+    "/portfolio",
+    summary="What the portfolio has chosen",
+    operation_id="get_portfolio",
+    response_model=PortfolioView,
+    responses={
+        200: examples.shown(examples.PORTFOLIO, "The newest selections."),
+        **failing(401, 403, 422, 503),
+    },
+)
+async def get_portfolio(here: Here, _: User, last: Last = 20) -> Response:
+    """With the scores of the members that were simulated, and what has come of the jobs that waited then."""
+    return json((await here.backend.portfolio(last)).model_dump_json())
 
 
 @router.put(

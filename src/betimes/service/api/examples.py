@@ -20,9 +20,11 @@ from betimes.service.views.models import (
     Page,
     PlaceView,
     PolicyView,
+    PortfolioView,
     Quote,
     Reason,
     RunView,
+    SelectionView,
     Status,
     Submitted,
     TuneSpec,
@@ -55,6 +57,13 @@ NODE = NodeView(
 )  # fmt: skip
 LEASE = Lease(node="gpu-3", lease_s=30, until_at=_NOON + 30)
 POLICY = PolicyView(policy="srsf", engine="pool", since_at=_NOON)
+PORTFOLIO = PortfolioView(
+    policy="portfolio:period=8", member="odb/unicef/best", selections=[SelectionView(
+        event_id=107, at=_NOON, from_at=_NOON, member="odb/unicef/best", before="oda/fifo/first", in_force=True,
+        waiting=12, score=41.5, scores={"oda/fifo/first": 38.2, "odb/unicef/best": 41.5}, slowdown=1.7, machine_s=7200,
+        took_s=0.02, finished=3, slowdown_since=1.6,
+    )],
+)  # fmt: skip
 ASKED = Reason(code="asked", text="asked for by ada")
 SEARCH = SearchView(
     spec=TuneSpec(objectives=["jct:avg", "pred_err:p99"]), reason=ASKED, begun_at=_NOON, doing="searching", done=350,

@@ -119,6 +119,23 @@ class StopSpeculating:
 
 
 @dataclass(frozen=True, slots=True)
+class RentMachine:
+    """A machine is to be rented for whatever the policy places on it; the engine's number and generation name it."""
+
+    machine: int
+    generation: int
+    offer: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseMachine:
+    """A machine that the policy has rented is to be given back, as soon as nothing runs on it."""
+
+    machine: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class Alone:
     """Machines that are rented for one job alone."""
 
@@ -148,6 +165,10 @@ class Carried:
 
 
 Move = Grant | Tell | Nominate | Reserve | Outrun | Rent | StopSpeculating
+"""A decision about a job."""
+
+MachineMove = RentMachine | ReleaseMachine
+"""A decision about a machine that several jobs can share."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +177,7 @@ class Round:
 
     at_s: float
     moves: tuple[Move, ...]
+    machines: tuple[MachineMove, ...] = ()
 
 
 @dataclass

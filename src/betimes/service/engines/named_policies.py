@@ -8,6 +8,7 @@ from typing import Any
 from betimes.cluster import Offer
 from betimes.errors import ClusterError, PolicyError
 from betimes.foresight.engines import NODES, POOL, AnyChosen, Engine, engines_of
+from betimes.foresight.portfolio.simulate import play_on, take_snapshot
 from betimes.kernels import Entry
 from betimes.policies import Policy, parse_nodes_policy, parse_policy
 from betimes.policies.nodes.registry import NODES_POLICIES
@@ -37,10 +38,10 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
     found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
     if found is None or not found.rents:
         return
-    if found.wait is None:
+    if found.planner is not None:
         raise PolicyError(
-            f"policy {policy}: it decides which machines to rent for several jobs, and the service leaves that to the "
-            "operator so far (`betimes nodes`); choose another, or try it with `betimes simulate`"
+            f"policy {policy}: it packs tasks onto machines in rounds, and moves them, which so far only the simulator "
+            "does; choose another (`betimes policies`), or try it with `betimes simulate`"
         )
     values = parse_nodes_policy(text).values
     if values.get("retrain"):
@@ -65,6 +66,18 @@ def rents_for_jobs(policy: str) -> bool:
     kind, text = kind_of(policy) if policy else (POOL, "")
     found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
     return found is not None and found.wait is not None
+
+
+def shared_offers(policy: str, offers: Sequence[Offer]) -> tuple[Offer, ...]:
+    """Of what is on offer, what a policy rents for whatever it places on the machines; none: it rents nothing so.
+
+    A policy that decides at ticks rents machines of the first offer only.
+    """
+    kind, text = kind_of(policy) if policy else (POOL, "")
+    found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
+    if found is None or not found.shares_rented:
+        return ()
+    return tuple(offers) if found.planner is not None else tuple(offers[:1])
 
 
 def compile_policy(policy: str) -> None:
@@ -101,11 +114,14 @@ def kernels_of(policy: str) -> str | None:
     if isinstance(chosen.policy, Policy):
         return f"{POOL}-{chosen.policy.name}"
     order, placement = (chosen.values.get(name) for name in ("order", "placement"))
-    return f"{NODES}-{chosen.policy.name}-{order}-{placement}"
+    members = f"-{chosen.values['members']}" if chosen.policy.members is not None else ""
+    return f"{NODES}-{chosen.policy.name}-{order}-{placement}{members}"
 
 
 def _entries_for(chosen: AnyChosen) -> Sequence[Entry[..., Any]]:
-    return pool.ENTRIES if isinstance(chosen.policy, Policy) else nodes_engine.ENTRIES
+    if isinstance(chosen.policy, Policy):
+        return pool.ENTRIES
+    return (*nodes_engine.ENTRIES, *((take_snapshot, play_on) if chosen.policy.members is not None else ()))
 
 
 def _chosen(policy: str) -> AnyChosen:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +20,6 @@ from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, undominated
 from betimes.core.columns import UNLIMITED
 from betimes.core.nodes.columns import (
     BLOCK,
-    Instruction,
     NodesState,
     new_nodes_state,
     room_to_play,
@@ -29,9 +30,20 @@ from betimes.core.nodes.columns import (
 from betimes.core.nodes.dedicated_machines import machines_for, offer_for
 from betimes.core.nodes.log import BIND, DOUBLE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
-from betimes.core.nodes.rules import CONSERVATIVE
+from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
+from betimes.core.nodes.schedule import change_rules
 from betimes.core.nodes.timers import EXPIRED
-from betimes.core.status import DONE, NEED_PLACEMENTS, NEED_SEGMENTS, NEED_SLOTS, NEED_STEPS, PAUSED, REFUSED
+from betimes.core.status import (
+    DONE,
+    NEED_NODES,
+    NEED_PLACEMENTS,
+    NEED_SEGMENTS,
+    NEED_SLOTS,
+    NEED_STEPS,
+    PAUSED,
+    REFUSED,
+    SELECT,
+)
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.kernels import Ints, as_array, blank, entry
@@ -39,6 +51,7 @@ from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import nodes_steps as steps
+from betimes.service.engines import rented_machines
 from betimes.service.engines.accounts import account_of, give_account, waiting_account
 from betimes.service.engines.dedicated_machines import known_live, live_terms, plays_out, shapes_of, units_on
 from betimes.service.engines.messages import (
@@ -58,6 +71,8 @@ from betimes.service.engines.messages import (
     Tell,
     Wanted,
 )
+from betimes.service.engines.rented_machines import RentedMachines, with_longer_log, with_room_for_nodes
+from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.scheduling.job import Account
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
 from betimes.twin.nodes.trace_loop import in_rows, new_trace
@@ -67,13 +82,15 @@ FIRST_PLACEMENTS = 256
 FIRST_LOG = 2048  # lines
 FIRST_PLAN = 64  # steps of a plan of reservations
 EARLY_OR_LATE_S = 1e-6
+MOST_INSTANTS = 200_000  # of a play-out under a policy that rents machines
 PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked at again
 
 
 _believed_left = entry(believed_left, NodesState, int, float)
 _offer_for = entry(offer_for, NodesState, int, bool)
+_adopt = entry(change_rules, NodesState, NodesRules)
 _machines_for = entry(machines_for, NodesState, int, int)
-ENTRIES = (steps.step, _believed_left, _offer_for, _machines_for)
+ENTRIES = (steps.step, _believed_left, _offer_for, _machines_for, _adopt, *rented_machines.ENTRIES)
 """What has to be compiled for live nodes, besides their policy."""
 
 
@@ -95,9 +112,13 @@ class LiveNodes:
         restart_s: float = 0.0,
         seed: int = 0,
         offers: Sequence[Offer] = (),
+        quota: int | None = None,
+        member: str | None = None,
     ) -> None:
         self.policy, self.capacity, self.shapes = policy, capacity, shapes
         self.rents = policy.policy.wait is not None and len(offers) > 0
+        self.provisions = policy.policy.shares_rented and len(offers) > 0
+        self.machines = RentedMachines(self)
         self.foresees = self.rents and plays_out(policy)
         self.offered = shapes_of(offers)
         self.booting: set[int] = set()  # jobs whose own machines are not up yet
@@ -107,7 +128,16 @@ class LiveNodes:
         self.job_of: dict[int, int] = {}
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
         own, values = policy.policy, known_live(policy).values
-        self.rules = own.rules(values)
+        self.rules, params = own.rules(values), own.params(values)
+        self.selects_every_s: float | None = None
+        self.member = member
+        self._selection: SelectionSnapshot | None = None
+        if own.members is not None:
+            self.selects_every_s = float(cast("float", values["period"])) * self.rules.tick_s
+            self.member = member or own.members(values)[0].name
+            for one in own.members(values):
+                if one.name == self.member:
+                    self.rules, params = one.policy.rules(one.values), one.policy.params(one.values)
         if own.wait is not None and not self.rents:  # there is nothing to rent: all jobs wait
             self.rules = self.rules.replaced(waits=False)
         self.state: NodesState = new_nodes_state(
@@ -118,22 +148,25 @@ class LiveNodes:
             seed=seed,
             by_priority=own.by_priority,
             guarded=own.is_users,
-            params=own.params(values),
+            params=params,
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(capacity)),
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
             log=FIRST_LOG,
             offers=live_terms(offers),
+            quota=UNLIMITED if quota is None else quota,
             observed=self.rules.observes,
             largest=self._largest(),
         )
+        if self.selects_every_s is not None:
+            self.state.cluster[0].select_s = 0.0
         self.largest = np.maximum(self._largest(), 0).tolist()
         self.promised: dict[int, float] = {}  # by job, the start of the reservation that was reported last
         self.changed = False  # nodes were opened or closed, and nobody has looked since
 
     def _largest(self) -> NDArray[np.int64]:
         """(3,) the most that any machine has of each, on which jobs can run."""
-        machines = [*self.capacity.tolist(), *(self.offered if self.rents else ())]
+        machines = [*self.capacity.tolist(), *(self.offered if self.rents or self.provisions else ())]
         return np.array(machines, dtype=np.int64).reshape(-1, 3).max(axis=0, initial=0)
 
     def next_timer_s(self) -> float:
@@ -142,21 +175,28 @@ class LiveNodes:
 
     def catch_up(self, now_s: float) -> list[Round]:
         """Let the timers before `now_s` go off."""
-        rounds: list[Round] = []
         self._be_patient(math.nextafter(now_s, -math.inf), set())
+        return self._until(now_s)
+
+    def _until(self, now_s: float) -> list[Round]:
+        """Let the timers before `now_s` go off."""
+        rounds: list[Round] = []
         while (timer_s := self.next_timer_s()) < now_s:
+            if self.provisions:
+                self.machines.put_off(timer_s)
+                if self.next_timer_s() != timer_s:
+                    continue
             rounds.append(self._instant(timer_s))
         return rounds
 
     def happen(self, now_s: float, what: Happened) -> list[Round]:
         """As the twin has it: at one instant all that is due, then all submissions, then one pass for everybody."""
-        rounds: list[Round] = []
+        rounds = list[Round]()
         gone = {self.slot_of[job] for job in what.gone}
         for slot in gone:
             self._step(steps.GO, slot, now_s)
         self._be_patient(now_s, gone)
-        while (timer_s := self.next_timer_s()) < now_s:
-            rounds.append(self._instant(timer_s))
+        rounds += self._until(now_s)
         for job in what.done:
             if self.state.needs[self.slot_of[job]].holder >= 0:
                 self._step(steps.FINISH, self.slot_of[job], now_s)
@@ -227,11 +267,15 @@ class LiveNodes:
             self._fill(trace.arrivals[slots], more, self._split(more), now_s)
             trace.arrivals[slots].run_s = more.believed_s  # what is believed is true in a play-out
 
+        what = steps.PLAY
+        if self.provisions:  # machines may be rented for ever for a job that they do not hold
+            what, copy.pool[0].budget, copy.cluster[0].select_s = steps.ADVANCE, MOST_INSTANTS, math.inf
+
         def play() -> Foreseen:
             state, aside = copy, trace
             while True:
-                status = self._call(state, aside, row, steps.PLAY)
-                if status == DONE:
+                status = self._call(state, aside, row, what, value=math.inf)
+                if status in (DONE, PAUSED):
                     break
                 state = self._with_room(state, status, jobs)
             found = {**jobs, **({slots: more.job} if more is not None else {})}
@@ -241,6 +285,44 @@ class LiveNodes:
             return Foreseen(list(found.values()), start_s[rows], finish_s[rows], offer)
 
         return play
+
+    def take_selection(self) -> SelectionSnapshot | None:
+        """What a selection that has become due is to look at; null: none has since this was asked last."""
+        found, self._selection = self._selection, None
+        if found is None:
+            return None
+        slots, needs = range(len(found.state.free)), as_array(found.state.needs)
+        waits = np.flatnonzero(
+            (as_array(found.state.progress)["served_by"] >= 0) & (needs["holder"] < 0) & (needs["bound"] < 0)
+        )
+        since = [
+            (self.job_of[slot], float(found.state.jobs[slot].submit_s))
+            for slot in waits.tolist()
+            if slot in self.job_of
+        ]
+        return replace(found, job_ids=[self.job_of.get(slot, 0) for slot in slots], waits=sorted(since))
+
+    def _snapshot(self, state: NodesState) -> SelectionSnapshot:
+        """A copy of what is believed before the pass of a tick, in which jobs are rows by their slots."""
+        copy = room_to_play(state)
+        self._call(state, new_trace(0, 1), np.zeros(1, dtype=np.int64), steps.COPY, copy=copy)
+        slots = len(copy.free)
+        as_array(copy.progress)["row"] = np.arange(slots)
+        trace = new_trace(slots, 1)
+        as_array(trace.arrivals)["submit_s"] = as_array(copy.jobs)["submit_s"]
+        return SelectionSnapshot(float(state.pool[0].now), copy, trace)
+
+    def put_in_force(self, member: MemberRules) -> bool:
+        """Other rules decide from now on; false: they do already."""
+        if member.rules is self.rules or member.name == self.member:
+            return False
+        self.member, self.rules = member.name, member.rules
+        self.state.params[: len(member.params)] = member.params
+        status = _adopt(self.state, self.rules)
+        if status != DONE:
+            self._with_room(self.state, status, self.job_of)
+        self.changed = True
+        return True
 
     def restore(self, carried: Carried, now_s: float) -> None:
         """Take over a job as it stands; nobody decides, and no time passes. `settle` follows when all are there."""
@@ -362,6 +444,8 @@ class LiveNodes:
         for slot in late.tolist():
             if slot in self.job_of and slot not in gone:
                 self._step(steps.GO, slot, now_s + PATIENCE_S)
+        if self.provisions:
+            self.machines.put_off(now_s)
         for job in self.booting:  # no speculative run is over before it has begun
             slot = self.slot_of[job]
             if self.state.needs[slot].alarm_s <= now_s:
@@ -453,7 +537,8 @@ class LiveNodes:
         cluster.logged = 0
         for slot in sorted(decided, key=lambda slot: self.state.jobs[slot].seq):
             moves += self._moves(slot, decided[slot])
-        return Round(float(self.state.pool[0].now), tuple(sorted(moves, key=_order)))
+        machines = tuple(self.machines.decided(lines)) if self.provisions else ()
+        return Round(float(self.state.pool[0].now), tuple(sorted(moves, key=_order)), machines)
 
     def _moves(self, slot: int, decided: set[int]) -> Iterator[Move]:
         """What is to be done about a job about which this has been decided."""
@@ -552,7 +637,13 @@ class LiveNodes:
         if status == NEED_PLACEMENTS and state.cluster[0].unused < len(state.nodes):
             return with_more_placements(state)
         if status in (NEED_PLACEMENTS, NEED_SEGMENTS):
-            return _with_longer_log(state)
+            return with_longer_log(state)
+        if status == SELECT:  # the policy in force goes on until something is chosen
+            state.cluster[0].select_s = state.pool[0].now + (self.selects_every_s or math.inf)
+            self._selection = self._snapshot(state)
+            return state
+        if status == NEED_NODES:
+            return with_room_for_nodes(state)
         if status == NEED_STEPS:
             return with_more_steps(state)
         if status > REFUSED:
@@ -561,12 +652,6 @@ class LiveNodes:
             ahead = state is not self.state
             raise nodes_violation(str(self.policy), status - REFUSED, job, float(pool.now), ahead)
         raise BetimesError(f"internal: the event loop returned {status}")
-
-
-def _with_longer_log(state: NodesState) -> NodesState:
-    longer = blank(Instruction, 2 * len(state.log))
-    as_array(longer)[: len(state.log)] = as_array(state.log)
-    return state.replaced(log=longer)
 
 
 def _are_of(tasks: JobTasks, places: Sequence[Held]) -> bool:

@@ -141,6 +141,10 @@ class FakeCloud:
         """The instance types in the order they were given."""
         return [*self._types.values()]
 
+    def quota(self) -> int | None:
+        """The most machines that can be held at once, of all types together; null: any number."""
+        return self._quota
+
     def prices(self) -> dict[str, float]:
         """What a machine of each type costs now, USD an hour."""
         return {name: prices.latest for name, prices in self._prices.items()}

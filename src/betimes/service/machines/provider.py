@@ -87,6 +87,10 @@ class Provider(Protocol):
         """The instance types that can be asked for."""
         ...
 
+    def quota(self) -> int | None:
+        """The most machines that can be held at once, of all types together; null: any number."""
+        ...
+
     def prices(self) -> dict[str, float]:
         """What a machine of each type costs now, USD an hour."""
         ...

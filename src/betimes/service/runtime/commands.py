@@ -10,6 +10,7 @@ from betimes.cluster.cluster import NodeGroup
 from betimes.service.machines.machine import Kind, Machine
 from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.job import Places
+from betimes.service.scheduling.member_selection import Selection
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.run_reports import Report, RunId
 from betimes.service.spec.job_spec import JobSpec
@@ -178,6 +179,13 @@ class ReportResize(Command[None]):
 @dataclass(frozen=True)
 class TakeOver(Command[None]):
     """The policy in force is compiled, and decides from now on."""
+
+
+@dataclass(frozen=True)
+class TakeSelection(Command[None]):
+    """A selection of a portfolio has ended."""
+
+    selection: Selection
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, 
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.recovery_snapshots import keep_snapshot
 from betimes.service.runtime.rentals import Rentals
+from betimes.service.runtime.selections import Selections
 from betimes.service.runtime.trace_source import Source
 from betimes.service.scheduling.effects import Effect
 from betimes.service.scheduling.engine_factory import Settings
@@ -86,7 +87,9 @@ class Controller:
         rentals: Rentals | None = None,  # null: nothing can be rented
     ) -> None:
         self.store, self.default_run_s, self.kernels = store, default_run_s, kernels
-        self.settings = replace(settings, offers=rentals.offers) if rentals is not None else settings
+        self.settings = settings
+        if rentals is not None:
+            self.settings = replace(settings, offers=rentals.offers, quota=rentals.quota)
         self.clock, self.launches, self.rentals = clock, launches, rentals
         self.scheduler = self._scheduler(Ledger(default_run_s))
         self.inbox, self.background = Inbox(), Background()
@@ -96,6 +99,7 @@ class Controller:
             launches,
             rentals,
             lambda: self.clock.now_s(),  # noqa: PLW0108 (which clock it is may be known only after `recover`)
+            Selections(self.inbox, self.background, lambda: self.clock.hold(), settings.seed),  # noqa: PLW0108 (likewise)
         )
         self.leases = Heartbeats(lease_s)
         self.source: Source | None = None

@@ -31,6 +31,7 @@ from betimes.service.runtime.commands import (
     SubmitJobs,
     TakeOver,
     TakeReport,
+    TakeSelection,
 )
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.scheduling.job_control import Action
@@ -81,6 +82,8 @@ def carry_out(command: Command[Any], scheduler: Scheduler, rentals: Rentals | No
             return scheduler.reports.resized(run, units, places, done)
         case TakeOver():
             return scheduler.policy.take_over()
+        case TakeSelection(selection):
+            return scheduler.selection.take(selection)
         case PromiseJobs(numbers, forecast, options):
             return promise(scheduler, numbers, forecast, options)
         case NoteTuning(kind, cause, data):

@@ -15,12 +15,15 @@ from betimes.service.runtime.commands import GiveBackNode, ReportResize
 from betimes.service.runtime.inbox import Inbox
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.rentals import Rentals
+from betimes.service.runtime.selections import Selections
 from betimes.service.scheduling.effects import (
     DropRun,
     Effect,
     GiveBack,
+    OrderMachine,
     RentMachines,
     ResizeRun,
+    SelectMember,
     StartRun,
     StopRun,
 )
@@ -46,9 +49,11 @@ class EffectRunner:
         launches: Launches,
         rentals: Rentals | None,
         now_s: Callable[[], float],
+        selections: Selections,
     ) -> None:
         self.executors: dict[str, Executor] = {}
         self.worlds: list[VirtualWorld] = []
+        self._selections = selections
         self._inbox, self._background, self._launches = inbox, background, launches
         self._rentals, self._now_s = rentals, now_s
 
@@ -83,6 +88,14 @@ class EffectRunner:
             assert self._rentals is not None, "machines are rented from a cloud"
             self._rentals.order(scheduler.now_at, effect.job, effect.type, effect.count)
             self._inbox.woken.set()
+            return
+        if isinstance(effect, OrderMachine):
+            assert self._rentals is not None, "machines are rented from a cloud"
+            self._rentals.order_shared(scheduler.now_at, effect.type, effect.move)
+            self._inbox.woken.set()
+            return
+        if isinstance(effect, SelectMember):
+            self._selections.begin(effect)
             return
         if isinstance(effect, DropRun):
             for world in self.worlds:

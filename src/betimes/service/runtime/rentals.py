@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from betimes.cluster import Offer
 from betimes.errors import CloudError, Conflict, Refused, Unknown
+from betimes.service.engines.messages import RentMachine
+from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import (
     Booted,
     CloudEvent,
@@ -32,7 +35,7 @@ class Rentals:
     def __init__(self, open_cloud: OpenCloud) -> None:
         self._open = open_cloud
         self._cloud = open_cloud((), {})
-        self._orders: dict[RequestId, int] = {}  # requests for one job alone, by their jobs
+        self._orders: dict[RequestId, _Order] = {}  # what the policy has decided to rent
         self._refusals: list[_Refusal] = []
         self._news_at = math.inf  # an answer that the scheduler has not been told
 
@@ -40,6 +43,11 @@ class Rentals:
     def offers(self) -> tuple[Offer, ...]:
         """What can be rented."""
         return tuple(self._cloud.offers())
+
+    @property
+    def quota(self) -> int | None:
+        """The most machines that can be held at once; null: any number."""
+        return self._cloud.quota()
 
     def resume(self, ledger: Ledger) -> None:
         """Go on with what is rented according to the log. Raises Conflict for a type that is not offered any more."""
@@ -69,17 +77,24 @@ class Rentals:
         return self._boot(scheduler, cause)
 
     def order(self, now_at: float, job: int, type: str, count: int) -> None:  # noqa: A002
-        """Ask for machines for one job alone; what comes of it is told by `advance`."""
+        """Ask for machines for one job alone; what comes of it is reported by `advance`."""
+        self._order(now_at, _ForJob(job), type, count)
+
+    def order_shared(self, now_at: float, type: str, move: RentMachine) -> None:  # noqa: A002
+        """Ask for a machine that the policy has decided to rent; what comes of it is reported by `advance`."""
+        self._order(now_at, _ForPolicy(move), type, 1)
+
+    def _order(self, now_at: float, order: _Order, type: str, count: int) -> None:  # noqa: A002
         self._news_at = now_at
         try:
             answer = self._cloud.request(now_at, type, count)
         except (CloudError, Unknown) as error:
-            self._refusals.append(_Refusal(job, type, str(error)))
+            self._refusals.append(_Refusal(order, type, str(error)))
             return
         if isinstance(answer, NoCapacity):
-            self._refusals.append(_Refusal(job, type, answer.text))
+            self._refusals.append(_Refusal(order, type, answer.text))
         else:
-            self._orders[answer] = job
+            self._orders[answer] = order
 
     def give_back(self, node: str, now_at: float) -> None:
         """Pay for a node no longer. Raises CloudError, in which case it is still held."""
@@ -102,35 +117,68 @@ class Rentals:
         self._answer(scheduler)
         for event in events:
             if isinstance(event, Failed) and event.node is None and event.request in self._orders:
-                job = self._orders.pop(event.request)
-                scheduler.rentals.refused(job, event.request.type, event.text)
+                self._orders.pop(event.request).refused(scheduler, event.request.type, event.text)
                 continue
             _tell(scheduler, event)
         self._boot(scheduler, "cloud")
 
     def _answer(self, scheduler: Scheduler) -> None:
-        """Tell what has come of the requests for one job alone."""
+        """Report what has come of the orders."""
         self._news_at = math.inf
         refusals, self._refusals = self._refusals, []
         for one in refusals:
-            scheduler.rentals.refused(one.job, one.type, one.text)
-        for request, job in list(self._orders.items()):
+            one.order.refused(scheduler, one.type, one.text)
+        for request, order in list(self._orders.items()):
             machines = self._cloud.given_out(request)
             if machines is not None:
                 del self._orders[request]
-                scheduler.rentals.given_out(job, machines)
+                order.given_out(scheduler, machines)
 
     def _boot(self, scheduler: Scheduler, cause: str) -> list[str]:
         """Machines that boot become nodes; the names of the new ones."""
-        new = [machine for machine in self._cloud.booting() if machine.name not in scheduler.ledger.nodes]
+        ordered = {
+            machine.name for request in self._orders for machine in self._cloud.given_out(request) or ()
+        }
+        known = ordered | set(scheduler.ledger.nodes)
+        new = [machine for machine in self._cloud.booting() if machine.name not in known]
         for machine in new:
             scheduler.nodes.rent(machine, cause)
         return [machine.name for machine in new]
 
 
 @dataclass(frozen=True, slots=True)
-class _Refusal:
+class _ForJob:
+    """An order of machines for one job alone."""
+
     job: int
+
+    def given_out(self, scheduler: Scheduler, machines: Sequence[Machine]) -> None:
+        scheduler.rentals.given_out(self.job, machines)
+
+    def refused(self, scheduler: Scheduler, type: str, text: str) -> None:  # noqa: A002
+        scheduler.rentals.refused(self.job, type, text)
+
+
+@dataclass(frozen=True, slots=True)
+class _ForPolicy:
+    """An order of a machine for whatever the policy places on it."""
+
+    move: RentMachine
+
+    def given_out(self, scheduler: Scheduler, machines: Sequence[Machine]) -> None:
+        for machine in machines:
+            scheduler.machines.given_out(self.move, machine)
+
+    def refused(self, scheduler: Scheduler, type: str, text: str) -> None:  # noqa: A002
+        scheduler.machines.refused(self.move, type, text)
+
+
+_Order = _ForJob | _ForPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class _Refusal:
+    order: _Order
     type: str
     text: str
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from pydantic import ValidationError
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 from betimes.cluster import Cluster
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.engines import NODES
-from betimes.service.engines.named_policies import kind_of, rents_for_jobs
+from betimes.service.engines.named_policies import kind_of, rents_for_jobs, shared_offers
 from betimes.service.executors.virtual import SPEEDS, WORK
 from betimes.service.machines.files import machines_of_cluster
 from betimes.service.machines.machine import Machine
@@ -57,8 +58,12 @@ class Arrivals:
         self._grace = grace and on_nodes
         self._unit = unit_amounts(workload, cluster) if on_nodes else None
         self._gpus = not cluster.is_pool and bool(cluster.total[0] > 0)
-        split = tasks_on_owned_first if rents_for_jobs(policy) else tasks_of
-        fits = ~split(workload, cluster).refused if on_nodes else np.ones(len(workload), dtype=bool)
+        fits = np.ones(len(workload), dtype=bool)
+        if on_nodes and rents_for_jobs(policy):
+            fits = ~tasks_on_owned_first(workload, cluster).refused
+        elif on_nodes:
+            rented = shared_offers(policy, cluster.offers)
+            fits = ~tasks_of(workload, replace(cluster, offers=rented), rents=bool(rented)).refused
         self._rent = workload.extra.get(RENT) if rents_for_jobs(policy) else None
         self._rows = np.flatnonzero(fits)
         if not len(self._rows):

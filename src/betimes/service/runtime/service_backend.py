@@ -58,6 +58,7 @@ from betimes.service.views.models import (
     NodeView,
     Page,
     PolicyView,
+    PortfolioView,
     Quote,
     QuoteOption,
     Reason,
@@ -65,6 +66,7 @@ from betimes.service.views.models import (
     Submitted,
     TuneSpec,
 )
+from betimes.service.views.portfolio_history import selections
 from betimes.service.views.preemption_story import displaced_by, preemptions_of
 from betimes.service.views.to_views import (
     event_view,
@@ -354,6 +356,12 @@ class ServiceBackend:
             )
         await self.tuner.set_policy(text, user)
         return await self.policy()
+
+    async def portfolio(self, last: int) -> PortfolioView:
+        """The newest selections of portfolios, newest first."""
+        found = await asyncio.to_thread(selections, self.controller.store, last)
+        ledger = self.scheduler.ledger
+        return PortfolioView(policy=ledger.policy, member=ledger.member, selections=found)
 
     async def tune(self, spec: TuneSpec, user: str) -> TuningView:
         """Begin a search for a front."""

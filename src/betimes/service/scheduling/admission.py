@@ -19,11 +19,16 @@ NAMES = ("GPUs", "cores", "GiB of memory")
 
 
 def check_possible(
-    spec: JobSpec, nodes: Mapping[str, Node], engine: str, offers: Sequence[Offer] | None = None
+    spec: JobSpec,
+    nodes: Mapping[str, Node],
+    engine: str,
+    offers: Sequence[Offer] | None = None,
+    shared: Sequence[Offer] = (),
 ) -> None:
     """Raise Refused, naming field and limit, if neither the empty cluster nor what is offered could run the job.
 
-    offers: of machines that the policy rents for one job alone; null: it rents none.
+    offers: of machines that the policy rents for one job alone; null: it rents none. shared: of those that it rents for
+    whatever it places on them.
     """
     if spec.as_one and engine == NODES:
         raise Refused(
@@ -38,10 +43,14 @@ def check_possible(
     owned = {name: node for name, node in nodes.items() if node.is_shared}
     if offers and spec.rent != "never" and can_be_rented(spec, offers):
         return
+    if shared and can_be_rented(spec, shared):
+        return
     try:
         _check_nodes(spec, owned, engine)
+        if shared and not any(node.status != LOST for node in owned.values()):
+            raise Refused("no machine holds what a unit needs; ask for less", "cpu")
     except Refused as error:
-        if not offers:
+        if not offers and not shared:
             raise
         why = str(error).removeprefix(f"{error.field}: ")
         none = (

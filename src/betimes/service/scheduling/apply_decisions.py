@@ -19,6 +19,7 @@ from betimes.service.engines.messages import (
 )
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_rentals import JobRentals
+from betimes.service.scheduling.machine_rentals import MachineRentals
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
@@ -31,8 +32,16 @@ class DecisionApplier:
     idle: why the last decision did nothing; null: it did something.
     """
 
-    def __init__(self, state: SchedulerState, engine: PolicyEngine, runs: Runs, rentals: JobRentals) -> None:
-        self._state, self._engine, self._runs, self._rentals = state, engine, runs, rentals
+    def __init__(
+        self,
+        state: SchedulerState,
+        engine: PolicyEngine,
+        runs: Runs,
+        rentals: JobRentals,
+        machines: MachineRentals,
+    ) -> None:
+        self._state, self._engine, self._runs = state, engine, runs
+        self._rentals, self._machines = rentals, machines
         self.idle: dict[str, Any] | None = None
 
     def apply(self, rounds: Iterable[Round]) -> None:
@@ -42,12 +51,14 @@ class DecisionApplier:
             for move in one.moves:
                 if move.job not in self._engine.withdrawn:
                     self._apply(move, by.get(move.job, ()))
+            for move in one.machines:
+                self._machines.apply(move)
 
     def explain_idle(self, rounds: Sequence[Round]) -> None:
         """A decision that moved nothing has a reason; it is logged when the answer is another than the last time."""
         if not rounds:
             return  # the policy was not asked
-        if any(not isinstance(move, Outrun) for one in rounds for move in one.moves):
+        if any(one.machines or any(not isinstance(move, Outrun) for move in one.moves) for one in rounds):
             self.idle = None
             return
         self.idle = WaitReasons(self._state, self._engine, None).idle()

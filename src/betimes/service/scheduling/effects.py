@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from betimes.service.engines.messages import RentMachine
+from betimes.service.engines.selection import SelectionSnapshot
 from betimes.service.scheduling.job import Places
+from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.service.scheduling.run_reports import RunId
 
 
@@ -57,4 +60,22 @@ class RentMachines:
     count: int
 
 
-Effect = RentMachines | StartRun | StopRun | ResizeRun | DropRun | GiveBack
+@dataclass(frozen=True, slots=True)
+class OrderMachine:
+    """Ask the cloud for a machine for whatever the policy places on it."""
+
+    type: str
+    move: RentMachine
+
+
+@dataclass(frozen=True, slots=True)
+class SelectMember:
+    """Let the portfolio that is in force select among its members; record: what has come of it so far."""
+
+    policy: str
+    snapshot: SelectionSnapshot
+    record: PolicyRecord
+    member: str | None  # that decides; null: the first
+
+
+Effect = RentMachines | OrderMachine | SelectMember | StartRun | StopRun | ResizeRun | DropRun | GiveBack

@@ -14,15 +14,16 @@ from betimes.cluster.tasks import undominated
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
+from betimes.service.engines.dedicated_machines import shapes_of
 from betimes.service.engines.messages import Alone, Carried, Held
-from betimes.service.engines.named_policies import check_live, kind_of
+from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.engines.speedups import speed
 from betimes.service.machines.budgets import Budgets
 from betimes.service.scheduling.engine_job import at_width, held_by, wanted_of
 from betimes.service.scheduling.job import SPECULATED, Account, Job
-from betimes.service.scheduling.node import UP, Node
+from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.scheduling.standby import Standby
 
 SIZES_WITHOUT_JOBS = (3600.0,)  # what a policy that looks at the workload sees of none
@@ -38,6 +39,7 @@ class Settings:
     resize_gain: bool = False  # a resize must pay, restart included
     seed: int = 0  # of whatever is decided by lot
     offers: tuple[Offer, ...] = ()  # of machines that policies may rent
+    quota: int | None = None  # of these at once; null: any number
     budgets: Budgets = field(default_factory=Budgets)  # for machines that are rented for one job alone
 
 
@@ -47,13 +49,21 @@ class Built:
 
     engine: LivePool | LiveNodes | Standby
     kind: str  # pool or nodes
-    nodes: list[str]
+    nodes: list[str]  # those that do not come and go by its decisions
     accounts: dict[int, Account]  # of the jobs that it has taken over, in its own units of work
     shapes: tuple[Amounts, ...]  # of nodes that take work, by which jobs are split into tasks
+    offered: tuple[Offer, ...] = ()  # what it rents for whatever it places there
+    machines: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
+    """Names and generations of the machines that are rented so, by their numbers."""
 
     def is_of(self, nodes: dict[str, Node]) -> bool:
         """Whether it was made for these nodes; which of them take work it can be told, if the shapes are the same."""
-        return list(shared(nodes)) == self.nodes and _shapes(nodes) == self.shapes
+        kept = kept_nodes(nodes, self.offered)
+        return list(kept) == self.nodes and _shapes(kept, self.offered) == self.shapes
+
+    def name(self, number: int) -> str:
+        """The name of a node, or of a rented machine, by its number."""
+        return self.nodes[number] if number < len(self.nodes) else self.machines[number][0]
 
 
 def build(
@@ -66,16 +76,21 @@ def build(
     sizes: tuple[float, ...] = (),
     epoch_at: float = 0.0,
     is_compiled: bool = True,
+    member: str | None = None,
 ) -> Built:
     """The engine of `policy` with all jobs that the engine of policy `before` had (null: none is different).
 
     It places jobs on the nodes that are shared. Engines count seconds from `epoch_at`. Where the policy is not compiled
-    yet, something stands in for its engine. Raises PolicyError, ClusterError.
+    yet, something stands in for its engine. member: of a portfolio, that decides; null: its first.
+
+    Raises PolicyError, ClusterError.
     """
     check_live(policy, settings.offers)
-    nodes = shared(nodes)
+    offered = shared_offers(policy, settings.offers)
+    rented = {name: node for name, node in nodes.items() if node.by_policy} if offered else {}
+    nodes = kept_nodes(nodes, offered)
     kind, text = kind_of(policy)
-    numbers = {name: at for at, name in enumerate(nodes)}
+    numbers = {name: at for at, name in enumerate((*nodes, *rented))}
     live = sorted((job for job in jobs.values() if job.account is not None), key=_seq)
     capacity = np.array([node.capacity for node in nodes.values()], dtype=np.int64).reshape(-1, 3)
     engine: LivePool | LiveNodes | Standby
@@ -98,12 +113,16 @@ def build(
             parse_nodes_policy(text),
             capacity,
             kinds.astype(np.int64),
-            shapes=_shapes(nodes),
+            shapes=_shapes(nodes, offered),
             units=float(max(1, pool_units(nodes, ()))),
             restart_s=settings.restart_s,
             seed=settings.seed,
             offers=settings.offers,
+            quota=settings.quota,
+            member=member,
         )
+        for name, node in rented.items():
+            numbers[name] = resume_machine(engine, node, settings.offers, now_s, epoch_at)
     victims: dict[int, list[Job]] = {}
     for job in live:
         if job.makes_room_for is not None and job.run is not None:
@@ -124,11 +143,12 @@ def build(
         engine.restore(one, now_s)
     if isinstance(engine, LiveNodes):
         engine.settle(carried)
-    for name, node in nodes.items():
-        if node.status != UP:
+    for name, node in (nodes | rented).items():
+        if node.status not in ((UP, BOOTING) if name in rented else (UP,)):
             engine.open_node(numbers[name], False)
     accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
-    return Built(engine, kind, list(nodes), accounts, _shapes(nodes))
+    machines = {numbers[name]: (name, _generation(engine, numbers[name])) for name in rented}
+    return Built(engine, kind, list(nodes), accounts, _shapes(nodes, offered), offered, machines)
 
 
 def shared(nodes: dict[str, Node]) -> dict[str, Node]:
@@ -136,8 +156,38 @@ def shared(nodes: dict[str, Node]) -> dict[str, Node]:
     return {name: node for name, node in nodes.items() if node.is_shared}
 
 
-def _shapes(nodes: dict[str, Node]) -> tuple[Amounts, ...]:
-    return undominated([node.capacity for node in shared(nodes).values() if node.takes_work])
+def kept_nodes(nodes: dict[str, Node], offered: Sequence[Offer]) -> dict[str, Node]:
+    """Of those the nodes that do not come and go by the policy's decisions; offered: what it may rent."""
+    return {name: node for name, node in shared(nodes).items() if not (offered and node.by_policy)}
+
+
+def resume_machine(
+    engine: LiveNodes, node: Node, offers: Sequence[Offer], now_s: float, epoch_at: float
+) -> int:
+    """The number of a machine that the policy has rented before, in its new engine. Raises ClusterError."""
+    machine = node.machine
+    at = _offer_of(machine.type, offers, f"node {machine.name} is")
+    up_s = None if node.up_at is None else node.up_at - epoch_at
+    return engine.machines.resume(at, now_s, (node.rented_at or epoch_at) - epoch_at, up_s)
+
+
+def _generation(engine: LivePool | LiveNodes | Standby, number: int) -> int:
+    return engine.machines.generation(number) if isinstance(engine, LiveNodes) else 0
+
+
+def _offer_of(type: str, offers: Sequence[Offer], what: str) -> int:  # noqa: A002
+    types = [offer.type for offer in offers]
+    if type not in types:
+        raise ClusterError(
+            f"{what} a rented machine of type {type}, which is not offered any more; put the offer back into the "
+            "cluster file"
+        )
+    return types.index(type)
+
+
+def _shapes(nodes: dict[str, Node], offered: Sequence[Offer]) -> tuple[Amounts, ...]:
+    owned = [node.capacity for node in shared(nodes).values() if node.takes_work]
+    return undominated([*owned, *shapes_of(offered)])
 
 
 def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
@@ -145,14 +195,9 @@ def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
     rental = job.rental
     if rental is None:
         return None
-    types = [offer.type for offer in offers]
-    if rental.type not in types:
-        raise ClusterError(
-            f"job {job.job_id} is rented a machine of type {rental.type}, which is not offered any more; put the offer "
-            "back into the cluster file"
-        )
     until_s = math.inf if rental.speculates_until_s is None else rental.speculates_until_s
-    offer, began_s = types.index(rental.type), rental.asked_at - epoch_at
+    offer = _offer_of(rental.type, offers, f"job {job.job_id} is on")
+    began_s = rental.asked_at - epoch_at
     return Alone(offer, rental.count, began_s, rental.is_up, until_s)
 
 

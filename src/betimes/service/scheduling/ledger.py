@@ -16,6 +16,7 @@ from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.job import Job, Rental, Run
 from betimes.service.scheduling.job_states import Transition, next_status
 from betimes.service.scheduling.node import UP, Node
+from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.service.scheduling.preemption import Preemption
 from betimes.service.scheduling.restart_cost import RestartCost
 from betimes.service.scheduling.runtime_estimates import USUAL_S, RuntimeEstimates
@@ -44,6 +45,8 @@ class Ledger:
         self.epoch_at = 0.0  # engines count seconds from here
         self.policy = ""
         self.policy_since_at = 0.0
+        self.member: str | None = None  # of the portfolio in force, that decides; null: the first
+        self.record = PolicyRecord()  # of the policy in force
         self.idle: dict[str, Any] | None = None  # why a decision did nothing, as was logged last
         self.next_job = 1
         self.next_event = 1
@@ -83,6 +86,8 @@ class Ledger:
                 "epoch_at": self.epoch_at,
                 "policy": self.policy,
                 "policy_since_at": self.policy_since_at,
+                "member": self.member,
+                "record": self.record.to_json(),
                 "idle": self.idle,
                 "next_job": self.next_job,
                 "next_event": self.next_event,
@@ -104,6 +109,7 @@ class Ledger:
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
         ledger.spent_usd = found.get("spent_usd", {})
+        ledger.member, ledger.record = found.get("member"), PolicyRecord(**found.get("record", {}))
         ledger.over, ledger.idle = dict(found["over"]), found.get("idle")
         for name in ("epoch_at", "policy", "policy_since_at", "next_job", "next_event", "last_at"):
             setattr(ledger, name, found[name])
@@ -307,6 +313,10 @@ def _over(step: Transition) -> Change:
     def change(ledger: Ledger, event: Event, job: Job) -> None:
         job.status = next_status(job.status, step)
         job.finished_at = event.at_s
+        if step is Transition.FINISH and job.units > 0 and job.trials is None:
+            since_at = event.at_s if job.started_at is None else job.started_at
+            tasks = max(1, job.units // max(1, job.units_per_task))
+            ledger.record.finished(since_at - job.submitted_at, event.data["run_s"], tasks)
         job.units, job.places, job.account, job.run, job.binding = 0, [], None, None, None
         job.rental = None
         job.reason = event.data.get("reason")
@@ -388,6 +398,7 @@ def _node_watched(ledger: Ledger, event: Event, _: Job | None) -> None:
 
 def _node_gone(ledger: Ledger, event: Event, _: Job | None) -> None:
     del ledger.nodes[str(event.node)]
+    ledger.record.machine_s += event.data.get("charged_s", 0.0)
     if "cost_usd" in event.data and event.data.get("for_user") is not None:
         months = ledger.spent_usd.setdefault(event.data["for_user"], {})
         month = month_of(event.at_s)
@@ -400,8 +411,14 @@ def _idle(ledger: Ledger, event: Event, _: Job | None) -> None:
 
 def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
     ledger.policy, ledger.policy_since_at = event.data["policy"], event.at_s
+    ledger.member, ledger.record = None, PolicyRecord()
     for job_id, account in event.data.get("accounts", {}).items():
         ledger.jobs[int(job_id)].settle(account)
+
+
+def _selected(ledger: Ledger, event: Event, _: Job | None) -> None:
+    if not event.data["shadow"]:
+        ledger.member = event.data["member"]
 
 
 _CHANGES: dict[str, Change] = {
@@ -438,6 +455,7 @@ _CHANGES: dict[str, Change] = {
     "node-watched": _node_watched,
     "node-gone": _node_gone,
     "policy-set": _policy_set,
+    "selected": _selected,
     "idle": _idle,
 }
 """What each kind of event changes; the others (displaces, goes-on, ...) change nothing by themselves."""

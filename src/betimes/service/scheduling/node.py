@@ -20,6 +20,7 @@ class Node:
     rented_at: float | None = None  # when it was asked for; null: it is the operator's own
     for_job: int | None = None  # it is rented for this job alone; null: for whatever the policy places on it
     for_user: str | None = None  # who has submitted that
+    by_policy: bool = False  # the policy has it rented for whatever it places on it, and given back
     up_at: float | None = None  # of a rented one: since when it is up
     watched: bool = False  # it has sent a sign of life, and must go on to
     last_seen_at: float | None = None
@@ -68,7 +69,8 @@ class Node:
             "watched": self.watched,
         }
         known = {"for_job": self.for_job, "for_user": self.for_user, "up_at": self.up_at}
-        return found | {name: value for name, value in known.items() if value is not None}
+        found |= {name: value for name, value in known.items() if value is not None}
+        return found | ({"by_policy": True} if self.by_policy else {})
 
     @classmethod
     def from_json(cls, found: dict[str, Any]) -> Node:
@@ -82,6 +84,7 @@ class Node:
             found.get("rented_at"),
             found.get("for_job"),
             found.get("for_user"),
+            found.get("by_policy", False),
             found.get("up_at"),
             found.get("watched", False),
         )

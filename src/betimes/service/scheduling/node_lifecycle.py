@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from betimes.cluster.billing import lease_usd
 from betimes.cluster.prices import Prices
+from betimes.core.nodes.machines import FAILED, RELEASED, TAKEN_AWAY
 from betimes.errors import Conflict, Unknown
 from betimes.service.machines.machine import Machine
 from betimes.service.scheduling import reasons
@@ -21,6 +22,10 @@ from betimes.service.scheduling.run_reports import Ended
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trial_sets import TrialSets
+
+S_PER_H = 3600.0
+CAUSES = {"given-back": RELEASED, "reclaimed": TAKEN_AWAY, "boot-failed": FAILED}
+"""Why a rented node goes, in the words of the log and in the core's."""
 
 
 class NodeLifecycle:
@@ -58,11 +63,13 @@ class NodeLifecycle:
         status: Literal["booting", "up"] = BOOTING,
         for_job: int | None = None,
         for_user: str | None = None,
+        *,
+        by_policy: bool = False,
     ) -> None:
         """A node is rented from now on, and boots unless it is up. Raises Conflict for a name that is taken."""
         now_at = self._state.now_at
         up_at = now_at if status == UP else None
-        self._add(Node(machine, status, now_at, for_job, for_user, up_at), cause)
+        self._add(Node(machine, status, now_at, for_job, for_user, by_policy, up_at), cause)
 
     def change(self, machine: Machine) -> None:
         """A node has come back with more or less than it had."""
@@ -91,6 +98,7 @@ class NodeLifecycle:
             return node
         if status == DRAINED and node.rented_at is not None:
             return self._remove(name, cause, "given-back")
+        before = node.status
         self._state.log("node-status", cause, node=name, status=status)
         if not node.is_shared:
             return node
@@ -98,7 +106,10 @@ class NodeLifecycle:
             self._keep_off(name)
         if status == LOST:
             self._lose_runs(name, "timer", reasons.node_lost(name))
-        self._renewal.nodes_changed()
+        if self._engine.rents(name):
+            self._engine.machine_is(name, status, before)
+        else:
+            self._renewal.nodes_changed()
         return node
 
     def heard(self, name: str) -> None:
@@ -147,7 +158,7 @@ class NodeLifecycle:
         if known is not None and known.status != LOST:
             raise Conflict(f"there is a node {name} already, and it is {known.status}")
         self._log_added(node, cause)
-        if node.is_shared:
+        if node.is_shared and not self._is_the_policys(node):
             self._renewal.nodes_changed()
 
     def _log_added(self, node: Node, cause: str) -> None:
@@ -158,16 +169,25 @@ class NodeLifecycle:
         node = replace(self._state.ledger.nodes[name], status=GONE)
         if node.is_shared:
             self._keep_off(name)
-        cost: dict[str, Any] = {} if node.is_shared else {"cost_usd": self._cost_usd(node, why)}
+        costs = node.by_policy or not node.is_shared
+        cost: dict[str, Any] = {} if not costs else {"cost_usd": self._cost_usd(node, why)}
+        if node.by_policy:
+            cost["charged_s"] = self._cost_usd(node, why, usd_per_h=1.0) * S_PER_H
         self._state.log("node-gone", cause, node=name, why=why, **node.to_json(), **cost)
         if why == "given-back":
             self.give_back(name)
-        if node.is_shared:
+        if self._engine.rents(name):
+            self._engine.machine_gone(name, CAUSES[why])
+        elif node.is_shared and not self._is_the_policys(node):
             self._renewal.nodes_changed()
         return node
 
-    def _cost_usd(self, node: Node, why: str) -> float:
-        """What a machine has cost that was rented for one job alone, and goes now."""
+    def _is_the_policys(self, node: Node) -> bool:
+        """Whether the machine comes and goes by decisions of the policy in force, which expects that."""
+        return node.by_policy and bool(self._engine.shared_offers) and not self._engine.stands_by
+
+    def _cost_usd(self, node: Node, why: str, usd_per_h: float | None = None) -> float:
+        """What a machine has cost that the policy had rented, and that goes now."""
         kind = node.machine.type
         offer = next((each for each in self._engine.settings.offers if each.type == kind), None)
         if offer is None or node.rented_at is None or why == "boot-failed":
@@ -175,7 +195,8 @@ class NodeLifecycle:
         booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
         since_at = offer.billing.since_s(node.rented_at, booted_at)
         until_at = self._state.now_at + (offer.release_s if why == "given-back" else 0.0)
-        prices = Prices(offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h)
+        known = offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h
+        prices = Prices(known if usd_per_h is None else usd_per_h)
         return float(lease_usd(offer.billing, prices, since_at, until_at))
 
     def _lose_runs(self, name: str, cause: str, reason: dict[str, Any]) -> None:

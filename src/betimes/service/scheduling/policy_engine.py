@@ -10,15 +10,24 @@ from typing import Any
 from betimes.cluster import Offer
 from betimes.errors import Conflict, Unavailable
 from betimes.foresight.engines import NODES, POOL
-from betimes.service.engines.messages import Happened, Held, Play, Round, Wanted
-from betimes.service.engines.named_policies import rents_for_jobs
+from betimes.service.engines.messages import (
+    Happened,
+    Held,
+    Play,
+    ReleaseMachine,
+    RentMachine,
+    Round,
+    Wanted,
+)
+from betimes.service.engines.named_policies import rents_for_jobs, shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
+from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.engines.speedups import speed
-from betimes.service.scheduling.engine_factory import Built, Settings, build, shared
+from betimes.service.scheduling.engine_factory import Built, Settings, build, resume_machine
 from betimes.service.scheduling.engine_job import wanted_of
 from betimes.service.scheduling.job import Account, Job, Places
-from betimes.service.scheduling.node import UP
+from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.scheduling.standby import Standby
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trial_work import TrialWork
@@ -120,8 +129,8 @@ class PolicyEngine:
 
     def places_of(self, held: Sequence[Held]) -> Places:
         """Units on nodes by the nodes' names."""
-        names = self._built.nodes if self._built else []
-        return [(names[place.node], place.units) for place in held]
+        built = self._built
+        return [(built.name(place.node), place.units) for place in held] if built is not None else []
 
     # --- what it is told at the next decision -----------------------------------------------------------------
 
@@ -213,12 +222,97 @@ class PolicyEngine:
 
     def open_nodes(self) -> bool:
         """Which nodes take work; false: a new engine has to be made, of a pool or for other (shapes of) nodes."""
-        engine, nodes = self.engine, shared(self._state.ledger.nodes)
+        engine, nodes = self.engine, self._state.ledger.nodes
         if not isinstance(engine, LiveNodes) or self._built is None or not self._built.is_of(nodes):
             return False
-        for number, node in enumerate(nodes.values()):
-            engine.open_node(number, node.status == UP)
+        for number, name in enumerate(self._built.nodes):
+            engine.open_node(number, nodes[name].status == UP)
         return True
+
+    # --- machines that it rents for whatever it places on them ------------------------------------------------
+
+    @property
+    def shared_offers(self) -> tuple[Offer, ...]:
+        """What the policy in force may rent for whatever it places on the machines; none: it rents nothing so."""
+        return shared_offers(self._state.ledger.policy, self.settings.offers)
+
+    def rents(self, name: str) -> bool:
+        """Whether the engine has a machine of this name, that the policy has rented and gives back."""
+        return self._number(name) is not None
+
+    def name_machine(self, move: RentMachine, name: str) -> bool:
+        """The cloud calls a machine that was ordered so; false: the engine does not expect it any more."""
+        engine, built = self.engine, self._built
+        if not isinstance(engine, LiveNodes) or built is None or move.machine in built.machines:
+            return False
+        if not engine.machines.is_there(move.machine, move.generation):
+            return False
+        built.machines[move.machine] = name, move.generation
+        return True
+
+    def take_machine(self, node: Node) -> None:
+        """The engine has this machine, too, which it did not order itself."""
+        engine, built, state = self.engine, self._built, self._state
+        if isinstance(engine, LiveNodes) and built is not None and built.offered:
+            number = resume_machine(engine, node, self.settings.offers, state.now_s, state.ledger.epoch_at)
+            built.machines[number] = node.machine.name, engine.machines.generation(number)
+
+    def refuse_machine(self, move: RentMachine) -> None:
+        """A machine that was ordered is not to be had."""
+        engine, built = self.engine, self._built
+        if isinstance(engine, LiveNodes) and built is not None and move.machine not in built.machines:
+            engine.machines.report_refused(move.machine, move.generation, self._state.now_s)
+
+    def machine_name(self, move: ReleaseMachine) -> str | None:
+        """The name of a machine that is to be given back; null: the cloud has not given it out yet."""
+        found = self._built.machines.get(move.machine) if self._built is not None else None
+        return found[0] if found is not None and found[1] == move.generation else None
+
+    def machine_is(self, name: str, status: str, before: str) -> None:
+        """A rented machine is up, or takes no new tasks any more."""
+        number = self._number(name)
+        if number is None:
+            return
+        if status == UP and before == BOOTING:
+            self.engine.machines.report_up(number, self._state.now_s)
+        else:
+            self.engine.open_node(number, status == UP)
+        self.look()
+
+    def machine_gone(self, name: str, cause: int) -> None:
+        """A rented machine on which nothing runs any more is not there; cause: as in `core.nodes.machines`."""
+        number = self._number(name)
+        if number is None or self._built is None:
+            return
+        generation = self._built.machines.pop(number)[1]
+        self.engine.machines.report_gone(number, generation, self._state.now_s, cause)
+        self.look()
+
+    def _number(self, name: str) -> int | None:
+        built = self._built
+        if built is None or not isinstance(built.engine, LiveNodes):
+            return None
+        return next((number for number, (its, _) in built.machines.items() if its == name), None)
+
+    # --- the selections of a portfolio --------------------------------------------------------------------------
+
+    @property
+    def selection_period_s(self) -> float | None:
+        """From one selection to the next, while jobs wait; null: no portfolio decides."""
+        engine = self._built.engine if self._built is not None else None
+        return engine.selects_every_s if isinstance(engine, LiveNodes) else None
+
+    def take_selection(self) -> SelectionSnapshot | None:
+        """What a selection that has become due is to look at; null: none has since this was asked last."""
+        engine = self._built.engine if self._built is not None else None
+        return engine.take_selection() if isinstance(engine, LiveNodes) else None
+
+    def put_in_force(self, member: MemberRules) -> None:
+        """Another member of the portfolio decides from now on."""
+        if self.engine.put_in_force(member):
+            self.look()
+
+    # --- what it decides, and what it foresees ----------------------------------------------------------------
 
     def catch_up(self) -> list[Round]:
         """Let timers before the present instant go off; the policy decides as they do."""
@@ -267,6 +361,7 @@ class PolicyEngine:
             replace(self.settings, restart_s=self.restart_s),
             epoch_at=ledger.epoch_at,
             is_compiled=self._is_compiled(policy),
+            member=ledger.member if before is None else None,
         )
         engine = self._built.engine
         if isinstance(engine, Standby):

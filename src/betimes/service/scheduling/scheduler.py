@@ -21,6 +21,8 @@ from betimes.service.scheduling.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.job_rentals import JobRentals
 from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
 from betimes.service.scheduling.ledger import Ledger
+from betimes.service.scheduling.machine_rentals import MachineRentals
+from betimes.service.scheduling.member_selection import MemberSelection
 from betimes.service.scheduling.node_lifecycle import NodeLifecycle
 from betimes.service.scheduling.occupancy import Occupancy
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
@@ -66,8 +68,10 @@ class Scheduler:
         self.control = JobControl(state, engine, jobs, runs)
         self.reports = ReportHandling(state, engine, jobs, runs, costs, sets, self.policy)
         self.nodes = NodeLifecycle(state, engine, jobs, runs, costs, sets, self.policy)
+        self.machines = MachineRentals(state, engine, self.nodes)
         self.rentals = JobRentals(state, engine, runs, self.nodes, spending)
-        self._decisions = DecisionApplier(state, engine, runs, self.rentals)
+        self.selection = MemberSelection(state, engine)
+        self._decisions = DecisionApplier(state, engine, runs, self.rentals, self.machines)
 
     # --- what is known ----------------------------------------------------------------------------------------
 
@@ -178,6 +182,7 @@ class Scheduler:
         """Let the policy decide about what has happened."""
         self._jobs.admit_delayed()
         self.nodes.retire_drained()
+        self.machines.give_back_unmanaged()
         self._sets.review()
         if self._sets.hold_in_vain():
             self.policy.nodes_changed()
@@ -198,6 +203,7 @@ class Scheduler:
         self._sets.share()
         self._runs.launch_granted()
         self.rentals.give_back_unused()
+        self.selection.ask()
         self._decisions.explain_idle(rounds)
 
     def take(self) -> Changes:

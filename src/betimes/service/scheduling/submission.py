@@ -29,7 +29,10 @@ class Submission:
         ledger = self._state.ledger
         if spec.rent == "now" and self._engine.offers_for_jobs:
             self._check_budget(spec, user)
-        check_possible(spec, ledger.nodes, self._engine.kind or "pool", self._engine.offers_for_jobs)
+        engine = self._engine
+        check_possible(
+            spec, ledger.nodes, engine.kind or "pool", engine.offers_for_jobs, engine.shared_offers
+        )
         for after in spec.after:
             number, _ = parse_after(after)
             if number not in ledger.jobs and self._state.ended_as(number) is None:

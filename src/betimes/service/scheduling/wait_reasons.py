@@ -58,6 +58,9 @@ class WaitReasons:
             return booting(job.rental.type, job.rental.count)
         if not self.free and self._booting:
             return self._boots("no-nodes", "no node is up yet")
+        if not self.free and self._engine.shared_offers and not self._engine.stands_by:
+            policy = self._state.ledger.policy
+            return reason("no-nodes", f"no node is up; {policy} decides when to rent one")
         if not self.free:
             return reason("no-nodes", "no node is up; `betimes nodes` lists them")
         if job.run is not None and not job.run.launched:

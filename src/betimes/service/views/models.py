@@ -320,6 +320,34 @@ class PolicyView(View):
     proposal: Proposal | None = None  # what another search has found; null: nothing that is still news
 
 
+class SelectionView(View):
+    """A selection of a portfolio: what was chosen and expected, and what has come of the jobs that waited then."""
+
+    event_id: int
+    at: float
+    from_at: float  # of the state that it looked at
+    member: str | None  # that was chosen; null: none was (`problem`)
+    before: str | None  # that decided until then; null: the first
+    in_force: bool  # false: it was refused, or is only reported
+    problem: str | None = None
+    waiting: int = 0  # jobs
+    score: float | None = None  # of the member that was chosen
+    scores: dict[str, float | None] = {}  # of all that were simulated; null: it failed
+    slowdown: float | None = None  # expected of the jobs that waited: mean, bounded
+    machine_s: float | None = None  # expected to be paid for
+    took_s: float | None = None
+    finished: int = 0  # of the jobs that waited, by now
+    slowdown_since: float | None = None  # theirs; null: none has finished
+
+
+class PortfolioView(View):
+    """The portfolio in force, and its newest selections, newest first."""
+
+    policy: str
+    member: str | None  # that decides; null: the first, or the policy is no portfolio
+    selections: list[SelectionView]
+
+
 class Page(View, Generic[T]):
     """Some of many; `following` asks for the next ones (as `after`), null: there are no more."""
 

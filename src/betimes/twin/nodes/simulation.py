@@ -206,6 +206,16 @@ class NodesSimulation:
         return [] if self.rounds is None else self.rounds.refused
 
     @property
+    def job_ids(self) -> NDArray[Any]:
+        """What the jobs are called, by row."""
+        return self.jobs.job_id
+
+    @property
+    def believes(self) -> bool:
+        """Whether what is believed of sizes is not the truth."""
+        return self.sizes.kind != "true"
+
+    @property
     def units(self) -> int:
         """What the cluster's own nodes count; one where it has none."""
         return self.cluster.units if self.cluster.groups else 1

@@ -1,0 +1,89 @@
+"""`betimes portfolio`: what the portfolio in force has chosen so far, and what came of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from betimes.cli import options
+from betimes.cli.live.connection import State
+from betimes.cli.render.tables import Column
+
+if TYPE_CHECKING:
+    from betimes.service.views.models import PortfolioView, SelectionView
+
+_COLUMNS = (
+    Column("At"),
+    Column("Chosen", flexible=True),
+    Column("Score", right=True),
+    Column("Next best", rank=2, flexible=True),
+    Column("Waiting", rank=3, right=True),
+    Column("Slowdown\nexpected", rank=1, right=True),
+    Column("Slowdown\nsince", rank=1, right=True),
+    Column("Simulated", rank=4, right=True),
+    Column("Note", flexible=True),
+)
+
+
+def portfolio(
+    last: Annotated[
+        int, typer.Option("--last", min=1, max=1000, help="So many selections, newest first.")
+    ] = 20,
+    output: options.Output = None,
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
+    """Show what the portfolio in force has chosen, what it expected, and what came of it.
+
+    Slowdowns are means, bounded, of the jobs that waited at the selection: as foreseen, and of those that have finished
+    since.
+    """
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+
+    with connect(state) as service:
+        found = service.portfolio(last)
+    if as_json:
+        print_json(found)
+    else:
+        _print(found, wide=output is not None)
+
+
+def _print(found: PortfolioView, *, wide: bool) -> None:
+    from betimes.cli.render.tables import say, show
+
+    if not found.selections:
+        hint = "no job has waited at one of its ticks"
+        if not found.policy.removeprefix("nodes:").startswith("portfolio"):
+            hint = "it is no portfolio; `betimes policy set portfolio` puts one in force"
+        say(f"The policy in force, {found.policy}, has selected nothing yet: {hint}")
+        return
+    if found.member is not None:
+        say(f"{found.member} decides, of {found.policy}")
+    show(_COLUMNS, [_row(one) for one in found.selections], wide=wide)
+
+
+def _row(one: SelectionView) -> list[str]:
+    from betimes.cli.render.times import clock, now
+
+    others = {name: score for name, score in one.scores.items() if score is not None and name != one.member}
+    best = max(others, key=lambda name: others[name], default=None)
+    note = one.problem or (
+        "reported only" if not one.in_force else "" if one.member != one.before else "stays"
+    )
+    return [
+        clock(one.at, now()),
+        one.member or "-",
+        _number(one.score),
+        "" if best is None else f"{best} {_number(others[best])}",
+        str(one.waiting),
+        _number(one.slowdown),
+        "" if one.slowdown_since is None else f"{_number(one.slowdown_since)} ({one.finished})",
+        str(len(one.scores)),
+        note,
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.3g}"

@@ -1,0 +1,125 @@
+"""Machines that the policy of live nodes rents for whatever it places on them, as the cloud reports them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from betimes.core.nodes.columns import Instruction, NodesState, with_more_nodes
+from betimes.core.nodes.log import RELEASE, RENT
+from betimes.core.nodes.machines import GOING
+from betimes.core.nodes.reported_machines import (
+    put_off,
+    report_gone,
+    report_refused,
+    report_up,
+    resume_machine,
+)
+from betimes.core.status import NEED_NODES
+from betimes.kernels import Records, as_array, blank, entry
+from betimes.service.engines.messages import ReleaseMachine, RentMachine
+from betimes.twin.nodes.event_loop import ASK_AGAIN_S
+
+PATIENCE_S = 1.0  # for a machine that should be up by now, before it is expected again
+
+_resume = entry(resume_machine, NodesState, int, float, float)
+_report_up = entry(report_up, NodesState, int)
+_report_gone = entry(report_gone, NodesState, int, int)
+_report_refused = entry(report_refused, NodesState, int, float)
+_put_off = entry(put_off, NodesState, float, float)
+ENTRIES = (_resume, _report_up, _report_gone, _report_refused, _put_off)
+
+
+class Holder(Protocol):
+    """The engine whose machines these are."""
+
+    state: NodesState
+    changed: bool  # the next pass is to look at everything
+
+
+class RentedMachines:
+    """The rented machines of an engine, by their numbers there. A number is used again, under the next generation."""
+
+    def __init__(self, engine: Holder) -> None:
+        self._engine = engine
+
+    def resume(self, offer: int, now_s: float, requested_s: float, up_s: float | None) -> int:
+        """Take over a machine that was rented before; up_s: since when it is up, null: it boots. Returns its number."""
+        engine = self._engine
+        engine.state.pool[0].now = now_s
+        since_s = math.inf if up_s is None else up_s
+        while (number := int(_resume(engine.state, offer, requested_s, since_s))) == NEED_NODES:
+            engine.state = with_room_for_nodes(engine.state)
+        engine.changed = True
+        return number
+
+    def report_up(self, number: int, now_s: float) -> None:
+        """A machine is up; `happen` lets the policy look."""
+        self._engine.state.pool[0].now = now_s
+        _report_up(self._engine.state, number)
+        self._engine.changed = True
+
+    def generation(self, number: int) -> int:
+        """The generation of the machine that a number stands for now."""
+        return int(self._engine.state.machines[number].generation)
+
+    def report_gone(self, number: int, generation: int, now_s: float, cause: int) -> None:
+        """A machine on which nothing is any more is not there: it has failed to boot, or was taken away.
+
+        One that goes already, as the policy has decided, does so when its offer says.
+        """
+        state = self._engine.state
+        if not self.is_there(number, generation):
+            return
+        state.pool[0].now = now_s
+        logged = int(state.cluster[0].logged)
+        _report_gone(state, number, cause)
+        state.cluster[0].logged = logged  # nothing of this was decided
+        self._engine.changed = True
+
+    def report_refused(self, number: int, generation: int, now_s: float) -> None:
+        """A machine that was ordered is not to be had; the policy decides anew at a later tick."""
+        if self.is_there(number, generation):
+            self._engine.state.pool[0].now = now_s
+            _report_refused(self._engine.state, number, now_s + ASK_AGAIN_S)
+
+    def is_there(self, number: int, generation: int) -> bool:
+        """Whether a number still stands for the machine that was rented under it."""
+        machines = self._engine.state.machines
+        if not 0 <= number < len(machines):
+            return False
+        machine = machines[number]
+        return bool(machine.offer >= 0 and machine.generation == generation and machine.state != GOING)
+
+    def put_off(self, until_s: float) -> None:
+        """No machine is up before that is reported, however long it was expected to take."""
+        _put_off(self._engine.state, until_s, until_s + PATIENCE_S)
+
+    def decided(self, lines: np.ndarray) -> Sequence[RentMachine | ReleaseMachine]:
+        """What these lines of the log say of machines."""
+        found: list[RentMachine | ReleaseMachine] = []
+        for line in lines[(lines["job"] < 0) & np.isin(lines["what"], (RENT, RELEASE))]:
+            number, generation = int(line["node"]), int(line["generation"])
+            if line["what"] == RENT:
+                found.append(RentMachine(number, generation, int(line["offer"])))
+            else:
+                found.append(ReleaseMachine(number, generation))
+        return found
+
+
+def with_room_for_nodes(state: NodesState) -> NodesState:
+    """The same state with room for twice the machines, and for what may be decided about them at one instant."""
+    bigger = with_more_nodes(state)
+    if len(bigger.log) and len(bigger.log) - bigger.cluster[0].logged < 8 * len(bigger.nodes):
+        return with_longer_log(bigger)
+    return bigger
+
+
+def with_longer_log(state: NodesState) -> NodesState:
+    """The same state with room for twice the lines of the log."""
+    longer: Records[Instruction] = blank(Instruction, 2 * len(state.log) + 8 * len(state.nodes))
+    as_array(longer)[: len(state.log)] = as_array(state.log)
+    return state.replaced(log=longer)

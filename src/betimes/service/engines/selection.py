@@ -1,0 +1,35 @@
+"""What a portfolio looks at when it selects, live: a copy of the state, in which jobs are rows by their slots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.rules import NodesRules
+from betimes.kernels import Floats
+from betimes.twin.nodes.event_loop import Trace
+
+
+@dataclass(frozen=True)
+class SelectionSnapshot:
+    """The state at an instant, which nothing else changes: it can be simulated from in any thread.
+
+    waits: the jobs that wait, and since when. job_ids: of all, by row. believes: run times are believed, not known.
+    """
+
+    at_s: float
+    state: NodesState
+    trace: Trace
+    job_ids: Sequence[int] = ()
+    waits: Sequence[tuple[int, float]] = ()
+    believes: bool = True
+
+
+@dataclass(frozen=True)
+class MemberRules:
+    """What puts a member of a portfolio in force: its rules, with its hooks compiled, and its parameters."""
+
+    name: str
+    rules: NodesRules
+    params: Floats

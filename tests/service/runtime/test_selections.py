@@ -1,0 +1,137 @@
+"""A portfolio in the service: selections in a thread, their choices as events, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from betimes.foresight.portfolio.driver import Selector
+from betimes.service.runtime.commands import SetPolicy
+from tests.service.runtime.test_rentals import House, clouds, play
+from tests.service.scheduling.test_machine_rentals import BIG, resume
+
+POLICY = "portfolio:members=odb/fifo/best+oda/fifo/best,period=3,budget=2"
+
+
+def told(house: House, *kinds: str) -> list[tuple[float, dict[str, Any]]]:
+    return [(event.at_s - 1000.0, event.data) for event in house.store.events(kinds=kinds)]
+
+
+async def burst(house: House) -> None:
+    await house.submit(*[900.0] * 6)
+    while not told(house, "selected", "not-selected"):
+        await asyncio.sleep(0.01)
+    await house.at(50.0)
+
+
+def test_each_choice_is_an_event_and_outlives_a_restart(tmp_path: Path) -> None:
+    async def after(house: House) -> None:
+        assert house.controller.scheduler.selection.member == chosen["member"]
+        assert house.controller.scheduler.engine.member == chosen["member"]
+
+    async def before(house: House) -> None:
+        await burst(house)
+        found = await house.backend.portfolio(20)
+        (one,) = found.selections
+        assert found.member == one.member
+        assert (one.waiting, one.in_force, one.before, one.finished) == (6, True, None, 0)
+        assert one.scores[str(one.member)] == one.score
+
+    house = play(tmp_path, POLICY, before, clouds(offered=BIG))
+    (at_s, chosen), *_ = told(house, "selected")
+    assert at_s == 0.0
+    assert chosen["waiting"] == 6
+    assert chosen["jobs"] == [[number, 1000.0] for number in range(1, 7)]
+    assert set(chosen["scores"]) == {"odb/fifo/best", "oda/fifo/best"}
+    assert chosen["score"] == max(chosen["scores"].values())
+    assert chosen["member"] in chosen["scores"]
+    assert not told(house, "not-selected")
+    resume(house, after)
+
+    async def later(house: House) -> None:
+        await house.at(4000.0)
+        first = (await house.backend.portfolio(100)).selections[-1]
+        assert first.finished == 6
+        assert first.slowdown is not None
+        assert first.slowdown_since == pytest.approx(first.slowdown, rel=0.2)
+
+    resume(house, later)
+
+
+def test_the_service_goes_on_under_its_last_choice_where_a_selection_fails(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def choose(*_: Any) -> None:
+        raise ValueError("no idea")
+
+    monkeypatch.setattr(Selector, "choose", choose)
+    house = play(tmp_path, POLICY, burst, clouds(offered=BIG))
+    assert told(house, "not-selected")[0][1]["problem"] == (
+        "the selection has failed: ValueError: no idea; the first member stays in force"
+    )
+    assert len(told(house, "ordered")) > 0
+
+
+def test_a_selection_that_takes_too_long_delays_nothing_and_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, goes_on = Selector.choose, threading.Event()
+
+    def choose(self: Selector, *args: Any) -> Any:
+        assert goes_on.wait(60.0)
+        return plain(self, *args)
+
+    async def test(house: House) -> None:
+        await house.submit(*[900.0] * 6)
+        await house.at(200.0)
+        assert len(told(house, "started")) > 0
+        goes_on.set()
+        while len(told(house, "not-selected")) < 2:
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(Selector, "choose", choose)
+    house = play(tmp_path, POLICY, test, clouds(offered=BIG))
+    late, refused, *_ = told(house, "not-selected")
+    assert late[0] == 60.0
+    assert late[1]["problem"] == (
+        "the selection that began 60 s ago is not finished; the first member stays in force"
+    )
+    assert refused[1]["problem"] == (
+        "it has taken 200 s, and the next is due after 60 s; the first member stays in force"
+    )
+
+
+def test_a_choice_for_a_policy_that_is_not_in_force_any_more_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain, goes_on = Selector.choose, threading.Event()
+
+    def choose(self: Selector, *args: Any) -> Any:
+        assert goes_on.wait(60.0)
+        return plain(self, *args)
+
+    async def test(house: House) -> None:
+        await house.submit(900.0, 900.0)
+        await house.controller.ask(SetPolicy("oda", "ann"))
+        goes_on.set()
+        while not told(house, "not-selected"):
+            await asyncio.sleep(0.01)
+
+    monkeypatch.setattr(Selector, "choose", choose)
+    house = play(tmp_path, POLICY, test, clouds(offered=BIG))
+    ((_, data),) = told(house, "not-selected")
+    assert "which is not in force any more" in data["problem"]
+    assert not told(house, "selected")
+
+
+def test_a_shadow_reports_and_changes_nothing(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        await burst(house)
+        assert house.controller.scheduler.selection.member is None
+
+    house = play(tmp_path, f"{POLICY},shadow=true", test, clouds(offered=BIG))
+    assert told(house, "selected")[0][1]["shadow"]

@@ -1,0 +1,98 @@
+"""Policies that rent at ticks, in the service and in the twin: the same machines, starts, ends, and the same bill.
+
+The same specifications go to both; the service rents from the fake cloud on a virtual clock. Instants are multiples of
+1/1024 s, so that both add them up to the same floats.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from betimes.cluster import Cluster, NodeGroup, Offer
+from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.service.executors.virtual import WORK
+from betimes.service.spec.job_spec import JobSpec
+from tests.service.same_as_twin.test_rents import on_grid, workload_of
+from tests.service.served_traces import Served, serve_trace
+
+OFFER = Offer(
+    type="m4",
+    cpu=4,
+    memory_gib=16,
+    usd_per_h=0.192,
+    boot_s=100.0,
+    setup_s=20.0,
+    bill_step_s=3600,
+    capacity=12,
+)
+CLUSTER = Cluster("ticking", (NodeGroup("own", 1, 0, 4, 16),), offers=(OFFER,))
+RENTED_ONLY = replace(CLUSTER, name="rented-only", groups=(), quota=10)
+TROUBLED = replace(CLUSTER, name="troubled", offers=(replace(OFFER, boot_failure_frac=0.3, boot_sigma=0.2),))
+
+
+def jobs_of(count: int, seed: int) -> tuple[list[JobSpec], np.ndarray]:
+    """Jobs of one to eight cores in bursts, of which some share a machine and some need two."""
+    rng = np.random.default_rng(seed)
+    run_s = np.maximum(1.0, on_grid(rng.lognormal(6.5, 1.2, count)))
+    units = rng.choice((1, 1, 2, 4, 8), count)
+    specs = [
+        JobSpec(
+            command=["true"],
+            name=f"job-{row}",
+            workdir="/",
+            cpu=1.0,
+            min_units=int(units[row]),
+            max_units=int(units[row]),
+            estimate_s=float(run_s[row]),
+            env={WORK: repr(float(run_s[row] * units[row]))},
+        )
+        for row in range(count)
+    ]
+    return specs, np.cumsum(on_grid(rng.exponential(150.0, count)))
+
+
+def leases_of(served: Served) -> tuple[list[tuple[float, float, str]], float]:
+    """Request, end and why it went of each machine that the policy has rented; and what the cloud has charged."""
+    began: dict[str, float] = {}
+    found: list[tuple[float, float, str]] = []
+    for event in served.store.each_event(0):
+        if event.kind == "node-added" and event.data.get("by_policy") and event.node not in began:
+            began[str(event.node)] = event.at_s
+        elif event.kind == "node-gone":
+            found.append((began.pop(str(event.node)), event.at_s, event.data["why"]))
+    assert not began, "every lease ends"
+    rentals = served.controller.rentals
+    assert rentals is not None
+    return sorted(found), rentals.cost_usd(served.controller.scheduler.now_at)
+
+
+@pytest.mark.parametrize(
+    ("policy", "cluster"),
+    [
+        ("odb:order=unicef,placement=worst", CLUSTER),
+        ("portfolio:members=odb/unicef/worst,period=4", CLUSTER),
+        ("oda", RENTED_ONLY),
+        pytest.param("odx:placement=best", TROUBLED, marks=pytest.mark.slow),
+        pytest.param("ode:order=fifo", TROUBLED, marks=pytest.mark.slow),
+        pytest.param("odm:tick=30s", CLUSTER, marks=pytest.mark.slow),
+    ],
+)
+def test_the_same_rents_at_ticks(policy: str, cluster: Cluster, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(40, 1)
+    jobs = workload_of(specs, submit_s)
+    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate")
+    assert twin.leases is not None
+    assert len(twin.leases.job) > 3
+    replayed = cluster is RENTED_ONLY  # its jobs fit rented machines only
+    submissions = None if replayed else list(zip(submit_s.tolist(), specs, strict=True))
+    served = serve_trace(jobs, cluster, policy, tmp_path, submissions=submissions)
+    assert served.start_s.tolist() == twin.jobs.start_s.tolist()
+    assert served.finish_s.tolist() == twin.jobs.finish_s.tolist()
+    found, usd = leases_of(served)
+    ours = [(from_s, until_s) for from_s, until_s, _ in found]
+    assert ours == sorted(zip(twin.leases.requested_s.tolist(), twin.leases.ended_s.tolist(), strict=True))
+    assert usd == pytest.approx(float(twin.leases.cost_usd.sum()), abs=0.005)
