@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
-from betimes.foresight.tuning.objectives import parse_objectives
+from betimes.foresight.objectives import parse_objectives
 from betimes.service.access.auth import RunTokens
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView

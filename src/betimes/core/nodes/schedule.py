@@ -28,7 +28,7 @@ from betimes.core.nodes.queue import (
 )
 from betimes.core.nodes.reservations import start_as_reserved
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
-from betimes.core.nodes.transitions import start, would_end
+from betimes.core.nodes.transitions import start, unbook, would_end
 from betimes.core.order import goes_before
 from betimes.kernels import kernel
 
@@ -87,9 +87,14 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
 def change_rules(state: NodesState, rules: NodesRules) -> int:
     """Let other rules decide from now on: the queue is in their order, and the next pass relies on no earlier one.
 
-    Returns DONE, or why a key cannot be used.
+    Reservations are given up: it depends on the rules who has one. Returns DONE, or why a key cannot be used.
     """
-    state.cluster[0].passed = -1
+    cluster = state.cluster[0]
+    cluster.passed = cluster.reserved = -1
+    count = all_waiting(state, state.chosen)
+    for k in range(count):
+        if state.needs[state.chosen[k]].booked >= 0:
+            unbook(state, state.chosen[k])
     return rank_again(state, rules)
 
 

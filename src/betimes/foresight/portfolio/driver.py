@@ -14,10 +14,12 @@ from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.schedule import DONE, change_rules
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.portfolio.ledger import Ledger, Totals
+from betimes.foresight.portfolio.objective import Aim, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
 from betimes.foresight.portfolio.simulate import Lookahead, PolicyFails
 from betimes.foresight.portfolio.utility import Utility
+from betimes.foresight.objectives import Objective
 from betimes.kernels import Floats, entry
 from betimes.outcome import SelectionColumns
 from betimes.policies.hooks import Value
@@ -32,7 +34,7 @@ LOTS = 0x90F0  # sets the draws from the Poor apart from other draws of the seed
 
 @dataclass(frozen=True)
 class Settings:
-    """How a portfolio selects: `period` ticks of `tick_s` apart, within a limit, by utility.
+    """How a portfolio selects: `period` ticks of `tick_s` apart, within a limit, by utility or an objective.
 
     published: by that of the waiting jobs alone, else by that of the whole run. shadow: nothing is put in force.
     """
@@ -45,6 +47,7 @@ class Settings:
     published: bool = False
     hysteresis_frac: float = 0.0
     shadow: bool = False
+    objective: Objective | str | None = None
 
     @classmethod
     def of(cls, values: dict[str, Value | None]) -> Settings:
@@ -73,6 +76,7 @@ class Settings:
             values["rules"] == PAPER,
             numbers["hysteresis"],
             values["shadow"] == "true",
+            asked_for(str(values["objective"])),
         )
 
 
@@ -122,7 +126,10 @@ class Portfolio:
         self._rules: list[NodesRules] = [member.policy.rules(member.values, learns) for member in members]
         self._ahead = [rules.replaced(learns=False) for rules in self._rules]
         self._params: list[Floats] = [member.policy.params(member.values) for member in members]
-        self._lookahead = Lookahead(run)
+        self._lookahead = Lookahead(run, everyone=run.preempts)
+        self._aim: Aim | None = None
+        if settings.objective is not None:
+            self._aim = Aim(run, settings.objective, alone=settings.published)
         self._ledger = Ledger(run)
         lots = np.random.default_rng([run.seed, LOTS])
         self.rotation = Rotation(
@@ -133,6 +140,7 @@ class Portfolio:
         self._preferred = _preferred(members) if settings.ties == PREFERENCE else []
         self.failed: dict[str, str] = {}
         self.in_force: int | None = None
+        self._decides = 0  # whose rules the run has: the first member's
 
     def start(self) -> None:
         """Let the run ask for a selection at its first tick with jobs that wait."""
@@ -145,11 +153,14 @@ class Portfolio:
         now_s, waiting = float(state.pool[0].now), int(state.cluster[0].waiting)
         simulated: dict[str, float] = {}
         job_s, so_far = self._lookahead.look(), self._ledger.totals()
+        if self._aim is not None:
+            self._aim.look()
 
         def simulate(member: int) -> tuple[float | None, float | int]:
             begun = self._clock()
             score = self._score(member, job_s, so_far)
-            simulated[self._members[member].name] = np.nan if score is None else score
+            shown = np.nan if score is None else score
+            simulated[self._members[member].name] = shown if self._aim is None else -shown
             return score, self._clock() - begun if isinstance(self._settings.limit.budget, float) else 1
 
         scores = self.rotation.simulate(simulate)
@@ -170,11 +181,12 @@ class Portfolio:
             self._preferred,
         )
         self.reflection.note(now_s, waiting, simulated, self._members[chosen].name)
-        if chosen != self.in_force and not settings.shadow:
+        if chosen != self._decides and not settings.shadow:
             run.rules = self._rules[chosen]
             state.params[: len(self._params[chosen])] = self._params[chosen]
             if adopt(state, run.rules) != DONE:
                 raise BetimesError(f"internal: {self._members[chosen].name} failed after its simulation")
+            self._decides = chosen
         self.in_force = chosen
         state.cluster[0].select_s = now_s + self._settings.period * self._settings.tick_s
 
@@ -187,6 +199,8 @@ class Portfolio:
             self.failed[name] = str(failure)
             self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure}")
             return None
+        if self._aim is not None:
+            return -self._aim.value(foreseen, self._lookahead)  # the best is the largest
         if self._settings.published:
             return of_queue(self._settings.utility, job_s, foreseen)
         return of_run(self._settings.utility, so_far, job_s, foreseen)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from betimes.foresight.tuning.evaluators import Evaluators, Stop, Task
 from betimes.foresight.tuning.known import Known
-from betimes.foresight.tuning.objectives import Values
+from betimes.foresight.objectives import Values
 from betimes.foresight.tuning.problem import Problem
 from betimes.processes import Do, Processes, Say
 

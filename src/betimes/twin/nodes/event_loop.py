@@ -76,7 +76,7 @@ NEED_SLOTS = 2  # no slot for the next job: grow the columns and go on
 NEED_SEGMENTS = 3  # the room for segments or absences is used up: take them out and go on
 PAUSED = 4  # the budget of instants is used up: go on
 ASKED = 6  # the planner is to decide now: do so and go on
-SELECT = 7  # a tick at which the policy is to be selected: put `Cluster.select_s` off, and go on
+SELECT = 7  # the policy is to be selected: put `Cluster.select_s` off, and go on
 FORESEE = 8  # how long the job in slot `Pool.offender` will wait is to be found out by playing forward: do so and go on
 FORESEEN = 200  # + why a hook's answer cannot be used, while playing forward
 
@@ -200,7 +200,7 @@ def instant(
     if rules.tick_s > 0.0 and cluster.ticks == NOT_DUE:
         set_policy_timer(state, first_tick(rules.tick_s, state.pool[0].now), TICK)
         return DONE
-    if cluster.ticks == DUE and cluster.waiting > 0 and state.pool[0].now >= cluster.select_s:
+    if cluster.waiting > 0 and state.pool[0].now >= cluster.select_s and cluster.ticks != ORDERED:
         return SELECT
     if cluster.ticks != ORDERED:
         status = schedule(state, rules)
