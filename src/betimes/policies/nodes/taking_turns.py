@@ -56,6 +56,8 @@ def _others(
         sources = [f"{file}.py:{pattern}"]
     else:
         sources = [name for name in known if fnmatchcase(name, pattern)]
+        if slash and "=" not in given:  # the name of one of the 60, misspelt
+            sources = []
         if not sources:
             near = difflib.get_close_matches(part, [*sixty, *known], n=3, cutoff=0.4)
             hint = f"did you mean {', '.join(near)}?" if near else "`betimes policies` lists all"
