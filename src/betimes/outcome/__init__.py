@@ -2,6 +2,7 @@
 
 from betimes.outcome.intervals import Interval, interval, over_seeds
 from betimes.outcome.plots import plot_allocations, plot_cdf, plot_timeline
+from betimes.outcome.selection_plot import plot_selections
 from betimes.outcome.result import (
     AbsenceColumns,
     DecisionColumns,
@@ -39,6 +40,7 @@ __all__ = [
     "parse_measure",
     "plot_allocations",
     "plot_cdf",
+    "plot_selections",
     "plot_timeline",
     "result_table",
     "save",

@@ -142,6 +142,11 @@ class Portfolio:
         self.in_force: int | None = None
         self._decides = 0  # whose rules the run has: the first member's
 
+    @property
+    def is_shadow(self) -> bool:
+        """Whether its choices are only reported."""
+        return self._settings.shadow
+
     def start(self) -> None:
         """Let the run ask for a selection at its first tick with jobs that wait."""
         self._run.state.cluster[0].select_s = 0.0
