@@ -10,7 +10,6 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from betimes.errors import InputError
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.pace import Pace
 from betimes.reproduce.portfolio.runs import LOGS, UNITS, Figures, alone, figures_of, simulated, stretch
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 
 JOBS = 400  # of each log, unless `full` is asked for
 FULL = "full"
-QUICK, QUICK_JOBS = "quick", 200
 PROVISIONING = ("oda", "odb", "ode", "odm", "odx")
 
 Measure = Callable[["Workload", Pace], Iterator[tuple[str, str, float, str]]]
@@ -140,17 +138,15 @@ def _lines(case: str, figures: Figures) -> Iterator[tuple[str, str, float, str]]
 def _experiment(
     name: str, summary: str, measure: Measure, runs: int, chosen: tuple[str, ...] = (), full_name: str = ""
 ) -> Experiment:
-    """An experiment on some logs, all where none is chosen; `full`: on the whole of them, `quick`: on few jobs."""
+    """An experiment on some logs, all where none is chosen; `full`: on the whole of them."""
     logs = tuple(log for log in LOGS if log in chosen) or tuple(LOGS)
-    if FULL in chosen and QUICK in chosen:
-        raise InputError(f"{full_name}: {FULL} is all of a log, {QUICK} a few of its jobs; leave one of them out")
-    jobs = None if FULL in chosen else QUICK_JOBS if QUICK in chosen else JOBS
+    jobs = None if FULL in chosen else JOBS
     return Experiment(
         name=full_name or name,
         summary=summary,
         needs=tuple(LOGS[log].file for log in logs),
         run=partial(_run, name, measure, runs, logs, jobs),
-        parts=(*LOGS, FULL, QUICK),
+        parts=(*LOGS, FULL),
         narrowed=lambda parts: _experiment(name, summary, measure, runs, parts, f"{name}:{'+'.join(parts)}"),
     )
 
