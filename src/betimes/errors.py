@@ -22,7 +22,7 @@
         +-- StoreError            the database: names it and says what to do
             +-- StoreInUse        another service has it
             +-- StoreFull         the disk is full
-            +-- StoreLocked       somebody else keeps it locked
+            +-- StoreLocked       another process keeps it locked
             +-- StoreTooNew       a later version has written it
             +-- StoreReadOnly     it may be read, not written
             +-- StoreDamaged      what is in it cannot be read
@@ -151,7 +151,7 @@ class StoreFull(StoreError):
 
 
 class StoreLocked(StoreError):
-    """Somebody else keeps the database locked."""
+    """Another process keeps the database locked."""
 
 
 class StoreTooNew(StoreError):

@@ -185,7 +185,7 @@ def _portable(error: Exception) -> Exception:
     sent = error
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:  # an exception of anybody's may refuse in any way
+    except Exception:  # any exception class may refuse in any way
         sent = BetimesError(f"{type(error).__name__}: {error}")
     sent.add_note("In a worker process:\n" + "".join(traceback.format_exception(error)))
     return sent

@@ -59,7 +59,7 @@ def _fail(error: BaseException, message: str, code: int) -> int:
 
 
 def _end_at_once_if_busy(code: int) -> None:
-    """Do not wait for compiled code that nobody can interrupt; what was half written is gone already."""
+    """Do not wait for compiled code that cannot be interrupted; what was half written is gone already."""
     driving = sys.modules.get("betimes.twin.driving")
     if driving is not None and driving.is_left_running():
         for stream in (sys.stdout, sys.stderr):
@@ -82,7 +82,7 @@ def _usage(error: TyperException) -> str:
 
 
 def _without_reader() -> int:
-    """Whoever read the output has left (`betimes ... | head`): say nothing more, nor at the interpreter's end."""
+    """The reader of the output has left (`betimes ... | head`): say nothing more, nor at the interpreter's end."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, sys.stdout.fileno())
     return FAILED

@@ -168,7 +168,7 @@ ResizeGain = Annotated[
     typer.Option(
         "--resize-gain",
         help="Resize jobs on a pool only where it pays: to grow if the job is done earlier, restart included; to "
-        "shrink if somebody else gets the units.",
+        "shrink if another job gets the units.",
     ),
 ]
 AsTrials = Annotated[

@@ -53,7 +53,7 @@ class Pause:
 
 @dataclass(frozen=True)
 class Emit(Generic[T]):
-    """Hand this to whoever iterates."""
+    """Hand this to the caller that iterates."""
 
     what: T
 

@@ -5,7 +5,7 @@ every job, `groups` and `order` keep the active jobs in the policy's order. A fi
 (`as_array(state.jobs)["units"]`), and a copy of the state is a few array copies.
 
 Accounting is lazy: a job's record is brought up to date only when the job's own grant changes, never because
-something else happened. What nobody asked for (a heartbeat, a quote) therefore cannot change a schedule, not
+something else happened. What brings no decision (a heartbeat, a quote) therefore cannot change a schedule, not
 even in the last bit.
 """
 

@@ -10,7 +10,7 @@ from betimes.kernels import kernel
 
 @kernel
 def lose(state: State, slot: int) -> None:
-    """The job has lost its units, and nobody has decided so: it waits again.
+    """The job has lost its units without a decision: it waits again.
 
     No decision at this instant undoes that. If it is given units now it starts anew, wherever there is room.
     """

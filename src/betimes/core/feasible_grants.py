@@ -2,7 +2,7 @@
 
 The rule is docs/notes/pool-on-nodes.md. A job keeps at least the lesser of what it held and what it is given; what
 is left of the pool goes to those that grow or start, in the order of the policy's grants. Hence no decision that
-is within the pool ends beyond it, and nobody loses units because somebody else is held back.
+is within the pool ends beyond it, and no job loses units because another is held back.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from betimes.kernels import kernel
 # Why a job did not get what the policy gave it (`Progress.curtailed`).
 NOT_CURTAILED = 0
 TOO_SOON = 1  # its width has not stood for `resize_interval_s`
-NO_GAIN = 2  # it would not be done earlier; or nobody else would get the units that it would give up
+NO_GAIN = 2  # it would not be done earlier; or no other job would get the units that it would give up
 KEPT_BY_OTHERS = 3  # the units are those of jobs that keep theirs for one of these reasons
 NO_ROOM = 4  # no node has room for more units
 
@@ -98,7 +98,7 @@ def _kept(state: State, count: int, gated: bool) -> float:
 
 @kernel
 def _give_back_losses(state: State, count: int, gated: bool) -> None:
-    """Whoever loses units gives them back."""
+    """Jobs that lose units give them back."""
     pool = state.pool[0]
     slot = pool.touched  # those who held units before this instant, and have lost them since
     while slot >= 0:

@@ -223,7 +223,7 @@ def _check_next(seen: _Seen) -> None:
             raise _broken(
                 f"next {column}", f"slot {slot} at {when!r} s; it is slot {first[2]} at {first[0]!r} s"
             )
-        # On a live pool nobody is known to finish, and those that never do are not counted.
+        # On a live pool no job is known to finish, and those that never do are not counted.
         if column == "finish_at" and when < math.inf and pool.tied != sum(entry[0] == when for entry in due):
             raise _broken("tied", f"{pool.tied} jobs are said to finish at {when!r} s")
     if not pool.wakeup > pool.now or (pool.active == 0 and pool.wakeup < math.inf):

@@ -42,7 +42,7 @@ def enter(state: State, job: int) -> None:
             line[place - head] = line[place]
         head, tail = 0, tail - head
     if head == tail or not goes_before(jobs, job, line[tail - 1]):
-        place = tail  # the common case: nobody ranks behind the newcomer
+        place = tail  # the common case: no job ranks behind the newcomer
     else:
         place = first_behind(jobs, line, head, tail, job)
     if head > 0 and place - head < tail - place:

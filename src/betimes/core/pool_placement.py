@@ -1,7 +1,7 @@
 """Where the units of a pool's jobs are, if the pool has nodes: placed unit by unit, given back last placed first.
 
 What is decided twice within an instant counts once. Before the first change of an instant a job's placements are
-copied, and another decision at the same instant starts from the copies: nobody moves who keeps his units.
+copied, and another decision at the same instant starts from the copies: a job that keeps its units does not move.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def most_that_fit(state: State, slot: int, most: int) -> int:
 
 @kernel
 def most_on_empty_nodes(state: State, slot: int, most: int) -> int:
-    """How many units of a job, at most so many, the nodes that are up could hold if nobody else were there."""
+    """How many units of a job, at most so many, the nodes that are up could hold if they were empty."""
     footprint, count = state.footprints[slot], 0
     for number in range(len(state.nodes)):
         node = state.nodes[number]

@@ -13,6 +13,17 @@ from betimes.core.feasible_grants import curtail, curtails
 from betimes.core.order import leave
 from betimes.core.pool_placement import enter_nodes, leave_nodes
 from betimes.core.speed import speed
+from betimes.core.status import (
+    ABOVE_MAXIMUM,
+    ACCEPTED,
+    BAD_COUNT,
+    BELOW_MINIMUM,
+    NAMED_TWICE,
+    NOT_ACTIVE,
+    NOT_POSITIVE,
+    NOT_WHOLE,
+    TOO_MANY_UNITS,
+)
 from betimes.core.work import (
     attained,
     believed_left,
@@ -25,18 +36,6 @@ from betimes.core.work import (
 from betimes.kernels import kernel
 
 # Why a decision is refused; `policies.violations` has the words.
-ACCEPTED = 0
-TOO_MANY_UNITS = 1
-NOT_POSITIVE = 2
-BELOW_MINIMUM = 3
-ABOVE_MAXIMUM = 4
-NOT_WHOLE = 5
-NAMED_TWICE = 6
-NOT_ACTIVE = 7
-BAD_WAKEUP = 8
-BAD_GROUP = 9
-BAD_KEY = 10
-BAD_COUNT = 11
 
 SLACK_FRAC = 1e-9  # of the pool: sums of fractional grants are rounded
 

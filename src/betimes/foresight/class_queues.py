@@ -19,7 +19,7 @@ NOT_NOW = -1.0
 
 # Notes about class g, made in the room for a decision: grants[g].job is the job that holds less than its cap, or one
 # of these; grants[g].units is what has been let go of; grants[classes + g].job is the place of the next job to serve.
-NOBODY = -1
+NO_JOB = -1
 ASK_AFTERWARDS = -2  # the class has no more jobs than it can serve: after a finish in it the policy decides
 
 
@@ -53,7 +53,7 @@ def drain(copy: State, watch: int) -> float:
             if growing >= 0:
                 now = min(now, progress[growing].finish_at)
         if now == math.inf:
-            break  # nobody works any more; nor would they after a decision
+            break  # no job works any more; nor would any after a decision
         pool.now = now
         while size > 0 and progress[heap[0]].finish_at == now:
             slot = heap[0]
@@ -70,7 +70,7 @@ def drain(copy: State, watch: int) -> float:
                 if growing == watch:
                     return now
                 copy.grants[group].units += leave_behind(copy, growing)
-                copy.grants[group].job = NOBODY
+                copy.grants[group].job = NO_JOB
         for group in range(classes):
             if not due and copy.grants[group].units > 0.0:
                 size = _pass_on(copy, group, size)
@@ -93,7 +93,7 @@ def _look_at(copy: State, group: int) -> None:
     unit more than it holds, a finish can change the shares.
     """
     note, line, group_of = copy.grants[group], copy.order[group], copy.groups[group]
-    note.job = NOBODY
+    note.job = NO_JOB
     note.units = 0.0
     held, place = 0.0, group_of.head
     while place < group_of.tail:
@@ -143,7 +143,7 @@ def _pass_on(copy: State, group: int, size: int) -> int:
         if not _is_more(cap, units):
             push(copy.progress, copy.holders, size, slot)
             size += 1
-            note.job = NOBODY
+            note.job = NO_JOB
     while freed > NEARLY_NOTHING and more.job < copy.groups[group].tail:
         slot = line[more.job]
         more.job += 1
@@ -157,7 +157,7 @@ def _pass_on(copy: State, group: int, size: int) -> int:
             push(copy.progress, copy.holders, size, slot)
             size += 1
     if freed > NEARLY_NOTHING:
-        note.job = ASK_AFTERWARDS  # nobody holds less than the cap: that is why something is left
+        note.job = ASK_AFTERWARDS  # no job holds less than the cap: that is why something is left
     return size
 
 

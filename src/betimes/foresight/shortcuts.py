@@ -47,7 +47,7 @@ def hand_down(copy: State, one_each: bool, watch: int) -> float:
     """Units that become free go down the queue, to each job as many as it can use, or one with `one_each`.
 
     Returns when job `watch` finishes; or NaN with the copy at the event after which, with `one_each`, there are
-    fewer jobs than units, so that somebody may have more than one: a decision is due.
+    fewer jobs than units, so that a job may have more than one: a decision is due.
     """
     pool, jobs, progress = copy.pool[0], copy.jobs, copy.progress
     line, heap = copy.order[0], copy.holders
@@ -65,7 +65,7 @@ def hand_down(copy: State, one_each: bool, watch: int) -> float:
             size += 1
     while True:
         if growing != watch and jobs[watch].units > 0.0 and not one_each:
-            return progress[watch].finish_at  # it has all it can use, and nobody takes it away
+            return progress[watch].finish_at  # it has all it can use, and keeps it
         now = progress[heap[0]].finish_at if size > 0 else math.inf
         if growing >= 0:
             now = min(now, progress[growing].finish_at)

@@ -2,7 +2,6 @@
 
 from betimes.outcome.intervals import Interval, interval, over_seeds
 from betimes.outcome.plots import plot_allocations, plot_cdf, plot_timeline
-from betimes.outcome.selection_plot import plot_selections
 from betimes.outcome.result import (
     AbsenceColumns,
     DecisionColumns,
@@ -15,6 +14,7 @@ from betimes.outcome.result import (
     SelectionColumns,
     Timing,
 )
+from betimes.outcome.selection_plot import plot_selections
 from betimes.outcome.store import load, save
 from betimes.outcome.summary import job_metric, parse_measure, selected, summarise, to_json
 from betimes.outcome.tables import comparison_list, comparison_table, result_table, show

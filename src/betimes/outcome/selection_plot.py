@@ -23,7 +23,9 @@ def plot_selections(result: Result, path: str | Path) -> None:
     """
     found = result.selections
     if found is None or not found.chosen.any():
-        raise InputError(f"policy {result.policy}: nothing was selected; only a portfolio has a history to draw")
+        raise InputError(
+            f"policy {result.policy}: nothing was selected; only a portfolio has a history to draw"
+        )
     first_s = float(np.min(result.jobs.submit_s))
     at_s, member = found.at_s[found.chosen] - first_s, found.member[found.chosen]
     end_s = max(float(np.nanmax(np.append(result.jobs.finish_s, np.nan))) - first_s, float(at_s[-1]))
@@ -36,7 +38,9 @@ def plot_selections(result: Result, path: str | Path) -> None:
     line[kept] = np.arange(len(kept))
     labels = [f"{names[at]} ({100 * times[at] / len(member):.0f}%)" for at in kept.tolist()]
     if len(kept) < len(names):
-        labels.append(f"{len(names) - len(kept)} {OTHERS} ({100 * (1 - times[kept].sum() / len(member)):.0f}%)")
+        labels.append(
+            f"{len(names) - len(kept)} {OTHERS} ({100 * (1 - times[kept].sum() / len(member)):.0f}%)"
+        )
     with drawing(path, 8.4, 3.2 + 0.28 * len(labels)) as figure:
         upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(max(3, len(labels)), 4))
         rows = line[of_row]

@@ -44,7 +44,7 @@ def one_by_one(view: View, now: float, grants: Records[Grant], again: Records[Ag
 
 @full_kernel
 def _one_each_first(view: View) -> bool:
-    """Whether everybody gets one unit before anybody gets a second."""
+    """Whether each job gets one unit before any gets a second."""
     return view.params[NEVER_DOUBLES] > 0.0 and view.pool[0].with_minimum == 0
 
 
@@ -92,7 +92,7 @@ def _scan(view: View, grants: Records[Grant], active: int) -> int:
             step[at] = 1.0 if view.jobs[slot].max_units > 1 else 0.0
             if step[at] > 0.0:
                 there[at] = pace(view, slot, 2.0)
-    candidate = np.empty(active, dtype=np.int64)  # after meeting everybody up to this place; -1: nobody yet
+    candidate = np.empty(active, dtype=np.int64)  # after meeting all jobs up to this place; -1: none yet
     start, receiver = 0, -1
     while left > 0.0:
         best = candidate[start - 1] if start > 0 else -1
@@ -113,7 +113,7 @@ def _scan(view: View, grants: Records[Grant], active: int) -> int:
         if step[receiver] > 0.0:
             there[receiver] = pace(view, slot, float(units[receiver]) + 1.0)
         start = receiver
-        if left < np.max(step):  # somebody's first step has come out of reach
+        if left < np.max(step):  # the first step of some job has come out of reach
             start, receiver = 0, -1
     count = 0
     for at in range(active):

@@ -22,7 +22,7 @@ def attained_service(view: View, now: float, chosen: Ints, key: Floats) -> None:
 
 @kernel
 def share_in_turns(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
-    """Hand out units by attained service, and again after a quantum while anybody wants more than it holds."""
+    """Hand out units by attained service, and again after a quantum while any job wants more than it holds."""
     count = greedy(view, now, grants, again)
     held = 0.0
     for k in range(count):
@@ -41,7 +41,7 @@ def _prepare(values: dict[str, Value | None], setting: Setting) -> Prepared:
 las = Policy(
     name="las",
     summary="The job that has held the fewest unit-seconds goes first; decided again every quantum.",
-    question="Which order gives short completion times when nobody knows the sizes?",
+    question="Which order gives short completion times when the sizes are unknown?",
     paper="Tiresias (NSDI 2019), two-dimensional least attained service",
     parameters=(
         Parameter("quantum", "seconds between two decisions when nothing else happens", 600.0, low=1e-3),

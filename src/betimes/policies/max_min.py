@@ -46,7 +46,7 @@ def fill(view: View, grants: Records[Grant]) -> tuple[int, float]:
     for at in range(sharing):
         grants[at].units = min(level, float(jobs[grants[at].job].max_units))
         left -= grants[at].units
-    return sharing, left if sharing < tail - head else 0.0  # with nobody back, the rest is a rounding error
+    return sharing, left if sharing < tail - head else 0.0  # no job is left: the rest is a rounding error
 
 
 @kernel
@@ -54,7 +54,7 @@ def common_level(view: View, grants: Records[Grant], sharing: int) -> float:
     """The share of those of grants[:sharing] that could use more than they get; infinity: all are satisfied."""
     jobs = view.jobs
     left, rest, level = view.pool[0].units, float(sharing), 0.0
-    if rest >= left:  # nobody can use less than one unit
+    if rest >= left:  # no job can use less than one unit
         return left / rest
     while rest > 0.0:
         candidate = left / rest
@@ -86,7 +86,7 @@ def fill_whole(view: View, grants: Records[Grant]) -> int:
             left -= grants[count].units
             count += 1
     while left > 0.0:
-        # Everybody at the lowest level rises until the next level, somebody's maximum, or the last unit.
+        # All jobs at the lowest level rise until the next level, the maximum of one of them, or the last unit.
         lowest, ceiling, rising = math.inf, math.inf, 0.0
         for at in range(count):
             units, most = grants[at].units, float(view.jobs[grants[at].job].max_units)

@@ -1,7 +1,7 @@
 """Finish-time fairness with leases (Themis, NSDI 2020, as the PCS study simulates it).
 
 One lease timer for the whole pool, set anew at every decision. A job's rho compares the time it will have taken,
-if it runs on what is offered now, with the time it would have taken with an equal share to itself; whoever fares
+if it runs on what is offered now, with the time it would have taken with an equal share to itself; the job that fares
 worst is served first. Works with units and sizes only, never with the speed-up curve.
 """
 

@@ -140,7 +140,7 @@ def _tidied(units: float) -> float:
 
 @full_kernel
 def _offer_rest(view: View, grants: Records[Grant], served: int, left: float) -> int:
-    """Units that minimum widths left over: to whoever can use them, class by class in order of submission."""
+    """Units that minimum widths left over: to the jobs that can use them, class by class in order of submission."""
     count, at = served, 0
     for group in range(len(view.groups)):
         for place in range(view.groups[group].head, view.groups[group].tail):

@@ -1,4 +1,4 @@
-"""Calls of the compiled loop in slices, so that whoever waits sees progress and can interrupt.
+"""Calls of the compiled loop in slices, so that the caller sees progress and can interrupt it.
 
 One instant can take long: a hundred thousand jobs at once, a hook that never returns. Python hears signals between two
 of its own instructions, so that such a call would be deaf to them: it is made from another thread.
@@ -50,7 +50,7 @@ def is_left_running() -> bool:
 def _heeding_signals(step: Callable[[int], bool], stop: int) -> bool:
     """step(stop), from a thread of its own: compiled code lets go of the interpreter, and this thread waits.
 
-    A signal that raises here leaves the call running, with nobody interested in what comes of it.
+    A signal that raises here leaves the call running; its result is dropped.
     """
     if INTERPRETED or threading.current_thread() is not threading.main_thread():
         return step(stop)  # Python in between, or no signal comes here

@@ -92,7 +92,7 @@ def _note(workload: Workload) -> dict[str, object]:
 
 
 def _replace(path: Path, put: Callable[[IO[bytes]], None]) -> None:
-    """Write beside the target and move over it, so that nobody reads half a file."""
+    """Write beside the target and move over it, so that no reader finds half a file."""
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         try:

@@ -374,9 +374,9 @@ def test_events_say_what_a_preemption_has_cost(betimes: Call, service: Service) 
     goes_on = {"number": 2, "frac": 0.4, "preemption": {**cost, "lost_node_s": 0.125}}
     service.log = [
         event(1, kind="ended", data=ended),
-        event(2, kind="displaces", data={"victim": 42, "run": 1}),
+        event(2, kind="preempts", data={"victim": 42, "run": 1}),
         event(3, kind="launched", data=launched),
-        event(4, kind="goes-on", data=goes_on),
+        event(4, kind="work-lost", data=goes_on),
     ]
     out = betimes("events").out
     for text in (

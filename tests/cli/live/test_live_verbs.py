@@ -79,7 +79,9 @@ def test_events_for_people(betimes: Call, service: Service) -> None:
 
 
 def test_a_belief_that_was_outrun_is_one_line(betimes: Call, service: Service) -> None:
-    outran = event(7, kind="believed", data={"account": {"left_s": 4.0}, "basis": "doubled", "outran": True})
+    outran = event(
+        7, kind="estimate-changed", data={"account": {"left_s": 4.0}, "basis": "doubled", "outran": True}
+    )
     promise = {"basis": "doubled", "reason": None}
     again = event(8, kind="quoted", data={"quote": promise, "finish_at": NOW})
     first = event(9, kind="quoted", data={"quote": {**promise, "basis": "default"}, "finish_at": NOW})

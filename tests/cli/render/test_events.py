@@ -37,7 +37,7 @@ def say(kind: str, node: str | None = None, **data: Any) -> str:
         ),
         ("finished", {"run_s": 3.1}, "3 s of work"),
         (
-            "believed",
+            "estimate-changed",
             {"account": {"left_s": 90.0}, "basis": "progress"},
             "90 s of work left, by its progress",
         ),
@@ -50,8 +50,12 @@ def say(kind: str, node: str | None = None, **data: Any) -> str:
             {"machine": {"cpu": 4, "memory_gib": 16, "gpu": 1}, "status": "booting", "rented_at": NOW},
             "4 cores, 16 GiB, 1 GPU, rented, booting",
         ),
-        ("waits", {"reason": None}, ""),
-        ("waits", {"reason": {"code": "preempted", "text": "makes room for job 7"}}, "makes room for job 7"),
+        ("requeued", {"reason": None}, ""),
+        (
+            "requeued",
+            {"reason": {"code": "preempted", "text": "makes room for job 7"}},
+            "makes room for job 7",
+        ),
     ],
 )
 def test_details_in_words(kind: str, data: dict[str, Any], text: str) -> None:
@@ -60,7 +64,7 @@ def test_details_in_words(kind: str, data: dict[str, Any], text: str) -> None:
 
 def test_a_stop_and_a_promise_name_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
     reason = {"code": "preempted", "text": "makes room for job 7"}
-    told = say("told", why="preempted", stop_by_at=NOW + 30, reason=reason)
+    told = say("stopping", why="preempted", stop_by_at=NOW + 30, reason=reason)
     assert told.startswith("makes room for job 7, by ")
     assert say("quoted", finish_at=None, quote={"reason": reason}) == (
         "never, unless the load or the nodes change; makes room for job 7"

@@ -277,8 +277,8 @@ def test_an_engine_compiles_its_own_kernels_only(policy: str, expected: str) -> 
     """A first simulation must not wait for the other engine, which takes most of a minute."""
     code = (
         "import sys; from betimes.cli.main import main; main(sys.argv[1:])\n"
-        "from betimes.twin import loop; from betimes.twin.nodes import loop as on_nodes\n"
-        "print([each.run_rows.is_loaded for each in (loop, on_nodes)], file=sys.stderr)"
+        "from betimes.twin.pool import trace_loop; from betimes.twin.nodes import trace_loop as on_nodes\n"
+        "print([each.run_rows.is_loaded for each in (trace_loop, on_nodes)], file=sys.stderr)"
     )
     words = [sys.executable, "-c", code, "simulate", "sample:rigid", "--policy", policy, "--json"]
     done = subprocess.run(words, capture_output=True, text=True, check=True)

@@ -120,10 +120,10 @@ def test_an_objective_is_what_the_jobs_come_to() -> None:
         cpu=np.ones(12),
     )
     for objective, of in (
-        ("jct:avg", lambda jct, run: metrics.mean(jct)),
+        ("jct:avg", lambda jct, _: metrics.mean(jct)),
         ("slowdown:p95", lambda jct, run: metrics.percentile(jct / run, 95)),
         ("wait:max", lambda jct, run: float((jct - run).max())),
-        ("makespan:avg", lambda jct, run: float(jct.max())),
+        ("makespan:avg", lambda jct, _: float(jct.max())),
     ):
         result = simulate_nodes(
             together,
@@ -202,7 +202,5 @@ def test_members_and_objectives_that_cannot_be(policy: str, said: str) -> None:
 
 def test_the_tick_of_the_portfolio_is_that_of_every_member_that_has_one() -> None:
     chosen = parse_nodes_policy("portfolio:members=odb/fifo/first+oda/order=sjf,tick=7")
-    ticks = {
-        member.values[TICK_S.name] for member in NODES_POLICIES["portfolio"].in_turn(chosen.values)
-    }
+    ticks = {member.values[TICK_S.name] for member in NODES_POLICIES["portfolio"].in_turn(chosen.values)}
     assert ticks == {7.0}

@@ -26,7 +26,6 @@ from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.sizes import parse_sizes
 from tests.foresight.portfolio.clusters import VMS, bursts, everything, without_room_to_think, workload
 
-
 members = NODES_POLICIES["portfolio"].in_turn
 
 

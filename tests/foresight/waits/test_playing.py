@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow  # it has a loop of its own compiled
 
 
 def test_with_known_run_times_playing_forward_in_strict_order_is_the_oracle() -> None:
-    """Nobody who comes later can go ahead, so that what is played is what will be."""
+    """Unauthenticated who comes later can go ahead, so that what is played is what will be."""
     jobs = work(400)
     strict = "sww:b=30m,backfill=strict,waits="
     played = simulate_nodes(jobs, f"{strict}simulated", cluster=CLUSTER, sizes="true")

@@ -363,6 +363,7 @@ def test_two_shims_for_one_run_and_one_gives_way(at: Path) -> None:
     forker.close()
 
     assert sorted(said) == [b"", *[bytes([files.BUSY])] * 3]
+    play(until(lambda: begun(at, 1) > 0))
     assert begun(at, 1) == 1
 
 

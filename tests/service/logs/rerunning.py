@@ -55,7 +55,7 @@ class Rerun:
                 self._decide()
             scheduler.begin(logged.at_s)
             self._collect()
-        if self.told and logged.kind in ("resized", "told"):  # the answer to what has been decided
+        if self.told and logged.kind in ("resized", "stopping"):  # the answer to what has been decided
             self._decide()
         if self.made:
             return
@@ -87,13 +87,13 @@ class Rerun:
                 scheduler.open(policy, data["epoch_at"])
             case "submitted":
                 scheduler.submission.submit(self._spec(at, logged), data["user"])
-            case "cancel-asked":
+            case "cancel-requested":
                 scheduler.control.cancel(job, user)
             case "held":
                 scheduler.control.hold(job, user)
             case "released":
                 scheduler.control.release(job, user)
-            case "node-is":
+            case "node-status":
                 scheduler.nodes.set_status(logged.node or "", data["status"], logged.cause)
             case "started":
                 scheduler.reports.started(Started(RunId(job, data["number"]), logged.at_s, data["adopted"]))
@@ -104,7 +104,7 @@ class Rerun:
             case "resized":
                 run, places = RunId(job, data["number"]), [(name, units) for name, units in data["places"]]
                 scheduler.reports.resized(run, data["units"], places, done=True)
-            case "told" if data["why"] == "resized":
+            case "stopping" if data["why"] == "resized":
                 found = scheduler.ledger.jobs[job]
                 scheduler.reports.resized(RunId(job, found.attempt), found.units, found.places, done=False)
             case _:

@@ -52,8 +52,18 @@ def test_logs_hold_what_may_happen() -> None:
             "reserved",
             "launched",
         ),
-        *("started", "resized", "told", "displaces", "ended", "waits", "retries", "cancel-asked", "idle"),
-        *("finished", "failed", "cancelled", "believed", "node-added", "node-is"),
+        *(
+            "started",
+            "resized",
+            "stopping",
+            "preempts",
+            "ended",
+            "requeued",
+            "retries",
+            "cancel-requested",
+            "idle",
+        ),
+        *("finished", "failed", "cancelled", "estimate-changed", "node-added", "node-status"),
     }
 
 

@@ -85,7 +85,7 @@ def test_a_trial_job_waits_for_a_hung_victim_no_longer_than_its_grace(tmp_path: 
         story, preempted = (service.ask("GET", f"/jobs/{job}") for job in (first, victim))
         told, started = (
             next(event["at"] for event in one["events"] if event["kind"] == kind)
-            for one, kind in ((preempted, "told"), (story, "started"))
+            for one, kind in ((preempted, "stopping"), (story, "started"))
         )
         assert started - told >= GRACE_S
         assert [run["outcome"] for run in preempted["runs"]] == ["preempted", None]

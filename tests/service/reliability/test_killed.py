@@ -40,7 +40,7 @@ class Work:
     def job(self, sort: str) -> dict[str, Any]:
         draw = self.draw
         code = {"fails": "1", "first": "first"}.get(sort, "0")
-        seconds = draw.choice((0.0, 0.02, 0.1, 0.3)) if sort != "long" else draw.uniform(1.0, 3.0)
+        seconds = draw.choice((0.0, 0.02, 0.1, 0.3)) if sort != "long" else draw.choice((1.0, 2.0, 15.0))
         found: dict[str, Any] = {
             "command": [JOB, str(self.folder), f"{seconds:.2f}", code],
             "name": sort,

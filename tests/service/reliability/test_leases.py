@@ -99,7 +99,7 @@ def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, 
     store = with_controller(tmp_path, clock, test, policy)
     assert [run["outcome"] for run in store.runs(1)] == ["node-lost", "exited"]
     kinds = [event.kind for event in store.events(job=1)]
-    assert kinds.index("ended") < kinds.index("waits") < len(kinds) - 1
+    assert kinds.index("ended") < kinds.index("requeued") < len(kinds) - 1
 
 
 def test_a_node_that_never_beats_is_never_lost(tmp_path: Path) -> None:

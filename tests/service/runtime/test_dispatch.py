@@ -60,4 +60,4 @@ def test_a_lease_that_is_over_loses_a_node_once() -> None:
     for _ in range(2):
         carry_out(ExpireLease("n-0"), cluster.scheduler, None)
     cluster.turn()
-    assert [event.data["status"] for event in cluster.log if event.kind == "node-is"] == ["lost"]
+    assert [event.data["status"] for event in cluster.log if event.kind == "node-status"] == ["lost"]

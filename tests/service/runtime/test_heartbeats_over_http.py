@@ -64,7 +64,7 @@ def test_jobs_of_a_node_that_falls_silent_go_on_elsewhere(tmp_path: Path) -> Non
             await client.heartbeat(first)
             assert (await statuses(client))[first] == "up"
             kinds = [event.kind async for event in client.events() if event.node == first]
-            assert kinds == ["node-added", "node-watched", "node-is", "node-is"]
+            assert kinds == ["node-added", "node-watched", "node-status", "node-status"]
 
     asyncio.run(main())
 

@@ -156,11 +156,11 @@ def test_a_rented_node_boots_runs_jobs_and_is_given_back(tmp_path: Path, policy:
         assert (await house.backend.drain("big-1", "ann")).status == "gone"
 
     house = play(tmp_path, policy, test)
-    assert house.told("node-added", "node-is", "node-gone") == [
+    assert house.told("node-added", "node-status", "node-gone") == [
         ("node-added", "own-0", 0.0),
         ("node-added", "big-0", 0.0),
-        ("node-is", "big-0", 60.0),
-        ("node-is", "big-0", 60.0),
+        ("node-status", "big-0", 60.0),
+        ("node-status", "big-0", 60.0),
         ("node-gone", "big-0", 160.0),
         ("node-added", "big-1", 160.0),
         ("node-gone", "big-1", 160.0),
@@ -205,7 +205,7 @@ def test_jobs_of_a_node_that_is_taken_back_go_on_elsewhere(tmp_path: Path, polic
         assert await house.statuses() == {"own-0": "up", "big-1": "up"}
         story = await house.backend.job(jobs[0])
         assert [run.outcome for run in story.runs] == ["node-lost"]
-        (waits,) = [event for event in story.events if event.kind == "waits"]
+        (waits,) = [event for event in story.events if event.kind == "requeued"]
         assert waits.data["reason"]["code"] == "reclaimed"
         assert "reclaimed node big-0" in waits.data["reason"]["text"]
         assert story.job.status is Status.QUEUED
@@ -260,7 +260,7 @@ def test_a_service_that_starts_again_knows_what_it_rents(tmp_path: Path, policy:
             assert new.name == "big-3"
 
     asyncio.run(main())
-    assert [at for kind, node, at in house.told("node-is") if node == "big-0"] == [60.0]
+    assert [at for kind, node, at in house.told("node-status") if node == "big-0"] == [60.0]
 
 
 def test_what_happens_at_the_cloud_while_the_service_is_away(tmp_path: Path, policy: str) -> None:

@@ -56,7 +56,7 @@ def test_a_job_whose_node_vanishes_has_the_account_that_the_engine_gives_it(poli
         cluster.arrive(cluster.now_at + 3.0)
         cluster.ask("nodes.set_status", cluster.job(1).places[0][0], "lost", "timer")
         cluster.turn()
-        found.append(first(cluster, "waits")["account"])
+        found.append(first(cluster, "requeued")["account"])
     assert found[0]["attained"] > 0.0
     assert same(*found)
 

@@ -50,7 +50,7 @@ def test_the_trials_that_started_last_make_room_and_go_on_first() -> None:
     assert running(cluster, number) == [3]
     last = next(n for n, job in cluster.ledger.jobs.items() if job.array_index == 4)
     assert cluster.status(last) == Status.STOPPING
-    assert "displaces" in cluster.story(short)
+    assert "preempts" in cluster.story(short)
     cluster.go_on()
     assert cluster.status(number) == Status.FINISHED
     assert cluster.rows[last]["attempt"] == 2

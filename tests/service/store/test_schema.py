@@ -15,6 +15,7 @@ from sqlalchemy import Engine, create_engine, make_url, text
 from betimes.errors import StoreError, StoreTooNew
 from betimes.service.store import Store, default_url, schema
 from betimes.service.store.opening import MIGRATIONS, configuration
+from betimes.service.store.renamed_kinds import RENAMED
 from betimes.service.views.models import JobFilter, Status
 from tests.service.store.conftest import Opening
 from tests.service.store.rows import event, job
@@ -98,9 +99,16 @@ def test_a_database_of_the_first_revision_is_brought_up_to_date_with_its_rows(
             text("INSERT INTO events VALUES (1, 1700000001.0, 'submitted', 'user:ada', 41, NULL, :data)"),
             {"data": '{"x":0.1}'},
         )
+        for number, kind in enumerate(RENAMED, start=2):
+            connection.execute(
+                text("INSERT INTO events VALUES (:number, 1700000001.0, :kind, 'user:ada', 41, NULL, '{}')"),
+                {"number": number, "kind": kind},
+            )
     engine.dispose()
     store = opened()
-    assert store.events() == [event(1, job=41, x=0.1)]
+    first, *others = store.events()
+    assert first == event(1, job=41, x=0.1)
+    assert [each.kind for each in others] == list(RENAMED.values())
     found = store.jobs(JobFilter(label={"team": "vision"}))
     assert [{name: one[name] for name in row} for one in found] == [row]
     assert store.jobs(JobFilter(label={"run": "a"}, array_id=40)) == found

@@ -70,7 +70,7 @@ def test_work_since_the_checkpoint_is_lost() -> None:
     assert own == others
     assert own[0].lost_node_s == pytest.approx(5.0)
     assert own[0].cost_node_s == pytest.approx(8.0)
-    assert cluster.story(long).count("goes-on") == 1
+    assert cluster.story(long).count("work-lost") == 1
 
 
 def test_one_that_ends_by_itself_while_it_makes_room_has_wasted_nothing() -> None:

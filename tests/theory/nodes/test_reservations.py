@@ -162,7 +162,7 @@ def delayed(workload: Workload, policy: str, cluster: Cluster, *, sizes: str) ->
 
 
 def test_conservative_keeps_every_reservation_where_estimates_are_exact() -> None:
-    # Nobody ends early, so that nobody can move up, and whoever comes later disturbs nobody: to the second.
+    # No job ends early, so that none can move up, and later ones disturb none: to the second.
     late_s = delayed(kth_sp2()[:HEAD], "conservative", Cluster.pool(PROCESSORS), sizes="true")
     np.testing.assert_array_equal(late_s, 0.0)
 

@@ -12,7 +12,7 @@ INTERRUPTED = 130
 
 
 class Left(BetimesError):
-    """Somebody who was following has seen enough, and pressed Ctrl-C."""
+    """The user has seen enough, and pressed Ctrl-C."""
 
     exit_code = INTERRUPTED
 

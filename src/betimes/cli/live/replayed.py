@@ -47,7 +47,7 @@ class Tally:
             self.started.setdefault(number, at)
         elif kind == "quoted" and data["finish_at"] is not None:
             self.promised.setdefault(number, data["finish_at"])
-        elif kind == "told" and data["why"] == "preempted":
+        elif kind == "stopping" and data["why"] == "preempted":
             self.preemptions += 1
         elif kind in OVER:
             self.ended[kind] += 1

@@ -35,7 +35,7 @@ class CommandAfterDashes(TyperCommand):
         return super().parse_args(ctx, args)
 
     def _check(self, args: list[str]) -> None:
-        """Somebody who forgets the dashes should read that, not that `train.py` has an option too many."""
+        """A user who forgets the dashes should read that, not that `train.py` has an option too many."""
         taking = {flag for p in self.params for flag in (*p.opts, *p.secondary_opts) if _takes_value(p)}
         skip = False
         for number, word in enumerate(args):

@@ -54,7 +54,7 @@ class Display:
                 self._progress, self._bars = None, {}
 
     def expect(self, name: str, more: int | None) -> None:
-        """A bar of this name is to come, or has `more` to do; None: nobody knows how much."""
+        """A bar of this name is to come, or has `more` to do; None: it is unknown how much."""
         if self._progress is None:
             return
         if name not in self._bars:

@@ -31,22 +31,12 @@ from betimes.core.nodes.log import (
     has_room_for_a_pass,
     note_places,
 )
-from betimes.core.nodes.machines import (
-    DRAINING,
-    GOING,
-    NEED_FATES,
-    NEED_NODES,
-    NONE_LEFT,
-    RUNNING,
-    UNUSED,
-    release,
-    rent,
-)
+from betimes.core.nodes.machines import DRAINING, GOING, NONE_LEFT, RUNNING, UNUSED, release, rent
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.transitions import move_out, put_bound, settle_binding, start, tell_to_leave
+from betimes.core.status import DONE, NEED_FATES, NEED_LOG, NEED_NODES, NEED_PLACEMENTS
 from betimes.kernels import Ints, Records, entry, kernel
 
-DONE = 0
 NO_SUCH_JOB = 1
 NO_SUCH_MACHINE = 2
 DOES_NOT_WAIT = 3
@@ -75,9 +65,6 @@ REASONS = {
     IS_AWAITED: "jobs are bound to the machine, which is not up yet",
 }
 
-NEED_ROOM_FOR_PLACEMENTS = -6
-NEED_ROOM_IN_LOG = -7
-
 
 @entry
 @kernel
@@ -90,9 +77,9 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
     while at[0] < len(batch):
         line = batch[at[0]]
         if state.cluster[0].unused < len(state.nodes):
-            return NEED_ROOM_FOR_PLACEMENTS
+            return NEED_PLACEMENTS
         if not has_room_for_a_pass(state):
-            return NEED_ROOM_IN_LOG
+            return NEED_LOG
         last = at[0] + 1
         if line.what in (START, BIND, MIGRATE):
             while last < len(batch) and batch[last].what == line.what and batch[last].job == line.job:

@@ -27,11 +27,8 @@ from betimes.core.nodes.profile import (
 from betimes.core.nodes.queue import all_waiting, remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import book, start, start_as_booked, unbook
+from betimes.core.status import DONE, NEED_PLACEMENTS, NEED_STEPS
 from betimes.kernels import Ints, kernel
-
-DONE = 0
-NEED_STEPS = -3
-NEED_PLACEMENTS = -4
 
 
 @kernel

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.nodes import reservations
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState, view_of
 from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least
@@ -31,18 +30,17 @@ from betimes.core.nodes.reservations import start_as_reserved
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
 from betimes.core.nodes.transitions import start, unbook, would_end
 from betimes.core.order import goes_before
+from betimes.core.status import (
+    BAD_KEY,
+    BAD_PLACE,
+    BAD_VICTIM,
+    BAD_WRITE,
+    DONE,
+    NEED_PLACEMENTS,
+    NEED_STEPS,
+    REFUSED,
+)
 from betimes.kernels import kernel
-
-DONE = 0
-NEED_PLACEMENTS = 1  # no room to note where the next job goes: make some and go on
-REFUSED = 100  # + why a hook's answer cannot be used
-BAD_KEY = 1
-BAD_PLACE = 2
-BAD_VICTIM = 3
-BAD_WRITE = 4
-BAD_WAIT = 6
-
-NEED_STEPS = 5  # no room for the plan of reservations: make some and go on
 
 FEW = 8  # newcomers that are tried by themselves
 
@@ -74,23 +72,19 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
             return verdict
     if rules.backfill == CONSERVATIVE:
         verdict = start_as_reserved(state, rules)
-        if verdict == reservations.NEED_STEPS:
+        if verdict == NEED_STEPS:
             return NEED_STEPS
-        if verdict == reservations.NEED_PLACEMENTS:
+        if verdict == NEED_PLACEMENTS:
             return NEED_PLACEMENTS
-        return (
-            _complete(state)
-            if verdict == reservations.DONE
-            else _refuse(state, state.pool[0].offender, verdict)
-        )
+        return _complete(state) if verdict == DONE else _refuse(state, state.pool[0].offender, verdict)
     return _walk(state, rules)
 
 
 @kernel
 def change_rules(state: NodesState, rules: NodesRules) -> int:
-    """Let other rules decide from now on: the queue is in their order if they keep one, and the next pass relies on no earlier one.
+    """Let other rules decide from now on: the queue is in their order if they keep one.
 
-    Reservations are given up: it depends on the rules who has one. Returns DONE, or why a key cannot be used.
+    The next pass relies on no earlier one. Reservations are given up: it depends on the rules who has one. Returns DONE, or why a key cannot be used.
     """
     cluster = state.cluster[0]
     cluster.passed = cluster.reserved = -1

@@ -11,15 +11,16 @@ import numpy as np
 
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import DONE, change_rules
+from betimes.core.nodes.schedule import change_rules
+from betimes.core.status import DONE
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
+from betimes.foresight.objectives import Objective
 from betimes.foresight.portfolio.ledger import Ledger, Totals
 from betimes.foresight.portfolio.objective import Aim, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
 from betimes.foresight.portfolio.simulate import Lookahead, PolicyFails
 from betimes.foresight.portfolio.utility import Utility
-from betimes.foresight.objectives import Objective
 from betimes.kernels import Floats, entry
 from betimes.outcome import SelectionColumns
 from betimes.policies.hooks import Value

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.errors import InputError, PolicyError
-from betimes.foresight.portfolio.simulate import Foreseen, Lookahead
 from betimes.foresight.objectives import Objective, parse_objective
+from betimes.foresight.portfolio.simulate import Foreseen, Lookahead
 from betimes.kernels import Floats, as_array
 from betimes.outcome import metrics
 from betimes.policies.nodes.portfolio import UTILITY
@@ -32,7 +32,9 @@ def asked_for(text: str) -> Objective | str | None:
     try:
         objective = parse_objective(text)
     except InputError as error:
-        raise PolicyError(f"policy portfolio, parameter objective: {error}; or {UTILITY}, or {COST}") from error
+        raise PolicyError(
+            f"policy portfolio, parameter objective: {error}; or {UTILITY}, or {COST}"
+        ) from error
     if objective.metric not in KNOWN:
         raise PolicyError(
             f"{where}: a simulation of the jobs that wait does not show {objective.metric}; choose "

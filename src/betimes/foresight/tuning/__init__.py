@@ -3,9 +3,6 @@
 Nothing in this package is a kernel: it drives the twin.
 """
 
-from betimes.foresight.tuning.evaluator import Evaluator
-from betimes.foresight.tuning.front import Baseline, Front, Part, Point
-from betimes.foresight.tuning.named import NAMES, named_points
 from betimes.foresight.objectives import (
     MEASURES,
     METRICS,
@@ -13,6 +10,9 @@ from betimes.foresight.objectives import (
     parse_objective,
     parse_objectives,
 )
+from betimes.foresight.tuning.evaluator import Evaluator
+from betimes.foresight.tuning.front import Baseline, Front, Part, Point
+from betimes.foresight.tuning.named import NAMES, named_points
 from betimes.foresight.tuning.preference import Tuner
 from betimes.foresight.tuning.problem import Problem, parts
 from betimes.foresight.tuning.search import Progress

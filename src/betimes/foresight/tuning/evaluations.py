@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol
 
+from betimes.foresight.objectives import Values
 from betimes.foresight.tuning.evaluators import Evaluators, Stop, Task
 from betimes.foresight.tuning.known import Known
-from betimes.foresight.objectives import Values
 from betimes.foresight.tuning.problem import Problem
 from betimes.processes import Do, Processes, Say
 
@@ -16,7 +16,7 @@ TRAIN, TEST = "train", "test"
 
 
 class Crew(Protocol):
-    """Whoever does tasks."""
+    """What carries out tasks."""
 
     def answers(
         self, tasks: Sequence[Task], *, stop: Stop | None = None
@@ -29,7 +29,7 @@ class Evaluations:
     """The values of policies on the parts of a workload; to be used in a `with` block.
 
     processes: how many at once; 1: in this one, unless `ray`: then so many of the cluster's, None for as many as it
-    has. Workers are started when there is something that nobody knows, and are given the workload once.
+    has. Workers are started when a value is unknown, and are given the workload once.
     """
 
     def __init__(

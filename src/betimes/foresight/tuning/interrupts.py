@@ -13,7 +13,7 @@ from types import FrameType
 def interruptible() -> Generator[Callable[[], bool]]:
     """While this is entered, a first Ctrl-C only makes the function that it gives return True.
 
-    Python hears signals in its main thread alone, and whoever has a handler of their own keeps it: elsewhere the
+    Python hears signals in its main thread alone, and a caller's own handler is kept: elsewhere the
     function never returns True.
     """
     ours = (

@@ -1,4 +1,4 @@
-"""How good a front is: which points nobody beats, and the hypervolume that they dominate (moocore)."""
+"""How good a front is: which points no other dominates, and the hypervolume that they dominate (moocore)."""
 
 from __future__ import annotations
 

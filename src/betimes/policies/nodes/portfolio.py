@@ -42,8 +42,8 @@ MOST_SIMULATED = 1e6
 
 MEMBERS = Parameter(
     "members",
-    "which policies, joined by +: names or patterns, PROVISIONING/ORDER/PLACEMENT as in odb*, or any other policy with its "
-    "parameters as in easy/order=sjf",
+    "which policies, joined by +: names or patterns, PROVISIONING/ORDER/PLACEMENT as in odb*, or any other policy with "
+    "its parameters as in easy/order=sjf",
     "*",
     is_text=True,
 )
@@ -57,7 +57,8 @@ RULES = Parameter(
 UTILITY = "utility"
 OBJECTIVE = Parameter(
     "objective",
-    "what is best: utility, cost, or METRIC:MEASURE as in jct:avg or slowdown:p95; METRIC is jct, wait, slowdown, makespan",
+    "what is best: utility, cost, or METRIC:MEASURE as in jct:avg or slowdown:p95; METRIC is jct, wait, slowdown or "
+    "makespan",
     UTILITY,
     is_text=True,
 )

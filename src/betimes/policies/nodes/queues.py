@@ -23,7 +23,7 @@ fifo = NodesPolicy(
 
 skip_over = NodesPolicy(
     name="skip-over",
-    summary="In order, but whoever fits goes ahead of those that do not.",
+    summary="In order, but a job that fits goes ahead of those that do not.",
     question="What does it bring never to leave a fitting gap empty?",
     paper="work-conserving queue of the waiting policies (SoCC 2021)",
     parameters=(WINDOW, ORDER, PLACEMENT),
@@ -42,7 +42,7 @@ easy = NodesPolicy(
 conservative = NodesPolicy(
     name="conservative",
     summary="Every waiting job has a reservation; others go ahead if they delay none of those before them.",
-    question="What if nobody may be overtaken at a cost?",
+    question="What if no job may be delayed by one that overtakes it?",
     paper="Feitelson and Weil (IPPS 1998)",
     parameters=(WINDOW, ORDER, PLACEMENT),
     backfill="conservative",

@@ -46,7 +46,7 @@ def default_state(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 def last_port(state: Path) -> int:
-    """The port on which the last service of this state listened; 0: there was none, or nobody knows."""
+    """The port on which the last service of this state listened; 0: there was none, or it is unknown."""
     try:
         port = int((state / PORT_FILE).read_text(encoding="ascii"))
     except (OSError, ValueError):

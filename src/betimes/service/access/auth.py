@@ -33,7 +33,7 @@ class TokenStore(Protocol):
 
 @dataclass(frozen=True)
 class Caller:
-    """Whoever a token belongs to."""
+    """The holder of a token."""
 
     user: str
     role: str
@@ -57,7 +57,7 @@ class Tokens:
         self.store.add_token(hashed(token), user, role)
 
     def caller(self, token: str) -> Caller | None:
-        """Who presents this token; None: nobody that is known."""
+        """The holder of this token; None: it is unknown."""
         if not token or len(token) > MOST_TOKEN_CHARACTERS:
             return None
         wanted = hashed(token)

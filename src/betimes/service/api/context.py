@@ -11,7 +11,7 @@ from fastapi.security import HTTPBearer
 
 from betimes.service.access.auth import Caller, Tokens, attempt_of, bearer
 from betimes.service.api.backend import Backend
-from betimes.service.api.failures import Nobody, Rejected
+from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import Limits
 
 
@@ -42,7 +42,9 @@ Here = Annotated[Context, Depends(context)]
 async def _caller(request: Request, here: Here, _: Annotated[object, Depends(_operator)]) -> Caller:
     token = bearer(request.headers)
     if not token:
-        raise Nobody("a token is needed: Authorization: Bearer TOKEN; the operator's is in STATE/token")
+        raise Unauthenticated(
+            "a token is needed: Authorization: Bearer TOKEN; the operator's is in STATE/token"
+        )
     caller = here.tokens.caller(token)
     if caller is not None:
         return caller
@@ -50,17 +52,17 @@ async def _caller(request: Request, here: Here, _: Annotated[object, Depends(_op
         raise Rejected(
             403, "not-allowed", "a run's token reports the progress of its own run and does nothing else"
         )
-    raise Nobody("this token is unknown; the operator's is in STATE/token")
+    raise Unauthenticated("this token is unknown; the operator's is in STATE/token")
 
 
 User = Annotated[Caller, Depends(_caller)]
 
 
 async def run_token(request: Request, _: Annotated[object, Depends(_run)]) -> str:
-    """The token that a run presents. Raises Nobody."""
+    """The token that a run presents. Raises Unauthenticated."""
     token = bearer(request.headers)
     if not token:
-        raise Nobody("a run's token is needed: Authorization: Bearer BETIMES_RUN_TOKEN")
+        raise Unauthenticated("a run's token is needed: Authorization: Bearer BETIMES_RUN_TOKEN")
     return token
 
 

@@ -59,8 +59,8 @@ class Rejected(Exception):
         self.failure = Failure(code=code, message=message, field=field, details=list(details))
 
 
-class Nobody(Rejected):
-    """There is no token, or nobody knows it."""
+class Unauthenticated(Rejected):
+    """There is no token, or it is unknown."""
 
     def __init__(self, message: str) -> None:
         super().__init__(401, "not-allowed", message, headers={"WWW-Authenticate": 'Bearer realm="betimes"'})
@@ -184,7 +184,7 @@ async def _ours(request: Request, error: Exception) -> Response:
 
 
 async def _gone(*_: object) -> Response:
-    return Response(status_code=499)  # nobody reads it
+    return Response(status_code=499)  # the client has gone
 
 
 async def _unforeseen(request: Request, error: Exception) -> Response:

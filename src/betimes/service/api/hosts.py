@@ -20,7 +20,7 @@ class KnownHosts:
     def __init__(self, app: ASGIApp, hosts: Iterable[str] = ()) -> None:
         self._app = app
         self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
-        # Whoever listens on every address may be called by any of them, but a name must be known.
+        # A server that listens on every address may be called by any of them, but a name must be known.
         self._any_address = any(_is_unspecified(host) for host in self._hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

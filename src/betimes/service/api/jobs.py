@@ -13,7 +13,7 @@ from betimes.service.api import examples
 from betimes.service.api.bodies import dump_list, read_jobs, read_model
 from betimes.service.api.context import Here, RunToken, User
 from betimes.service.api.document import PREFIX, JobId, body, failing
-from betimes.service.api.failures import Nobody, Rejected
+from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import MOST_KEY_CHARACTERS
 from betimes.service.api.models import (
     JobBatch,
@@ -209,7 +209,7 @@ async def report_progress(job_id: JobId, request: Request, here: Here, token: Ru
     named = attempt_of(token)
     if named is None or not here.backend.check_run_token(job_id, named, token):
         if here.tokens.caller(token) is None and named is None:
-            raise Nobody("this is no run's token; a job finds its own in BETIMES_RUN_TOKEN")
+            raise Unauthenticated("this is no run's token; a job finds its own in BETIMES_RUN_TOKEN")
         raise Rejected(403, "not-allowed", f"the token is not that of a run of job {job_id}")
     report = await read_model(request, ProgressReport, here.limits, any_type=True)
     if report.attempt not in (None, named):

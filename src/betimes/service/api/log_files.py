@@ -33,7 +33,7 @@ class LogCursor:
             chunk = self._file.read(BLOCK)
             if chunk:
                 return chunk
-            if self._rotated:  # and read to its end since then: nobody writes to it any more
+            if self._rotated:  # and read to its end since then: it is no longer written to
                 self._go_on()
             elif self._was_rotated():
                 self._rotated = True

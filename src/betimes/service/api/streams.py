@@ -110,7 +110,7 @@ async def until(
             pull.cancel()
             await asyncio.wait((pull,))
             if not pull.cancelled():
-                pull.exception()  # it is known, and nobody is left to tell
+                pull.exception()  # it is known, and the client has gone
         close: Any = getattr(events, "aclose", None)
         if close is not None:
             await close()

@@ -95,7 +95,7 @@ class Kernels:
     def _is_over(self, name: str, task: asyncio.Task[None]) -> None:
         del self._tasks[name]
         if not task.cancelled():
-            task.exception()  # there may be nobody any more who waits for it
+            task.exception()  # it may be awaited no longer
 
     async def _tell(self) -> None:
         await asyncio.sleep(NOTICED_S)

@@ -45,8 +45,8 @@ def _keeps_code() -> bool:
 
 
 async def _in_process(policy: str) -> None:
-    """Fill the cache with what a policy needs; the process is gone when nobody waits for it any more."""
-    # Its input stays open as long as the service lives: its end tells the process that nobody is there any more.
+    """Fill the cache with what a policy needs; the process ends with the service."""
+    # Its input stays open as long as the service lives: the end of it says that the service has gone.
     try:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", WORKER, policy),

@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def _heed() -> None:
-    """The end of the input means that nobody waits for this any more."""
+    """The end of the input means that the service has gone."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os._exit(1)

@@ -17,7 +17,7 @@ def write_request(control: str, request: str) -> None:
     try:
         descriptor = os.open(control, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
-        if error.errno in (errno.ENXIO, errno.ENOENT):  # nobody listens: the shim has just ended
+        if error.errno in (errno.ENXIO, errno.ENOENT):  # it has no reader: the shim has just ended
             return
         raise Unavailable(f"{control} cannot be opened: {error.strerror}; try again") from error
     try:
@@ -34,5 +34,5 @@ def remove_control(control: str) -> None:
     """Remove the FIFO of a run that is over."""
     try:
         Path(control).unlink(missing_ok=True)
-    except OSError as error:  # it takes no room, and nobody looks at it again
+    except OSError as error:  # it takes no room, and is not looked at again
         _log.warning("the control FIFO of a run that is over cannot be removed: %s", error)

@@ -16,7 +16,7 @@ from betimes.service.executors.supervision.processes import boot_id
 
 @dataclass(frozen=True)
 class Never:
-    """The command was not started, and nobody is about to."""
+    """The command was not started, and will not be."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ Fate = Never | Starting | Running | Over
 
 
 def look(folder: str) -> Fate:
-    """What became of the run of a folder; a run that nobody supervises any more is ended here, and is lost.
+    """What became of the run of a folder; a run without a supervisor is ended here, and is lost.
 
     OSError where the folder cannot be read or written.
     """
@@ -57,7 +57,7 @@ def look(folder: str) -> Fate:
         return (
             Running(shim) if shim else Starting()
         )  # a damaged one says nothing: it is over when the lock is free
-    try:  # nobody supervises it, and nobody begins to as long as the lock is held here
+    try:  # it has no supervisor, and gets none as long as the lock is held here
         over = read(folder, files.EXIT)
         if over is not None:
             return Over(over)

@@ -335,7 +335,7 @@ class LocalExecutor:
                 {**over, "message": "the service has killed it, as its supervisor did not stop it"},
             )
         await self._aside(remove_control, _control(run))
-        unseen = run.shim is None and run.spawned is not None  # it is over before anybody looked
+        unseen = run.shim is None and run.spawned is not None  # it ended before it was looked at
         if unseen and why != "start-failed" and not self._closed:
             began_at = over.get("started_at_s") or time.time()
             self._listener(Started(run.launch.run, began_at, run.gave_way, _limited_by(over)))

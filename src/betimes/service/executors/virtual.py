@@ -157,7 +157,7 @@ class VirtualWorld:
 
 
 class VirtualExecutor:
-    """The world as an executor: told by the service, asked by whoever turns the clock."""
+    """The world as an executor: told by the service, asked by the driver of the clock."""
 
     def __init__(self, world: VirtualWorld, now: Callable[[], float], listener: Listener) -> None:
         self.world, self.now, self.listener = world, now, listener
@@ -167,7 +167,7 @@ class VirtualExecutor:
         self.world.start(launch, self.now())
 
     async def signal(self, run: RunId, number: int) -> None:
-        """A job that only takes time has nobody to signal to."""
+        """A job that only takes time has no process to signal to."""
 
     async def stop(self, run: RunId, grace_s: float) -> None:
         """Tell a run to leave."""

@@ -26,7 +26,7 @@ class Watch:
         self._pidfd = _open_pidfd(pid)
         if self._pidfd is not None and processes.lives(
             pid, ticks
-        ):  # asked after: now nobody else gets its number
+        ):  # asked after: now no other process gets its number
             self._loop.add_reader(self._pidfd, self._tell)
         else:
             self._look()
@@ -63,7 +63,7 @@ class Watch:
 
 
 def reap(pid: int) -> None:
-    """Let a child that has ended go; one that is somebody else's, or that still runs, is left alone."""
+    """Reap a child that has ended; one of another process, or that still runs, is left alone."""
     with contextlib.suppress(ChildProcessError):  # it is init's, as it was started before this service was
         os.waitpid(pid, os.WNOHANG)
 

@@ -30,9 +30,7 @@ def parse_budgets(texts: Iterable[str]) -> Budgets:
     for text in texts:
         user, equals, amount = text.partition("=")
         if not user or not equals:
-            raise InputError(
-                f"--budget {text[:60]}: expected USER=USD, as in ann=50, or *=20 for everybody else"
-            )
+            raise InputError(f"--budget {text[:60]}: expected USER=USD, as in ann=50, or *=20 for all others")
         if user in found:
             raise InputError(f"--budget {text[:60]}: {user} has a budget already; give one of them")
         try:

@@ -128,7 +128,7 @@ def _instances(nvml: Any, board: Any) -> Iterator[Any]:
 
 
 def _visible(found: FoundGpus, environ: Mapping[str, str]) -> FoundGpus:
-    """Those that CUDA_VISIBLE_DEVICES names: the service may itself run inside somebody's allocation.
+    """Those that CUDA_VISIBLE_DEVICES names: the service may itself run inside an allocation.
 
     As CUDA reads it: numbers, or beginnings of UUIDs; what follows the first that names nothing does not count.
     """

@@ -1,6 +1,6 @@
 """What a cloud is to the service: it is asked for machines, and later tells what became of that.
 
-A provider knows no clock: whoever drives it says what time it is, with instants that never go back. No call may block;
+A provider knows no clock: its driver says what time it is, with instants that never go back. No call may block;
 one that needs the network hands its work to a thread and tells the outcome through `advance`.
 """
 

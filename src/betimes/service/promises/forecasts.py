@@ -17,7 +17,7 @@ from betimes.service.views.models import Estimate
 
 @dataclass
 class Forecast:
-    """When everybody who waits or runs will start and finish, as of an instant."""
+    """When all jobs that wait or run will start and finish, as of an instant."""
 
     as_of_at: float
     of: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)  # by job: start, finish

@@ -51,7 +51,7 @@ class Leaving:
             if job in late and finish_at is not None
         }
         starts = sorted((start, job) for job, (start, _) in found.of.items() if start is not None)
-        for start_at, job in starts:  # in this order whoever it waits for has been looked at
+        for start_at, job in starts:  # in this order the jobs that it waits for come first
             delay_s = ends.get(round(start_at / _SAME_S), 0.0)
             finish_at = found.of[job][1]
             if delay_s > late.get(job, 0.0) and job not in self.gone_at:

@@ -25,19 +25,19 @@ MOST_WITHIN_TURN_S = 0.003  # a play-out that takes longer would keep the reques
 
 
 class Promises:
-    """What is foreseen of a controller's state, as fresh as somebody asks for."""
+    """What is foreseen of a controller's state, as fresh as the request demands."""
 
     def __init__(self, controller: Controller) -> None:
         self.controller = controller
         self.latest: Forecast | None = None
         self.version = -1  # of the state that it is of
         self.usual_s = math.inf  # processor time of the last play-out
-        self.holds_until_at = math.inf  # unless something happens before: then somebody is to have left
+        self.holds_until_at = math.inf  # unless something happens before: a grace period ends then
         self.playing = asyncio.Lock()
         controller.listeners.append(self._heed)
 
     async def forecast(self) -> Forecast:
-        """When everybody who waits or runs now will start and finish; those who ask meanwhile share the answer."""
+        """When all jobs that wait or run now will start and finish; requests that come meanwhile share the answer."""
         wanted = self.controller.scheduler.version
         async with self.playing:
             if self.latest is None or self.version < wanted or self._is_stale():
@@ -146,7 +146,9 @@ class Promises:
 
         One that could not queue when it was submitted is promised an end when it does.
         """
-        outrun = [event.job for event in events if event.kind == "believed" and event.data.get("outran")]
+        outrun = [
+            event.job for event in events if event.kind == "estimate-changed" and event.data.get("outran")
+        ]
         source = self.controller.source
         replayed = source.to_promise(events) if source is not None else []
         numbers = [number for number in (*outrun, *self._late(events), *replayed) if number is not None]
@@ -168,7 +170,7 @@ class Promises:
         ]
 
     async def _begun(self) -> None:
-        with suppress(BetimesError):  # whoever asks is told
+        with suppress(BetimesError):  # a request is given the error
             await self.forecast()
 
     async def _make_holding(self, numbers: Sequence[int], held: ExitStack) -> None:

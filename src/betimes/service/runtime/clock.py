@@ -87,7 +87,7 @@ class Clock:
 
     @contextmanager
     def hold(self) -> Iterator[None]:
-        """Nothing: real time waits for nobody. See `VirtualClock.hold`."""
+        """Nothing: real time cannot be held. See `VirtualClock.hold`."""
         yield
 
     def _look(self, now_s: float, steady_s: float, wall_s: float) -> float:

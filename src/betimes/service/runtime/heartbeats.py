@@ -52,7 +52,7 @@ class Heartbeats:
     def extend(self, by_s: float, now_s: float) -> None:
         """Every lease ends so much later, but none later than if its node had been heard of just now.
 
-        For when the clock was put forward by so much (`Jump.stepped_s`), or nobody could listen for so long.
+        For when the clock was put forward by so much (`Jump.stepped_s`), or heartbeats could not be received.
         """
         if not 0 <= by_s < math.inf:
             raise ValueError(f"expected leases to be extended by 0 s or more, found {by_s}")

@@ -9,7 +9,7 @@ import time
 from betimes.errors import ServiceError
 from betimes.service.store.storage import Storage
 
-FRESH_S = 1.0  # a result of the last so many seconds is given again: anybody may ask, and each try is a write
+FRESH_S = 1.0  # a result of the last so many seconds is given again: each try is a write, and the route needs no token
 PATIENCE_S = 8.0  # more than a commit waits for a lock
 
 

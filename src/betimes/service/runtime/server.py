@@ -1,4 +1,4 @@
-"""Serving the API inside an event loop that belongs to somebody else."""
+"""Serving the API inside an event loop that the caller owns."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ async def serve(
 class _Server(uvicorn.Server):
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
-        """Signals belong to whoever runs the event loop."""
+        """Signals belong to the owner of the event loop."""
         yield
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -136,7 +136,7 @@ def _config(app: FastAPI) -> uvicorn.Config:
 def _bound_as_before(host: str, state: Path) -> socket.socket:
     before = last_port(state)
     if before:
-        with contextlib.suppress(ServiceError):  # somebody else has it now
+        with contextlib.suppress(ServiceError):  # another service has it now
             return _bound(host, before)
     return _bound(host, 0)
 

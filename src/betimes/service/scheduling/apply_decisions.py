@@ -59,7 +59,7 @@ class DecisionApplier:
         job = self._state.ledger.jobs[number]
         if isinstance(move, Outrun):
             account = self._engine.account_row(number)
-            log("believed", "timer", number, account=account, basis="doubled", outran=True)
+            log("estimate-changed", "timer", number, account=account, basis="doubled", outran=True)
         elif isinstance(move, Tell):
             room_for = move.makes_room_for
             more = {} if room_for is None else {"makes_room_for": room_for}

@@ -48,7 +48,7 @@ class JobControl:
     def cancel(self, number: int, user: str) -> None:
         """End a job. Raises Unknown, Conflict."""
         job = self.check("cancel", number)
-        self._state.log("cancel-asked", f"user:{user}", number)
+        self._state.log("cancel-requested", f"user:{user}", number)
         if job.trials is not None:
             self._cancel_set(job, user)
         elif job.run is not None and job.run.launched:

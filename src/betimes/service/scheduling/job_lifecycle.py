@@ -178,7 +178,7 @@ class JobLifecycle:
             return
         account = self._engine.account_row(job.job_id)
         self._state.log(
-            "waits", "executor", job.job_id, account=account, keeps_units=job.units > 0, reason=reason
+            "requeued", "executor", job.job_id, account=account, keeps_units=job.units > 0, reason=reason
         )
 
     def requeue(self, job: Job, reason: dict[str, Any] | None = None, *, keeps: bool = False) -> None:
@@ -189,9 +189,9 @@ class JobLifecycle:
         why = reason or job.reason
         if job.set_id is not None:
             keeps = reason is None and job.units > 0
-            self._state.log("waits", "executor", job.job_id, keeps_units=keeps, reason=why)
+            self._state.log("requeued", "executor", job.job_id, keeps_units=keeps, reason=why)
             self._state.trial_index.to_share.setdefault(job.set_id, ())
             return
         keeps = keeps or (reason is None and self._engine.is_pool and job.units > 0)
         account = self._engine.account_row(job.job_id)
-        self._state.log("waits", "executor", job.job_id, account=account, keeps_units=keeps, reason=why)
+        self._state.log("requeued", "executor", job.job_id, account=account, keeps_units=keeps, reason=why)

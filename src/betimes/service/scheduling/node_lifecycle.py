@@ -91,7 +91,7 @@ class NodeLifecycle:
             return node
         if status == DRAINED and node.rented_at is not None:
             return self._remove(name, cause, "given-back")
-        self._state.log("node-is", cause, node=name, status=status)
+        self._state.log("node-status", cause, node=name, status=status)
         if not node.is_shared:
             return node
         if status != UP:

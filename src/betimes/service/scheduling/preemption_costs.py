@@ -51,7 +51,7 @@ class PreemptionCosts:
             return
         whole_s = account.size_s / (self._engine.speed(job) if self._engine.is_pool else 1.0)
         cost = found.goes_on(frac, whole_s, self._nodes(job, run.places)).to_json()
-        self._state.log("goes-on", "progress", job.job_id, number=run.number, frac=frac, preemption=cost)
+        self._state.log("work-lost", "progress", job.job_id, number=run.number, frac=frac, preemption=cost)
 
     def _nodes(self, job: Job, places: Places) -> float:
         return nodes_held(places, demand_of(job.spec), self._state.ledger.nodes)

@@ -73,7 +73,7 @@ class Runs:
         self.log_stopping(job, "preempted", "policy", by_at, reason, **cost, **more)
         self._state.effects.append(StopRun(RunId(job.job_id, run.number), grace_s, "preempted"))
         for taker in by:
-            self._state.log("displaces", "policy", taker, victim=job.job_id, run=run.number)
+            self._state.log("preempts", "policy", taker, victim=job.job_id, run=run.number)
 
     def log_stopping(
         self, job: Job, why: str, cause: str, by_at: float | None, reason: dict[str, Any], **more: Any
@@ -82,7 +82,7 @@ class Runs:
         data: dict[str, Any] = {"why": why, "stop_by_at": by_at, "reason": reason, **more}
         if job.account is not None and self._engine.knows(job):
             data["account"] = self._engine.account_row(job.job_id)
-        self._state.log("told", cause, job.job_id, **data)
+        self._state.log("stopping", cause, job.job_id, **data)
 
     def resized(self, run: RunId, units: int, places: Places, done: bool) -> Job | None:
         """The executor has told a run its new width, or says that it must be restarted for it.

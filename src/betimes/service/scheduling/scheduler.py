@@ -191,7 +191,7 @@ class Scheduler:
         for number in reported:
             if number in self.ledger.jobs:
                 account = self._engine.account_row(number)
-                self._state.log("believed", "progress", number, account=account, basis="progress")
+                self._state.log("estimate-changed", "progress", number, account=account, basis="progress")
         for number in what.gone:
             self._jobs.requeue(self.ledger.jobs[number])
         self._decisions.apply(rounds)

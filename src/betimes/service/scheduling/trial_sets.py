@@ -66,7 +66,7 @@ class TrialSets:
         width = max(1, min(trials.most, len(self._index.of[job.job_id].able)))
         if width == trials.width:
             return
-        self._state.log("width", "policy", job.job_id, units=width)
+        self._state.log("parallelism-changed", "policy", job.job_id, units=width)
         if job.account is not None:
             self._engine.set_width(job.job_id, width)
         elif job.job_id in self._state.job_index.entering:

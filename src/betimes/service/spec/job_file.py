@@ -50,7 +50,7 @@ PARSERS = {".toml": toml_document.parse, ".yaml": yaml_document.parse, ".yml": y
 _LONGEST_NAME = 60  # of a field that is shown as it is
 _MERGED = ("env", "labels")
 _FOLDERS = ("workdir", "checkpoint_dir")
-# Ways to say the same: whoever says one of them takes nothing of the others from the defaults.
+# Ways to say the same: a job that uses one of them takes none of the others from the defaults.
 _RIVALS = (("estimate_s",), ("steps", "step_s"))
 
 

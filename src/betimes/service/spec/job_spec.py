@@ -153,7 +153,7 @@ class JobSpec(BaseModel):
     array: Array | None = None  # 1-100%10
     as_one: bool = False  # the array is one elastic job, each element of which is a trial on one unit
     after: list[After] = Field(default_factory=list, max_length=MOST_AFTER)  # "41", "41:any", "prep:any"
-    hold: bool = False  # keep it from starting until somebody releases it
+    hold: bool = False  # keep it from starting until a user releases it
     retries: Annotated[int, Field(ge=0, le=1000), WHOLE] = 0
     backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry
     requeue: bool = True  # False: a run that was preempted, resized or lost with its node fails the job

@@ -42,7 +42,7 @@ def _depth(value: object) -> int:
 
 
 class _Lines:
-    """Where fields stand: found statement by statement, and only once somebody asks."""
+    """Where fields stand: found statement by statement, and only on request."""
 
     def __init__(self, text: str) -> None:
         self._text = text

@@ -27,7 +27,7 @@ def _whole(value: Any) -> int:
 
 
 def _number(value: Any) -> float:
-    number = float(value) + 0.0  # SQLite keeps no minus zero; so nobody does
+    number = float(value) + 0.0  # SQLite keeps no minus zero, so that no store does
     if not math.isfinite(number):
         raise ValueError("is not finite; leave it out or give null")
     return number

@@ -46,7 +46,7 @@ class Database(ABC):
 
     @abstractmethod
     def own(self) -> None:
-        """Connect the writer and become the owner; raises StoreInUse where somebody else is."""
+        """Connect the writer and become the owner; raises StoreInUse where another service is."""
 
     @abstractmethod
     def _begin(self, cursor: Any) -> None:

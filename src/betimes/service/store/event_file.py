@@ -12,6 +12,7 @@ from pathlib import Path
 
 from betimes.errors import StoreDamaged
 from betimes.service.scheduling.event_log import Event
+from betimes.service.store.renamed_kinds import RENAMED
 
 _NAME = re.compile(r"events-([0-9]+)-([0-9]+)\.jsonl\.gz")
 _LEVEL = 6
@@ -39,12 +40,13 @@ def read_archive(path: str | Path) -> Iterator[Event]:
     try:
         with gzip.open(path, "rt", encoding="utf-8") as lines:
             for line in lines:
-                event = Event(**json.loads(line))
+                fields = json.loads(line)
+                event = Event(**{**fields, "kind": RENAMED.get(fields["kind"], fields["kind"])})
                 if following not in (None, event.event_id):
                     raise ValueError(f"event {event.event_id} where {following} is next")
                 following = event.event_id + 1
                 yield event
-    except (EOFError, OSError, TypeError, ValueError, zlib.error) as error:
+    except (EOFError, KeyError, OSError, TypeError, ValueError, zlib.error) as error:
         if isinstance(error, FileNotFoundError):
             raise
         raise StoreDamaged(f"{path}: is damaged ({error}); restore it from a copy") from error

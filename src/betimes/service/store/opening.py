@@ -17,7 +17,7 @@ MIGRATIONS = Path(__file__).with_name("migrations")
 def bring_up_to_date(database: Database) -> None:
     """Make the tables, or migrate those of an earlier version, in one transaction.
 
-    Raises StoreTooNew where a later version has been here, StoreError where the tables are somebody else's.
+    Raises StoreTooNew where a later version has been here, StoreError where the tables are another program's.
     """
     with database.reading() as connection:
         there = set(inspect(connection).get_table_names())

@@ -26,7 +26,12 @@ from sqlalchemy import (
 from sqlalchemy.dialects import postgresql
 
 VERSION_TABLE = "betimes_version"
-REVISIONS = ("0001", "0002", "0003")  # oldest first; the last is what this version of Betimes works with
+REVISIONS = (
+    "0001",
+    "0002",
+    "0003",
+    "0004",
+)  # oldest first; the last is what this version of Betimes works with
 LIVE = (
     "held",
     "blocked",

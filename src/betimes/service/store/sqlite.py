@@ -65,7 +65,7 @@ class SQLite(Database):
         cursor.close()
 
     def own(self) -> None:
-        """Lock the database and connect the writer; raises StoreInUse where somebody else has it."""
+        """Lock the database and connect the writer; raises StoreInUse where another service has it."""
         with self.faults.told():
             # Beside the lock of the state directory: the database may be in another one's.
             self._lock = FileLock(self.path.with_name(f"{self.path.name}.lock"), str(self.path))

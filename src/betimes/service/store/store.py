@@ -30,7 +30,7 @@ from betimes.service.store.writing import Prepared, drop_snapshots, prepare, run
 if TYPE_CHECKING:
     from betimes.service.views.models import JobFilter
 
-BUSY_S = 5.0  # how long to wait for somebody else's lock
+BUSY_S = 5.0  # how long to wait for the lock of another process
 
 PROBE_BYTES = 64 * 1024
 
@@ -44,7 +44,7 @@ class Store:
     """The database of a service, which it alone owns; see `Storage` for what it offers.
 
     Every method may be called from any thread. One thread writes at a time; readers have connections of their own and
-    keep nobody waiting.
+    hold up no commit.
     """
 
     def __init__(self, database: Database, lock: FileLock, folder: Path) -> None:
@@ -97,7 +97,7 @@ class Store:
         """Write all of `batch` in one transaction, durable on return; on an error nothing of it is written.
 
         Raises StoreRefused (the batch cannot be kept; also where its events do not go on from the last one),
-        StoreFull, StoreLocked, StoreReadOnly, StoreDamaged, StoreInUse (somebody else writes: stop), StoreUnreachable
+        StoreFull, StoreLocked, StoreReadOnly, StoreDamaged, StoreInUse (another process writes: stop), StoreUnreachable
         (the server is away: commit the same batch again, which connects again and never writes it twice).
         """
         for name in batch.meta:

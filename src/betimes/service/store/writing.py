@@ -43,7 +43,7 @@ def numbered(batch: Batch, last_event: int) -> int:
         if event.event_id != last_event:
             raise StoreRefused(
                 f"event {event.event_id} ({event.kind}) where {last_event} is next: events go on without gaps, "
-                "so somebody else wrote, or two commits are out of order; load again"
+                "so another process wrote, or two commits are out of order; load again"
             )
     if batch.snapshot is not None and not 0 <= batch.snapshot.event_id <= last_event:
         raise StoreRefused(
@@ -120,7 +120,7 @@ def run(steps: list[Step], cursor: Any, database: Database) -> None:
         except Exception as error:
             if step.codec is EVENTS and isinstance(database.faults.meaning(error), StoreRefused):
                 raise StoreInUse(
-                    f"{database.name}: event {step.rows[0][0]} or one after it is there already: somebody else "
+                    f"{database.name}: event {step.rows[0][0]} or one after it is there already: another process "
                     "writes to it; stop this service and see who"
                 ) from error
             raise

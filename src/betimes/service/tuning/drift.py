@@ -27,7 +27,7 @@ from betimes.service.views.models import Reason
 LEVEL = 0.001
 SPARE = 1.25
 WEIGHT, LIMIT, LEARNT_FROM = 0.1, 5.0, 100
-LEAST_DEVIATION = 0.01  # nobody cares about promises that are off by less than a percent
+LEAST_DEVIATION = 0.01  # promises that are off by less than a percent need no search
 
 MOST_LOOKED_AT, LEAST_LOOKED_AT = 200, 20
 

@@ -21,7 +21,7 @@ PREFIX = "front:"
 class Tuned(BaseModel):
     """A front, how and why it was searched for, what was in force then, and on what jobs.
 
-    event: the number of `tuned` in the log. proposed: the point that is, unless somebody asked for the front.
+    event: the number of `tuned` in the log. proposed: the point that is, unless a user asked for the front.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

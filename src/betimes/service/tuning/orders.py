@@ -1,4 +1,4 @@
-"""A search as it is ordered, in full: whoever carries it out needs nothing else, in whatever process."""
+"""A search as it is ordered, in full: the process that carries it out needs nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search in a process of its own, which is gone when nobody waits for it any more."""
+"""A search in a process of its own, which ends with the service."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LONGEST_LINE = 1 << 28
 
 async def search_in_process(order: Order, told: Told, stop: asyncio.Event) -> Front:
     """A `SearchFor`: one process, in a session of its own, killed when this is cancelled."""
-    # Its input stays open as long as the service lives: its end tells the process that nobody is there any more.
+    # Its input stays open as long as the service lives: the end of it says that the service has gone.
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", WORKER),
         stdin=asyncio.subprocess.PIPE,

@@ -44,7 +44,7 @@ class _Search:
     range: Range
     policy: str  # in force when it began
     event: int  # `tuning`
-    retuned: bool  # nobody has asked for it
+    retuned: bool  # it was begun by the service, not by a user
     view: SearchView
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     task: asyncio.Future[None] | None = None

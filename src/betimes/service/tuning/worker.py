@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def _heed(asked: BinaryIO, stop: threading.Event) -> None:
-    """A byte asks for the front so far; the end of the input means that nobody waits for it any more."""
+    """A byte asks for the front so far; the end of the input means that the service has gone."""
     while asked.read(1):
         stop.set()
     os._exit(1)

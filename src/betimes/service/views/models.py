@@ -314,7 +314,7 @@ class PolicyView(View):
     policy: str
     engine: Literal["pool", "nodes"]
     since_at: float
-    idle: Reason | None = None  # why its last decision started and stopped nobody; null: it did
+    idle: Reason | None = None  # why its last decision started and stopped no job; null: it did
     proposal: Proposal | None = None  # what another search has found; null: nothing that is still news
 
 

@@ -9,7 +9,7 @@ from betimes.service.scheduling.preemption import Preemption
 from betimes.service.store.storage import Storage
 from betimes.service.views.models import PreemptionView
 
-TELLING = ("told", "ended", "launched", "goes-on")
+TELLING = ("stopping", "ended", "launched", "work-lost")
 """The kinds of events that say, or say more, about what a preemption has cost."""
 EVENTS_A_JOB = 10_000  # of one that was displaced
 
@@ -22,7 +22,7 @@ def preemptions_of(job_id: int, events: Iterable[Event]) -> list[PreemptionView]
 
 def displaced_by(events: Iterable[Event], store: Storage) -> list[PreemptionView]:
     """The preemptions of other jobs for the sake of the one whose events these are."""
-    runs = [(event.data["victim"], event.data["run"]) for event in events if event.kind == "displaces"]
+    runs = [(event.data["victim"], event.data["run"]) for event in events if event.kind == "preempts"]
     found: dict[tuple[int, int], PreemptionView] = {}
     for victim in dict.fromkeys(victim for victim, _ in runs):
         for one in preemptions_of(victim, store.events(0, EVENTS_A_JOB, victim, TELLING)):

@@ -20,20 +20,11 @@ from betimes.core.nodes.dedicated_machines import (
 from betimes.core.nodes.external_events import lose, unbind
 from betimes.core.nodes.find_nodes import show
 from betimes.core.nodes.log import DOUBLE, note
-from betimes.core.nodes.machines import (
-    FAILED,
-    NEED_FATES,
-    RELEASED,
-    TAKEN_AWAY,
-    boot,
-    bring_up,
-    end,
-    give_notice,
-)
+from betimes.core.nodes.machines import FAILED, RELEASED, TAKEN_AWAY, boot, bring_up, end, give_notice
 from betimes.core.nodes.provisioning import DUE, NOT_DUE, ORDERED, first_tick, provision
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import BAD_KEY, BAD_WAIT, DONE, REFUSED, schedule
+from betimes.core.nodes.schedule import schedule
 from betimes.core.nodes.timers import (
     BOOTED,
     EXPIRED,
@@ -66,19 +57,24 @@ from betimes.core.nodes.transitions import (
     vacate,
 )
 from betimes.core.nodes.wait_features import measure, predict
+from betimes.core.status import (
+    ASKED,
+    BAD_KEY,
+    BAD_WAIT,
+    DONE,
+    FORESEE,
+    NEED_FATES,
+    NEED_SEGMENTS,
+    NEED_SLOTS,
+    PAUSED,
+    REFUSED,
+    SELECT,
+)
 from betimes.core.work import outrun
 from betimes.kernels import FloatTable, Ints, Records, Struct, kernel
 from betimes.twin.history import History, knows, last_two_s, remember
 
 # What the loop returns, besides what `schedule` does.
-REACHED = 0  # everything up to the time asked for has happened
-NEED_SLOTS = 2  # no slot for the next job: grow the columns and go on
-NEED_SEGMENTS = 3  # the room for segments or absences is used up: take them out and go on
-PAUSED = 4  # the budget of instants is used up: go on
-ASKED = 6  # the planner is to decide now: do so and go on
-SELECT = 7  # the policy is to be selected: put `Cluster.select_s` off, and go on
-FORESEE = 8  # how long the job in slot `Pool.offender` will wait is to be found out by playing forward: do so and go on
-FORESEEN = 200  # + why a hook's answer cannot be used, while playing forward
 
 
 ASK_AGAIN_S = 60.0  # until a job asks again for machines of which there were none left
@@ -156,7 +152,7 @@ def advance(
     """Let everything happen up to and including `until`, with the submissions of rows from row[0] up to `stop`.
 
     All submissions of one instant are entered before the pass, also those from `stop` on. Returns a status;
-    row[0] is then the next row. After any status but REACHED the same call goes on.
+    row[0] is then the next row. After any status but DONE the same call goes on.
     """
     pool, cluster = state.pool[0], state.cluster[0]
     while True:
@@ -165,9 +161,9 @@ def advance(
             if row[0] < stop:
                 at = min(at, trace.arrivals[row[0]].submit_s)
             elif row[0] < len(trace.arrivals):
-                return REACHED
+                return DONE
             if at > until or at == math.inf:
-                return REACHED
+                return DONE
             if pool.budget <= 0:
                 return PAUSED
             pool.budget -= 1

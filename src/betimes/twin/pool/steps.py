@@ -1,4 +1,4 @@
-"""The twin's own loop for a pool, compiled, taken one event at a time by whoever drives it."""
+"""The twin's own loop for a pool, compiled, taken one event at a time by its driver."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from betimes.core.order import enter
 from betimes.core.pool_placement import place_on, set_demand
 from betimes.core.rules import PoolRules
 from betimes.core.snapshot import copy_into
-from betimes.core.transitions import BAD_GROUP, BAD_KEY, find_next, finish, speed, submit
+from betimes.core.status import BAD_GROUP, BAD_KEY, DONE, REFUSED
+from betimes.core.transitions import find_next, finish, speed, submit
 from betimes.core.work import set_to_work
 from betimes.kernels import entry, kernel
-from betimes.twin.pool.event_loop import REACHED, REFUSED, Trace, advance, arrive, decide
+from betimes.twin.pool.event_loop import Trace, advance, arrive, decide
 
 ADVANCE, ARRIVE, DECIDE, FINISH, LEAVE, LOSE, BELIEVE, ENTER, ADOPT, HOLD, COPY, PLAY, WIDTH = range(13)
 
@@ -34,7 +35,7 @@ def step(
     ADVANCE: timers and finishes up to the instant `value`, as far as the budget goes. ARRIVE: the job of row `slot` of
     trace.arrivals. DECIDE: ask the policy. FINISH: a job that holds units turns out to finish at `value`. LEAVE: a job
     is over. LOSE: a job holds nothing any more, and waits. BELIEVE: it has `value` seconds of work left. WIDTH: it can
-    use at most `value` units. ENTER: the job of trace.arrivals[0] has a slot, and nobody decides. ADOPT: it is ranked.
+    use at most `value` units. ENTER: the job of trace.arrivals[0] has a slot, without a decision. ADOPT: it is ranked.
     HOLD: it has held `value` units since its account was true. COPY: what is believed, into `copy`. PLAY: let
     everything happen that will.
     """
@@ -80,7 +81,7 @@ def step(
         return advance(state, rules, trace, math.inf, -1)
     elif what == WIDTH:
         set_width(state, slot, int(value))
-    return REACHED
+    return DONE
 
 
 place_units = entry(place_on)
@@ -116,4 +117,4 @@ def _adopt(state: State, rules: PoolRules, trace: Trace, slot: int) -> int:
             return REFUSED + BAD_KEY
         job.key = trace.keys[0]
     enter(state, slot)
-    return REACHED
+    return DONE

@@ -1,4 +1,4 @@
-"""The event log as somebody who watches would tell it: one line for what matters, nothing for the rest."""
+"""The event log as an observer would tell it: one line for what matters, nothing for the rest."""
 
 from __future__ import annotations
 
@@ -108,9 +108,9 @@ class News:
 _TELL: dict[str, Callable[[News, EventView, Mapping[str, Any]], str]] = {
     "submitted": News._submitted,
     "quoted": News._quoted,
-    "believed": News._believed,
+    "estimate-changed": News._believed,
     "started": News._started,
-    "told": News._told,
+    "stopping": News._told,
     "ended": News._ended,
     "failed": News._reason,
     "cancelled": News._reason,
@@ -119,5 +119,5 @@ _TELL: dict[str, Callable[[News, EventView, Mapping[str, Any]], str]] = {
     "finished": News._finished,
     "resized": News._resized,
     "policy-set": News._policy,
-    "node-is": News._node,
+    "node-status": News._node,
 }

@@ -24,7 +24,7 @@ _RESERVED_BYTES = 4096  # a block; exit.json takes a tenth of it, but for a long
 
 
 def try_lock(folder: str) -> int | None:
-    """The run's lock as a descriptor, to be closed; None while somebody else holds it."""
+    """The run's lock as a descriptor, to be closed; None while another process holds it."""
     lock = os.open(os.path.join(folder, LOCK), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -100,7 +100,7 @@ def write_exit(folder: str, text: str) -> None:
     reserved = os.path.join(folder, RESERVED)
     try:
         descriptor = os.open(reserved, os.O_WRONLY | os.O_CLOEXEC)
-    except FileNotFoundError:  # it was never reserved, or somebody has removed it
+    except FileNotFoundError:  # it was never reserved, or was removed
         return write_atomically(os.path.join(folder, EXIT), text, durable=True)
     with open(descriptor, "wb") as file:
         file.write(text.encode("ascii"))

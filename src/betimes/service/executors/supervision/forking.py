@@ -23,7 +23,7 @@ NUMBER_BYTES = 8  # of a request's length, and of an answer: a process, or an er
 
 
 def serve(descriptor: int) -> None:
-    """Fork a supervisor for each request that comes over this socket, until nobody has its other end any more.
+    """Fork a supervisor for each request that comes over this socket, until its other end is closed.
 
     A request is its length, with the descriptors of shim.err and of the bell, and then the marshalled folder and
     launch.

@@ -8,7 +8,7 @@ LOST = ".lost"  # of the file that says how many bytes of a log that goes on are
 
 
 def lost_bytes(path: str | os.PathLike[str]) -> int:
-    """How much of a log that goes on is not kept, as far as has been told; 0 where nothing was, or nobody knows."""
+    """How much of a log that goes on is not kept, as far as was reported; 0 where nothing was."""
     try:
         with open(f"{os.fspath(path)}{LOST}", encoding="ascii") as file:
             return int(file.read())

@@ -45,7 +45,7 @@ def main(folder: str, launch: dict[str, Any]) -> int:
     launch: what launch.json says.
     """
     os.set_inheritable(BELL_FD, False)
-    os.closerange(BELL_FD + 1, os.sysconf("SC_OPEN_MAX"))  # what the service was given by whoever started it
+    os.closerange(BELL_FD + 1, os.sysconf("SC_OPEN_MAX"))  # what the service inherited
     lock = take_run(folder)
     if lock is None:
         return BUSY
@@ -257,7 +257,7 @@ class Supervisor:
                     self._signal(int(amount))
                 elif what == b"memory":
                     self.memory.allow(int(amount))
-            except (OSError, ValueError) as error:  # whoever can write here can write anything
+            except (OSError, ValueError) as error:  # a process that can write here can write anything
                 self._complain(f"ignored {request!r}: {error}")
 
     def _signal(self, number: int) -> None:
@@ -275,7 +275,7 @@ class Supervisor:
             self.kill_at, self.grace_s = kill_at, grace_s
 
     def _warn(self, now: float) -> None:
-        """SIGUSR1 to those who handle it, as it kills all others; if nobody does, look again in a second."""
+        """SIGUSR1 to processes that handle it, as it kills all others; if none does, look again in a second."""
         warned = [pid for pid in descendants(os.getpid()) if catches(pid, signal.SIGUSR1)]
         for pid in warned:
             send(pid, signal.SIGUSR1)
@@ -345,7 +345,7 @@ class Supervisor:
         while True:
             try:
                 return write_exit(self.folder, text)
-            except FileNotFoundError:  # the folder was removed: nobody will ask
+            except FileNotFoundError:  # the folder was removed, and the run with it
                 return None
             except OSError as error:
                 self._complain(f"cannot write {EXIT}, will try again: {error}")
