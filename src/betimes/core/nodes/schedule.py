@@ -84,7 +84,8 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
 def change_rules(state: NodesState, rules: NodesRules) -> int:
     """Let other rules decide from now on: the queue is in their order if they keep one.
 
-    The next pass relies on no earlier one. Reservations are given up: it depends on the rules who has one. Returns DONE, or why a key cannot be used.
+    The next pass relies on no earlier one. Reservations are given up: it depends on the rules who has one. Returns
+    DONE, or why a key cannot be used.
     """
     cluster = state.cluster[0]
     cluster.passed = cluster.reserved = -1
