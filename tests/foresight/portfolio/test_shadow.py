@@ -7,7 +7,7 @@ from betimes.foresight.portfolio import shadow
 from betimes.policies import parse_nodes_policy
 from tests.foresight.portfolio.clusters import VMS, bursts
 
-POLICY = "portfolio:members=odx/fifo/first+oda/unicef/best,period=1"
+POLICY = "portfolio:members=odx/wfp3/worst+odx/unicef/*+oda/unicef/best,period=1"
 
 
 def test_the_line_compares_the_shadow_with_the_run_that_its_choices_decide() -> None:
