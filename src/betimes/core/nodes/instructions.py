@@ -118,7 +118,7 @@ def _is_live(state: NodesState, line: Instruction) -> bool:
     slot = line.job
     return (
         0 <= slot < len(state.progress)
-        and state.progress[slot].mark >= 0
+        and state.progress[slot].served_by >= 0
         and state.jobs[slot].seq == line.other
     )
 
@@ -183,7 +183,7 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
     if line.what == MIGRATE:
         if need.holder < 0 or need.vacate_at < math.inf or need.bound >= 0:
             return DOES_NOT_RUN
-    elif need.holder >= 0 or need.bound >= 0 or need.booked >= 0:
+    elif need.holder >= 0 or need.bound >= 0 or need.reservation >= 0:
         return DOES_NOT_WAIT
     tasks, count = 0, last - first
     if count > len(state.nodes):
@@ -222,13 +222,13 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
     note_places(state, line.what, slot, need.bound, line.value)
     if line.what == BIND:
         state.cluster[0].nominated += 1
-        if need.owed == 0:
+        if need.awaited == 0:
             settle_binding(state, slot)
     elif line.value != 1.0:
         move_out(state, slot)
     else:
-        need.follows = 1
-        if need.owed == 0:
+        need.moves_when_free = 1
+        if need.awaited == 0:
             settle_binding(state, slot)
     return DONE
 
@@ -259,7 +259,7 @@ def _bind(state: NodesState, slot: int, count: int) -> None:
     """Bind a job to the nodes of state.plan[:count]: it takes what is free there, and claims the rest."""
     need = state.needs[slot]
     need.claims = 1
-    need.owed = 0
+    need.awaited = 0
     for at in range(count):
         choice = state.plan[at]
         node, machine = state.nodes[choice.node], state.machines[choice.node]
@@ -275,6 +275,6 @@ def _bind(state: NodesState, slot: int, count: int) -> None:
         placement.owed_memory = choice.tasks * need.memory - memory
         placement.unready = int(machine.state != RUNNING)
         if is_owed(placement):
-            need.owed += 1
+            need.awaited += 1
             machine.claims += 1
     state.cluster[0].changed += 1

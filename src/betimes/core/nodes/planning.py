@@ -41,7 +41,7 @@ def snapshot_of(
     kinds: what kind a job is of, by its row. finished: jobs that have ended since the snapshot before.
     """
     now_s = float(state.pool[0].now)
-    seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["mark"]
+    seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["served_by"]
     live = np.flatnonzero(marks >= 0)
     slots = live[np.argsort(seqs[live])]
     machines = np.flatnonzero(as_array(state.machines)["state"] != UNUSED)
@@ -107,7 +107,7 @@ def refusals(
 
 def seqs_of(state: NodesState) -> dict[int, int]:
     """The order of submission of each live job, by its slot."""
-    seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["mark"]
+    seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["served_by"]
     live = np.flatnonzero(marks >= 0)
     return dict(zip(live.tolist(), seqs[live].tolist(), strict=True))
 

@@ -54,10 +54,10 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
     cluster = state.cluster[0]
     if cluster.waiting == 0:
         return _complete(state)
-    if cluster.passed == cluster.changed and not rules.dynamic:
+    if cluster.seen_change == cluster.changed and not rules.dynamic:
         if cluster.arrived == 0:
             return DONE
-        if rules.window == 1 and state.needs[first(state)].seen >= 0:
+        if rules.window == 1 and state.needs[first(state)].freed_seen >= 0:
             return _complete(state)  # the newcomers rank behind the one that did not fit
         if rules.window == 0 and cluster.arrived <= FEW:
             if rules.backfill == SKIP or _still_reserved(state):
@@ -88,10 +88,10 @@ def change_rules(state: NodesState, rules: NodesRules) -> int:
     DONE, or why a key cannot be used.
     """
     cluster = state.cluster[0]
-    cluster.passed = cluster.reserved = -1
+    cluster.seen_change = cluster.reserved = -1
     count = all_waiting(state, state.chosen)
     for k in range(count):
-        if state.needs[state.chosen[k]].booked >= 0:
+        if state.needs[state.chosen[k]].reservation >= 0:
             unbook(state, state.chosen[k])
     if _goes_by_the_first(rules):
         return DONE
@@ -126,7 +126,7 @@ def _start_in_turn(state: NodesState, rules: NodesRules) -> int:
             first = k
     slot = state.chosen[first]
     if not may_fit(state, slot):
-        state.needs[slot].seen = state.cluster[0].freed
+        state.needs[slot].freed_seen = state.cluster[0].freed
         return _complete(state)
     for k in range(count):
         if k != first:
@@ -151,7 +151,7 @@ def _start_in_turn(state: NodesState, rules: NodesRules) -> int:
 @kernel
 def _complete(state: NodesState) -> int:
     cluster = state.cluster[0]
-    cluster.passed = cluster.changed
+    cluster.seen_change = cluster.changed
     cluster.arrived = 0
     return DONE
 
@@ -293,12 +293,12 @@ def _room_for(state: NodesState, rules: NodesRules, slot: int) -> int:
     cluster, need = state.cluster[0], state.needs[slot]
     if cluster.reserved >= 0 and would_end(state, slot) > cluster.shadow_s:
         if may_fit(state, slot):
-            return find_room(state, rules, state.beside, slot, need.seen)
-        need.seen = cluster.freed
+            return find_room(state, rules, state.beside, slot, need.freed_seen)
+        need.freed_seen = cluster.freed
         return 0
-    count = find_room(state, rules, state.nodes, slot, need.seen)
+    count = find_room(state, rules, state.nodes, slot, need.freed_seen)
     if count == 0:
-        need.seen = cluster.freed
+        need.freed_seen = cluster.freed
     return count
 
 

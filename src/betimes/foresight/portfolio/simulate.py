@@ -213,7 +213,7 @@ def take_snapshot(
     if everyone:
         for slot in range(len(state.progress)):
             row = state.progress[slot].row
-            if state.progress[slot].mark >= 0:
+            if state.progress[slot].served_by >= 0:
                 if math.isnan(run_s[row]):
                     job_s += believed_left(snapshot, slot, now) * snapshot.needs[slot].tasks
                 run_s[row] = state.jobs[slot].size_s
@@ -227,12 +227,12 @@ def _add_room(state: NodesState, snapshot: NodesState) -> None:
     if more > 0:
         for at in range(len(state.placements), len(snapshot.placements)):
             snapshot.placements[at].follows = at + 1
-        snapshot.placements[len(snapshot.placements) - 1].follows = cluster.spare
-        cluster.spare = len(state.placements)
+        snapshot.placements[len(snapshot.placements) - 1].follows = cluster.unused_head
+        cluster.unused_head = len(state.placements)
         cluster.unused += more
     if len(snapshot.nodes) > len(state.nodes):  # the ring of nodes that had something freed is longer
         for slot in range(len(snapshot.needs)):
-            snapshot.needs[slot].seen = -1
+            snapshot.needs[slot].freed_seen = -1
 
 
 @entry

@@ -43,10 +43,10 @@ def play_until_started(
     need.alarm_s = math.inf  # it waits for as long as it takes
     set_job_timer(copy, slot)
     started_s[0] = math.inf
-    while progress.mark >= 0 and need.holder < 0:
+    while progress.served_by >= 0 and need.holder < 0:
         copy.pool[0].budget = INSTANTS
         status = advance(copy, rules, aside, nothing, nothing[0], need.until_s)
-        if status == DONE and need.holder < 0 and progress.mark >= 0:
+        if status == DONE and need.holder < 0 and progress.served_by >= 0:
             return DONE
         if status != DONE and status != PAUSED:
             return status

@@ -289,7 +289,7 @@ class LiveNodes:
         """Once all are restored: who makes room for whom."""
         for one in carried:
             preemptor = self.slot_of.get(one.makes_room_for) if one.makes_room_for is not None else None
-            if preemptor is not None and self.state.needs[preemptor].owed > 0:
+            if preemptor is not None and self.state.needs[preemptor].awaited > 0:
                 self.state.needs[self.slot_of[one.wanted.job]].preemptor = preemptor
 
     def tasks(self, job: int) -> JobTasks:
@@ -397,7 +397,7 @@ class LiveNodes:
             what = steps.ADVANCE
         progress = as_array(self.state.progress)
         new = (
-            [slot for slot in np.flatnonzero(progress["mark"] >= 0).tolist() if slot not in self.job_of]
+            [slot for slot in np.flatnonzero(progress["served_by"] >= 0).tolist() if slot not in self.job_of]
             if wanted
             else []
         )
@@ -471,9 +471,9 @@ class LiveNodes:
             yield Grant(job, 0, tasks.units, places, tasks.units_each)
         elif BIND in decided and need.bound >= 0:
             yield Nominate(job, self._held(job, int(need.bound)), self._owed(int(need.bound)))
-        start_s = float(need.promised_s)
+        start_s = float(need.reserved_s)
         if RESERVE in decided and start_s != self.promised.pop(job, math.inf) and not holds:
-            yield Reserve(job, start_s, self._held(job, int(need.booked)))
+            yield Reserve(job, start_s, self._held(job, int(need.reservation)))
         if start_s < math.inf:
             self.promised[job] = start_s
         if PREEMPT in decided and holds and need.vacate_at < math.inf:
@@ -525,7 +525,7 @@ class LiveNodes:
         arrival.user = -1
         arrival.longest_s = math.inf
         arrival.choice, arrival.speculated = wanted.choice, int(not wanted.may_restart)
-        arrival.homeless = int(self.rents and not self._is_held(tasks))
+        arrival.fits_no_owned = int(self.rents and not self._is_held(tasks))
 
     def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: NodesState | None = None) -> None:
         trace, row = new_trace(0, 1), np.zeros(1, dtype=np.int64)

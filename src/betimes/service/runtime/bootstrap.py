@@ -20,7 +20,6 @@ from betimes.service.access.auth import RunTokens, Tokens, operator_token
 from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
-from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.machines.local import discover
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.mixed_nodes import check_start
@@ -28,6 +27,7 @@ from betimes.service.machines.provider import OpenCloud
 from betimes.service.promises.play_out import Promises
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.controller import LEASE_S, Controller
+from betimes.service.runtime.in_memory import admit_virtual_nodes
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.retention import Keeping, keep_up
@@ -229,16 +229,7 @@ def _executors(controller: Controller, machines: list[Machine], options: Options
         controller.effects.admit(
             "local", LocalExecutor(controller.inbox.hear, cpus=local.cores or None, gpus=local.gpu_ids)
         )
-    at_once = controller.scheduler.kind == "pool"
-    world = VirtualWorld(
-        options.settings.restart_s,
-        at_once and options.arrivals is not None,
-        controller.scheduler.ledger.epoch_at,
-    )
-    controller.effects.worlds.append(world)
-    executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
-    for kind in ("virtual", "fake-cloud"):
-        controller.effects.admit(kind, executor)
+    admit_virtual_nodes(controller, controller.scheduler.kind == "pool" and options.arrivals is not None)
 
 
 def _every(options: Options) -> int:

@@ -263,7 +263,7 @@ class ServiceBackend:
             preempted=preemptions_of(number, events),
             displaced=displaced,
             trials=trials,
-            told_s=off_s,
+            quote_error_s=off_s,
         )
 
     async def _trials(self, number: int, waiting: WaitReasons) -> list[JobView]:

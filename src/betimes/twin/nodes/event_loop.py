@@ -105,7 +105,7 @@ class Arrival:
     believed_s: float
     believed_per_work: float
     user: int  # -1: unknown
-    homeless: int  # 1: no machine that is owned holds it
+    fits_no_owned: int  # 1: no machine that is owned holds it
     choice: int  # whether one may be rented for it alone: `columns.AUTO`, `NEVER` or `NOW`
     speculated: int  # 1: it is not to run speculatively, as if it had
     workload: int  # which row and column of the interference, -1: none
@@ -270,7 +270,7 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
         note(state, DOUBLE, slot, -1, 0, state.jobs[slot].size_s, -1)
         set_job_timer(state, slot)
         state.cluster[0].changed += 1
-        state.cluster[0].upset = 1
+        state.cluster[0].must_replan = 1
     elif kind == LAUNCHED:
         contend(state, slot)
     elif kind == EXPIRED:
@@ -283,7 +283,7 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
         if state.needs[slot].bound < 0:
             return wait(state, rules, slot)
         state.cluster[0].nominated += 1
-        if state.needs[slot].owed == 0:
+        if state.needs[slot].awaited == 0:
             settle_binding(state, slot)
     return DONE
 
@@ -359,7 +359,7 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.grace_s = arrival.grace_s
     need.share = arrival.share
     need.workload = arrival.workload
-    need.homeless = arrival.homeless
+    need.fits_no_owned = arrival.fits_no_owned
     need.choice = arrival.choice
     need.speculated = arrival.speculated
     need.launch_s = arrival.launch_s
@@ -400,12 +400,12 @@ def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
         until_s = now
     if need.choice == NEVER or offer_for(state, slot, False) == NO_OFFER:
         until_s = math.inf  # nothing may be rented, or nothing that could be holds it
-    elif need.homeless == 1:
+    elif need.fits_no_owned == 1:
         until_s = -math.inf  # it would wait in vain
-    need.apart = int(until_s == -math.inf)
+    need.dedicated = int(until_s == -math.inf)
     if rules.observes:
         measure(state, slot)
-    if need.apart == 0:
+    if need.dedicated == 0:
         enqueue(state, slot)
     need.until_s = until_s
     need.undecided = int((rules.learned or rules.plays) and now < until_s < math.inf)
@@ -440,15 +440,15 @@ def _stop_waiting(state: NodesState, rules: NodesRules, trace: Trace, slot: int)
         return DONE
     if not is_drawn(state, slot, offer):
         return NEED_FATES
-    if need.apart == 0:
+    if need.dedicated == 0:
         remove(state, slot)
-    need.apart = 0
+    need.dedicated = 0
     need.alarm_s = math.inf
     set_job_timer(state, slot)
     state.cluster[0].changed += 1
     if rules.foresees and now > need.queued_s:
         return _rent_as_foreseen(state, rules, trace, slot, offer)
-    speculates = need.speculated == 0 and need.homeless == 0 and need.choice != NOW
+    speculates = need.speculated == 0 and need.fits_no_owned == 0 and need.choice != NOW
     rent_alone(state, slot, offer, rules.speculate_s if speculates else math.inf)
     return DONE
 

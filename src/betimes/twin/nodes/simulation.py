@@ -342,7 +342,7 @@ class NodesSimulation:
             "believed_per_work": belief.per_work,
             "user": users,
             "longest_s": belief.longest_s,
-            "homeless": 0 if self.tasks.homeless is None else self.tasks.homeless[self.kept],
+            "fits_no_owned": 0 if self.tasks.fits_no_owned is None else self.tasks.fits_no_owned[self.kept],
             "choice": choices_of(jobs),
             **launching(jobs, self.cluster.interference),
         }

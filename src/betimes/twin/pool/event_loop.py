@@ -77,7 +77,7 @@ class Trace(Struct):
 @kernel
 def decide(state: State, rules: PoolRules, trace: Trace) -> int:
     """Ask the policy and apply what it says; returns DONE or REFUSED + reason."""
-    pool, again, keys, asked = state.pool[0], state.again[0], trace.keys, trace.asked
+    pool, again, keys, asked = state.pool[0], state.wakeups[0], trace.keys, trace.asked
     if pool.active == 0:  # there is no job to decide about, or to wake up for
         pool.wakeup = math.inf
         find_next(state)
@@ -102,7 +102,7 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
                 reorder(state, number, stop)
     again.at_s = math.inf
     again.period_s = 0.0
-    count = rules.allocate(view, pool.now, state.grants, state.again)
+    count = rules.allocate(view, pool.now, state.grants, state.wakeups)
     if not again.at_s > pool.now:
         pool.offender = -1
         return REFUSED + BAD_WAKEUP

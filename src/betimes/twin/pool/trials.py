@@ -71,7 +71,7 @@ def outrunning(state: State, until_s: float) -> list[int]:
         return []
     progress, seq = as_array(state.progress), as_array(state.jobs)["seq"]
     slots = np.flatnonzero((progress["outrun_at"] <= until_s) & (progress["finish_at"] > until_s))
-    return sorted(slots[progress["mark"][slots] >= 0].tolist(), key=lambda slot: seq[slot])
+    return sorted(slots[progress["served_by"][slots] >= 0].tolist(), key=lambda slot: seq[slot])
 
 
 def is_news(left_s: float, believed_s: float) -> bool:
