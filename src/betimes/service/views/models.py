@@ -201,7 +201,9 @@ class JobStory(View):
     preempted: list[PreemptionView] = []  # its own runs that made room for others
     displaced: list[PreemptionView] = []  # the runs of others that made room for it
     trials: list[JobView] = []  # of a set: its trials, the first 1,000
-    quote_error_s: float | None = None  # seconds its quote was off by, once it has finished: truth less promise
+    quote_error_s: float | None = (
+        None  # seconds its quote was off by, once it has finished: truth less promise
+    )
 
 
 class NodeView(View):
