@@ -51,7 +51,7 @@ def test_a_job_that_is_told_to_leave_keeps_its_nodes_for_its_grace_period_and_do
     cluster.at(40.0)
     cluster.change(LEAVE, job)
     need, progress = cluster.state.needs[job], cluster.state.progress[job]
-    assert (need.told_s, need.vacate_at, cluster.free) == (40.0, 45.0, [1])
+    assert (need.preempted_s, need.vacate_at, cluster.free) == (40.0, 45.0, [1])
     assert (progress.rate, progress.finish_at, progress.work_left) == (0.0, math.inf, 60.0)
     assert progress.preemptions == 1
     assert cluster.status(job) is JobState.VACATING

@@ -210,7 +210,7 @@ class NodeView(View):
     """A machine."""
 
     name: str
-    kind: Literal["local", "virtual", "fake-cloud"]
+    kind: Literal["local", "ray", "virtual", "fake-cloud"]
     status: Literal["booting", "up", "draining", "drained", "lost", "gone"]
     cpu: float
     memory_gib: float
