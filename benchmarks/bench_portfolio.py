@@ -22,7 +22,7 @@ from betimes.foresight.portfolio.simulate import Lookahead
 from betimes.foresight.portfolio.utility import Utility
 from betimes.outcome import Result, job_metric
 from betimes.policies import parse_nodes_policy
-from betimes.policies.nodes.portfolio import CANDIDATES, members
+from betimes.policies.nodes.portfolio import CANDIDATES
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload, read_trace
 
@@ -67,7 +67,7 @@ def selection_ms(jobs: int, repeats: int) -> tuple[float, float]:
     run = NodesSimulation(queue(jobs), chosen, VMS)
     rules = [
         (member.policy.rules(member.values), member.policy.params(member.values))
-        for member in members(chosen.values)
+        for member in chosen.policy.in_turn(chosen.values)
     ]
     taken: list[tuple[float, float]] = []
 

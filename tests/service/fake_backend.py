@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
-from betimes.foresight.tuning.objectives import parse_objectives
+from betimes.foresight.objectives import parse_objectives
 from betimes.service.access.auth import RunTokens
 from betimes.service.api.examples import PORTFOLIO
 from betimes.service.api.log_files import LocalLog, LogReader

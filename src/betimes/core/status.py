@@ -12,7 +12,7 @@ WATCHED = 1  # the watched job is about to finish, at pool.next_finish
 STUCK = 2  # jobs are waiting, nothing runs, and the policy only ever wakes up to do nothing
 PAUSED = 3  # the budget of events, or of instants, is used up
 ASKED = 4  # the planner is to decide now
-SELECT = 5  # a tick at which the policy is to be selected: put `Cluster.select_s` off, and go on
+SELECT = 5  # the policy is to be selected: put `Cluster.select_s` off, and go on
 FORESEE = 6  # how long the job in slot `Pool.offender` will wait is to be found out by playing forward
 
 NEED_SLOTS = -21  # for the next job: grow the columns

@@ -9,7 +9,7 @@ from betimes.errors import InputError, PolicyError
 from betimes.policies import NODES_POLICIES, POLICIES, ChosenPolicy, Policy
 from betimes.policies.loading import load_policy
 from betimes.policies.nodes.hooks import NodesPolicy
-from betimes.policies.specification import nearest
+from betimes.policies.parsing import nearest
 
 Engine = Literal["pool", "nodes"]
 POOL: Engine = "pool"

@@ -14,6 +14,7 @@ from betimes.outcome.result import (
     SelectionColumns,
     Timing,
 )
+from betimes.outcome.selection_plot import plot_selections
 from betimes.outcome.store import load, save
 from betimes.outcome.summary import job_metric, parse_measure, selected, summarise, to_json
 from betimes.outcome.tables import comparison_list, comparison_table, result_table, show
@@ -39,6 +40,7 @@ __all__ = [
     "parse_measure",
     "plot_allocations",
     "plot_cdf",
+    "plot_selections",
     "plot_timeline",
     "result_table",
     "save",

@@ -9,9 +9,9 @@ from betimes.kernels import Floats, Ints, Records
 from betimes.kernels import full_kernel as kernel
 from betimes.policies.hooks import Parameter, Policy, Prepared, Setting, allocation, greedy, priority
 from betimes.policies.nodes.registry import NODES_POLICIES
+from betimes.policies.parsing import ChosenPolicy
 from betimes.policies.registry import POLICIES
 from betimes.policies.specification import (
-    ChosenPolicy,
     parse_nodes_policy,
     parse_policies,
     parse_policy,

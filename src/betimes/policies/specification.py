@@ -1,84 +1,23 @@
-"""From the text `wfq:thresholds=1627+969473,weights=19/20+1/20` to a policy with its parameters.
-
-Parameters follow the name, separated by commas; a list is joined by ``+``; a number may be a fraction.
-"""
+"""The published policies by text: `fifo`, `wfq:thresholds=1627+969473`, and users' own, `FILE.py:NAME`."""
 
 from __future__ import annotations
 
-import difflib
-import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from fractions import Fraction
-from typing import Generic, TypeVar
-
 from betimes.errors import PolicyError
-from betimes.policies.hooks import Parameter, Policy, Value
-from betimes.policies.loading import load_policy
+from betimes.policies.hooks import Policy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.registry import NODES_POLICIES
+from betimes.policies.parsing import ChosenPolicy, parsed
 from betimes.policies.registry import POLICIES
-
-LARGEST = 1e18  # of any number in a specification
-UNITS_S = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
-
-
-AnyPolicy = TypeVar("AnyPolicy", bound=Policy | NodesPolicy)
-
-
-@dataclass(frozen=True)
-class ChosenPolicy(Generic[AnyPolicy]):
-    """A policy and the values of its parameters (None: not given and without default)."""
-
-    policy: AnyPolicy
-    values: dict[str, Value | None]
-    given: tuple[str, ...]
-    source: str  # the name as given: a published policy's, or FILE.py:NAME
-
-    @property
-    def is_users(self) -> bool:
-        """Whether the policy comes from a user's file."""
-        return ":" in self.source
-
-    def __str__(self) -> str:
-        """The specification again, with the parameters that were given, in the order declared."""
-        parts = [f"{name}={_text(self.values[name])}" for name in self.values if name in self.given]
-        return self.source + (":" + ",".join(parts) if parts else "")
 
 
 def parse_policy(text: str) -> ChosenPolicy[Policy]:
     """The policy for a pool that `text` names; raises PolicyError naming the policy or parameter at fault."""
-    return _parsed(text, POLICIES, Policy)
+    return parsed(text, POLICIES, Policy)
 
 
 def parse_nodes_policy(text: str) -> ChosenPolicy[NodesPolicy]:
     """The policy for nodes that `text` names; raises PolicyError naming the policy or parameter at fault."""
-    return _parsed(text, NODES_POLICIES, NodesPolicy)
-
-
-def _parsed(text: str, known: dict[str, AnyPolicy], kind: type[AnyPolicy]) -> ChosenPolicy[AnyPolicy]:
-    name, _, rest = text.strip().partition(":")
-    if name.endswith(".py"):
-        function, _, rest = rest.partition(":")
-        policy, source = load_policy(name, function, kind), f"{name}:{function}"
-    elif name in known:
-        policy, source = known[name], name
-    else:
-        raise PolicyError(f"unknown policy {name!r}{nearest(name, known)}; `betimes policies` lists all")
-    declared = {p.name: p for p in policy.parameters}
-    given: dict[str, Value] = {}
-    for part in filter(None, rest.split(",")):
-        key, equals, value = (piece.strip() for piece in part.partition("="))
-        if key not in declared:
-            takes = f"it takes {', '.join(declared)}" if declared else "it takes none"
-            raise PolicyError(f"policy {source} has no parameter {key!r}{nearest(key, declared)}; {takes}")
-        if not equals or not value:
-            raise PolicyError(f"policy {source}, parameter {key}: write {key}=VALUE")
-        if key in given:
-            raise PolicyError(f"policy {source}, parameter {key} is given twice")
-        given[key] = _value(source, declared[key], value)
-    values = {p.name: given.get(p.name, p.default) for p in policy.parameters}
-    return ChosenPolicy(policy, values, tuple(given), source)
+    return parsed(text, NODES_POLICIES, NodesPolicy)
 
 
 def split_policies(text: str) -> list[str]:
@@ -99,60 +38,3 @@ def split_policies(text: str) -> list[str]:
 def parse_policies(text: str) -> list[ChosenPolicy[Policy]]:
     """Several policies for a pool (`split_policies`)."""
     return [parse_policy(one) for one in split_policies(text)]
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean ...?` where a known name is close."""
-    close = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    return f"; did you mean {close[0]!r}?" if close else ""
-
-
-def _value(source: str, parameter: Parameter, text: str) -> Value:
-    where = f"policy {source}, parameter {parameter.name}"
-    if parameter.choices:
-        if text not in parameter.choices:
-            raise PolicyError(
-                f"{where}: {text!r} is none of {', '.join(parameter.choices)}{nearest(text, parameter.choices)}"
-            )
-        return text
-    if parameter.is_text:
-        return text
-    numbers = tuple(_number(where, piece) for piece in text.split("+")) if parameter.is_list else None
-    if numbers is not None:
-        for number in numbers:
-            _check_range(where, parameter, float(number))
-        return numbers
-    number = _seconds(where, text) if parameter.is_duration else float(_number(where, text))
-    _check_range(where, parameter, number)
-    return number
-
-
-def _seconds(where: str, text: str) -> float:
-    """A duration: seconds, or a number with a unit."""
-    number, unit = (text[:-1], text[-1]) if text[-1:] in UNITS_S else (text, "s")
-    return float(_number(where, number)) * UNITS_S[unit]
-
-
-def _number(where: str, text: str) -> Fraction:
-    try:
-        if not all(abs(float(part)) < LARGEST for part in text.split("/")):
-            raise ValueError
-        number = Fraction(text.strip())
-    except (ValueError, ZeroDivisionError):
-        raise PolicyError(f"{where}: {text!r} is not a number or a fraction of numbers below 1e18") from None
-    return number
-
-
-def _check_range(where: str, parameter: Parameter, number: float) -> None:
-    if not parameter.low <= number <= parameter.high:
-        if math.isinf(parameter.high):
-            raise PolicyError(f"{where}: {number:g} is below {parameter.low:g}")
-        raise PolicyError(f"{where}: {number:g} is not between {parameter.low:g} and {parameter.high:g}")
-
-
-def _text(value: Value | None) -> str:
-    if isinstance(value, tuple):
-        return "+".join(str(number) for number in value)
-    if isinstance(value, float):
-        return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-    return str(value)

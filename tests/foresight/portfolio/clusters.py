@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from betimes.cluster import Cluster, Offer
+from betimes.kernels import as_array
+from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
 
 HOURLY = Offer(
@@ -50,3 +52,35 @@ def bursts(seed: int, jobs: int = 40) -> Workload:
             for at in np.cumsum(gaps)
         )
     )
+
+
+ROOM_TO_THINK = (
+    "sketch",
+    "beside",
+    "aside",
+    "plan",
+    "fitting",
+    "chosen",
+    "asked",
+    "score",
+    "ends",
+    "cursor",
+)
+"""Columns in which a simulation may leave anything."""
+
+
+def everything(run: NodesSimulation) -> dict[str, object]:
+    """All that a run's state, rules and parameters are."""
+    state = run.state
+    arrays = {
+        name: np.array(value) for name, value in state.values().items() if isinstance(value, np.ndarray)
+    }
+    trace = {
+        name: np.array(as_array(getattr(run.trace, name))) for name in ("outcomes", "history", "finished")
+    }
+    return {**arrays, **trace, "rules": id(run.rules), "row": run.row.copy()}
+
+
+def without_room_to_think(columns: dict[str, object]) -> dict[str, object]:
+    """What a selection must leave as it is."""
+    return {name: value for name, value in columns.items() if name not in ROOM_TO_THINK}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from betimes.foresight.tuning.objectives import MEASURES, METRICS
+from betimes.foresight.objectives import MEASURES, METRICS
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import OBJECTIVE, Status
 from tests.service.serving import Fake, fake

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from betimes.errors import PolicyError
 from betimes.foresight.portfolio.driver import Selector
+from betimes.service.engines.named_policies import check_live
 from betimes.service.runtime.commands import SetPolicy
 from tests.service.runtime.test_rentals import House, clouds, play
 from tests.service.scheduling.test_machine_rentals import BIG, resume
@@ -135,3 +137,15 @@ def test_a_shadow_reports_and_changes_nothing(tmp_path: Path) -> None:
 
     house = play(tmp_path, f"{POLICY},shadow=true", test, clouds(offered=BIG))
     assert told(house, "selected")[0][1]["shadow"]
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        ("portfolio:objective=jct:avg", "the service selects by utility so far"),
+        ("portfolio:members=fifo+easy", "fifo rents no machines"),
+    ],
+)
+def test_what_only_the_simulator_selects_is_refused(policy: str, said: str) -> None:
+    with pytest.raises(PolicyError, match=said):
+        check_live(policy, (BIG,))

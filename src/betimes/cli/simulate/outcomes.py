@@ -105,9 +105,11 @@ class Outcomes:
         return folder / f"seed-{run.seed}" if self.study.options.seeds is not None else folder
 
     def _draw_timeline(self, plots: Path, run: Run, result: Result) -> None:
-        from betimes.outcome import plot_allocations, plot_timeline
+        from betimes.outcome import plot_allocations, plot_selections, plot_timeline
         from betimes.outcome.plots import MOST_ROWS
 
+        if result.selections is not None and len(result.selections):
+            plot_selections(result, plots / f"selections-{self.folders[run.policy]}.svg")
         if result.segments is None or not len(result.segments):
             return
         plot_timeline(result, plots / f"timeline-{self.folders[run.policy]}.svg")

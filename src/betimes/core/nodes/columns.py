@@ -270,9 +270,7 @@ class Cluster:
     leases: int  # length of `State.leases`
     logged: int  # length of `State.log`
     ticks: int  # `provisioning.NOT_DUE`, `DUE` or `ORDERED`
-    select_s: (
-        float  # from then on a tick with jobs that wait asks which policy is to decide; infinity: none does
-    )
+    select_s: float  # from then on a pass with jobs that wait asks first which policy is to decide; infinity: none does
     migrations: int  # jobs that were told to move so far
     observed: int  # 1: `State.features` is written, and what follows is kept up to date
     owned_cpu: int  # of all nodes

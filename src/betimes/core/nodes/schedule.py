@@ -7,6 +7,7 @@ import math
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState, view_of
 from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least
+from betimes.core.nodes.ends import pop_end, push_end
 from betimes.core.nodes.find_nodes import (
     BAD_SCORE,
     OVERBOOKED,
@@ -27,7 +28,7 @@ from betimes.core.nodes.queue import (
 )
 from betimes.core.nodes.reservations import start_as_reserved
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
-from betimes.core.nodes.transitions import start, would_end
+from betimes.core.nodes.transitions import start, unbook, would_end
 from betimes.core.order import goes_before
 from betimes.core.status import (
     BAD_KEY,
@@ -63,6 +64,8 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
                 return _try_newcomers(state, rules)
     if rules.tick_s > 0.0 and rules.window == 1 and not may_any_fit(state):
         return _complete(state)  # in whatever order they stand
+    if _goes_by_the_first(rules):
+        return _start_in_turn(state, rules)
     if rules.dynamic:
         verdict = rank_again(state, rules)
         if verdict != DONE:
@@ -79,12 +82,70 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
 
 @kernel
 def change_rules(state: NodesState, rules: NodesRules) -> int:
-    """Let other rules decide from now on: the queue is in their order, and the next pass relies on no earlier one.
+    """Let other rules decide from now on: the queue is in their order if they keep one.
 
-    Returns DONE, or why a key cannot be used.
+    The next pass relies on no earlier one. Reservations are given up: it depends on the rules who has one. Returns
+    DONE, or why a key cannot be used.
     """
-    state.cluster[0].seen_change = -1
+    cluster = state.cluster[0]
+    cluster.seen_change = cluster.reserved = -1
+    count = all_waiting(state, state.chosen)
+    for k in range(count):
+        if state.needs[state.chosen[k]].reservation >= 0:
+            unbook(state, state.chosen[k])
+    if _goes_by_the_first(rules):
+        return DONE
     return rank_again(state, rules)
+
+
+@kernel
+def _goes_by_the_first(rules: NodesRules) -> bool:
+    """Whether a pass only ever needs the first of the queue, in an order that is another in each pass.
+
+    Policies that decide at ticks: between them, no place in the queue is shown to anybody.
+    """
+    return rules.dynamic and rules.tick_s > 0.0 and rules.window == 1 and not rules.preempts
+
+
+@kernel
+def _start_in_turn(state: NodesState, rules: NodesRules) -> int:
+    """Start jobs in order up to the first that does not fit; the queue itself stands in any order.
+
+    Mostly the very first does not fit. Only where it does, a heap gives those that follow. Returns as `schedule` does.
+    """
+    count, left = all_waiting(state, state.chosen), 0
+    verdict = _ask_for_keys(state, rules, count)
+    if verdict != DONE:
+        return verdict
+    first = 0
+    for k in range(1, count):
+        if state.score[k] < state.score[first] or (
+            state.score[k] == state.score[first]
+            and state.jobs[state.chosen[k]].seq < state.jobs[state.chosen[first]].seq
+        ):
+            first = k
+    slot = state.chosen[first]
+    if not may_fit(state, slot):
+        state.needs[slot].freed_seen = state.cluster[0].freed
+        return _complete(state)
+    for k in range(count):
+        if k != first:
+            follower = state.chosen[k]
+            left = push_end(state.ends, left, state.score[k], state.jobs[follower].seq, follower)
+    while True:
+        if state.cluster[0].unused < len(state.nodes) or not has_room_for_a_pass(state):
+            return NEED_PLACEMENTS
+        places = _room_for(state, rules, slot)
+        if places < 0:
+            return _refuse(state, slot, places)
+        if places == 0:
+            return _complete(state)
+        remove(state, slot)
+        _start_here(state, slot, places)
+        if left == 0:
+            return _complete(state)
+        left = pop_end(state.ends, left)
+        slot = state.ends[left].slot
 
 
 @kernel
@@ -112,7 +173,17 @@ def _refuse(state: NodesState, slot: int, why: int) -> int:
 @kernel
 def rank_again(state: NodesState, rules: NodesRules) -> int:
     """Ask for the keys of all waiting jobs, and sort them by it; DONE, or why a key cannot be used."""
-    count, now = all_waiting(state, state.chosen), state.pool[0].now
+    count = all_waiting(state, state.chosen)
+    verdict = _ask_for_keys(state, rules, count)
+    if verdict == DONE:
+        rebuild(state, state.chosen, count, state.score)
+    return verdict
+
+
+@kernel
+def _ask_for_keys(state: NodesState, rules: NodesRules, count: int) -> int:
+    """Let state.score[:count] be the keys of the jobs state.chosen[:count]; DONE, or why a key cannot be used."""
+    now = state.pool[0].now
     if state.cluster[0].guarded == 0:
         rules.rank(view_of(state), now, state.chosen[:count], state.score[:count])
     else:
@@ -123,7 +194,6 @@ def rank_again(state: NodesState, rules: NodesRules) -> int:
         if math.isnan(state.score[k]):
             state.pool[0].offender = state.chosen[k]
             return REFUSED + BAD_KEY
-    rebuild(state, state.chosen, count, state.score)
     return DONE
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from betimes.cluster import Cluster
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.nodes.predict import predicting, run_rows_predicting
+from betimes.foresight.portfolio import shadow
 from betimes.foresight.portfolio.driver import Portfolio, Settings
 from betimes.foresight.sampling import drawn
 from betimes.foresight.waits.playing import play_until_started, play_waits
@@ -108,7 +109,20 @@ def simulate_nodes(
         run.selections = portfolio.reflection.columns()
     if run.rounds is not None and (refused := run.rounds.warning()):
         told(refused)
-    return run.result(compile_s=compile_s)
+    result = run.result(compile_s=compile_s)
+    if portfolio is not None and portfolio.is_shadow:
+        decided = simulate_nodes(
+            workload,
+            shadow.in_force(chosen),
+            cluster=cluster,
+            curves=curves,
+            sizes=choice,
+            overrun=overrun,
+            seed=seed,
+            restart_s=restart_s,
+        )
+        told(shadow.saved(result, decided))
+    return result
 
 
 def _selecting(run: NodesSimulation, warn: Callable[[str], object]) -> Portfolio | None:

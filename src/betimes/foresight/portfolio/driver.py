@@ -14,7 +14,9 @@ from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.schedule import change_rules
 from betimes.core.status import DONE
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
+from betimes.foresight.objectives import Objective
 from betimes.foresight.portfolio.ledger import Ledger, Totals
+from betimes.foresight.portfolio.objective import Aim, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
 from betimes.foresight.portfolio.simulate import Foreseen, Lookahead, PolicyFails
@@ -33,7 +35,7 @@ LOTS = 0x90F0  # sets the draws from the Poor apart from other draws of the seed
 
 @dataclass(frozen=True)
 class Settings:
-    """How a portfolio selects: `period` ticks of `tick_s` apart, within a limit, by utility.
+    """How a portfolio selects: `period` ticks of `tick_s` apart, within a limit, by utility or an objective.
 
     published: by that of the waiting jobs alone, else by that of the whole run. shadow: nothing is put in force.
     """
@@ -46,6 +48,7 @@ class Settings:
     published: bool = False
     hysteresis_frac: float = 0.0
     shadow: bool = False
+    objective: Objective | str | None = None
 
     @classmethod
     def of(cls, values: dict[str, Value | None]) -> Settings:
@@ -74,6 +77,7 @@ class Settings:
             values["rules"] == PAPER,
             numbers["hysteresis"],
             values["shadow"] == "true",
+            asked_for(str(values["objective"])),
         )
 
 
@@ -121,7 +125,7 @@ class Choice:
 class Selector:
     """Chooses among members again and again, in the twin and in the service alike; it puts nothing in force itself.
 
-    in_force: the member that was chosen last.
+    aim: what is chosen by, instead of utility. in_force: the member that was chosen last.
     """
 
     def __init__(
@@ -134,8 +138,9 @@ class Selector:
         *,
         seed: int = 0,
         learns: bool = False,
+        aim: Aim | None = None,
     ) -> None:
-        self._policy, self._members, self._settings = policy, members, settings
+        self._policy, self._members, self._settings, self._aim = policy, members, settings, aim
         self._warn, self._clock = warn, clock
         self.rules: list[NodesRules] = [member.policy.rules(member.values, learns) for member in members]
         self._ahead = [rules.replaced(learns=False) for rules in self.rules]
@@ -164,6 +169,8 @@ class Selector:
         scores_of: dict[str, float] = {}
         foreseen_of: dict[str, Foreseen] = {}
         job_s = lookahead.look()
+        if self._aim is not None:
+            self._aim.look()
 
         def simulate(member: int) -> tuple[float | None, float | int]:
             begun, name = self._clock(), self._members[member].name
@@ -171,8 +178,9 @@ class Selector:
             score = None
             scores_of[name] = np.nan
             if foreseen is not None:
-                score = self._score(foreseen, job_s, so_far)
-                scores_of[name], foreseen_of[name] = score, foreseen
+                score = self._score(foreseen, lookahead, job_s, so_far)
+                scores_of[name] = score if self._aim is None else -score
+                foreseen_of[name] = foreseen
             return score, self._clock() - begun if isinstance(self._settings.limit.budget, float) else 1
 
         scores = self.rotation.simulate(simulate)
@@ -205,7 +213,10 @@ class Selector:
             self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure}")
             return None
 
-    def _score(self, foreseen: Foreseen, job_s: float, so_far: Totals) -> float:
+    def _score(self, foreseen: Foreseen, lookahead: Lookahead, job_s: float, so_far: Totals) -> float:
+        """What the simulation just made is worth; the best is the largest."""
+        if self._aim is not None:
+            return -self._aim.value(foreseen, lookahead)
         if self._settings.published:
             return of_queue(self._settings.utility, job_s, foreseen)
         return of_run(self._settings.utility, so_far, job_s, foreseen)
@@ -223,11 +234,15 @@ class Portfolio:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         self._run, self._settings = run, settings
+        aim = None
+        if settings.objective is not None:
+            aim = Aim(run, settings.objective, alone=settings.published)
         self._selector = Selector(
-            str(run.policy), members, settings, warn, clock, seed=run.seed, learns=run.rules.learns
+            str(run.policy), members, settings, warn, clock, seed=run.seed, learns=run.rules.learns, aim=aim
         )
-        self._lookahead, self._ledger = Lookahead(run), Ledger(run)
+        self._lookahead, self._ledger = Lookahead(run, everyone=run.preempts), Ledger(run)
         self.reflection = Reflection()
+        self._decides = 0  # whose rules the run has: the first member's
 
     @property
     def rotation(self) -> Rotation:
@@ -249,6 +264,11 @@ class Portfolio:
         """The member that was chosen last."""
         return self._selector.in_force
 
+    @property
+    def is_shadow(self) -> bool:
+        """Whether its choices are only reported."""
+        return self._settings.shadow
+
     def start(self) -> None:
         """Let the run ask for a selection at its first tick with jobs that wait."""
         self._run.state.cluster[0].select_s = 0.0
@@ -257,15 +277,16 @@ class Portfolio:
     def select(self) -> None:
         """Simulate, choose, and put the chosen policy in force until the next selection."""
         run, state, selector, settings = self._run, self._run.state, self._selector, self._settings
-        now_s, waiting, before = float(state.pool[0].now), int(state.cluster[0].waiting), selector.in_force
+        now_s, waiting = float(state.pool[0].now), int(state.cluster[0].waiting)
         choice = selector.choose(self._lookahead, now_s, waiting, self._ledger.totals())
         self.reflection.note(now_s, waiting, choice.scores, choice.name)
-        if choice.member != before and not settings.shadow:
+        if choice.member != self._decides and not settings.shadow:
             run.rules = selector.rules[choice.member]
             params = selector.params[choice.member]
             state.params[: len(params)] = params
             if adopt(state, run.rules) != DONE:
                 raise BetimesError(f"internal: {choice.name} failed after its simulation")
+            self._decides = choice.member
         state.cluster[0].select_s = now_s + settings.period * settings.tick_s
 
 

@@ -58,7 +58,9 @@ class Ledger:
 
     def _add_jobs(self, outcomes: Records) -> None:
         arrivals = as_array(self._run.trace.arrivals)[outcomes["row"]]
-        wait_s = np.maximum(outcomes["start_s"] - arrivals["submit_s"], 0.0)
+        lost = outcomes["preemptions"] > 0  # what such a job has lost on the way it has waited for, too
+        began_s = np.where(lost, outcomes["finish_s"] - arrivals["run_s"], outcomes["start_s"])
+        wait_s = np.maximum(began_s - arrivals["submit_s"], 0.0)
         bounded_s = np.maximum(arrivals["run_s"], LEAST_RUN_S)
         self._past.jobs += len(outcomes)
         self._past.job_s += float((arrivals["run_s"] * arrivals["tasks"]).sum())

@@ -109,6 +109,13 @@ class _Spending:
         return Fraction(cost)
 
 
+def _share(score: float, best: float) -> float:
+    """How near a score comes to the best: 1 at the best. Below 0 a score is a cost: half as good is twice as far."""
+    if score == best:
+        return 1.0
+    return best / score if best < 0.0 else max(0.0, score / best) if best > 0.0 else 0.0
+
+
 @dataclass
 class Past:
     """How well each policy did so far: the mean of its scores, each over the best of its selection."""
@@ -120,7 +127,7 @@ class Past:
         """Take the scores of a selection into account."""
         best = max(scores.values())
         for member, score in scores.items():
-            share = score / best if best > 0.0 else 1.0
+            share = _share(score, best)
             self.total[member] = self.total.get(member, 0.0) + share
             self.count[member] = self.count.get(member, 0) + 1
 
@@ -146,10 +153,10 @@ def winner(
         better_by_frac > 0.0
         and incumbent is not None
         and incumbent in scores
-        and best <= scores[incumbent] * (1.0 + better_by_frac)
+        and best <= scores[incumbent] + abs(scores[incumbent]) * better_by_frac
     ):
         return incumbent
-    equals = sorted(member for member, score in scores.items() if score >= best * (1.0 - SAME_FRAC))
+    equals = sorted(member for member, score in scores.items() if score >= best - abs(best) * SAME_FRAC)
     if ties == INCUMBENT and incumbent in equals:
         return incumbent
     if ties == PREFERENCE:

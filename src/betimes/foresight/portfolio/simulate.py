@@ -1,5 +1,7 @@
 """A policy simulated on the jobs that wait: a copy of the cluster is played forward until they have finished.
 
+Where any of the policies preempts, it is played until all jobs present have finished, for the running ones may suffer.
+
 Nothing more is submitted, what the scheduler believes about sizes is true, and nothing that is drawn by lot is
 known: machines boot in the usual time, none fails, none is taken away (spec/portfolio.md C.5).
 """
@@ -21,6 +23,7 @@ from betimes.core.nodes.columns import (
     room_to_play,
     with_more_nodes,
     with_more_placements,
+    with_more_steps,
 )
 from betimes.core.nodes.machines import RUNNING
 from betimes.core.nodes.queue import all_waiting
@@ -28,19 +31,30 @@ from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.schedule import change_rules
 from betimes.core.nodes.snapshot import copy_into
 from betimes.core.nodes.timers import NOTICED, set_machine_timer
-from betimes.core.status import DONE, NEED_NODES, NEED_PLACEMENTS, NEED_SEGMENTS, PAUSED, REFUSED
+from betimes.core.status import (
+    DONE,
+    NEED_NODES,
+    NEED_PLACEMENTS,
+    NEED_SEGMENTS,
+    NEED_STEPS,
+    PAUSED,
+    REFUSED,
+)
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.foresight.portfolio.utility import bounded_slowdown, charged_s
-from betimes.kernels import Floats, Ints, Records, blank, entry, kernel
+from betimes.kernels import Floats, Ints, Records, as_array, blank, entry, kernel
 from betimes.twin.nodes.event_loop import Outcome, Trace, advance
+
+Ended = NDArray[Any]
+"""Rows of `twin.nodes.event_loop.Outcome`."""
 
 MOST_INSTANTS = 1_000_000
 """Of one simulation; a policy that needs more fails."""
 
 
 class Played:
-    """What came of the jobs that waited."""
+    """What came of the jobs that count."""
 
     finished: int
     slowdown: float  # bounded, summed over them
@@ -51,7 +65,7 @@ class Played:
 
 @dataclass(frozen=True)
 class Foreseen:
-    """What a policy would do for the jobs that wait.
+    """What a policy would do for the jobs that count: those that wait, or all that are there.
 
     slowdown: their mean bounded slowdown. machine_s: what is paid for from now on, s, where each machine present is
     charged as if it were rented now. used_s: what is bought beyond what is already paid for, less what of that is left
@@ -95,38 +109,44 @@ class Simulated(Protocol):
 class Lookahead:
     """Simulations of several policies from one state of a run, which they leave as it is.
 
-    `look` takes the snapshot, `play` simulates one policy from it.
+    `look` takes the snapshot, `play` simulates one policy from it. everyone: the jobs that run count, too.
     """
 
-    def __init__(self, run: Simulated) -> None:
-        self._run = run
+    def __init__(self, run: Simulated, everyone: bool = False) -> None:
+        self._run, self._everyone = run, everyone
         rows = len(run.job_ids)
         self._aside = run.trace.replaced(outcomes=blank(Outcome, rows), finished=np.zeros(1, dtype=np.int64))
         self._no_more: Ints = np.array([rows], dtype=np.int64)
         self._run_s: Floats = np.full(rows, np.nan)
         self._played = blank(Played, 1)
-        self._machines = self._placements = 0  # as many as any simulation needed
+        self._machines = self._placements = self._steps = 0  # as many as any simulation needed
+        self._count = 0
         self._source: NodesState | None = None
 
     def look(self) -> float:
-        """Take a snapshot of the run between two instants, or before a pass; returns the waiting jobs' time, s."""
+        """Take a snapshot of the run between two instants, or before a pass; returns the time of the jobs, s."""
         run = self._run
         if self._source is not run.state:  # its columns have grown
             self._source = run.state
             self._make_room(run.state)
-        return take_snapshot(run.state, self._snapshot, self._run_s, run.believes)
+        job_s = take_snapshot(run.state, self._snapshot, self._run_s, run.believes, self._everyone)
+        self._count = int(np.count_nonzero(~np.isnan(self._run_s)))
+        return job_s
 
     def play(self, rules: NodesRules, params: Floats) -> Foreseen:
         """Simulate a policy from the snapshot; raises PolicyFails, and BetimesError where no job waits."""
         while True:
             self._copy.params[: len(params)] = params
             status = play_on(
-                *(self._snapshot, self._copy, rules, self._aside, self._no_more, self._run_s, self._played)
+                *(self._snapshot, self._copy, rules, self._aside, self._no_more, self._run_s, self._count),
+                self._played,
             )
             if status == NEED_NODES:
                 self._machines = 2 * len(self._snapshot.nodes)
             elif status == NEED_PLACEMENTS:
                 self._placements = 2 * len(self._snapshot.placements)
+            elif status == NEED_STEPS:
+                self._steps = 2 * len(self._copy.steps)
             else:
                 break
             self._make_room(self._run.state)
@@ -145,6 +165,13 @@ class Lookahead:
             float(played.bought_s) - float(played.left_s),
         )
 
+    def ends(self) -> tuple[Ended, Floats]:
+        """What came of each job that counts in the last simulation, and its believed run time, s."""
+        outcomes = as_array(self._aside.outcomes)[: int(self._aside.finished[0])]
+        run_s = self._run_s[outcomes["row"]]
+        counts = ~np.isnan(run_s)
+        return outcomes[counts], run_s[counts]
+
     def _make_room(self, state: NodesState) -> None:
         """Let the snapshot, and a copy to play with, have room for as many machines as any simulation needed."""
         self._snapshot = room_to_play(state)
@@ -152,6 +179,8 @@ class Lookahead:
             self._snapshot = with_more_nodes(self._snapshot)
         while len(self._snapshot.placements) < self._placements:
             self._snapshot = with_more_placements(self._snapshot)
+        while len(self._snapshot.steps) < self._steps:
+            self._snapshot = with_more_steps(self._snapshot)
         room = 4 * len(self._snapshot.nodes)  # of which the loop asks for one for each rented machine
         self._copy = room_to_play(self._snapshot).replaced(
             params=state.params.copy(), leases=blank(Lease, room)
@@ -159,12 +188,12 @@ class Lookahead:
 
     def _why(self, status: int) -> str:
         if status == PAUSED:
-            return f"the jobs that wait do not finish within {MOST_INSTANTS:,} events"
+            return f"the jobs do not finish within {MOST_INSTANTS:,} events"
         if status > REFUSED:
             row = self._copy.progress[self._copy.pool[0].offender].row
             return f"its answer about job {self._run.job_ids[row]} cannot be used"
         if status == STRANDED:
-            return "some of the jobs that wait never start"
+            return "some of the jobs never start"
         raise BetimesError(f"internal: a simulated policy returned {status}")
 
 
@@ -173,10 +202,12 @@ STRANDED = -100  # nothing more can happen, and some have not finished
 
 @entry
 @kernel
-def take_snapshot(state: NodesState, snapshot: NodesState, run_s: Floats, believing: bool) -> float:
+def take_snapshot(
+    state: NodesState, snapshot: NodesState, run_s: Floats, believing: bool, everyone: bool
+) -> float:
     """Copy what is known of the present; run_s[row] is the believed run time of each job that waits, else NaN.
 
-    Returns the time that all jobs that wait need machines for, s.
+    everyone: of each job that is there. Returns the time that all of these still need machines for, s.
     """
     copy_into(state, snapshot, believing)
     _add_room(state, snapshot)
@@ -201,6 +232,13 @@ def take_snapshot(state: NodesState, snapshot: NodesState, run_s: Floats, believ
         left_s = believed_left(snapshot, slot, now)
         run_s[snapshot.progress[slot].row] = left_s
         job_s += left_s * snapshot.needs[slot].tasks
+    if everyone:
+        for slot in range(len(state.progress)):
+            row = state.progress[slot].row
+            if state.progress[slot].served_by >= 0:
+                if math.isnan(run_s[row]):
+                    job_s += believed_left(snapshot, slot, now) * snapshot.needs[slot].tasks
+                run_s[row] = state.jobs[slot].size_s
     return job_s
 
 
@@ -228,15 +266,15 @@ def play_on(
     aside: Trace,
     no_more: Ints,
     run_s: Floats,
+    count: int,
     played: Records[Played],
 ) -> int:
-    """Play a copy of the snapshot under these rules until the jobs that wait have finished.
+    """Play a copy of the snapshot under these rules until the `count` jobs that have a run time have finished.
 
     Returns DONE, STRANDED, PAUSED after `MOST_INSTANTS`, or what the loop cannot go on for: start again then.
     """
     copy_into(snapshot, copy, False)
     begin_s, score, cluster = snapshot.pool[0].now, played[0], copy.cluster[0]
-    left = cluster.waiting
     cluster.leases = 0
     aside.finished[0] = 0
     score.finished = 0
@@ -255,11 +293,14 @@ def play_on(
         for at in range(seen, aside.finished[0]):
             outcome = aside.outcomes[at]
             if not math.isnan(run_s[outcome.row]):
-                wait_s = max(0.0, outcome.start_s - aside.arrivals[outcome.row].submit_s)
+                began_s = outcome.start_s
+                if outcome.preemptions > 0:  # what it has lost on the way it has waited for, too
+                    began_s = outcome.finish_s - run_s[outcome.row]
+                wait_s = max(0.0, began_s - aside.arrivals[outcome.row].submit_s)
                 score.slowdown += bounded_slowdown(wait_s, run_s[outcome.row])
                 score.finished += 1
         seen = aside.finished[0]
-        if score.finished == left:
+        if score.finished == count:
             _charge_leases(copy, begin_s, score)
             _charge_present(copy, begin_s, score)
             return DONE

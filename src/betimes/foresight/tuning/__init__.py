@@ -3,16 +3,16 @@
 Nothing in this package is a kernel: it drives the twin.
 """
 
-from betimes.foresight.tuning.evaluator import Evaluator
-from betimes.foresight.tuning.front import Baseline, Front, Part, Point
-from betimes.foresight.tuning.named import NAMES, named_points
-from betimes.foresight.tuning.objectives import (
+from betimes.foresight.objectives import (
     MEASURES,
     METRICS,
     Objective,
     parse_objective,
     parse_objectives,
 )
+from betimes.foresight.tuning.evaluator import Evaluator
+from betimes.foresight.tuning.front import Baseline, Front, Part, Point
+from betimes.foresight.tuning.named import NAMES, named_points
 from betimes.foresight.tuning.preference import Tuner
 from betimes.foresight.tuning.problem import Problem, parts
 from betimes.foresight.tuning.search import Progress

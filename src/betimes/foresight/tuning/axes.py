@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from betimes.foresight.tuning.objectives import Objective
+from betimes.foresight.objectives import Objective
 from betimes.outcome.units import TIME_UNITS, decimals, time_unit
 
 _WIDE = 30  # a span of values beyond which only a logarithmic scale shows both ends

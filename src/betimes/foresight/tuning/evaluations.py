@@ -6,9 +6,9 @@ import contextlib
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any, Protocol
 
+from betimes.foresight.objectives import Values
 from betimes.foresight.tuning.evaluators import Evaluators, Stop, Task
 from betimes.foresight.tuning.known import Known
-from betimes.foresight.tuning.objectives import Values
 from betimes.foresight.tuning.problem import Problem
 from betimes.processes import Do, Processes, Say
 

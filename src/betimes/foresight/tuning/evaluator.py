@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 
+from betimes.foresight.objectives import Values
 from betimes.foresight.predict import run_rows_predicting
 from betimes.foresight.sampling import drawn
 from betimes.foresight.simulate import predicting
-from betimes.foresight.tuning.objectives import Values
 from betimes.foresight.tuning.problem import Problem
 from betimes.kernels import Floats, as_array
 from betimes.outcome import Result

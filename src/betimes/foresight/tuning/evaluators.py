@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from betimes.foresight.objectives import Values
 from betimes.foresight.tuning.evaluator import Evaluator
-from betimes.foresight.tuning.objectives import Values
 from betimes.foresight.tuning.problem import Problem
 
 Stop = Callable[[], bool]

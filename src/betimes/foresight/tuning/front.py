@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from betimes.errors import InputError
-from betimes.foresight.tuning.objectives import Objective, parse_objectives
+from betimes.foresight.objectives import Objective, parse_objectives
 from betimes.foresight.tuning.search import Ended
 from betimes.policies import parse_policy
 

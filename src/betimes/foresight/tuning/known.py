@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from betimes.errors import InputError
-from betimes.foresight.tuning.objectives import Values
+from betimes.foresight.objectives import Values
 from betimes.foresight.tuning.problem import Problem
 from betimes.kernels import cache_root
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from betimes.foresight.tuning.objectives import Objective
+from betimes.foresight.objectives import Objective
 from betimes.kernels import Floats
 
 FASTEST, BALANCED, PREDICTABLE = "PCS-JCT", "PCS-balanced", "PCS-pred"

@@ -12,8 +12,8 @@ from importlib import import_module
 from typing import Any
 
 from betimes.errors import InputError
+from betimes.foresight.objectives import Values
 from betimes.foresight.tuning.evaluators import Evaluators, Stop, Task
-from betimes.foresight.tuning.objectives import Values
 from betimes.foresight.tuning.problem import Problem
 from betimes.processes import HEED_S
 

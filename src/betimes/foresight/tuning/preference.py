@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from betimes.errors import Conflict
+from betimes.foresight.objectives import Objective, parse_objectives
 from betimes.foresight.tuning.front import Front, Point
-from betimes.foresight.tuning.objectives import Objective, parse_objectives
 from betimes.foresight.tuning.space import WFQConfig
 from betimes.foresight.tuning.tune import Search, tune
 from betimes.policies import parse_policy

@@ -11,8 +11,8 @@ import numpy as np
 from betimes import __version__
 from betimes.cluster import Cluster
 from betimes.errors import InputError
+from betimes.foresight.objectives import Objective
 from betimes.foresight.predict import run_rows_predicting
-from betimes.foresight.tuning.objectives import Objective
 from betimes.kernels.fingerprint import fingerprint
 from betimes.policies import POLICIES
 from betimes.twin.sizes import Sizes

@@ -11,8 +11,8 @@ from typing import Literal
 import numpy as np
 
 from betimes.errors import InputError
+from betimes.foresight.objectives import Objective, Values
 from betimes.foresight.tuning.evaluations import TRAIN, Evaluations
-from betimes.foresight.tuning.objectives import Objective, Values
 from betimes.foresight.tuning.solvers import Solver
 from betimes.foresight.tuning.space import Space, WFQConfig
 from betimes.foresight.tuning.volume import Box, front_of

@@ -13,13 +13,13 @@ import numpy as np
 from betimes import __version__
 from betimes.cluster import Cluster
 from betimes.errors import InputError
+from betimes.foresight.objectives import Objective, Values, parse_objectives
 from betimes.foresight.tuning.evaluations import TEST, TRAIN, Evaluations
 from betimes.foresight.tuning.evaluator import Evaluator
 from betimes.foresight.tuning.evaluators import Task
 from betimes.foresight.tuning.front import Baseline, Front, Measured, Part, Point
 from betimes.foresight.tuning.interrupts import interruptible
 from betimes.foresight.tuning.named import NAMES, named_points
-from betimes.foresight.tuning.objectives import Objective, Values, parse_objectives
 from betimes.foresight.tuning.problem import Problem, parts
 from betimes.foresight.tuning.search import Found, Progress, search
 from betimes.foresight.tuning.solvers import solver_of

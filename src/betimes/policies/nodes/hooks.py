@@ -107,7 +107,7 @@ class NodesPolicy:
         hooks of all are compiled.
         """
         if self.members is not None:
-            first, *_ = [member.policy.rules(member.values, learns) for member in self.members(values)]
+            first, *_ = [each.policy.rules(each.values, learns) for each in self.in_turn(values)]
             return first
         backfill = values.get("backfill", self.backfill)
         window = self._whole(values, "window", 0)
@@ -159,9 +159,13 @@ class NodesPolicy:
         )
         return rules if model is None else model.into(rules)
 
+    def in_turn(self, values: dict[str, Value | None]) -> Sequence[Member]:
+        """The policies that take turns with these parameters; of any other policy, itself alone."""
+        return [Member(self.name, self, values)] if self.members is None else self.members(values)
+
     @property
     def rents(self) -> bool:
-        """Whether it decides about machines on offer; they do not exist for the others."""
+        """Whether it may decide about machines on offer; they do not exist for the others."""
         hooks = (self.planner, self.provision, self.wait, self.members)
         return any(hook is not None for hook in hooks)
 
@@ -177,7 +181,7 @@ class NodesPolicy:
     def is_ready(self, values: dict[str, Value | None]) -> bool:
         """Whether its hooks with these parameters are in the cache of compiled kernels."""
         if self.members is not None:
-            return all(member.policy.is_ready(member.values) for member in self.members(values))
+            return all(each.policy.is_ready(each.values) for each in self.in_turn(values))
         return all(is_hook_ready(each, NodesRules, name) for name, each in self._hooks(values).items())
 
     def _model(self, values: dict[str, Value | None]) -> WaitModel | None:
@@ -207,11 +211,12 @@ class NodesPolicy:
     def params(self, values: dict[str, Value | None]) -> Floats:
         """The parameters in the order declared, `View.params`; of a choice, its place among the choices.
 
-        Where policies take turns, those of the first of them.
+        Where policies take turns, those of the first of them, with room for those of any other.
         """
         if self.members is not None:
-            first = self.members(values)[0]
-            return first.policy.params(first.values)
+            first, *others = [each.policy.params(each.values) for each in self.in_turn(values)]
+            room = max(len(params) for params in (first, *others))
+            return np.append(first, np.zeros(room - len(first)))
         return np.array(
             [_number(parameter, values[parameter.name]) for parameter in self.parameters] or [0.0]
         )

@@ -1,4 +1,4 @@
-"""A portfolio: many provisioning policies, of which the best for the jobs that wait is put in force again and again.
+"""A portfolio: many policies, of which the best for the jobs that wait is put in force again and again.
 
 What is declared here is data; `foresight.portfolio` simulates and selects. Source: Deng et al., portfolio scheduling
 (JSSPP 2013); spec/portfolio.md C.3, C.6.
@@ -6,14 +6,12 @@ What is declared here is data; `foresight.portfolio` simulates and selects. Sour
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Mapping, Sequence
 
-from betimes.errors import PolicyError
 from betimes.policies.hooks import Parameter, Value
 from betimes.policies.nodes.hooks import Member, NodesPolicy
 from betimes.policies.nodes.provisioning import PAID_TIME, PROVISIONING, TICK_S
+from betimes.policies.nodes.taking_turns import named
 
 ORDERS = ("fifo", "slowdown", "wfp3", "unicef")
 
@@ -44,16 +42,25 @@ MOST_SIMULATED = 1e6
 
 MEMBERS = Parameter(
     "members",
-    "which policies, PROVISIONING/ORDER/PLACEMENT: names or patterns, as in odb*+oda/unicef/best",
+    "which policies, joined by +: names or patterns, PROVISIONING/ORDER/PLACEMENT as in odb*, or any other policy with "
+    "its parameters as in easy/order=sjf",
     "*",
     is_text=True,
 )
 WHOLE_RUN, PAPER = "whole-run", "paper"
 RULES = Parameter(
     "rules",
-    "what a score is: the utility of the whole run so far and of the jobs that wait, or of these alone, as published",
+    "what a score is of: the whole run so far and the jobs that wait, or these alone, as published",
     WHOLE_RUN,
     choices=(WHOLE_RUN, PAPER),
+)
+UTILITY = "utility"
+OBJECTIVE = Parameter(
+    "objective",
+    "what is best: utility, cost, or METRIC:MEASURE as in jct:avg or slowdown:p95; METRIC is jct, wait, slowdown or "
+    "makespan",
+    UTILITY,
+    is_text=True,
 )
 HYSTERESIS = Parameter(
     "hysteresis",
@@ -98,47 +105,37 @@ TIES = Parameter(
 )
 
 
-def members(values: dict[str, Value | None]) -> Sequence[Member]:
-    """The policies that `members` names, in the order of the portfolio; raises PolicyError for an unknown one."""
-    text = str(values["members"])
-    patterns = [part.strip() for part in text.split("+") if part.strip()]
-    if not patterns:
-        raise PolicyError(
-            f"policy portfolio, parameter members: {text!r} names no policy; name some, as in odb*, or leave it out"
-        )
-    for pattern in patterns:
-        if not any(fnmatchcase(name, pattern) for name in CANDIDATES):
-            near = difflib.get_close_matches(pattern, CANDIDATES, n=3, cutoff=0.4)
-            hint = f"did you mean {', '.join(near)}?" if near else "write PROVISIONING/ORDER/PLACEMENT"
-            raise PolicyError(f"policy portfolio, parameter members: no policy is called {pattern!r}; {hint}")
-    return [
-        Member(name, policy, {**chosen, TICK_S.name: values[TICK_S.name]})
-        for name, (policy, chosen) in CANDIDATES.items()
-        if any(fnmatchcase(name, pattern) for pattern in patterns)
-    ]
-
-
-portfolio = NodesPolicy(
-    name="portfolio",
-    summary="Simulates many provisioning policies on the jobs that wait, and puts the best in force.",
-    question="Which provisioning policy suits the jobs that wait now?",
-    paper="portfolio scheduling (JSSPP 2013)",
-    parameters=(
-        *(
-            MEMBERS,
-            RULES,
-            PERIOD,
-            BUDGET,
-            SECONDS,
-            ALPHA,
-            BETA,
-            SMART,
-            SPLIT,
-            TIES,
-            HYSTERESIS,
-            SHADOW,
-            TICK_S,
-        ),
-    ),
-    members=members,
+PARAMETERS = (
+    MEMBERS,
+    RULES,
+    OBJECTIVE,
+    PERIOD,
+    BUDGET,
+    SECONDS,
+    ALPHA,
+    BETA,
+    SMART,
+    SPLIT,
+    TIES,
+    HYSTERESIS,
+    SHADOW,
+    TICK_S,
 )
+
+
+def portfolio_of(others: Mapping[str, NodesPolicy]) -> NodesPolicy:
+    """The policy `portfolio`, of which the 60 and the `others` may be members."""
+
+    def members(values: dict[str, Value | None]) -> Sequence[Member]:
+        tick_s = values[TICK_S.name]
+        assert isinstance(tick_s, float)
+        return named(str(values[MEMBERS.name]), CANDIDATES, others, tick_s)
+
+    return NodesPolicy(
+        name="portfolio",
+        summary="Simulates many policies on the jobs that wait, and puts the best in force.",
+        question="Which policy suits the jobs that wait now?",
+        paper="portfolio scheduling (JSSPP 2013)",
+        parameters=PARAMETERS,
+        members=members,
+    )

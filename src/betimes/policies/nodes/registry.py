@@ -7,7 +7,7 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.lowest_priority import lowest_priority
 from betimes.policies.nodes.lrtp import lrtp
 from betimes.policies.nodes.packing import PACKING
-from betimes.policies.nodes.portfolio import portfolio
+from betimes.policies.nodes.portfolio import portfolio_of
 from betimes.policies.nodes.provisioning import PROVISIONING
 from betimes.policies.nodes.queues import BY_ORDER, conservative, easy, fifo, skip_over
 from betimes.policies.nodes.rand import rand
@@ -30,6 +30,6 @@ NODES_POLICIES: dict[str, NodesPolicy] = {
         *WAITING,
         *PROVISIONING,
         *PACKING,
-        portfolio,
     )
 }
+NODES_POLICIES["portfolio"] = portfolio_of(NODES_POLICIES)

@@ -11,7 +11,10 @@ from betimes.foresight.engines import NODES, POOL, AnyChosen, Engine, engines_of
 from betimes.foresight.portfolio.simulate import play_on, take_snapshot
 from betimes.kernels import Entry
 from betimes.policies import Policy, parse_nodes_policy, parse_policy
+from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.nodes.portfolio import UTILITY
 from betimes.policies.nodes.registry import NODES_POLICIES
+from betimes.policies.parsing import ChosenPolicy
 from betimes.service.engines import nodes as nodes_engine
 from betimes.service.engines import pool
 
@@ -36,7 +39,11 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
     """Raises PolicyError for a policy that rents machines where none are offered, or as only the twin does so far."""
     kind, text = kind_of(policy)
     found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
-    if found is None or not found.rents:
+    if found is None:
+        return
+    if found.members is not None:
+        _check_portfolio(policy, parse_nodes_policy(text))
+    if not found.rents:
         return
     if found.planner is not None:
         raise PolicyError(
@@ -59,6 +66,23 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
             f"policy {policy}: it rents machines, and none are offered; describe some ([[offers]]) in a cluster file "
             "and start the service with `betimes up --cluster FILE.toml`"
         )
+
+
+def _check_portfolio(policy: str, chosen: ChosenPolicy[NodesPolicy]) -> None:
+    """Raises PolicyError for a portfolio of which so far only the twin knows all that it is to do."""
+    assert chosen.policy.members is not None
+    objective = chosen.values["objective"]
+    if objective != UTILITY:
+        raise PolicyError(
+            f"policy {policy}, parameter objective: the service selects by {UTILITY} so far; leave {objective} out, or "
+            "try it with `betimes simulate`"
+        )
+    for member in chosen.policy.members(chosen.values):
+        if not member.policy.rents:
+            raise PolicyError(
+                f"policy {policy}, parameter members: {member.name} rents no machines; in the service policies that "
+                "decide at ticks take turns so far; leave it out, or try it with `betimes simulate`"
+            )
 
 
 def rents_for_jobs(policy: str) -> bool:

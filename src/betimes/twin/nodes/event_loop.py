@@ -196,7 +196,7 @@ def instant(
     if rules.tick_s > 0.0 and cluster.ticks == NOT_DUE:
         set_policy_timer(state, first_tick(rules.tick_s, state.pool[0].now), TICK)
         return DONE
-    if cluster.ticks == DUE and cluster.waiting > 0 and state.pool[0].now >= cluster.select_s:
+    if cluster.waiting > 0 and state.pool[0].now >= cluster.select_s and cluster.ticks != ORDERED:
         return SELECT
     if cluster.ticks != ORDERED:
         status = schedule(state, rules)

@@ -131,7 +131,8 @@ class NodesSimulation:
             raise InputError(f"--overrun {overrun}: choose {' or '.join(OVERRUN)}")
         self.workload, self.policy, self.cluster, self.seed = workload, policy, cluster, seed
         self.timeline, self.sizes = timeline, sizes or Sizes("true")
-        rents = policy.policy.rents
+        in_turn = policy.policy.in_turn(policy.values)
+        self.rents = rents = any(each.policy.rents for each in in_turn)
         if not rents:
             cluster.need_nodes()
         if policy.policy.wait is not None:
@@ -157,6 +158,7 @@ class NodesSimulation:
         self.rules = policy.policy.rules(policy.values, learns=self.sizes.kind == "last-two")
         if observed:
             self.rules = self.rules.replaced(observes=True)
+        self.preempts = any(each.policy.evict is not None for each in in_turn)
         self.trace = self._trace(speed, observed)
         self.kinds = kinds_of(jobs)
         most = 1
@@ -168,13 +170,13 @@ class NodesSimulation:
             units=float(self.units),
             restart_s=float(restart_s),
             seed=seed % (1 << 63),
-            by_priority=policy.policy.by_priority,
-            guarded=policy.policy.is_users,
+            by_priority=in_turn[0].policy.by_priority,
+            guarded=any(each.policy.is_users for each in in_turn),
             params=policy.policy.params(policy.values),
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(cluster)),
             segments=RECORDS if timeline else 0,
-            absences=RECORDS if self.rules.preempts else 0,
+            absences=RECORDS if self.preempts else 0,
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
             offers=terms_of(cluster) if rents else None,
             fates=fates_of(cluster, most) if rents else 0,
@@ -245,7 +247,8 @@ class NodesSimulation:
 
         self.wall_s = drive(self.row, len(self.jobs), call, progress)
         self._note_unfinished()
-        mark_proven(self.policy.policy)
+        for each in self.policy.policy.in_turn(self.policy.values):
+            mark_proven(each.policy)
 
     def submit_rows(self, stop: int) -> int:
         """The plain step: submit the jobs up to row `stop`; returns the loop's status."""
@@ -257,7 +260,7 @@ class NodesSimulation:
         units_s = in_rows(self.trace, "units_s", 0.0)
         state = np.full(len(w), JobState.REFUSED)
         finished = ~np.isnan(finish_s)
-        leases = self._leases() if self.policy.policy.rents else None
+        leases = self._leases() if self.rents else None
         state[self.kept] = np.where(
             finished, np.where(self.killed, JobState.KILLED, JobState.FINISHED), JobState.UNFINISHED
         )
@@ -299,7 +302,7 @@ class NodesSimulation:
             jobs=jobs,
             segments=self._segments() if self.timeline else None,
             timing=Timing(load_s, compile_s, self.wall_s, int(self.state.pool[0].events)),
-            absences=self._absences() if self.rules.preempts else None,
+            absences=self._absences() if self.preempts else None,
             resources=self._resources(units_s, leases),
             leases=leases,
             decisions=self._decisions() if self.timeline else None,
@@ -408,7 +411,7 @@ class NodesSimulation:
             self.state = self.state.replaced(log=blank(Instruction, room))
         if self.timeline and len(self.state.segments) < 2 * len(self.state.placements):
             self.state = self.state.replaced(segments=blank(Segment, 4 * len(self.state.placements)))
-        if self.rules.preempts and len(self.state.absences) < 2 * len(self.state.free):
+        if self.preempts and len(self.state.absences) < 2 * len(self.state.free):
             self.state = self.state.replaced(absences=blank(Absence, 4 * len(self.state.free)))
 
     def _segments(self) -> SegmentColumns:

@@ -118,6 +118,10 @@ class Objective:
         values = job_metric(result, _COLUMNS[self.metric])[jobs.finished]
         if self.metric == "pred_err":
             values = np.abs(values[~np.isnan(values)])
+        return self.measured(values)
+
+    def measured(self, values: Array) -> float:
+        """The jobs' values of a metric as one; NaN of none."""
         return metrics.mean(values) if self.measure == "avg" else metrics.percentile(values, self._percent())
 
     def _percent(self) -> float:

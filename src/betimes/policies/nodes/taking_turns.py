@@ -1,0 +1,105 @@
+"""Which policies take turns in a portfolio: the 60 of the paper, any other policy for nodes, and users' own.
+
+A name or pattern of the 60 is `odb/unicef/best`, `odb*`; any other policy goes by its own name or a pattern, a user's
+by FILE.py:NAME, with parameters that follow a slash: `easy/order=sjf`, `*jf/backfill=easy`, `mine.py:newest/P=2`.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from betimes.errors import PolicyError
+from betimes.policies.hooks import Value
+from betimes.policies.nodes.hooks import Member, NodesPolicy
+from betimes.policies.nodes.provisioning import TICK_S
+from betimes.policies.parsing import parsed
+
+Candidates = Mapping[str, tuple[NodesPolicy, dict[str, Value | None]]]
+
+WHERE = "policy portfolio, parameter members"
+
+
+def named(text: str, sixty: Candidates, others: Mapping[str, NodesPolicy], tick_s: float) -> list[Member]:
+    """The members that `text` names, joined by `+`: first those of the 60, in their order, then the others as named.
+
+    Raises PolicyError for none, an unknown one, one named twice, and for members that cannot take turns.
+    """
+    parts = [part.strip() for part in text.split("+") if part.strip()]
+    if not parts:
+        raise PolicyError(f"{WHERE}: {text!r} names no policy; name some, as in odb*, or leave it out")
+    patterns = [part for part in parts if any(fnmatchcase(name, part) for name in sixty)]
+    members = [
+        Member(name, policy, {**values, TICK_S.name: tick_s})
+        for name, (policy, values) in sixty.items()
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+    ]
+    for part in parts:
+        if part not in patterns:
+            members += _others(part, sixty, others, tick_s)
+    names = [member.name for member in members]
+    for name in names:
+        if names.count(name) > 1:
+            raise PolicyError(f"{WHERE}: {name} is named {names.count(name)} times; name it once")
+    _check_turns(members)
+    return members
+
+
+def _others(part: str, sixty: Candidates, known: Mapping[str, NodesPolicy], tick_s: float) -> list[Member]:
+    """The policies, none of the 60, that one part of the text names."""
+    file, colon, rest = part.partition(".py:")
+    pattern, slash, given = (rest if colon else part).partition("/")
+    if colon:
+        sources = [f"{file}.py:{pattern}"]
+    else:
+        sources = [name for name in known if fnmatchcase(name, pattern)]
+        if slash and "=" not in given:  # the name of one of the 60, misspelt
+            sources = []
+        if not sources:
+            near = difflib.get_close_matches(part, [*sixty, *known], n=3, cutoff=0.4)
+            hint = f"did you mean {', '.join(near)}?" if near else "`betimes policies` lists all"
+            raise PolicyError(f"{WHERE}: no policy is called {part!r}; {hint}")
+    members: list[Member] = []
+    for source in sources:
+        parameters = given.replace("/", ",")
+        try:
+            chosen = parsed(source + (f":{parameters}" if slash else ""), known, NodesPolicy)
+        except PolicyError as error:
+            raise PolicyError(f"{WHERE}: {part}: {error}") from error
+        values = dict(chosen.values)
+        if chosen.policy.provision is not None and TICK_S.name not in chosen.given:
+            values[TICK_S.name] = tick_s
+        members.append(Member(source + (f"/{given}" if slash else ""), chosen.policy, values))
+    return members
+
+
+def _check_turns(members: Sequence[Member]) -> None:
+    """Refuse members that cannot take turns on one cluster; raises PolicyError."""
+    first = members[0]
+    for member in members:
+        policy, where = member.policy, f"{WHERE}: {member.name}"
+        if policy.members is not None:
+            raise PolicyError(f"{where} is a portfolio itself; name its members instead")
+        if policy.planner is not None:
+            raise PolicyError(
+                f"{where} plans in rounds of its own, and cannot take turns with others; leave it out"
+            )
+        if policy.wait is not None:
+            raise PolicyError(
+                f"{where} decides once, when a job is submitted, how long it waits, which no later choice changes; "
+                "leave it out"
+            )
+        if (policy.provision is None) != (first.policy.provision is None):
+            rents, owns = (member, first) if policy.provision is not None else (first, member)
+            raise PolicyError(
+                f"{WHERE}: {rents.name} rents machines, and {owns.name} knows the cluster's own only; name "
+                "members that all do the one or all the other"
+            )
+        if member.values.get(TICK_S.name) != first.values.get(TICK_S.name):
+            raise PolicyError(f"{where} has another tick than {first.name}; give tick= to the portfolio only")
+        if policy.by_priority != first.policy.by_priority:
+            raise PolicyError(
+                f"{WHERE}: one of {first.name} and {member.name} goes by the jobs' priorities, the other by trial "
+                "jobs; name members that all do the one or all the other"
+            )
