@@ -33,7 +33,11 @@ class Planned(Protocol):
     state: NodesState
     trace: Trace
     row: Ints  # (1,) the next job to be submitted
-    kinds: list[str]
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kind of each of them."""
+        ...
 
     @property
     def jobs(self) -> Workload:
