@@ -95,7 +95,13 @@ ESTIMATE = Picture(
     "work left. Three things correct it: it is doubled when outrun, learnt from finished jobs, replaced by progress.",
     (
         Step(0, 0, "--estimate 2h", ("cli/live/job_options.py", "service/spec/job_file.py")),
-        Step(1, 0, "JobSpec.told_s", ("service/spec/job_spec.py",), ("estimate_s,", "or steps x step_s")),
+        Step(
+            1,
+            0,
+            "JobSpec.runtime_estimate_s",
+            ("service/spec/job_spec.py",),
+            ("estimate_s,", "or steps x step_s"),
+        ),
         Step(
             2, 0, "Job.believed_s", ("service/scheduling/runtime_estimates.py",), ("told, last two, default",)
         ),
@@ -114,8 +120,8 @@ ESTIMATE = Picture(
         ),
     ),
     (
-        Arrow("--estimate 2h", "JobSpec.told_s"),
-        Arrow("JobSpec.told_s", "Job.believed_s"),
+        Arrow("--estimate 2h", "JobSpec.runtime_estimate_s"),
+        Arrow("JobSpec.runtime_estimate_s", "Job.believed_s"),
         Arrow("Job.believed_s", "Wanted.believed_s"),
         Arrow("Wanted.believed_s", "In the core"),
         Arrow("A trace's column", "estimate_s"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable
 
+from betimes.service.executors.ray.gang import VARIABLES as ON_A_CLUSTER
 from betimes.service.machines import cloud_file
 from betimes.service.runtime.launches import KEPT, VARIABLES
 from betimes.service.scheduling.event_log import KINDS
@@ -80,6 +81,10 @@ def job_environment_page(table: Table) -> str:
             f"Beside them it has those of `--env` (or `env` in a job file), and from the service itself {kept}, where "
             "the service has them. Nothing else of yours or of the service reaches it: `--env NAME` hands over a "
             "variable as it is where you submit.",
+            "## On a cluster",
+            "With `betimes up --ray` a job may hold units on several nodes: its command is started once on each. Its "
+            "processes find these variables too, also where there is one node only:",
+            table(("variable", "value"), ((f"`{name}`", text) for name, text in ON_A_CLUSTER.items())),
             "## Signals",
             table(
                 ("signal", "when"),

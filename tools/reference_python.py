@@ -24,6 +24,7 @@ from betimes.client.calls import Conditions
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views import models
+from betimes.testing import InMemoryService
 from betimes.workload.columns import CANONICAL
 from tools.job_fields import OPTIONS, SPELT, meaning
 
@@ -106,6 +107,9 @@ def api_page(table: Table) -> str:
             *(part for name in classes for part in _class(f"betimes.{name}", getattr(betimes, name), table)),
             "# In a running job",
             *(part for name in IN_A_JOB for part in _function(name)),
+            "# In tests",
+            "`betimes.testing` has the service in memory. [How to use it](../how-to/test-against-betimes.md).",
+            *_class("betimes.testing.InMemoryService", InMemoryService, table),
         )
     )
 

@@ -11,9 +11,10 @@ import numpy as np
 from betimes import Workload
 from betimes.core.columns import State
 from betimes.core.rules import PoolRules
+from betimes.core.status import DONE
 from betimes.kernels import entry, kernel
 from betimes.policies import parse_policy
-from betimes.twin.pool.event_loop import REACHED, Trace, advance
+from betimes.twin.pool.event_loop import Trace, advance
 from betimes.twin.pool.simulation import Simulation
 from betimes.twin.sizes import parse_sizes
 
@@ -67,13 +68,13 @@ def after_every_event(run: Simulation) -> Iterator[State]:
             yield run.state
         if submit_s == EXTENT_S:
             return
-        assert run.submit_rows(row + 1) == REACHED
+        assert run.submit_rows(row + 1) == DONE
         yield run.state
 
 
 def step_to(run: Simulation, at: float) -> None:
     """Let everything happen up to an instant."""
-    assert step(run.state, run.rules, run.trace, at) == REACHED
+    assert step(run.state, run.rules, run.trace, at) == DONE
 
 
 @entry

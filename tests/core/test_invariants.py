@@ -223,7 +223,7 @@ def run_past_the_finish(state: State) -> None:
 
 
 def be_marked_by_the_future(state: State) -> None:
-    state.progress[a_holder(state)].mark = state.pool[0].stamp + 1
+    state.progress[a_holder(state)].served_by = state.pool[0].decision + 1
 
 
 BREAKS: list[tuple[Callable[[State], None], str]] = [

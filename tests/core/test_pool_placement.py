@@ -289,7 +289,7 @@ def shrink_a_node(state: State) -> None:
 
 
 def forget_a_placement(state: State) -> None:
-    state.pool[0].spare = state.placements[int(state.pool[0].spare)].follows
+    state.pool[0].unused_head = state.placements[int(state.pool[0].unused_head)].follows
 
 
 def forget_who_was_touched(state: State) -> None:

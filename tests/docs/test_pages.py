@@ -24,6 +24,7 @@ PAGES = (
     "docs/tutorial.md",
     "docs/how-to/own-trace.md",
     "docs/how-to/from-python.md",
+    "docs/how-to/test-against-betimes.md",
     "docs/how-to/compare-policies.md",
     "docs/how-to/tune.md",
     "docs/how-to/own-policy.md",

@@ -108,6 +108,11 @@ def test_the_examples_of_a_job_file_are_the_same_two_jobs(
     assert prepare == JobSpec(
         name="prepare", command=["./prepare.sh", "--all"], workdir=str(tmp_path), qos="trial", env=env
     )
-    assert (train.title, train.max_units, train.memory_gib, train.told_s) == ("train", 8, 16.0, 7200.0)
+    assert (train.title, train.max_units, train.memory_gib, train.runtime_estimate_s) == (
+        "train",
+        8,
+        16.0,
+        7200.0,
+    )
     for field in KNOWN:
         assert f"`{field}`" in page

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from betimes.reproduce import find
+from betimes.reproduce.eva import compositions
+from betimes.reproduce.eva.compositions import jobs_of_four_tasks, several_gpus, several_tasks
 from betimes.reproduce.eva.planning import drawn
 from betimes.reproduce.eva.runs import machines, published, rows
+from betimes.workload import Workload
 
 
 def test_costs_are_shares_of_no_packing_and_published_ones_belong_to_the_whole_trace() -> None:
@@ -41,3 +46,55 @@ def test_sizes_are_parts_of_an_experiment() -> None:
     assert find("eva-table14").parts == ("200", "1000", "6274")
     assert find("eva-table14:6274").name == "eva-table14:6274"
     assert published("eva-table5", "8000", "planning") == 22.06
+
+
+def a_trace(jobs: int) -> Workload:
+    """Jobs of one GPU, of none, and one of 4."""
+    gpus = [1] * (jobs - 3) + [0, 0, 4]
+    width = [max(1, each) for each in gpus]
+    return Workload.from_columns(
+        submit_s=[60.0 * n for n in range(jobs)],
+        work_s=[3600.0 * each for each in width],
+        min_units=width,
+        max_units=width,
+        gpu=[min(1, each) for each in gpus],
+        cpu=[6.0] * jobs,
+        memory_gib=[20.0] * jobs,
+        machine_units=1,
+        extra={"workload_variant": ["sage[0]"] * (jobs - 3) + ["gcn[0]", "gcn[0]", "vit[0]"]},
+    )
+
+
+def test_a_share_of_the_jobs_needs_several_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = a_trace(20)
+    monkeypatch.setattr(compositions, "trace", lambda *_: before)
+    after = several_gpus(Path(), 20, 0.5)
+    gpus = (after.gpu * after.max_units).tolist()
+    assert sum(each > 1 for each in gpus) == 10
+    assert sum(each == 0 for each in gpus) == 2
+    assert after.work_s / after.max_units == pytest.approx(3600.0)  # as long as before
+    grown = [n for n in range(20) if after.max_units[n] != before.max_units[n]]
+    kinds = after.extra["workload_variant"].tolist()
+    assert {kinds[n] for n in grown} <= {"sage[2000]", "sage[4000]", "sage[8000]"}
+    assert several_gpus(Path(), 20, 0.0).max_units.tolist() == before.max_units.tolist()
+
+
+def test_a_share_of_the_jobs_has_several_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = a_trace(20)
+    monkeypatch.setattr(compositions, "trace", lambda *_: before)
+    after = several_tasks(Path(), 20, 0.5)
+    tasks = after.max_units // after.units_per_task
+    assert sorted(set(tasks.tolist())) == [1, 2, 4]
+    assert sum(each > 1 for each in tasks.tolist()) == 10
+    assert after.units_per_task.tolist() == before.max_units.tolist()
+    assert after.work_s / after.max_units == pytest.approx(3600.0)
+
+
+def test_jobs_of_four_tasks_last_half_an_hour_to_16_hours() -> None:
+    jobs = jobs_of_four_tasks(50, seed=10)
+    assert (jobs.max_units // jobs.units_per_task).tolist() == [4] * 50
+    hours = jobs.work_s / jobs.max_units / 3600.0
+    assert hours.min() > 0.5
+    assert hours.max() < 16.7
+    assert jobs_of_four_tasks(50, seed=10).submit_s.tolist() == jobs.submit_s.tolist()
+    assert jobs_of_four_tasks(50, seed=11).submit_s.tolist() != jobs.submit_s.tolist()

@@ -10,6 +10,7 @@ from typing import Any
 from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
 from betimes.foresight.tuning.objectives import parse_objectives
 from betimes.service.access.auth import RunTokens
+from betimes.service.api.log_files import LocalLog, LogReader
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
@@ -156,12 +157,12 @@ class FakeBackend:
             job=view, spec=self.specs[number], runs=runs, quotes=[self._quote(number)], events=events
         )
 
-    async def log_file(self, number: int, attempt: int | None) -> Path:
+    async def open_log(self, number: int, attempt: int | None, rank: int, tail: int | None) -> LogReader:
         view = self._job(number)
         run = view.attempt if attempt is None else attempt
         if not 1 <= run <= view.attempt or self.folder is None:
             raise Unknown(f"job {number} has no run {run}: it has had {view.attempt}")
-        return self.folder / str(number) / str(run) / "log"
+        return LocalLog(self.folder / str(number) / str(run) / "log", tail)
 
     async def nodes(self) -> list[NodeView]:
         self._may_fail()

@@ -12,22 +12,17 @@ import numpy as np
 
 from betimes import Workload
 from betimes.cluster import Cluster
-from betimes.service.access.auth import RunTokens
 from betimes.service.engines.named_policies import kind_of
-from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
+from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.machines.cloud_file import cloud_of
-from betimes.service.promises.play_out import Promises
 from betimes.service.runtime.clock import VirtualClock
 from betimes.service.runtime.controller import Controller
-from betimes.service.runtime.launches import Launches
-from betimes.service.runtime.rentals import Rentals
+from betimes.service.runtime.in_memory import assembled
 from betimes.service.runtime.replay import Arrivals, machines_for
 from betimes.service.runtime.service_backend import ServiceBackend
-from betimes.service.runtime.trace_source import Source
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.memory import MemoryStore
-from betimes.service.tuning.tuner import LiveTuner
 
 Disturb = Callable[[ServiceBackend, VirtualWorld], Awaitable[None]]
 
@@ -71,34 +66,31 @@ async def _serve(
     disturb: Disturb | None,
     promise_every: int,
 ) -> Served:
-    store, clock, tokens = MemoryStore(folder), VirtualClock(0.0, math.inf), RunTokens(b"secret")
-    settings = Settings(restart_s=restart_s, seed=seed)
-    rentals = Rentals(cloud_of(cluster)) if cluster.offers else None
-    controller = Controller(store, clock, Launches(folder, tokens.issue), settings, 3600.0, rentals=rentals)
-    scheduler = controller.scheduler
-    scheduler.begin(0.0)
-    for machine in machines_for(cluster) if cluster.groups else ():
-        scheduler.nodes.add(machine, "operator")
-    scheduler.open(policy, 0.0)
-    world = VirtualWorld(restart_s, at_once=kind_of(policy)[0] == "pool")
-    controller.effects.worlds.append(world)
-    executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
-    for kind in ("virtual", "fake-cloud"):
-        controller.effects.admit(kind, executor)
-    controller.source = Source(submissions, promise_every=promise_every)
-    backend = ServiceBackend(controller, Promises(controller), tokens, LiveTuner(controller, folder))
-    deciding = asyncio.ensure_future(controller.run())
-    disturbing = asyncio.ensure_future(disturb(backend, world)) if disturb is not None else None
-    while controller.source.next_at() < math.inf or controller.scheduler.ledger.jobs:
-        await asyncio.sleep(0.01)
-        if deciding.done():
-            break
-    if disturbing is not None:
-        disturbing.cancel()
-        await asyncio.gather(disturbing, return_exceptions=True)
-    await controller.stop()
-    await deciding
-    jobs = scheduler.ledger.next_job - 1
+    async with assembled(
+        machines_for(cluster) if cluster.groups else (),
+        policy,
+        folder,
+        clock=VirtualClock(0.0, math.inf),
+        settings=Settings(restart_s=restart_s, seed=seed),
+        cloud=cloud_of(cluster) if cluster.offers else None,
+        at_once=kind_of(policy)[0] == "pool",
+        arrivals=submissions,
+        promise_every=promise_every,
+    ) as service:
+        controller, store, deciding = service.controller, service.store, service.deciding
+        disturbing = (
+            asyncio.ensure_future(disturb(service.backend, service.world)) if disturb is not None else None
+        )
+        source = controller.source
+        assert source is not None
+        while source.next_at() < math.inf or controller.scheduler.ledger.jobs:
+            await asyncio.sleep(0.01)
+            if deciding.done():
+                break
+        if disturbing is not None:
+            disturbing.cancel()
+            await asyncio.gather(disturbing, return_exceptions=True)
+    jobs = controller.scheduler.ledger.next_job - 1
     found = Served(
         np.full(jobs, np.nan), np.full(jobs, np.nan), np.zeros(jobs), np.zeros(jobs), store, controller
     )

@@ -8,7 +8,7 @@ import typer
 
 from betimes import __version__
 from betimes.cli import warm
-from betimes.cli.live import control, demo, events, job, jobs, logs, nodes, policy, submit, up
+from betimes.cli.live import control, demo, doctor, events, job, jobs, logs, nodes, policy, submit, up
 from betimes.cli.live import wait as waiting
 from betimes.cli.simulate import compare, learn_waits, policies, reproduce, simulate, size_fleet, trace, tune
 
@@ -56,6 +56,7 @@ app.command("release", short_help="Let held jobs start again.")(control.release)
 app.add_typer(nodes.verbs, name="nodes")
 app.add_typer(policy.verbs, name="policy")
 app.command("events", short_help="Print what happened and what was decided.")(events.events)
+app.command("doctor", short_help="Check a Ray cluster that is to run jobs.")(doctor.doctor)
 app.command("simulate", short_help="Run a workload under a policy.")(simulate.simulate)
 app.command("compare", short_help="Run a workload under several policies, side by side.")(compare.compare)
 app.command("tune", short_help="Find the configurations of wfq that are worth having.")(tune.tune)

@@ -173,12 +173,13 @@ def steer_all(verb: str, numbers: Iterable[int], where_possible: bool) -> Call[l
     return Call("POST", f"{API}/jobs/{verb}", lambda it: _jobs(it).jobs, body=body, repeatable=False)
 
 
-def log(number: int, attempt: int | None, follow: bool, tail: int | None) -> Call[None]:
+def log(
+    number: int, attempt: int | None, follow: bool, tail: int | None, rank: int | None = None
+) -> Call[None]:
     """A run's output, as a stream."""
     params = [("follow", str(follow).lower())]
-    params += [
-        (name, str(value)) for name, value in (("attempt", attempt), ("tail", tail)) if value is not None
-    ]
+    given = (("attempt", attempt), ("tail", tail), ("rank", rank))
+    params += [(name, str(value)) for name, value in given if value is not None]
     # A run may be silent for as long as it likes.
     read_s = None if follow else READ_S
     return Call("GET", f"{API}/jobs/{int(number)}/log", decode.nothing, params=params, read_s=read_s)

@@ -157,14 +157,21 @@ class Client:
         return self._carry_out(protocol.wait(self._way, job, timeout))
 
     def logs(
-        self, job: int, *, attempt: int | None = None, follow: bool = False, tail: int | None = None
+        self,
+        job: int,
+        *,
+        attempt: int | None = None,
+        follow: bool = False,
+        tail: int | None = None,
+        rank: int | None = None,
     ) -> Iterator[bytes]:
         """The output of a job's run, in pieces.
 
         attempt: the number of the run, by default the latest. follow: go on until the run is over. tail: only so many
-        of the last lines. Raises Unknown for a job or run that does not exist, or a job that has not run.
+        of the last lines. rank: of a run on several nodes, which of them, by default 0. Raises Unknown for a job, run
+        or rank that does not exist, a job that has not run, or output on a node that is gone.
         """
-        return self._feed(protocol.log(self._way, calls.log(job, attempt, follow, tail)))
+        return self._feed(protocol.log(self._way, calls.log(job, attempt, follow, tail, rank)))
 
     def nodes(self) -> list[NodeView]:
         """All nodes, also those that are lost."""

@@ -50,19 +50,20 @@ class Interference:
 
     def pair(self, kind: str, other: str) -> float:
         """The throughput of a kind next to one neighbour; raises ClusterError for a workload that is not here."""
-        value = self.throughput[self._row(kind)][self._row(other)]
+        value = self.throughput[self.row(kind)][self.row(other)]
         return self.unrecorded if value is None else value
 
     def of(self, kind: str, others: Sequence[str]) -> float:
         """The throughput of a kind next to neighbours: the product of the pairs, 1 alone."""
-        self._row(kind)
+        self.row(kind)
         return math.prod(self.pair(kind, other) for other in sorted(others))
 
     def combinations(self) -> Iterable[tuple[str, tuple[str, ...], float]]:
         """Nothing is known beyond pairs."""
         return ()
 
-    def _row(self, kind: str) -> int:
+    def row(self, kind: str) -> int:
+        """The row of a kind's workload; raises ClusterError for a workload that is not here."""
         name = workload_of(kind)
         row = self._place.get(name)
         if row is None:

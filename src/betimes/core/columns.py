@@ -50,7 +50,7 @@ class PoolJob(Job):
 class Progress:
     """The engine's account of a job, in a pool or on nodes."""
 
-    mark: int  # the last decision that served the job; -1: the slot is free
+    served_by: int  # the last decision that served the job; -1: the slot is free
     finish_at: float  # infinity: not under the present grant
     outrun_at: float  # when the work done reaches the believed size; infinity: never
     since: float  # when the present grant began; the fields below are true at that instant
@@ -74,7 +74,9 @@ class PoolProgress(Progress):
     resizes: int
     resized_s: float  # when its present width began
     resized_before_s: float  # and the width in force before `since`
-    asked: float  # units that the policy gave it, before the decision was curtailed (`curtailing.asked_for`)
+    asked_units: (
+        float  # units that the policy gave it, before the decision was curtailed (`curtailing.asked_for`)
+    )
     curtailed: int  # why it got another number: `curtailing`'s codes, 0: it got them
 
 
@@ -112,12 +114,12 @@ class Pool:
     used: float  # units held by all
     submitted: int  # jobs so far; the next job's `seq`
     free: int  # length of the stack `State.free`
-    kept: int  # how many holders the last decision served again
-    asked: float  # units that the last decision handed out
-    stamp: int  # grows with every decision; marks whom it served
+    still_served: int  # how many holders the last decision served again
+    asked_units: float  # units that the last decision handed out
+    decision: int  # grows with every decision; marks whom it served
     segments: int  # length of `State.segments`
     offender: int  # slot named by a refused decision, -1: none
-    spare: int  # head of the list of unused placements, -1: none
+    unused_head: int  # head of the list of unused placements, -1: none
     unused: int  # their number
     touched: int  # a slot whose placements have changed at `instant`, the head of their list; -1: none
     instant: float  # of the last decision, s
@@ -174,7 +176,7 @@ class State(Struct):
     holders: Ints  # (slots,) slots that hold units
     free: Ints  # (slots,) stack of unused slots
     grants: Records[Grant]  # (slots,)
-    again: Records[Again]  # (1,)
+    wakeups: Records[Again]  # (1,)
     segments: Records[Segment]  # ; of length 0 where none are recorded
     # Of length 0 where units are nowhere in particular:
     nodes: Records[Node]
@@ -212,7 +214,7 @@ def new_state(
     # At any time no more than `units` hold a placement each, and no more held one when the instant began.
     room = 2 * int(units) if len(nodes) > 0 else 0
     progress = blank(PoolProgress, slots)
-    as_array(progress)["mark"] = -1
+    as_array(progress)["served_by"] = -1
     pools = blank(Pool, 1)
     pool = pools[0]
     pool.units, pool.fractional, pool.restart_s = units, int(fractional), restart_s
@@ -220,7 +222,7 @@ def new_state(
     pool.wakeup = pool.opens_at = pool.next_finish = pool.next_outrun = math.inf
     pool.finisher = pool.outrunner = pool.offender = pool.touched = -1
     pool.instant = -math.inf  # what is placed before the first decision was there when its instant began
-    pool.unused, pool.spare = room, 0 if room else -1
+    pool.unused, pool.unused_head = room, 0 if room else -1
     pool.free = slots
     pool.budget = UNLIMITED
     return State(
@@ -235,7 +237,7 @@ def new_state(
         holders=np.zeros(slots, dtype=np.int64),
         free=np.arange(slots, dtype=np.int64)[::-1].copy(),
         grants=blank(Grant, slots),
-        again=blank(Again, 1),
+        wakeups=blank(Again, 1),
         segments=blank(Segment, segments),
         nodes=nodes,
         footprints=blank(Footprint, slots if len(nodes) > 0 else 0),
@@ -269,8 +271,8 @@ def with_nodes(state: State, capacity: NDArray[np.int64], most_units: int) -> St
     if more:
         pool = state.pool[0]
         chained(placements, old)
-        as_array(placements)["follows"][-1] = pool.spare
-        pool.spare, pool.unused = old, pool.unused + more
+        as_array(placements)["follows"][-1] = pool.unused_head
+        pool.unused_head, pool.unused = old, pool.unused + more
     return state.replaced(nodes=nodes, placements=placements)
 
 

@@ -38,7 +38,7 @@ def curtails(state: State) -> bool:
 def asked_for(state: State, slot: int) -> float:
     """Units that the last decision gave the job before it was cut, in a pool that cuts; 0: it was given none."""
     progress = state.progress[slot]
-    return progress.asked if progress.mark == state.pool[0].stamp else 0.0
+    return progress.asked_units if progress.served_by == state.pool[0].decision else 0.0
 
 
 @kernel
@@ -51,7 +51,7 @@ def curtail(state: State, count: int) -> int:
     on_nodes = len(state.nodes) > 0
     for at in range(count):
         progress = state.progress[grants[at].job]
-        progress.asked = grants[at].units
+        progress.asked_units = grants[at].units
         progress.curtailed = NOT_CURTAILED
     gated = pool.resize_interval_s > 0.0
     left = pool.units - _kept(state, count, gated)
@@ -76,7 +76,7 @@ def _is_held_back(state: State, slot: int, gated: bool) -> bool:
     return (
         gated
         and before > 0.0
-        and state.progress[slot].asked != before
+        and state.progress[slot].asked_units != before
         and state.pool[0].now < opens_at(state, slot)
     )
 
@@ -85,7 +85,7 @@ def _is_held_back(state: State, slot: int, gated: bool) -> bool:
 def _keeps(state: State, slot: int, gated: bool) -> float:
     """What a job that the decision names has at least."""
     before = width_before(state, slot)
-    return before if _is_held_back(state, slot, gated) else min(before, state.progress[slot].asked)
+    return before if _is_held_back(state, slot, gated) else min(before, state.progress[slot].asked_units)
 
 
 @kernel
@@ -102,12 +102,12 @@ def _give_back_losses(state: State, count: int, gated: bool) -> None:
     pool = state.pool[0]
     slot = pool.touched  # those who held units before this instant, and have lost them since
     while slot >= 0:
-        if state.progress[slot].mark != pool.stamp:
+        if state.progress[slot].served_by != pool.decision:
             give_back(state, slot, int(width_before(state, slot)))
         slot = state.footprints[slot].follows
     for at in range(pool.holders):
         slot = state.holders[at]
-        if state.progress[slot].mark != pool.stamp and state.footprints[slot].touched == 0:
+        if state.progress[slot].served_by != pool.decision and state.footprints[slot].touched == 0:
             give_back(state, slot, int(width_before(state, slot)))
     for at in range(count):
         slot = state.grants[at].job
@@ -126,7 +126,7 @@ def _serve(state: State, at: int, left: float, gated: bool, on_nodes: bool) -> f
         progress.curtailed = TOO_SOON
         pool.opens_at = min(pool.opens_at, opens_at(state, slot))
         return 0.0
-    wanted = progress.asked - keeps
+    wanted = progress.asked_units - keeps
     if wanted <= 0.0:
         return 0.0
     more = min(wanted, left)
@@ -175,5 +175,5 @@ def _served_first(state: State, count: int) -> int:
             grants[served].job, grants[served].units = job, units
             served += 1
             total += units
-    state.pool[0].asked = total
+    state.pool[0].asked_units = total
     return served

@@ -83,13 +83,13 @@ def _check_slots(state: State) -> list[int]:
     free = {int(slot) for slot in state.free[: pool.free]}
     if len(free) < pool.free or (free and not 0 <= min(free) <= max(free) < slots):
         raise _broken("free stack", "it names a slot twice, or one that does not exist")
-    marks: list[int] = as_array(state.progress)["mark"].tolist()
+    marks: list[int] = as_array(state.progress)["served_by"].tolist()
     for slot, mark in enumerate(marks):
         if (mark < 0) != (slot in free):
             raise _broken(
                 "free stack", f"slot {slot}, marked {mark}, is {'' if slot in free else 'not '}on it"
             )
-        if mark > pool.stamp:
+        if mark > pool.decision:
             raise _broken("marks", f"slot {slot} is marked {mark} by a decision that has not been taken")
     active = [slot for slot in range(slots) if slot not in free]
     if len(active) != pool.active:

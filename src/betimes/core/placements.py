@@ -66,7 +66,7 @@ class Amounts(Protocol):
 class Spare(Protocol):
     """Who keeps the list of unused placements."""
 
-    spare: int
+    unused_head: int
     unused: int
 
 
@@ -119,9 +119,9 @@ def how_many_within(free: Free, need: Amounts, most: int) -> int:
 @kernel
 def new_placement(placements: Each[Placement], lists: Spare, node: int, tasks: int, follows: int) -> int:
     """Take a placement from the list of unused ones; returns its number."""
-    number = lists.spare
+    number = lists.unused_head
     placement = placements[number]
-    lists.spare = placement.follows
+    lists.unused_head = placement.follows
     lists.unused -= 1
     placement.node = node
     placement.tasks = tasks
@@ -137,7 +137,7 @@ def free_placement(placements: Each[Placement], lists: Spare, number: int) -> in
     """Put a placement on the list of unused ones; returns the one that followed it."""
     placement = placements[number]
     following = placement.follows
-    placement.follows = lists.spare
-    lists.spare = number
+    placement.follows = lists.unused_head
+    lists.unused_head = number
     lists.unused += 1
     return following

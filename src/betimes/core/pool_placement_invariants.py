@@ -83,7 +83,7 @@ def _touched(state: State) -> set[int]:
 
 
 def _check_spare(state: State, used: int) -> None:
-    pool, spare, at = state.pool[0], 0, int(state.pool[0].spare)
+    pool, spare, at = state.pool[0], 0, int(state.pool[0].unused_head)
     while at >= 0:
         spare, at = spare + 1, int(state.placements[at].follows)
     if spare != pool.unused or spare + used != len(state.placements):

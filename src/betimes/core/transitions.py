@@ -13,6 +13,17 @@ from betimes.core.feasible_grants import curtail, curtails
 from betimes.core.order import leave
 from betimes.core.pool_placement import enter_nodes, leave_nodes
 from betimes.core.speed import speed
+from betimes.core.status import (
+    ABOVE_MAXIMUM,
+    ACCEPTED,
+    BAD_COUNT,
+    BELOW_MINIMUM,
+    NAMED_TWICE,
+    NOT_ACTIVE,
+    NOT_POSITIVE,
+    NOT_WHOLE,
+    TOO_MANY_UNITS,
+)
 from betimes.core.work import (
     attained,
     believed_left,
@@ -25,18 +36,6 @@ from betimes.core.work import (
 from betimes.kernels import kernel
 
 # Why a decision is refused; `policies.violations` has the words.
-ACCEPTED = 0
-TOO_MANY_UNITS = 1
-NOT_POSITIVE = 2
-BELOW_MINIMUM = 3
-ABOVE_MAXIMUM = 4
-NOT_WHOLE = 5
-NAMED_TWICE = 6
-NOT_ACTIVE = 7
-BAD_WAKEUP = 8
-BAD_GROUP = 9
-BAD_KEY = 10
-BAD_COUNT = 11
 
 SLACK_FRAC = 1e-9  # of the pool: sums of fractional grants are rounded
 
@@ -86,7 +85,7 @@ def submit(
     progress.stall_before = 0.0
     progress.resizes = 0
     progress.resized_s = progress.resized_before_s = pool.now
-    progress.asked = 0.0
+    progress.asked_units = 0.0
     if len(state.nodes) > 0:
         enter_nodes(state, slot)
     return slot
@@ -171,7 +170,7 @@ def check_grants(state: State, count: int) -> int:
     Writes marks and sums that mean something only to the decision at hand.
     """
     pool = state.pool[0]
-    stamp = pool.stamp + 1
+    stamp = pool.decision + 1
     total, kept = 0.0, 0
     pool.offender = -1
     if count < 0 or count > pool.active:
@@ -181,12 +180,12 @@ def check_grants(state: State, count: int) -> int:
         if slot < 0 or slot >= len(state.jobs):
             return NOT_ACTIVE
         job, progress = state.jobs[slot], state.progress[slot]
-        if progress.mark < 0:
+        if progress.served_by < 0:
             return NOT_ACTIVE
         pool.offender = slot
-        if progress.mark == stamp:
+        if progress.served_by == stamp:
             return NAMED_TWICE
-        progress.mark = stamp
+        progress.served_by = stamp
         if not units > 0.0:
             return NOT_POSITIVE
         if units < job.least:
@@ -198,8 +197,8 @@ def check_grants(state: State, count: int) -> int:
         total += units
         if job.units > 0.0:
             kept += 1
-    pool.kept = kept
-    pool.asked = total
+    pool.still_served = kept
+    pool.asked_units = total
     pool.offender = -1
     if total > pool.units * (1.0 + SLACK_FRAC):
         return TOO_MANY_UNITS
@@ -214,10 +213,10 @@ def apply_grants(state: State, count: int) -> int:
     """
     verdict = check_grants(state, count)
     pool = state.pool[0]
-    pool.stamp += 1
+    pool.decision += 1
     if verdict != ACCEPTED:
         return verdict
-    now, stamp = pool.now, pool.stamp
+    now, stamp = pool.now, pool.decision
     pool.opens_at = math.inf
     if curtails(state):
         named, count = count, curtail(state, count)
@@ -225,10 +224,10 @@ def apply_grants(state: State, count: int) -> int:
             slot = state.grants[at].job
             if state.jobs[slot].units > 0.0:
                 regrant(state, slot, 0.0, now)
-    if pool.kept < pool.holders:
+    if pool.still_served < pool.holders:
         for at in range(pool.holders):
             slot = state.holders[at]
-            if state.progress[slot].mark != stamp:
+            if state.progress[slot].served_by != stamp:
                 regrant(state, slot, 0.0, now)
     for at in range(count):
         slot, units = state.grants[at].job, state.grants[at].units
@@ -238,7 +237,7 @@ def apply_grants(state: State, count: int) -> int:
             regrant(state, slot, units, now)
         state.holders[at] = slot
     pool.holders = count
-    pool.used = pool.asked
+    pool.used = pool.asked_units
     find_next(state)
     return ACCEPTED
 

@@ -58,7 +58,7 @@ def open_account(
     progress.started_s = math.nan
     progress.stalled_s = 0.0
     progress.preemptions = 0
-    progress.mark = 0
+    progress.served_by = 0
 
 
 @kernel
@@ -135,7 +135,7 @@ def close_account(state: Accounts, slot: int, now: float) -> None:
     progress.stalled_s += min(progress.stall, now - progress.since)
     progress.finish_at = math.inf
     progress.outrun_at = math.inf
-    progress.mark = -1
+    progress.served_by = -1
 
 
 @kernel

@@ -11,12 +11,13 @@ import math
 from betimes.core.columns import State
 from betimes.core.rules import PoolRules
 from betimes.core.snapshot import copy_into
+from betimes.core.status import DONE, FORESEEN, PAUSED, REFUSED, WATCHED
 from betimes.core.transitions import newest
 from betimes.foresight.class_queues import NOT_NOW, drain
 from betimes.foresight.shortcuts import applies, hand_down, share_equally
 from betimes.kernels import Floats, Ints, entry, kernel
 from betimes.policies.hooks import BY_CLASS, EQUAL_SHARES, ONE_EACH_IN_ORDER
-from betimes.twin.pool.event_loop import FORESEEN, PAUSED, REACHED, REFUSED, WATCHED, Trace, advance, decide
+from betimes.twin.pool.event_loop import Trace, advance, decide
 from betimes.twin.pool.trace_loop import next_arrival, run_out
 
 MOST_EVENTS = 50_000_000  # of a play-out: a policy that decides so often and does not finish a job never will
@@ -28,7 +29,7 @@ def play_out(copy: State, rules: PoolRules, trace: Trace, slot: int, way: int) -
 
     A refused decision is told by a negative number, that of its status (`pool.FORESEEN` + reason).
     """
-    status = REACHED
+    status = DONE
     if applies(copy, way):
         if way == BY_CLASS:
             status = _play_out_classes(copy, rules, trace, slot)
@@ -40,7 +41,7 @@ def play_out(copy: State, rules: PoolRules, trace: Trace, slot: int, way: int) -
             if not math.isnan(finish_at):
                 return finish_at
             status = decide(copy, rules, trace)
-    if status == REACHED:
+    if status == DONE:
         copy.pool[0].budget = MOST_EVENTS
         status = advance(copy, rules, trace, math.inf, slot)
     if status >= REFUSED:
@@ -51,8 +52,8 @@ def play_out(copy: State, rules: PoolRules, trace: Trace, slot: int, way: int) -
 @kernel
 def _play_out_classes(copy: State, rules: PoolRules, trace: Trace, slot: int) -> int:
     """Draining classes where that goes, an event at a time elsewhere; returns the status, as `advance` does."""
-    pool, status = copy.pool[0], REACHED
-    while status == REACHED:
+    pool, status = copy.pool[0], DONE
+    while status == DONE:
         finish_at = drain(copy, slot)
         if finish_at >= 0.0:
             pool.next_finish = finish_at
@@ -60,10 +61,10 @@ def _play_out_classes(copy: State, rules: PoolRules, trace: Trace, slot: int) ->
         if finish_at == NOT_NOW:
             pool.budget = 1
             status = advance(copy, rules, trace, math.inf, slot)
-            if status == REACHED:
+            if status == DONE:
                 break  # nothing more will happen
             if status == PAUSED:
-                status = REACHED
+                status = DONE
         else:
             status = decide(copy, rules, trace)
     return status
@@ -87,7 +88,7 @@ def run_rows_predicting(
     while row[0] < stop:
         at = row[0]
         status = next_arrival(state, rules, trace, at)
-        if status != REACHED:
+        if status != DONE:
             return status
         row[0] += 1
         if wanted[at] > 0:

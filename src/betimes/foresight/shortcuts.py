@@ -162,7 +162,7 @@ def leave_behind(copy: State, slot: int) -> float:
     job, pool = copy.jobs[slot], copy.pool[0]
     units = job.units
     job.units = 0.0
-    copy.progress[slot].mark = -1
+    copy.progress[slot].served_by = -1
     pool.active -= 1
     copy.groups[job.group].demand -= min(float(job.max_units), pool.units)
     return units
@@ -174,7 +174,7 @@ def close_ranks(copy: State, number: int) -> None:
     group, line = copy.groups[number], copy.order[number]
     kept = group.head
     for place in range(group.head, group.tail):
-        if copy.progress[line[place]].mark >= 0:
+        if copy.progress[line[place]].served_by >= 0:
             line[kept] = line[place]
             kept += 1
     group.tail = kept

@@ -10,6 +10,7 @@ from betimes.reproduce import portfolio, waiting
 from betimes.reproduce.data import check, data_directory
 from betimes.reproduce.eva import planning as eva_planning
 from betimes.reproduce.eva import simulations as eva_simulations
+from betimes.reproduce.eva import table6 as eva_table6
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.fitgpp import fig1 as fitgpp_fig1
 from betimes.reproduce.fitgpp import intervals as fitgpp_intervals
@@ -41,6 +42,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         fitgpp_load.EXPERIMENT,
         *portfolio.EXPERIMENTS,
         *eva_planning.EXPERIMENTS,
+        *eva_table6.EXPERIMENTS,
         *eva_simulations.EXPERIMENTS,
         *waiting.EXPERIMENTS,
     )

@@ -256,7 +256,7 @@ def test_the_truth_stands_beside_what_was_promised(betimes: Call, service: Servi
     done = job(
         42, status=Status.FINISHED, finished_at=NOW - 60, promised_finish_at=NOW - 180, started_at=NOW - 600
     )
-    service.stories[42] = story(job=done, told_s=120.0, quotes=[quote(finish_at=NOW - 180)])
+    service.stories[42] = story(job=done, quote_error_s=120.0, quotes=[quote(finish_at=NOW - 180)])
     out = betimes("job", "42").out
     assert "Job 42, train: finished at 07:59:00, 60 s ago" in out
     assert "  promised   07:57:00; it was done 2 min later than promised" in out

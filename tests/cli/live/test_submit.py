@@ -91,7 +91,7 @@ def test_steps_and_a_measured_curve(betimes: Call, service: Service) -> None:
     words = ("--steps", "1000", "--step-s", "0.8", "--curve", "1=1,2=1.9", "--units", "4", "--key", "k-1")
     assert betimes("submit", *words, "--", "a").code == 0
     spec = sent(service)
-    assert spec.told_s == pytest.approx(800.0)
+    assert spec.runtime_estimate_s == pytest.approx(800.0)
     assert not isinstance(spec.curve, str)
     assert spec.curve.speedup == {1: 1.0, 2: 1.9}
     assert (spec.min_units, spec.max_units) == (4, 4)
@@ -155,7 +155,9 @@ def test_a_file_is_submitted_whole_with_options_for_all_of_it(
     specs, _ = service.asked[-1][1]
     assert [spec.title for spec in specs] == ["a", "second"]
     assert {spec.gpu for spec in specs} == {2.0}
-    assert {spec.told_s for spec in specs} == {10.0}, "an estimate on the command line replaces the file's"
+    assert {spec.runtime_estimate_s for spec in specs} == {10.0}, (
+        "an estimate on the command line replaces the file's"
+    )
     assert [line.split()[:2] for line in said.out.splitlines()[2:]] == [["42", "a"], ["43", "second"]]
     answer = betimes("submit", path, "--json").json()
     assert answer["job_ids"] == [42, 43]

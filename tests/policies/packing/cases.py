@@ -133,7 +133,7 @@ def tables(draw: st.DrawFn) -> ThroughputTable:
     """Tables with recorded pairs, combinations of three, and, as means, kinds alone."""
     value = st.sampled_from([0.0, 0.3, 0.5, 0.7, 0.8, 0.87, 0.9, 0.95, 1.0])
     made = ThroughputTable(
-        draw(st.sampled_from([1.0, 0.95, 0.9, 0.8])), draw(st.sampled_from(["mean", "lower-bound"]))
+        draw(st.sampled_from([1.0, 0.95, 0.9, 0.8])), draw(st.sampled_from(["mean", "lower-bound", "fitted"]))
     )
     kind = st.sampled_from(["k0", "k1", "k2", "k3"])
     for _ in range(draw(st.integers(0, 8))):

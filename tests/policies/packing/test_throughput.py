@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import random
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from betimes.errors import InputError
 from betimes.policies.packing.throughput import ThroughputTable, normalised
@@ -40,6 +44,43 @@ def test_a_second_observation_is_averaged_or_taken() -> None:
 def test_only_means_keep_what_a_task_shows_alone() -> None:
     assert made("mean", ("a", [], 0.8)).of("a", []) == 0.8
     assert made("lower-bound", ("a", [], 0.8)).of("a", []) == 1.0
+
+
+def test_pairs_are_fitted_to_the_combinations_that_they_are_seen_in() -> None:
+    table = made("fitted", ("a", ["b", "c"], 0.81))
+    assert table.pair("a", "b") == table.pair("a", "c") == pytest.approx(0.9, abs=2e-3)
+    table.observe("a", ["b", "b"], 0.95**2)
+    assert table.pair("a", "b") == pytest.approx(0.95, abs=2e-3)
+    assert table.pair("a", "c") == pytest.approx(0.81 / 0.95, abs=5e-3)
+    assert (table.pair("b", "a"), table.pair("a", "d")) == (0.95, 0.95)
+    assert list(table.combinations()) == []
+
+
+def test_what_its_pairs_do_not_explain_is_recorded() -> None:
+    table = made("fitted", ("a", ["b"], 0.9), ("a", ["c"], 0.9), ("a", ["b", "c"], 0.5))
+    assert table.of("a", ["b", "c"]) == pytest.approx(0.5, abs=5e-3)
+    assert table.pair("a", "b") < 0.9
+    table.observe("a", ["b"], 0.9)
+    assert table.of("a", ["b"]) == pytest.approx(0.9, abs=5e-3)
+
+
+@given(st.lists(st.floats(0.75, 1.0), min_size=3, max_size=3))
+@settings(max_examples=20)
+def test_products_are_learnt_from_any_combinations(pairs: list[float]) -> None:
+    true, draw = dict(zip("bcd", pairs, strict=True)), random.Random(1)
+    table = ThroughputTable(0.95, "fitted")
+    for _ in range(60):
+        others = [draw.choice("bcd") for _ in range(draw.randint(1, 4))]
+        table.observe("a", others, math.prod(true[other] for other in others))
+    for other in "bcd":
+        assert table.of("a", [other]) == pytest.approx(true[other], abs=0.05)
+
+
+def test_a_job_blames_the_combination_whose_pairs_are_not_known() -> None:
+    table = made("fitted", ("b", ["y"], 0.98), ("b", ["z"], 0.98))
+    table.observe_job([("a", ["x"]), ("b", ["y", "z"])], 0.8)
+    assert table.pair("a", "x") == pytest.approx(0.8, abs=5e-3)
+    assert table.of("b", ["y", "z"]) == pytest.approx(0.98**2, abs=1e-3)
 
 
 A, B = ("a", ["x"]), ("b", ["y", "z"])

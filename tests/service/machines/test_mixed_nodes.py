@@ -11,11 +11,14 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.errors import Conflict
 from betimes.service.machines.machine import Machine
+from betimes.service.machines.mixed_nodes import check_start
 from betimes.service.runtime.bootstrap import Options, running
+from betimes.service.scheduling.node import Node
 from betimes.service.views.models import NodeSpec, NodeView
 
 HERE = Machine("here", "local", "cpu", 1.0, 8.0, 0.0)
 VIRTUAL = Machine("n-0", "virtual", "n", 1.0, 8.0, 0.0)
+OF_RAY = Machine("gpu-1f", "ray", "A100", 8.0, 8.0, 1.0)
 
 
 def added(options: Options, *specs: NodeSpec) -> list[NodeView]:
@@ -62,3 +65,19 @@ def test_a_start_does_not_mix_them(tmp_path: Path, before: Machine, after: Machi
     with pytest.raises(Conflict, match=said):
         added(replace(options, machines=[after]))
     assert [node.name for node in added(options)] == [before.name]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        (OF_RAY, HERE, r"on a Ray cluster \(gpu-1f is a node of it\); start it with --ray"),
+        (OF_RAY, VIRTUAL, "start it with --ray"),
+        (HERE, OF_RAY, "has had node here, which is not of a Ray cluster; start it without --ray"),
+        (VIRTUAL, OF_RAY, "has had node n-0, which is not of a Ray cluster"),
+    ],
+    ids=["here-after-ray", "virtual-after-ray", "ray-after-here", "ray-after-virtual"],
+)
+def test_a_start_on_a_cluster_does_not_mix_them_either(before: Machine, after: Machine, said: str) -> None:
+    check_start([before], [Node(before)])
+    with pytest.raises(Conflict, match=said):
+        check_start([after], [Node(before)])

@@ -41,7 +41,7 @@ def test_one_that_follows_another_is_promised_an_end_when_it_queues(tmp_path: Pa
         await over(backend)
         story = await backend.job(second.job_id)
         assert [(quote.made_at, quote.finish_at) for quote in story.quotes] == [(100.0, 200.0)]
-        assert story.told_s == 0.0
+        assert story.quote_error_s == 0.0
 
     on_four_cores(tmp_path, ask)
 

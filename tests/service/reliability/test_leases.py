@@ -11,13 +11,10 @@ from typing import Any
 
 import pytest
 
-from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.commands import CancelJobs, SubmitJob
-from betimes.service.runtime.controller import Controller
-from betimes.service.runtime.launches import Launches
-from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.runtime.in_memory import Assembly, assembled
 from betimes.service.scheduling.job import Job, Places
 from betimes.service.store.memory import MemoryStore
 from betimes.service.views.models import Status
@@ -27,40 +24,18 @@ LEASE_S = 30.0
 
 
 def with_controller(
-    folder: Path, clock: Any, test: Callable[[Controller], Awaitable[None]], policy: str = "nodes:fifo"
+    folder: Path, clock: Any, test: Callable[[Assembly], Awaitable[None]], policy: str = "nodes:fifo"
 ) -> MemoryStore:
     """Two virtual nodes of one core under a controller while `test` runs."""
     store = MemoryStore(folder)
+    machines = [Machine(f"n-{number}", "virtual", "n", 1.0, 8.0, 0.0) for number in range(2)]
 
     async def main() -> None:
-        launches = Launches(folder, lambda _job, _number: "")
-        controller = Controller(store, clock, launches, Settings(), 3600.0, LEASE_S)
-        epoch_at = clock.now_s()
-        controller.scheduler.begin(epoch_at)
-        for number in range(2):
-            controller.scheduler.nodes.add(Machine(f"n-{number}", "virtual", "n", 1.0, 8.0, 0.0), "operator")
-        controller.scheduler.open(policy, epoch_at)
-        world = VirtualWorld(epoch_at=epoch_at)
-        controller.effects.worlds.append(world)
-        controller.effects.admit(
-            "virtual", VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
-        )
-        deciding = asyncio.ensure_future(controller.run())
-        try:
-            await test(controller)
-        finally:
-            await controller.stop()
-            await deciding
+        async with assembled(machines, policy, folder, clock=clock, store=store, lease_s=LEASE_S) as service:
+            await test(service)
 
     asyncio.run(main())
     return store
-
-
-async def settled(clock: VirtualClock, at: float) -> None:
-    """It is `at`, and everything that happens by then has happened."""
-    clock.advance_to(at)
-    for _ in range(20):
-        await asyncio.sleep(0.005)
 
 
 def places_of(job: Job) -> Places:
@@ -73,27 +48,28 @@ def places_of(job: Job) -> Places:
 def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, policy: str) -> None:
     clock = VirtualClock(0.0, 0.0)
 
-    async def test(controller: Controller) -> None:
+    async def test(service: Assembly) -> None:
+        controller = service.controller
         (first,), (second,) = await asyncio.gather(
             controller.ask(SubmitJob(spec(100.0), "ann")), controller.ask(SubmitJob(spec(35.0), "ann"))
         )
-        await settled(clock, 1.0)
+        await service.advance_to(1.0)
         jobs = controller.scheduler.ledger.jobs
         assert [places_of(jobs[first])[0][0], places_of(jobs[second])[0][0]] == ["n-0", "n-1"]
         for at in (0.0, 10.0, 20.0):  # then it falls silent
-            await settled(clock, at)
+            await service.advance_to(at)
             await controller.beat("n-0")
-        await settled(clock, 49.9)
+        await service.advance_to(49.9)
         assert (jobs[first].status, jobs[first].attempt) == (Status.RUNNING, 1)
         assert controller.next_due_at() == 50.0
-        await settled(clock, 50.0)
+        await service.advance_to(50.0)
         assert controller.scheduler.ledger.nodes["n-0"].status == "lost"
         assert (jobs[first].status, jobs[first].attempt) == (Status.RUNNING, 2)
         assert places_of(jobs[first]) == [("n-1", 1)]
         await controller.beat("n-0")
-        await settled(clock, 51.0)
+        await service.advance_to(51.0)
         assert controller.scheduler.ledger.nodes["n-0"].status == "up"
-        await settled(clock, 1000.0)
+        await service.advance_to(1000.0)
         assert not jobs
 
     store = with_controller(tmp_path, clock, test, policy)
@@ -105,7 +81,8 @@ def test_jobs_of_a_silent_node_go_on_elsewhere_within_its_lease(tmp_path: Path, 
 def test_a_node_that_never_beats_is_never_lost(tmp_path: Path) -> None:
     clock = VirtualClock(0.0, math.inf)
 
-    async def test(controller: Controller) -> None:
+    async def test(service: Assembly) -> None:
+        controller = service.controller
         (job,) = await controller.ask(SubmitJob(spec(10_000.0), "ann"))
         while job in controller.scheduler.ledger.jobs:
             await asyncio.sleep(0.005)
@@ -130,7 +107,8 @@ def test_a_clock_that_jumps_is_survived(tmp_path: Path, jump_s: float) -> None:
     times = Times()
     clock = Clock(wall=lambda: times.wall_s, steady=lambda: times.steady_s)
 
-    async def test(controller: Controller) -> None:
+    async def test(service: Assembly) -> None:
+        controller = service.controller
         await controller.ask(SubmitJob(spec(1e9), "ann"))
         await asyncio.sleep(0.05)  # until it has started
         await controller.beat("n-0")
@@ -156,5 +134,5 @@ def test_a_service_whose_clock_was_put_back_while_it_was_away_goes_on_where_it_w
     assert all(event.at_s >= 2_000_000.0 for event in store.events())
 
 
-async def _submit_one(controller: Controller) -> None:
-    await controller.ask(SubmitJob(spec(1.0), "ann"))
+async def _submit_one(service: Assembly) -> None:
+    await service.controller.ask(SubmitJob(spec(1.0), "ann"))

@@ -12,21 +12,14 @@ import pytest
 
 from betimes.cluster.offer import Offer
 from betimes.errors import Conflict, Refused, Unknown
-from betimes.service.access.auth import RunTokens
-from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.machines.scenario import Outage, Reclaim, SetPrice, Slow, Step
-from betimes.service.promises.play_out import Promises
 from betimes.service.runtime.clock import VirtualClock
-from betimes.service.runtime.controller import Controller
-from betimes.service.runtime.launches import Launches
-from betimes.service.runtime.rentals import Rentals
-from betimes.service.runtime.service_backend import ServiceBackend
+from betimes.service.runtime.in_memory import assembled
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.store.memory import MemoryStore
-from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.views.models import JobFilter, NodeSpec, NodeView, Status
 from tests.service.machines.kinds import kind
 from tests.service.reliability.cluster import spec
@@ -55,40 +48,22 @@ class House:
     @asynccontextmanager
     async def open(self) -> AsyncIterator[None]:
         """While this is entered the service runs; entered again, it starts again from its store."""
-        launches = Launches(self.folder, lambda _job, _number: "")
-        self.controller = controller = Controller(
-            self.store, self.clock, launches, self.settings, 3600.0, rentals=Rentals(self.open_cloud)
-        )
-        known = controller.recover()
-        controller.scheduler.begin(self.clock.now_s())
-        if known:
-            controller.scheduler.recover()
-        else:
-            controller.scheduler.nodes.add(Machine("own-0", "virtual", "own", 1.0, 8.0, 0.0), "operator")
-            controller.scheduler.open(self.policy, self.clock.now_s())
-        world = VirtualWorld(epoch_at=1000.0)
-        controller.effects.worlds.append(world)
-        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
-        for served in ("virtual", "fake-cloud"):
-            controller.effects.admit(served, executor)
-        self.backend = ServiceBackend(
-            controller, Promises(controller), RunTokens(b"secret"), LiveTuner(controller, self.folder)
-        )
-        if known:
-            await controller.adopt()
-        deciding = asyncio.ensure_future(controller.run())
-        try:
-            await self.at(self.clock.now_s() - 1000.0)
+        async with assembled(
+            [Machine("own-0", "virtual", "own", 1.0, 8.0, 0.0)],
+            self.policy,
+            self.folder,
+            clock=self.clock,
+            store=self.store,
+            settings=self.settings,
+            cloud=self.open_cloud,
+        ) as service:
+            self.service, self.controller, self.backend = service, service.controller, service.backend
+            await service.settle()
             yield
-        finally:
-            await controller.stop()
-            await deciding
 
     async def at(self, second: float) -> None:
         """It is so many seconds after the first start, and all that happens by then has happened."""
-        self.clock.advance_to(1000.0 + second)
-        for _ in range(20):
-            await asyncio.sleep(0.005)
+        await self.service.advance_to(1000.0 + second)
 
     async def rent(self, count: int = 1, kind: str = "big") -> list[NodeView]:
         return await self.backend.add_nodes(NodeSpec(kind="fake-cloud", type=kind, count=count), "ann")

@@ -111,7 +111,7 @@ def workload_of(specs: list[JobSpec], submit_s: np.ndarray) -> Workload:
         job_id=range(len(specs)),
         submit_s=submit_s,
         work_s=[float(spec.env[WORK]) for spec in specs],
-        estimate_s=[spec.told_s for spec in specs],
+        estimate_s=[spec.runtime_estimate_s for spec in specs],
     )[0]
 
 

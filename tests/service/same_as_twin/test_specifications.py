@@ -82,7 +82,7 @@ def assert_alike(
         job_id=range(len(specs)),
         submit_s=submit_s,
         work_s=[float(spec.env[WORK]) for spec in specs],
-        estimate_s=[spec.told_s for spec in specs],
+        estimate_s=[spec.runtime_estimate_s for spec in specs],
     )
     name = policy.removeprefix("nodes:")
     twin = simulate_nodes(jobs, name, cluster=cluster, sizes="estimate", restart_s=RESTART_S, seed=5).jobs

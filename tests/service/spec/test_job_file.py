@@ -143,8 +143,8 @@ def test_a_job_may_take_a_default_away() -> None:
     jobs = "[{command: [a], estimate: null}, {command: [a], steps: 2, step_s: 3}]"
     text = f"defaults: {{estimate: 2h, gpu: 1}}\njobs: {jobs}"
     first, second = read_jobs(written(text, "j.yaml"))
-    assert math.isnan(first.told_s)
-    assert second.told_s == 6.0
+    assert math.isnan(first.runtime_estimate_s)
+    assert second.runtime_estimate_s == 6.0
     assert first.gpu == 1.0
 
 
@@ -298,7 +298,7 @@ def test_files_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_given_over_a_file_is_not_blamed_on_it() -> None:
     [draft] = read_drafts(written(JOB + "estimate = 5\nenv.A = 'x'"))
     spec = draft.spec(steps=2, step_s=3.0, env={"B": "y"}, workdir="/elsewhere")
-    assert (spec.told_s, spec.env, spec.workdir) == (6.0, {"A": "x", "B": "y"}, "/elsewhere")
+    assert (spec.runtime_estimate_s, spec.env, spec.workdir) == (6.0, {"A": "x", "B": "y"}, "/elsewhere")
     with pytest.raises(ValueError, match="greater than or equal to 0"):
         draft.spec(gpu=-1)
 

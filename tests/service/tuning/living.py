@@ -10,23 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from betimes.foresight.tuning import Front
-from betimes.service.access.auth import RunTokens
-from betimes.service.executors.virtual import WORK, VirtualExecutor, VirtualWorld
+from betimes.service.executors.virtual import WORK
 from betimes.service.machines.machine import Machine
-from betimes.service.promises.play_out import Promises
 from betimes.service.runtime.clock import VirtualClock
-from betimes.service.runtime.controller import Controller
-from betimes.service.runtime.launches import Launches
-from betimes.service.runtime.service_backend import ServiceBackend
-from betimes.service.runtime.trace_source import Source
-from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.runtime.in_memory import assembled
 from betimes.service.scheduling.event_log import Event
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.orders import Order
 from betimes.service.tuning.process import Told
 from betimes.service.tuning.retune import Retune
-from betimes.service.tuning.tuner import LiveTuner
 from tests.service.tuning.fronts import front
 
 PATIENCE_S = 60.0
@@ -78,32 +71,20 @@ class House:
 
     @asynccontextmanager
     async def open(self, arrivals: list[tuple[float, JobSpec]] | None = None) -> AsyncIterator[House]:
-        launches = Launches(self.folder, lambda _job, _number: "")
-        self.clock = VirtualClock(0.0, math.inf)
-        self.controller = controller = Controller(self.store, self.clock, launches, Settings(), 3600.0)
-        known = controller.recover()
-        controller.scheduler.begin(self.clock.now_s())
-        if known:
-            controller.scheduler.recover()
-        else:
-            controller.scheduler.nodes.add(Machine("n", "virtual", "n", self.cores, 8.0, 0.0), "operator")
-            controller.scheduler.open(self.policy, 0.0)
-        world = VirtualWorld(0.0, at_once=True)
-        controller.effects.worlds.append(world)
-        executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
-        controller.effects.admit("virtual", executor)
-        if arrivals is not None:
-            controller.source = Source(arrivals)
-        self.tuner = LiveTuner(controller, self.folder, self.retune, self.searches)
-        self.backend = ServiceBackend(controller, Promises(controller), RunTokens(b"secret"), self.tuner)
-        if known:
-            await controller.adopt()
-        deciding = asyncio.ensure_future(controller.run())
-        try:
+        async with assembled(
+            [Machine("n", "virtual", "n", self.cores, 8.0, 0.0)],
+            self.policy,
+            self.folder,
+            clock=VirtualClock(0.0, math.inf),
+            store=self.store,
+            at_once=True,
+            arrivals=arrivals,
+            retune=self.retune,
+            search=self.searches,
+        ) as service:
+            self.clock, self.controller = service.clock, service.controller
+            self.tuner, self.backend = service.tuner, service.backend
             yield self
-        finally:
-            await controller.stop()
-            await deciding
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Wait for something to become true."""

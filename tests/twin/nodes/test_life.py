@@ -34,7 +34,7 @@ def test_every_change_is_a_chain_of_legal_moves(case: Case):
 
     def look(state: NodesState) -> None:
         nonlocal before
-        marks = as_array(state.progress)["mark"].tolist()
+        marks = as_array(state.progress)["served_by"].tolist()
         now = {
             int(state.progress[slot].row): state_of(state, slot)
             for slot, mark in enumerate(marks)

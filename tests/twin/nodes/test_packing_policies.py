@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 
 from betimes.cluster import read_cluster
 from betimes.cluster.offer import Offer
-from betimes.errors import InputError, PolicyError
+from betimes.errors import ClusterError, InputError, PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result, summarise
 from betimes.service.engines.named_policies import check_live
@@ -122,3 +123,23 @@ def test_no_end_is_promised_under_a_policy_that_plans_in_rounds() -> None:
 def test_the_service_refuses_a_policy_that_rents_for_several_jobs(policy: str) -> None:
     with pytest.raises(PolicyError, match="it decides which machines to rent for several jobs"):
         check_live(policy, read_cluster("ec2-2023-vcpu").offers)
+
+
+def test_a_workload_that_the_table_of_interference_lacks_is_refused() -> None:
+    jobs = some_jobs(3, 1)
+    kinds = ["gcn[0]", "", "resnet81[0]"]
+    strange = replace(jobs, extra={**jobs.extra, "workload_variant": np.array(kinds)})
+    message = (
+        "job 2, field workload_variant: workload 'resnet81' is not in the table of interference; "
+        "did you mean resnet18"
+    )
+    with pytest.raises(InputError, match=message):
+        simulate_nodes(strange, "no-packing", cluster=read_cluster("ec2-2023-vcpu"))
+
+
+def test_a_machine_without_a_price_is_refused_by_cluster_and_type() -> None:
+    cluster = read_cluster("ec2-2023-vcpu")
+    free = replace(cluster, offers=(replace(cluster.offers[0], usd_per_h=0.0),))
+    message = f"cluster {cluster.name}: type {free.offers[0].type}, field usd_per_h: expected a price above 0"
+    with pytest.raises(ClusterError, match=message):
+        simulate_nodes(some_jobs(3, 1), "eva", cluster=free)

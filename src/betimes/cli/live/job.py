@@ -120,8 +120,8 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
         pairs.append(("done", f"{both(one.estimate.finish_at, at_now)} ({basis})"))
     if one.promised_finish_at is not None:
         text = clock(one.promised_finish_at, at_now)
-        if story.told_s is not None:
-            text += f"; it was done {off_by(story.told_s)}"
+        if story.quote_error_s is not None:
+            text += f"; it was done {off_by(story.quote_error_s)}"
         pairs.append(("promised", text))
     pairs.append(("submitted", f"{both(one.submitted_at, at_now)}, by {one.user}"))
     if one.started_at is not None:
@@ -151,7 +151,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("curve", str(spec.curve) if isinstance(spec.curve, str) and spec.max_units > 1 else ""),
         ("class", spec.qos),
         ("priority", f"{spec.priority}" if spec.priority else ""),
-        ("estimate", length(spec.told_s).strip("-")),
+        ("estimate", length(spec.runtime_estimate_s).strip("-")),
         ("limit", length(spec.time_limit_s) if spec.time_limit_s is not None else ""),
         ("array", spec.array or ""),
         ("after", ", ".join(spec.after)),

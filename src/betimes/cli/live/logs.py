@@ -34,6 +34,16 @@ def logs(
         int | None,
         typer.Option("--tail", metavar="N", min=0, help="The last N lines only.", show_default=False),
     ] = None,
+    rank: Annotated[
+        int | None,
+        typer.Option(
+            "--rank",
+            metavar="N",
+            min=0,
+            help="Of a run on several nodes of a cluster, the Nth of them. By default 0.",
+            show_default=False,
+        ),
+    ] = None,
     state: State = None,
     as_json: options.Json = False,
 ) -> None:
@@ -51,7 +61,7 @@ def logs(
     if follow and as_json:
         raise InputError("--follow: with --json there is one answer, at the end; leave one of them out")
     with connect(state) as service:
-        pieces = service.logs(job_id, attempt=attempt, follow=follow, tail=tail)
+        pieces = service.logs(job_id, attempt=attempt, follow=follow, tail=tail, rank=rank)
         if as_json:
             log = b"".join(map(_bytes, pieces)).decode("utf-8", "replace")
             lost_bytes = _lost_bytes(service, job_id, attempt)

@@ -12,6 +12,7 @@ from betimes.errors import InputError
 
 if TYPE_CHECKING:
     from betimes.cluster import Cluster
+    from betimes.service.executors.ray.joining import RayOptions
     from betimes.service.machines.provider import OpenCloud
     from betimes.service.runtime.bootstrap import Options, Service
 
@@ -79,6 +80,31 @@ def up(
             show_default=False,
         ),
     ] = None,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray",
+            metavar="auto|HOST:PORT",
+            help="Run jobs on the machines of a Ray cluster that this machine is a node of, instead of on this machine "
+            "alone; auto: the cluster that runs here.",
+            show_default=False,
+        ),
+    ] = None,
+    ray_share: Annotated[
+        float,
+        typer.Option(
+            "--ray-share",
+            metavar="FRACTION",
+            help="How much of each machine's cores, memory and GPUs jobs may use, where others use the cluster too.",
+        ),
+    ] = 1.0,
+    ray_open: Annotated[
+        bool,
+        typer.Option(
+            "--ray-open",
+            help="Join the cluster even if it has public addresses and asks for no token: a firewall closes its ports.",
+        ),
+    ] = False,
     database: Annotated[
         str | None,
         typer.Option(
@@ -249,6 +275,7 @@ def up(
         policy=policy,
         machines=machines_of_cluster(owned) if owned is not None else None,
         cloud=offered,
+        ray=_ray(ray, ray_share, ray_open, has_nodes=owned is not None or replay is not None),
         default_run_s=_some_seconds("--usual", usual),
         lease_s=_some_seconds("--lease", lease),
         keeping=Keeping(
@@ -269,6 +296,23 @@ def up(
     if replay is not None:
         _replayed(chosen, replay, units, jobs, owned)
     asyncio.run(_serve(chosen, as_json))
+
+
+def _ray(address: str | None, share: float, allows_open: bool, *, has_nodes: bool) -> RayOptions | None:
+    """The Ray cluster that is asked for; null: none is. Raises InputError."""
+    from betimes.service.executors.ray.joining import RayOptions
+
+    if address is None:
+        if allows_open or share != 1.0:
+            raise InputError("--ray-share and --ray-open are about a Ray cluster; say which (--ray auto)")
+        return None
+    if has_nodes:
+        raise InputError(
+            f"--ray {address}: virtual nodes are given too; leave out --ray, or --nodes, --cluster and --replay"
+        )
+    if not 0.0 < share <= 1.0:
+        raise InputError(f"--ray-share {share:g}: give a fraction above 0 and up to 1, such as 0.5")
+    return RayOptions(address, share, allows_open)
 
 
 def _seconds(option: str, text: str) -> float:

@@ -149,6 +149,7 @@ def _node_gone(data: Data, _: float) -> str:
         "given-back": "given back",
         "reclaimed": "reclaimed by the cloud",
         "boot-failed": "it did not boot",
+        "left": "it has left its cluster",
     }[data["why"]]
 
 

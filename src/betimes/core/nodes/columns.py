@@ -44,21 +44,23 @@ class Need:
     cpu: int  # thousandths of a core
     memory: int  # MiB
     tasks: int  # start together, end together
-    seen: int  # length of the ring of freed nodes when it last did not fit, -1: not tried yet
+    freed_seen: int  # length of the ring of freed nodes when it last did not fit, -1: not tried yet
     placed: int  # its first placement, -1: none
     bound: int  # the first placement of where it is to go, -1: none
     holder: int  # its place in `State.holders`, -1: holds nothing
-    left_s: float  # when it last vacated; NaN: it has not been preempted, or runs again
+    vacated_s: float  # when it last vacated; NaN: it has not been preempted, or runs again
     vacate_at: float  # infinity: it has not been told to leave
     preemptor: int  # slot of the job that it makes room for, -1: none
-    owed: int  # placements of `bound` that others must still make room for, or whose machine is not up; > 0: nominated
+    awaited: (
+        int  # placements of `bound` with room still to be made, or whose machine is not up; > 0: nominated
+    )
     trial: int  # 1: trial and error, 0: best effort
     level: int  # twice the priority, and one more for a trial job
     grace_s: float  # from being told to leave until it has left
     share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
-    told_s: float  # when it was told to leave
-    promised_s: float  # start of its reservation; infinity: it has none
-    booked: int  # the first placement of its reservation, -1: none
+    preempted_s: float  # when it was told to leave
+    reserved_s: float  # start of its reservation; infinity: it has none
+    reservation: int  # the first placement of its reservation, -1: none
     alarm_s: float  # when something happens to it besides what its account says; infinity: nothing will
     alarm: int  # `timers.LAUNCHED`, `EXPIRED`, `SPECULATED`, or of its own machines `BOOTED` or `RECLAIMED`
     workload: int  # its row and column of `State.interference`; -1: it neither slows others nor is slowed
@@ -70,11 +72,11 @@ class Need:
     serial: int  # runs on machines of this offer before it
     whole_s: float  # work that was left when they were
     believed_s: float  # as was believed
-    homeless: int  # 1: no machine that is owned holds it
+    fits_no_owned: int  # 1: no machine that is owned holds it
     choice: int  # `AUTO`, `NEVER` or `NOW`: whether a machine may be rented for it alone
-    apart: int  # 1: it is to run on a machine of its own at once, and is not in the queue
+    dedicated: int  # 1: it is to run on a machine of its own at once, and is not in the queue
     boot_s: float  # that they take to boot
-    killed_s: float  # when its speculative run on them is over; infinity: it is none
+    speculates_until_s: float  # when its speculative run on them is over; infinity: it is none
     undecided: int  # 1: it waits until `until_s` unless the wait that is predicted is longer
     until_s: float
     lost: int  # times that they were taken away
@@ -84,7 +86,7 @@ class Need:
     began_s: float  # when it took the nodes that it holds
     contends: int  # 1: its launch is complete
     leaves: int  # 1: it is about to leave the nodes that it holds
-    follows: int  # 1: it is told to leave once there is room on the nodes that it is bound to
+    moves_when_free: int  # 1: it is told to leave once there is room on the nodes that it is bound to
     claims: int  # 1: whatever is freed on the nodes that it is bound to is its own; 0: only what its victims give up
 
 
@@ -262,7 +264,7 @@ class Cluster:
     blocks: int  # blocks of the queue in use: directory[front : front + blocks]
     front: int  # the others are before and behind: the first is opened and closed without moving any
     nominated: int  # jobs bound to nodes that their victims have not left yet
-    spare: int  # head of the list of unused placements, -1: none
+    unused_head: int  # head of the list of unused placements, -1: none
     unused: int  # their number
     timers: int  # entries of `State.timers`
     leases: int  # length of `State.leases`
@@ -289,12 +291,12 @@ class Cluster:
     freed: int  # nodes that have had something freed, counted since the beginning
     pending: int  # what the driver has still to do at this instant, 0: nothing
     changed: int  # grows whenever something starts, stops, or is expected to stop at another time
-    passed: int  # `changed` at the end of the last complete pass, -1: none
+    seen_change: int  # `changed` at the end of the last complete pass, -1: none
     arrived: int  # jobs that have entered the queue since then: newcomers[:arrived]
     seed: int  # of whatever is decided by lot
     draws: int  # decisions on victims taken so far
     absences: int  # length of `State.absences`
-    upset: (
+    must_replan: (
         int  # 1: reservations may have to move: since the last pass something has ended early or outrun its
     )
     # belief, a node was opened or closed, or the last pass itself has moved some
@@ -437,7 +439,7 @@ def new_nodes_state(
     cluster.most_gpu, cluster.most_cpu, cluster.most_memory = most
     cluster.seed = seed
     cluster.level_mask = -1 if by_priority else 1
-    cluster.passed = cluster.reserved = -1
+    cluster.seen_change = cluster.reserved = -1
     cluster.select_s = math.inf
     cluster.unused = placements
     cluster.quota = quota
@@ -463,8 +465,8 @@ def with_more_placements(state: NodesState) -> NodesState:
     old = len(state.placements)
     bigger = _resized(state, placements=2 * old)
     cluster = bigger.cluster[0]
-    as_array(bigger.placements)["follows"][2 * old - 1] = cluster.spare
-    cluster.spare = old
+    as_array(bigger.placements)["follows"][2 * old - 1] = cluster.unused_head
+    cluster.unused_head = old
     cluster.unused += old
     return bigger
 
@@ -475,7 +477,7 @@ def with_more_nodes(state: NodesState) -> NodesState:
     The ring of nodes that had something freed starts anew, so that all that wait look at every node again.
     """
     bigger = _resized(state, nodes=2 * len(state.nodes))
-    as_array(bigger.needs)["seen"] = -1
+    as_array(bigger.needs)["freed_seen"] = -1
     bigger.cluster[0].changed += 1
     return bigger
 
@@ -528,7 +530,7 @@ def _blank_state(
     spare = blank(Residence, placements)
     as_array(spare)["follows"] = np.append(np.arange(1, placements), -1)
     progress = blank(Progress, slots)
-    as_array(progress)["mark"] = -1
+    as_array(progress)["served_by"] = -1
     machines = blank(Machine, nodes)
     for name, nothing in (("offer", -1), ("residents", -1), ("due_s", math.inf)):
         as_array(machines)[name] = nothing

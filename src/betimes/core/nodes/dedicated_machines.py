@@ -102,12 +102,12 @@ def rent_alone(state: NodesState, slot: int, offer: int, speculate_s: float) -> 
         progress.stall += delay_s
         progress.finish_at += delay_s
         progress.outrun_at += delay_s
-    need.killed_s = now + delay_s + speculate_s
-    if need.killed_s < progress.finish_at:
-        need.alarm_s = need.killed_s
+    need.speculates_until_s = now + delay_s + speculate_s
+    if need.speculates_until_s < progress.finish_at:
+        need.alarm_s = need.speculates_until_s
         need.alarm = SPECULATED
     lost_s = now + need.boot_s if fails else now + delay_s + age_s + terms.notice_s
-    if lost_s < min(progress.finish_at, need.killed_s):
+    if lost_s < min(progress.finish_at, need.speculates_until_s):
         need.alarm_s = lost_s
         need.alarm = BOOTED if fails else RECLAIMED
     set_job_timer(state, slot)
@@ -162,7 +162,7 @@ def stop_alone(state: NodesState, slot: int, cause: int) -> None:
     progress.started_s = math.nan
     state.jobs[slot].attained = 0.0
     state.jobs[slot].remaining_s = need.believed_s
-    need.left_s = math.nan
+    need.vacated_s = math.nan
     need.offer = -1
     need.lost += int(cause == TAKEN_AWAY)
     need.speculated = max(need.speculated, int(cause == RELEASED))
@@ -190,7 +190,7 @@ def resume_alone(state: NodesState, slot: int, speculates_until_s: float) -> Non
     add_holder(state, slot)
     set_to_work(state, slot, 1.0, state.progress[slot].since)
     need.boot_s = terms.boot_s
-    need.alarm_s = need.killed_s = speculates_until_s
+    need.alarm_s = need.speculates_until_s = speculates_until_s
     need.alarm = SPECULATED
     need.contends = 1
     set_job_timer(state, slot)
@@ -203,8 +203,8 @@ def start_alone(state: NodesState, slot: int, speculate_s: float) -> None:
     need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
     progress.stall = max(0.0, now - progress.since)
     set_to_work(state, slot, progress.rate, progress.since)
-    if need.killed_s < math.inf:
-        need.alarm_s = need.killed_s = now + speculate_s
+    if need.speculates_until_s < math.inf:
+        need.alarm_s = need.speculates_until_s = now + speculate_s
     set_job_timer(state, slot)
     state.cluster[0].changed += 1
 
@@ -222,5 +222,5 @@ def wait_until(state: NodesState, slot: int, until_s: float) -> None:
 def speculate_until(state: NodesState, slot: int, until_s: float) -> None:
     """A speculative run goes on until then."""
     need = state.needs[slot]
-    need.alarm_s = need.killed_s = until_s
+    need.alarm_s = need.speculates_until_s = until_s
     set_job_timer(state, slot)

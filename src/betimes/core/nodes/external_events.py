@@ -40,7 +40,7 @@ def withdraw(state: NodesState, slot: int) -> None:
     pool = state.pool[0]
     if state.needs[slot].bound >= 0:
         unbind(state, slot)
-    elif state.needs[slot].apart == 0:
+    elif state.needs[slot].dedicated == 0:
         remove(state, slot)
     unbook(state, slot)
     clear_job_timer(state, slot)
@@ -73,10 +73,10 @@ def unbind(state: NodesState, slot: int) -> None:
         at = drop_placement(state, at)
         pay_claims(state, number)
     need.bound = -1
-    need.owed = 0
+    need.awaited = 0
     need.claims = 0
-    need.follows = 0
-    need.seen = -1
+    need.moves_when_free = 0
+    need.freed_seen = -1
     for at in range(state.pool[0].holders):
         victim = state.needs[state.holders[at]]
         if victim.preemptor == slot:
@@ -122,7 +122,7 @@ def bind(state: NodesState, slot: int, count: int) -> None:
         node.free_cpu -= choice.tasks * need.cpu - owed.free_cpu
         node.free_memory -= choice.tasks * need.memory - owed.free_memory
         if owed.free_gpu > 0 or owed.free_cpu > 0 or owed.free_memory > 0:
-            need.owed += 1
+            need.awaited += 1
     state.cluster[0].nominated += 1
     state.cluster[0].changed += 1
 
@@ -135,7 +135,7 @@ def lose(state: NodesState, slot: int) -> None:
         if pool.now > progress.since:
             bring_up_to_date(state, slot, pool.now)
             progress.since = pool.now
-        need.told_s = pool.now
+        need.preempted_s = pool.now
     vacate(state, slot)
     progress.rate = 0.0
     progress.stall = 0.0

@@ -41,7 +41,7 @@ def may_fit(state: NodesState, slot: int) -> bool:
     nowhere as a rule, and need not look at all nodes every time to find that out.
     """
     need, log, cluster = state.needs[slot], state.vacated, state.cluster[0]
-    seen = need.seen
+    seen = need.freed_seen
     if seen == cluster.freed:
         return False
     if need.tasks == 1 and seen >= 0 and cluster.freed - seen < len(log):

@@ -31,22 +31,12 @@ from betimes.core.nodes.log import (
     has_room_for_a_pass,
     note_places,
 )
-from betimes.core.nodes.machines import (
-    DRAINING,
-    GOING,
-    NEED_FATES,
-    NEED_NODES,
-    NONE_LEFT,
-    RUNNING,
-    UNUSED,
-    release,
-    rent,
-)
+from betimes.core.nodes.machines import DRAINING, GOING, NONE_LEFT, RUNNING, UNUSED, release, rent
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.transitions import move_out, put_bound, settle_binding, start, tell_to_leave
+from betimes.core.status import DONE, NEED_FATES, NEED_LOG, NEED_NODES, NEED_PLACEMENTS
 from betimes.kernels import Ints, Records, entry, kernel
 
-DONE = 0
 NO_SUCH_JOB = 1
 NO_SUCH_MACHINE = 2
 DOES_NOT_WAIT = 3
@@ -75,9 +65,6 @@ REASONS = {
     IS_AWAITED: "jobs are bound to the machine, which is not up yet",
 }
 
-NEED_ROOM_FOR_PLACEMENTS = -6
-NEED_ROOM_IN_LOG = -7
-
 
 @entry
 @kernel
@@ -90,9 +77,9 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
     while at[0] < len(batch):
         line = batch[at[0]]
         if state.cluster[0].unused < len(state.nodes):
-            return NEED_ROOM_FOR_PLACEMENTS
+            return NEED_PLACEMENTS
         if not has_room_for_a_pass(state):
-            return NEED_ROOM_IN_LOG
+            return NEED_LOG
         last = at[0] + 1
         if line.what in (START, BIND, MIGRATE):
             while last < len(batch) and batch[last].what == line.what and batch[last].job == line.job:
@@ -131,7 +118,7 @@ def _is_live(state: NodesState, line: Instruction) -> bool:
     slot = line.job
     return (
         0 <= slot < len(state.progress)
-        and state.progress[slot].mark >= 0
+        and state.progress[slot].served_by >= 0
         and state.jobs[slot].seq == line.other
     )
 
@@ -196,7 +183,7 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
     if line.what == MIGRATE:
         if need.holder < 0 or need.vacate_at < math.inf or need.bound >= 0:
             return DOES_NOT_RUN
-    elif need.holder >= 0 or need.bound >= 0 or need.booked >= 0:
+    elif need.holder >= 0 or need.bound >= 0 or need.reservation >= 0:
         return DOES_NOT_WAIT
     tasks, count = 0, last - first
     if count > len(state.nodes):
@@ -235,13 +222,13 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
     note_places(state, line.what, slot, need.bound, line.value)
     if line.what == BIND:
         state.cluster[0].nominated += 1
-        if need.owed == 0:
+        if need.awaited == 0:
             settle_binding(state, slot)
     elif line.value != 1.0:
         move_out(state, slot)
     else:
-        need.follows = 1
-        if need.owed == 0:
+        need.moves_when_free = 1
+        if need.awaited == 0:
             settle_binding(state, slot)
     return DONE
 
@@ -272,7 +259,7 @@ def _bind(state: NodesState, slot: int, count: int) -> None:
     """Bind a job to the nodes of state.plan[:count]: it takes what is free there, and claims the rest."""
     need = state.needs[slot]
     need.claims = 1
-    need.owed = 0
+    need.awaited = 0
     for at in range(count):
         choice = state.plan[at]
         node, machine = state.nodes[choice.node], state.machines[choice.node]
@@ -288,6 +275,6 @@ def _bind(state: NodesState, slot: int, count: int) -> None:
         placement.owed_memory = choice.tasks * need.memory - memory
         placement.unready = int(machine.state != RUNNING)
         if is_owed(placement):
-            need.owed += 1
+            need.awaited += 1
             machine.claims += 1
     state.cluster[0].changed += 1

@@ -27,7 +27,7 @@ def check(state: NodesState) -> None:
     held = {slot: _placed(state, slot, state.needs[slot].placed) for slot in live}
     bound = {slot: _placed(state, slot, state.needs[slot].bound) for slot in live}
     for slot in live:
-        waits = slot in waiting or state.needs[slot].apart == 1  # for a machine of its own
+        waits = slot in waiting or state.needs[slot].dedicated == 1  # for a machine of its own
         _check_job(state, slot, waits, slot in holding, held[slot], bound[slot])
     _check_nodes(state, held, bound)
     _check_placements(state, held, bound)
@@ -57,7 +57,7 @@ def _check_slots(state: NodesState) -> list[int]:
     """Every slot is either on the free stack or holds a live job; returns the latter."""
     pool, slots = state.pool[0], len(state.free)
     free = {int(slot) for slot in state.free[: pool.free]}
-    marks: list[int] = as_array(state.progress)["mark"].tolist()
+    marks: list[int] = as_array(state.progress)["served_by"].tolist()
     live = [slot for slot in range(slots) if marks[slot] >= 0]
     if len(free) != pool.free or free != set(range(slots)) - set(live):
         raise _broken("free stack", f"{pool.free} slots are on it, and {slots - len(live)} are unused")
@@ -144,18 +144,18 @@ def _check_job(
         if tasks != (need.tasks if expected and not need.rented else 0):
             raise _broken("gang", f"{name} has {tasks} of {need.tasks} tasks placed")
     if any(any(amount) for _, amount in held.values()):
-        raise _broken("owed", f"{name} is owed something where it is already")
+        raise _broken("awaited", f"{name} is owed something where it is already")
     owed, at = 0, need.bound
     while at >= 0:
         placement = state.placements[at]
         owed += bool(placement.unready or placement.owed_gpu or placement.owed_cpu or placement.owed_memory)
         at = placement.follows
-    if owed != need.owed:
-        raise _broken("owed", f"{name} is owed something on {owed} nodes, and counts {need.owed}")
+    if owed != need.awaited:
+        raise _broken("awaited", f"{name} is owed something on {owed} nodes, and counts {need.awaited}")
     if waits and bound:
         raise _broken("place", f"{name} is in the queue, and bound to nodes")
     if not waits and not holds and owed == 0:
-        raise _broken("owed", f"{name} is bound, is owed nothing and does not run")
+        raise _broken("awaited", f"{name} is bound, is owed nothing and does not run")
     if job.units != (job.max_units if holds else 0.0):
         raise _broken("units", f"{name} holds {job.units} units")
     if holds and need.vacate_at < math.inf and (progress.rate != 0.0 or progress.finish_at < math.inf):
@@ -192,12 +192,12 @@ def _check_nodes(state: NodesState, held: Places, bound: Places) -> None:
 
 
 def _check_placements(state: NodesState, held: Places, bound: Places) -> None:
-    cluster, spare, at = state.cluster[0], 0, state.cluster[0].spare
+    cluster, spare, at = state.cluster[0], 0, state.cluster[0].unused_head
     while at >= 0:
         spare, at = spare + 1, state.placements[at].follows
     used = sum(len(places) for places in (*held.values(), *bound.values()))
     for slot in held:
-        at = state.needs[slot].booked
+        at = state.needs[slot].reservation
         while at >= 0:
             used, at = used + 1, state.placements[at].follows
     if spare != cluster.unused or spare + used != len(state.placements):
@@ -237,7 +237,7 @@ def _check_machines(state: NodesState, held: Places, bound: Places) -> None:
             for slot, places in held.items():
                 if number in places:
                     raise _broken("machine", f"{number} is not up, and runs the job in slot {slot}")
-    marks = as_array(state.progress)["mark"]
+    marks = as_array(state.progress)["served_by"]
     rented += int(as_array(state.needs)["rented"][marks >= 0].sum())
     if rented != state.cluster[0].rented:
         raise _broken("machine", f"{rented} are rented, {state.cluster[0].rented} are counted")

@@ -11,6 +11,7 @@ import math
 from betimes.core.nodes.columns import OWNED, NodesState, NodesView
 from betimes.core.nodes.log import CLOSE, RELEASE, RENT, note
 from betimes.core.nodes.timers import BOOTED, GONE, NOTICED, RECLAIMED, UP, set_machine_timer
+from betimes.core.status import NEED_FATES, NEED_NODES
 from betimes.kernels import kernel
 
 UNUSED, BOOTING, SETTING_UP, RUNNING, DRAINING, GOING = range(6)
@@ -20,8 +21,6 @@ RELEASED, FAILED, TAKEN_AWAY = range(3)
 
 NO_SUCH_OFFER = -2
 NONE_LEFT = -3  # the offer's capacity, or the quota, is used up
-NEED_NODES = -4  # no number for another machine: make some and go on
-NEED_FATES = -5  # what becomes of the next machine has not been drawn: do so and go on
 
 
 @kernel

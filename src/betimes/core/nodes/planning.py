@@ -41,7 +41,7 @@ def snapshot_of(
     kinds: what kind a job is of, by its row. finished: jobs that have ended since the snapshot before.
     """
     now_s = float(state.pool[0].now)
-    seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["mark"]
+    seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["served_by"]
     live = np.flatnonzero(marks >= 0)
     slots = live[np.argsort(seqs[live])]
     machines = np.flatnonzero(as_array(state.machines)["state"] != UNUSED)
@@ -107,7 +107,7 @@ def refusals(
 
 def seqs_of(state: NodesState) -> dict[int, int]:
     """The order of submission of each live job, by its slot."""
-    seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["mark"]
+    seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["served_by"]
     live = np.flatnonzero(marks >= 0)
     return dict(zip(live.tolist(), seqs[live].tolist(), strict=True))
 
@@ -119,7 +119,10 @@ _DELAYS = ("launch_s", "init_s", "stop_s")
 def _jobs(
     state: NodesState, slots: NDArray[np.int64], now_s: float, kinds: Sequence[str]
 ) -> list[JobSnapshot]:
-    jobs, needs, accounts = (as_array(each)[slots] for each in (state.jobs, state.needs, state.progress))
+    # As plain arrays: a column of an array of records takes several times as long.
+    jobs, needs, accounts = (
+        as_array(each)[slots].view(np.ndarray) for each in (state.jobs, state.needs, state.progress)
+    )
     stalled_until_s = accounts["since"] + accounts["stall"]
     worked_s = np.maximum(0.0, now_s - stalled_until_s) * accounts["rate"] * accounts["believed_per_work"]
     left_s = np.maximum(0.0, accounts["believed_left"] - worked_s)
@@ -133,7 +136,7 @@ def _jobs(
         rates,
         *(needs[name] for name in (*_NEED, *_DELAYS)),
     )
-    placed_on = as_array(state.placements)
+    placed_on = as_array(state.placements).view(np.ndarray)
     placements = list(zip(*(placed_on[name].tolist() for name in ("node", "tasks", "follows")), strict=True))
     found = list[JobSnapshot]()
     for values in zip(*(column.tolist() for column in columns), strict=True):
@@ -181,7 +184,7 @@ _OF_NODE = ("up", "gpu", "cpu", "memory", "free_gpu", "free_cpu", "free_memory")
 
 
 def _machines(state: NodesState, numbers: NDArray[np.int64]) -> list[MachineSnapshot]:
-    machines, nodes = as_array(state.machines)[numbers], as_array(state.nodes)[numbers]
+    machines, nodes = (as_array(each)[numbers].view(np.ndarray) for each in (state.machines, state.nodes))
     columns = (
         numbers,
         *(machines[name] for name in _OF_MACHINE),

@@ -45,8 +45,8 @@ def make_plan(state: NodesState, waiting: Ints) -> bool:
     for k in range(len(waiting)):
         slot = waiting[k]
         need, seq = state.needs[slot], state.jobs[slot].seq
-        if need.booked >= 0:
-            begin_s = max(need.promised_s, now)
+        if need.reservation >= 0:
+            begin_s = max(need.reserved_s, now)
             length = push_end(state.ends, length, begin_s, seq, -1 - slot)
             length = push_end(state.ends, length, begin_s + _lasts_s(state, slot), seq, slot)
     while length > 0:
@@ -63,7 +63,7 @@ def make_plan(state: NodesState, waiting: Ints) -> bool:
 def claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
     """Take what the job's reservation needs out of the plan from `begin_s` on (1), or give it back (-1)."""
     need, steps, ends_s = state.needs[slot], state.steps, begin_s + _lasts_s(state, slot)
-    at = need.booked
+    at = need.reservation
     while at >= 0:
         placement = state.placements[at]
         before, first = -1, placement.node
@@ -116,7 +116,7 @@ def earliest_s(state: NodesState, slot: int, before_s: float) -> float:
 def is_kept(state: NodesState, slot: int, begin_s: float) -> bool:
     """Whether the nodes of its reservation have room for the job from `begin_s` on."""
     need, lasts_s = state.needs[slot], _lasts_s(state, slot)
-    at = need.booked
+    at = need.reservation
     while at >= 0:
         placement = state.placements[at]
         if state.nodes[placement.node].up == 0:
@@ -168,7 +168,7 @@ def _append(state: NodesState, slot: int, at_s: float) -> bool:
     if slot < 0:
         slot, sign = -1 - slot, 1
     need = state.needs[slot]
-    at = need.placed if need.holder >= 0 else need.booked
+    at = need.placed if need.holder >= 0 else need.reservation
     while at >= 0:
         placement = state.placements[at]
         last = state.cursor[placement.node]

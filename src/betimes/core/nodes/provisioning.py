@@ -9,13 +9,13 @@ import math
 
 from betimes.core.nodes.columns import NodesState, view_of
 from betimes.core.nodes.find_nodes import may_any_fit
-from betimes.core.nodes.machines import NEED_FATES, NEED_NODES, RUNNING, paid_until_s, release, rent
+from betimes.core.nodes.machines import RUNNING, paid_until_s, release, rent
 from betimes.core.nodes.queue import all_waiting
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import TICK, set_policy_timer
+from betimes.core.status import DONE, NEED_FATES, NEED_NODES
 from betimes.kernels import kernel
 
-DONE = 0
 NOT_DUE, DUE, ORDERED = range(3)
 
 

@@ -27,11 +27,8 @@ from betimes.core.nodes.profile import (
 from betimes.core.nodes.queue import all_waiting, remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import book, start, start_as_booked, unbook
+from betimes.core.status import DONE, NEED_PLACEMENTS, NEED_STEPS
 from betimes.kernels import Ints, kernel
-
-DONE = 0
-NEED_STEPS = -3
-NEED_PLACEMENTS = -4
 
 
 @kernel
@@ -44,23 +41,23 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
     cluster, pool = state.cluster[0], state.pool[0]
     count = all_waiting(state, state.chosen)
     if cluster.planning == 0:
-        pool.stamp += 1
+        pool.decision += 1
         cluster.planning = 1
         cluster.moved = 0
         if _has_slipped(state, state.chosen[:count]):
-            cluster.upset = 1
+            cluster.must_replan = 1
     cluster.steps = 0
     booked = 0
     for k in range(count):
-        if state.needs[state.chosen[k]].booked >= 0:
+        if state.needs[state.chosen[k]].reservation >= 0:
             booked += 1
     for k in range(count):
         slot = state.chosen[k]
         need, progress = state.needs[slot], state.progress[slot]
-        if progress.mark == pool.stamp or (need.booked < 0 and booked >= rules.window > 0):
+        if progress.served_by == pool.decision or (need.reservation < 0 and booked >= rules.window > 0):
             continue
-        if need.booked >= 0 and cluster.upset == 0:
-            if need.promised_s <= pool.now and _begin(state, slot):
+        if need.reservation >= 0 and cluster.must_replan == 0:
+            if need.reserved_s <= pool.now and _begin(state, slot):
                 booked -= 1
             continue
         if cluster.unused < len(state.nodes) or not has_room_for_a_pass(state):
@@ -79,10 +76,10 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
             return NEED_STEPS
         if cluster.steps + 2 * min(need.tasks, len(state.nodes)) > len(state.steps):
             return NEED_STEPS
-        progress.mark = pool.stamp
+        progress.served_by = pool.decision
         begin_s = math.inf
-        if need.booked >= 0:
-            stands_s = max(need.promised_s, pool.now)
+        if need.reservation >= 0:
+            stands_s = max(need.reserved_s, pool.now)
             claim(state, slot, stands_s, -1)
             begin_s = earliest_s(state, slot, stands_s)
             if begin_s == math.inf and is_kept(state, slot, stands_s):
@@ -102,7 +99,7 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
         if places < 0:
             pool.offender = slot
             return places
-        if need.booked >= 0:
+        if need.reservation >= 0:
             unbook(state, slot)
             booked -= 1
         if places == 0:
@@ -113,7 +110,7 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
         if begin_s == pool.now and _begin(state, slot):
             booked -= 1
     cluster.planning = 0
-    cluster.upset = cluster.moved
+    cluster.must_replan = cluster.moved
     return DONE
 
 
@@ -123,8 +120,8 @@ def _has_slipped(state: NodesState, waiting: Ints) -> bool:
     now = state.pool[0].now
     for k in range(len(waiting)):
         need = state.needs[waiting[k]]
-        if need.booked >= 0 and need.promised_s <= now:
-            if need.promised_s < now or not _has_now(state, waiting[k]):
+        if need.reservation >= 0 and need.reserved_s <= now:
+            if need.reserved_s < now or not _has_now(state, waiting[k]):
                 return True
     for at in range(state.pool[0].holders):
         if state.progress[state.holders[at]].believed_per_work != 1.0:
@@ -146,7 +143,7 @@ def _begin(state: NodesState, slot: int) -> bool:
 @kernel
 def _has_now(state: NodesState, slot: int) -> bool:
     """Whether there is room now on the nodes of its reservation."""
-    at = state.needs[slot].booked
+    at = state.needs[slot].reservation
     while at >= 0:
         placement = state.placements[at]
         if tasks_that_fit(state.nodes[placement.node], state.needs[slot]) < placement.tasks:
@@ -161,8 +158,8 @@ def _give_up(state: NodesState, behind: Ints) -> int:
     count = 0
     for k in range(len(behind)):
         need = state.needs[behind[k]]
-        if need.booked >= 0:
-            claim(state, behind[k], max(need.promised_s, state.pool[0].now), -1)
+        if need.reservation >= 0:
+            claim(state, behind[k], max(need.reserved_s, state.pool[0].now), -1)
             unbook(state, behind[k])
             count += 1
     return count

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.nodes import reservations
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState, view_of
 from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least
@@ -30,18 +29,17 @@ from betimes.core.nodes.reservations import start_as_reserved
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
 from betimes.core.nodes.transitions import start, would_end
 from betimes.core.order import goes_before
+from betimes.core.status import (
+    BAD_KEY,
+    BAD_PLACE,
+    BAD_VICTIM,
+    BAD_WRITE,
+    DONE,
+    NEED_PLACEMENTS,
+    NEED_STEPS,
+    REFUSED,
+)
 from betimes.kernels import kernel
-
-DONE = 0
-NEED_PLACEMENTS = 1  # no room to note where the next job goes: make some and go on
-REFUSED = 100  # + why a hook's answer cannot be used
-BAD_KEY = 1
-BAD_PLACE = 2
-BAD_VICTIM = 3
-BAD_WRITE = 4
-BAD_WAIT = 6
-
-NEED_STEPS = 5  # no room for the plan of reservations: make some and go on
 
 FEW = 8  # newcomers that are tried by themselves
 
@@ -55,10 +53,10 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
     cluster = state.cluster[0]
     if cluster.waiting == 0:
         return _complete(state)
-    if cluster.passed == cluster.changed and not rules.dynamic:
+    if cluster.seen_change == cluster.changed and not rules.dynamic:
         if cluster.arrived == 0:
             return DONE
-        if rules.window == 1 and state.needs[first(state)].seen >= 0:
+        if rules.window == 1 and state.needs[first(state)].freed_seen >= 0:
             return _complete(state)  # the newcomers rank behind the one that did not fit
         if rules.window == 0 and cluster.arrived <= FEW:
             if rules.backfill == SKIP or _still_reserved(state):
@@ -71,15 +69,11 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
             return verdict
     if rules.backfill == CONSERVATIVE:
         verdict = start_as_reserved(state, rules)
-        if verdict == reservations.NEED_STEPS:
+        if verdict == NEED_STEPS:
             return NEED_STEPS
-        if verdict == reservations.NEED_PLACEMENTS:
+        if verdict == NEED_PLACEMENTS:
             return NEED_PLACEMENTS
-        return (
-            _complete(state)
-            if verdict == reservations.DONE
-            else _refuse(state, state.pool[0].offender, verdict)
-        )
+        return _complete(state) if verdict == DONE else _refuse(state, state.pool[0].offender, verdict)
     return _walk(state, rules)
 
 
@@ -89,14 +83,14 @@ def change_rules(state: NodesState, rules: NodesRules) -> int:
 
     Returns DONE, or why a key cannot be used.
     """
-    state.cluster[0].passed = -1
+    state.cluster[0].seen_change = -1
     return rank_again(state, rules)
 
 
 @kernel
 def _complete(state: NodesState) -> int:
     cluster = state.cluster[0]
-    cluster.passed = cluster.changed
+    cluster.seen_change = cluster.changed
     cluster.arrived = 0
     return DONE
 
@@ -229,12 +223,12 @@ def _room_for(state: NodesState, rules: NodesRules, slot: int) -> int:
     cluster, need = state.cluster[0], state.needs[slot]
     if cluster.reserved >= 0 and would_end(state, slot) > cluster.shadow_s:
         if may_fit(state, slot):
-            return find_room(state, rules, state.beside, slot, need.seen)
-        need.seen = cluster.freed
+            return find_room(state, rules, state.beside, slot, need.freed_seen)
+        need.freed_seen = cluster.freed
         return 0
-    count = find_room(state, rules, state.nodes, slot, need.seen)
+    count = find_room(state, rules, state.nodes, slot, need.freed_seen)
     if count == 0:
-        need.seen = cluster.freed
+        need.freed_seen = cluster.freed
     return count
 
 

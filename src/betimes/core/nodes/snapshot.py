@@ -49,8 +49,8 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
         copy.timers[at] = state.timers[at]
     for slot in range(len(state.progress)):
         copy.timer_of[1 + 2 * slot] = state.timer_of[1 + 2 * slot]
-        copy.progress[slot].mark = state.progress[slot].mark
-        if state.progress[slot].mark >= 0:
+        copy.progress[slot].served_by = state.progress[slot].served_by
+        if state.progress[slot].served_by >= 0:
             copy.jobs[slot] = state.jobs[slot]
             copy.needs[slot] = state.needs[slot]
             copy.progress[slot] = state.progress[slot]
@@ -66,9 +66,11 @@ def copy_into(state: NodesState, copy: NodesState, believing: bool) -> None:
     for at in range(min(cluster.arrived, len(state.newcomers))):
         copy.newcomers[at] = state.newcomers[at]
     if believing:
-        copy.cluster[0].upset = 1  # reservations were made for what was believed, to the last bit, before
+        copy.cluster[
+            0
+        ].must_replan = 1  # reservations were made for what was believed, to the last bit, before
         for slot in range(len(state.progress)):
-            if state.progress[slot].mark >= 0:
+            if state.progress[slot].served_by >= 0:
                 _take_belief_for_truth(state, copy, slot)
 
 
@@ -85,7 +87,7 @@ def _take_belief_for_truth(state: NodesState, copy: NodesState, slot: int) -> No
     if need.rented > 0 and (
         need.alarm == BOOTED or need.alarm == RECLAIMED
     ):  # nobody knows that it will be lost
-        need.alarm_s = need.killed_s
+        need.alarm_s = need.speculates_until_s
         need.alarm = SPECULATED
     if need.holder >= 0:
         progress.attained = attained(state, slot, now)

@@ -46,14 +46,14 @@ def submit(
     open_account(state, slot, row, work, believed, believed_per_work)
     need.placed = -1
     need.bound = -1
-    need.owed = 0
+    need.awaited = 0
     need.alarm_s = math.inf
     need.alarm = EXPIRED
     need.workload = -1
     need.launch_s = need.init_s = need.stop_s = 0.0
     need.contends = 0
     need.leaves = 0
-    need.follows = 0
+    need.moves_when_free = 0
     need.claims = 0
     need.offer = -1
     need.rented = 0
@@ -61,18 +61,18 @@ def submit(
     need.lost = 0
     need.requeued = 0
     need.speculated = 0
-    need.apart = 0
-    need.homeless = 0
+    need.dedicated = 0
+    need.fits_no_owned = 0
     need.choice = AUTO
     need.queued_s = pool.now
     need.vacate_at = math.inf
-    need.told_s = math.nan
-    need.promised_s = math.inf
-    need.booked = -1
-    need.left_s = math.nan
+    need.preempted_s = math.nan
+    need.reserved_s = math.inf
+    need.reservation = -1
+    need.vacated_s = math.nan
     need.preemptor = -1
     need.holder = -1
-    need.seen = -1
+    need.freed_seen = -1
     return slot
 
 
@@ -119,7 +119,7 @@ def tell_to_leave(state: NodesState, slot: int, preemptor: int) -> None:
         progress.since = now
     rest(state, slot)
     progress.preemptions += 1
-    need.told_s = now
+    need.preempted_s = now
     need.vacate_at = now + need.grace_s
     need.leaves = 1
     need.preemptor = preemptor
@@ -141,8 +141,8 @@ def vacate(state: NodesState, slot: int) -> None:
     if progress.attained == 0.0:
         progress.started_s = math.nan  # it was given its resources and lost them within one instant
     _leave_nodes(state, slot)
-    need.left_s = pool.now
-    need.seen = -1
+    need.vacated_s = pool.now
+    need.freed_seen = -1
 
 
 @kernel
@@ -165,7 +165,7 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
         node.free_cpu -= choice.tasks * need.cpu - placement.owed_cpu
         node.free_memory -= choice.tasks * need.memory - placement.owed_memory
         if placement.owed_gpu > 0 or placement.owed_cpu > 0 or placement.owed_memory > 0:
-            need.owed += 1
+            need.awaited += 1
     state.cluster[0].nominated += 1
     state.cluster[0].changed += 1
     note_places(state, BIND, slot, need.bound, 0.0)
@@ -176,28 +176,28 @@ def book(state: NodesState, slot: int, count: int, start_s: float) -> None:
     """Promise a waiting job, which has no reservation, the nodes of state.plan[:count] from `start_s` on."""
     need = state.needs[slot]
     for at in range(count):
-        need.booked = _new_placement(state, state.plan[at], need.booked)
-    need.promised_s = start_s
-    note_places(state, RESERVE, slot, need.booked, start_s)
+        need.reservation = _new_placement(state, state.plan[at], need.reservation)
+    need.reserved_s = start_s
+    note_places(state, RESERVE, slot, need.reservation, start_s)
 
 
 @kernel
 def unbook(state: NodesState, slot: int) -> None:
     """Take a job's reservation back."""
     need = state.needs[slot]
-    at = need.booked
+    at = need.reservation
     while at >= 0:
         at = free_placement(state.placements, state.cluster[0], at)
-    if need.booked >= 0:
+    if need.reservation >= 0:
         note(state, RESERVE, slot, -1, 0, math.inf, -1)
-    need.booked = -1
-    need.promised_s = math.inf
+    need.reservation = -1
+    need.reserved_s = math.inf
 
 
 @kernel
 def start_as_booked(state: NodesState, slot: int) -> None:
     """A job that is not in the queue any more starts on the nodes of its reservation."""
-    count, at = 0, state.needs[slot].booked
+    count, at = 0, state.needs[slot].reservation
     while at >= 0:
         choice, placement = state.plan[count], state.placements[at]
         choice.node = placement.node
@@ -319,7 +319,7 @@ def begin(state: NodesState, slot: int) -> None:
         count_running(state, slot, 1)
     job.units = float(job.max_units)
     add_holder(state, slot)
-    if not math.isnan(need.left_s):
+    if not math.isnan(need.vacated_s):
         _record_absence(state, slot)
     need.alarm_s = math.inf
     need.contends = 1
@@ -353,7 +353,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     pool, cluster, need = state.pool[0], state.cluster[0], state.needs[slot]
     # Who began at this instant was planned to hold its nodes beyond it, however short it is (`plan.make_plan`).
     if believed_end(state, slot) > pool.now or state.progress[slot].since == pool.now:
-        cluster.upset = 1
+        cluster.must_replan = 1
     contended = need.contends == 1 and len(state.interference) > 0
     need.contends = 0
     need.leaves = 0
@@ -379,7 +379,7 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     preemptor = need.preemptor
     need.preemptor = -1
     need.vacate_at = math.inf
-    if preemptor >= 0 and state.needs[preemptor].owed == 0:
+    if preemptor >= 0 and state.needs[preemptor].awaited == 0:
         cluster.nominated -= 1
         begin(state, preemptor)
         for at in range(pool.holders):  # those whose room it does not need after all make room for nobody
@@ -405,7 +405,7 @@ def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: in
             node.free_cpu -= cpu
             node.free_memory -= memory
             if was_owed and not is_owed(placement):
-                state.needs[preemptor].owed -= 1
+                state.needs[preemptor].awaited -= 1
         at = placement.follows
 
 
@@ -438,9 +438,9 @@ def pay_claims(state: NodesState, number: int) -> None:
             if machine.up_s <= state.pool[0].now:
                 placement.unready = 0
             if not is_owed(placement):
-                need.owed -= 1
+                need.awaited -= 1
                 machine.claims -= 1
-                if need.owed == 0:
+                if need.awaited == 0:
                     settle_binding(state, slot)
         at = before
 
@@ -452,8 +452,8 @@ def settle_binding(state: NodesState, slot: int) -> None:
     if need.holder < 0:
         state.cluster[0].nominated -= 1
         begin(state, slot)
-    elif need.follows == 1:
-        need.follows = 0
+    elif need.moves_when_free == 1:
+        need.moves_when_free = 0
         move_out(state, slot)
 
 
@@ -493,8 +493,8 @@ def _record_absence(state: NodesState, slot: int) -> None:
     if len(state.absences) > 0:
         absence = state.absences[cluster.absences]
         absence.row = state.progress[slot].row
-        absence.told_s = need.told_s
-        absence.left_s = need.left_s
+        absence.told_s = need.preempted_s
+        absence.left_s = need.vacated_s
         absence.resumed_s = state.pool[0].now
         cluster.absences += 1
-    need.left_s = math.nan
+    need.vacated_s = math.nan

@@ -12,10 +12,10 @@ import numpy as np
 
 from betimes.core.nodes.columns import NodesState, room_to_play
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import REFUSED
 from betimes.core.nodes.snapshot import copy_into
+from betimes.core.status import DONE, FORESEEN, PAUSED, REFUSED
 from betimes.kernels import Floats, Ints, blank, entry, kernel
-from betimes.twin.nodes.event_loop import FORESEEN, NOTHING, PAUSED, REACHED, Outcome, Trace, advance
+from betimes.twin.nodes.event_loop import NOTHING, Outcome, Trace, advance
 from betimes.twin.nodes.simulation import NodesSimulation
 
 
@@ -36,7 +36,7 @@ def play_out(
 ) -> int:
     """Play the copy forward until the finishes of rows `first` up to `last` are known: predicted[first:last].
 
-    nothing: the next row to submit, past the last. Returns REACHED, or why the loop cannot go on.
+    nothing: the next row to submit, past the last. Returns DONE, or why the loop cannot go on.
     """
     for row in range(first, last):
         predicted[row] = math.nan
@@ -51,7 +51,7 @@ def play_out(
         while row < last and _is_known(copy, rules, predicted, row):
             row += 1
         if row == last:
-            return REACHED
+            return DONE
         if status != PAUSED:
             return status
         copy.pool[0].budget = 1
@@ -98,7 +98,7 @@ def run_rows_predicting(
     while True:
         if state.cluster[0].pending != NOTHING:  # called again in the middle of an instant: first all of it
             status = advance(state, rules, trace, row, stop, state.pool[0].now)
-            if status != REACHED:
+            if status != DONE:
                 return status
         while done[0] < row[0] and wanted[done[0]] == 0:
             done[0] += 1
@@ -109,7 +109,7 @@ def run_rows_predicting(
             if status > REFUSED:
                 state.pool[0].offender = copy.pool[0].offender
                 return status - REFUSED + FORESEEN
-            if status != REACHED:
+            if status != DONE:
                 return status
             while done[0] < row[0]:
                 if wanted[done[0]] == 0:
@@ -118,7 +118,7 @@ def run_rows_predicting(
         if row[0] >= stop:
             return advance(state, rules, trace, row, stop, math.inf)
         status = advance(state, rules, trace, row, stop, trace.arrivals[row[0]].submit_s)
-        if status != REACHED:
+        if status != DONE:
             return status
 
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import DONE, change_rules
+from betimes.core.nodes.schedule import change_rules
+from betimes.core.status import DONE
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.portfolio.ledger import Ledger, Totals
 from betimes.foresight.portfolio.scores import of_queue, of_run

@@ -19,17 +19,18 @@ from betimes.core.nodes.columns import (
     with_more_nodes,
     with_more_placements,
 )
-from betimes.core.nodes.machines import NEED_NODES, RUNNING
+from betimes.core.nodes.machines import RUNNING
 from betimes.core.nodes.queue import all_waiting
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import DONE, NEED_PLACEMENTS, REFUSED, change_rules
+from betimes.core.nodes.schedule import change_rules
 from betimes.core.nodes.snapshot import copy_into
 from betimes.core.nodes.timers import NOTICED, set_machine_timer
+from betimes.core.status import DONE, NEED_NODES, NEED_PLACEMENTS, NEED_SEGMENTS, PAUSED, REFUSED
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.foresight.portfolio.utility import bounded_slowdown, charged_s
 from betimes.kernels import Floats, Ints, Records, blank, entry, kernel
-from betimes.twin.nodes.event_loop import NEED_SEGMENTS, PAUSED, REACHED, Outcome, Trace, advance
+from betimes.twin.nodes.event_loop import Outcome, Trace, advance
 from betimes.twin.nodes.simulation import NodesSimulation
 
 MOST_INSTANTS = 1_000_000
@@ -105,7 +106,7 @@ class Lookahead:
                 break
             self._make_room(self._run.state)
             self.look()
-        if status != REACHED:
+        if status != DONE:
             raise PolicyFails(self._why(status))
         played = self._played[0]
         if played.finished == 0:
@@ -185,12 +186,12 @@ def _add_room(state: NodesState, snapshot: NodesState) -> None:
     if more > 0:
         for at in range(len(state.placements), len(snapshot.placements)):
             snapshot.placements[at].follows = at + 1
-        snapshot.placements[len(snapshot.placements) - 1].follows = cluster.spare
-        cluster.spare = len(state.placements)
+        snapshot.placements[len(snapshot.placements) - 1].follows = cluster.unused_head
+        cluster.unused_head = len(state.placements)
         cluster.unused += more
     if len(snapshot.nodes) > len(state.nodes):  # the ring of nodes that had something freed is longer
         for slot in range(len(snapshot.needs)):
-            snapshot.needs[slot].seen = -1
+            snapshot.needs[slot].freed_seen = -1
 
 
 @entry
@@ -206,7 +207,7 @@ def play_on(
 ) -> int:
     """Play a copy of the snapshot under these rules until the jobs that wait have finished.
 
-    Returns REACHED, STRANDED, PAUSED after `MOST_INSTANTS`, or what the loop cannot go on for: start again then.
+    Returns DONE, STRANDED, PAUSED after `MOST_INSTANTS`, or what the loop cannot go on for: start again then.
     """
     copy_into(snapshot, copy, False)
     begin_s, score, cluster = snapshot.pool[0].now, played[0], copy.cluster[0]
@@ -224,7 +225,7 @@ def play_on(
         status = advance(copy, rules, aside, no_more, no_more[0], math.inf)
         if status == NEED_SEGMENTS:
             _charge_leases(copy, begin_s, score)
-        elif status != PAUSED and status != REACHED:
+        elif status != PAUSED and status != DONE:
             return status
         for at in range(seen, aside.finished[0]):
             outcome = aside.outcomes[at]
@@ -236,8 +237,8 @@ def play_on(
         if score.finished == left:
             _charge_leases(copy, begin_s, score)
             _charge_present(copy, begin_s, score)
-            return REACHED
-        if status == REACHED:
+            return DONE
+        if status == DONE:
             return STRANDED
     return PAUSED
 

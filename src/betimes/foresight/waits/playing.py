@@ -8,12 +8,12 @@ import numpy as np
 
 from betimes.core.nodes.columns import NodesState, room_to_play
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import REFUSED
 from betimes.core.nodes.snapshot import copy_into
 from betimes.core.nodes.timers import set_job_timer
 from betimes.core.nodes.wait_features import PREDICTED_S
+from betimes.core.status import DONE, FORESEEN, PAUSED, REFUSED
 from betimes.kernels import Floats, Ints, blank, entry, kernel
-from betimes.twin.nodes.event_loop import FORESEEN, PAUSED, REACHED, Outcome, Trace, advance
+from betimes.twin.nodes.event_loop import Outcome, Trace, advance
 from betimes.twin.nodes.simulation import NodesSimulation
 
 INSTANTS = 64
@@ -34,7 +34,7 @@ def play_until_started(
 ) -> int:
     """Play a copy forward until a waiting job starts: started_s[0]; infinity: not while it would wait.
 
-    Returns REACHED, or why the loop cannot go on.
+    Returns DONE, or why the loop cannot go on.
     """
     copy_into(state, copy, believing)
     copy.cluster[0].select_s = math.inf
@@ -43,15 +43,15 @@ def play_until_started(
     need.alarm_s = math.inf  # it waits for as long as it takes
     set_job_timer(copy, slot)
     started_s[0] = math.inf
-    while progress.mark >= 0 and need.holder < 0:
+    while progress.served_by >= 0 and need.holder < 0:
         copy.pool[0].budget = INSTANTS
         status = advance(copy, rules, aside, nothing, nothing[0], need.until_s)
-        if status == REACHED and need.holder < 0 and progress.mark >= 0:
-            return REACHED
-        if status != REACHED and status != PAUSED:
+        if status == DONE and need.holder < 0 and progress.served_by >= 0:
+            return DONE
+        if status != DONE and status != PAUSED:
             return status
     started_s[0] = progress.started_s
-    return REACHED
+    return DONE
 
 
 def play_waits(run: NodesSimulation) -> None:
@@ -72,7 +72,7 @@ def play_waits(run: NodesSimulation) -> None:
             status = play_until_started(
                 run.state, room[0][1], ahead, aside, nothing, believing, slot, started_s
             )
-            if status == REACHED:
+            if status == DONE:
                 break
             if status > REFUSED:
                 run.state.pool[0].offender = room[0][1].pool[0].offender

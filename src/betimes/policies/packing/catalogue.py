@@ -44,7 +44,7 @@ class Demand:
 
     def on(self, family: str) -> Amounts | None:
         """What is needed on a family; None where the task cannot run there."""
-        return self._families.get(family, self.everywhere)
+        return self._families.get(family, self.everywhere) if self.by_family else self.everywhere
 
     @cached_property
     def _families(self) -> dict[str, Amounts]:

@@ -74,7 +74,9 @@ RULES: dict[str, Rules] = {
         honest_events=False,
         rounded=True,
     ),
-    "improved": Rules(fill_running="cost-test", down_sizing="reuse", matching=True, keep_running=True),
+    "improved": Rules(
+        fill_running="cost-test", down_sizing="reuse", table="fitted", matching=True, keep_running=True
+    ),
 }
 
 
@@ -96,7 +98,8 @@ class Eva:
     """The planner: what it learns from round to round is the throughput table and the rate of events.
 
     `rules` is paper, released or improved, or a `Rules`. With `known` it believes that instead of learning a table.
-    `weighed` is the last round's decision. Raises PolicyError for rules that are not there.
+    `weighed` is the last round's decision, None where there was no choice: a Full is only planned where it may
+    be adopted. Raises PolicyError for rules that are not there.
     """
 
     def __init__(
@@ -127,14 +130,29 @@ class Eva:
         packing, beside = self._valuations(problem)
         self._price_jobs(packing)
         unpinned = [each for each in problem.machines if each.id not in problem.pinned]
-        full = self._matched(self._full(packing, beside), unpinned, packing)
-        partial = self._partial(packing, beside)
-        kept = {each.machine for each in partial}
-        partial = self._matched(partial, [each for each in unpinned if each.id not in kept], packing)
-        self.weighed = self._weigh(round_, beside, Plan(full), Plan(partial))
-        self.estimates.adopted(full=self.weighed.full)
-        bins, reason = (full, "full") if self.weighed.full else (partial, "partial")
-        return Plan(bins, rules.keep_running, reason)
+        full = partial = None
+        if rules.only == "full" or (rules.only == "both" and self.estimates.may_adopt):
+            full = Plan(
+                self._matched(self._full(packing, beside), unpinned, packing), rules.keep_running, "full"
+            )
+        if rules.only != "full":
+            bins = self._partial(packing, beside)
+            kept = {each.machine for each in bins}
+            bins = self._matched(bins, [each for each in unpinned if each.id not in kept], packing)
+            partial = Plan(bins, rules.keep_running, "partial")
+        plan = self._chosen(round_, beside, full, partial)
+        self.estimates.adopted(full=plan is full)
+        return plan
+
+    def _chosen(self, round_: Round, beside: Valuation, full: Plan | None, partial: Plan | None) -> Plan:
+        """The plan that pays more; the one that there is where there is no choice."""
+        self.weighed = None
+        if full is None or partial is None:
+            plan = full or partial
+            assert plan is not None
+            return plan
+        self.weighed = self._weigh(round_, beside, full, partial)
+        return full if self.weighed.full else partial
 
     def _valuations(self, problem: Problem) -> tuple[Valuation, Valuation]:
         """What values tasks that are packed, and what values those that stand on machines."""
@@ -177,11 +195,7 @@ class Eva:
         lasts_s = self.estimates.lasts_s(round_.now_s, poisson=self.rules.poisson)
         s_full, s_partial = self._savings(full, valuation), self._savings(partial, valuation)
         m_full, m_partial = self._move_usd(full, round_.problem), self._move_usd(partial, round_.problem)
-        if self.rules.only != "both":
-            chosen = self.rules.only == "full"
-        elif not self.estimates.may_adopt:
-            chosen = False
-        elif self.rules.rounded:
+        if self.rules.rounded:
             # The released code compares two totals that it has rounded to cents.
             hours = lasts_s / 3600.0
             chosen = round(s_full * hours - m_full, 2) > round(s_partial * hours - m_partial, 2)

@@ -10,6 +10,8 @@ import heapq
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from betimes.policies.packing.problem import Task
 from betimes.policies.packing.valuation import Contents, Valuation
 
@@ -25,7 +27,7 @@ class Waiting:
         self.tasks = tuple(tasks)
         self.group = [valuation.group_of[task.id] for task in self.tasks]
         self._queue: list[list[int]] = [[] for _ in valuation.groups]
-        self._count: dict[int, int] = {}  # by group
+        self._count = np.zeros(len(valuation.groups), np.int64)
         self._rank: list[int] = []  # of each position in its group's queue
         self._head = [0] * len(valuation.groups)
         self._taken = bytearray(len(self.tasks))
@@ -33,7 +35,7 @@ class Waiting:
         for position, (task, group) in enumerate(zip(self.tasks, self.group, strict=True)):
             self._rank.append(len(self._queue[group]))
             self._queue[group].append(position)
-            self._count[group] = self._count.get(group, 0) + 1
+            self._count[group] += 1
             if task.machine is not None:
                 self._here.setdefault(task.machine, {}).setdefault(group, []).append(position)
 
@@ -56,8 +58,11 @@ class Waiting:
 
     def fitting_usd_per_h(self, type: int) -> float:  # noqa: A002 - the field's word
         """The reservation prices of all that wait and that a machine of this type could hold alone, added up."""
-        groups, fit = self.valuation.groups, self.valuation.fitting(type)
-        return sum(count * groups[group].price for group, count in self._count.items() if group in fit)
+        return float(self._count @ self.valuation.fitting(type))
+
+    def has(self, groups: Iterable[int]) -> bool:
+        """Whether a task of one of these groups waits."""
+        return any(self._count[group] for group in groups)
 
     def first(self, group: int) -> int | None:
         """The position of the first of a group that waits."""

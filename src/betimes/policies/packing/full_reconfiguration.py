@@ -100,7 +100,8 @@ def pack(
                 spare[place].remove(machine)
             tasks = tuple(waiting.tasks[position].id for position in added)
             bins.append(Bin(catalogue.types[place].name, tasks, machine))
-        bins += _alone(valuation, waiting, k, spare.get(k, []))
+        if waiting.has(valuation.priced_by.get(k, ())):
+            bins += _alone(valuation, waiting, k, spare.get(k, []))
     return tuple(bins)
 
 

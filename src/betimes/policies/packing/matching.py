@@ -23,6 +23,8 @@ def match(bins: Sequence[Bin], free: Iterable[Machine], valuation: Valuation) ->
 
     The bins have no machines yet. What each holds, counted by group, and what all cost does not change.
     """
+    if not bins:
+        return ()
     problem = valuation.problem
     group = valuation.group_of
     packed = {task for each in bins for task in each.tasks}

@@ -23,7 +23,8 @@ from betimes.core.planning import (
     Snapshot,
     new,
 )
-from betimes.policies.packing.catalogue import Catalogue, Demand
+from betimes.errors import ClusterError
+from betimes.policies.packing.catalogue import Amounts, Catalogue, Demand
 from betimes.policies.packing.plan import Plan, Planner, changes, check
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 
@@ -43,8 +44,12 @@ class Rounds:
         self, planner: Planner, cluster: Cluster, period_s: float, *, every_round: bool = False
     ) -> None:
         self.planner, self.period_s, self.every_round = planner, period_s, every_round
-        self.catalogue = Catalogue.of(cluster.offers)
+        try:
+            self.catalogue = Catalogue.of(cluster.offers)
+        except ClusterError as error:
+            raise ClusterError(f"cluster {cluster.name}: {error}") from None
         self.offers = [offer.type for offer in cluster.offers]
+        self._demands: dict[Amounts, Demand] = {}
 
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
         """What is to be done now; raises ClusterError for a task that fits no type, PolicyViolation for a bad plan."""
@@ -57,15 +62,18 @@ class Rounds:
     def _round(self, snapshot: Snapshot, machines: Sequence[MachineSnapshot]) -> Round:
         numbers = {each.machine: _id(each) for each in machines}
         tasks, reports = list[Task](), dict[int, float]()
+        # Where a task still is that the plan has elsewhere, the others show what they do not have to bear for long.
+        left = {place.machine for job in snapshot.jobs if _is_going(job) for place in job.places}
         for job in snapshot.jobs:
             places = [place.machine for place in job.bound or job.places for _ in range(place.tasks)]
+            demand = self._demands.setdefault(job.demand, Demand(job.demand))
             for number in range(job.tasks):
                 at = numbers.get(places[number]) if places else None
                 one = Task(
                     job.seq * _TASKS + number,
                     job.seq,
                     job.kind,
-                    Demand(job.demand),
+                    demand,
                     at,
                     at is not None and not _can_move(job),
                     job.submit_s,
@@ -73,7 +81,11 @@ class Rounds:
                     job.launch_s + job.stop_s + job.init_s,
                 )
                 tasks.append(one)
-                if job.launched and job.speed > 0.0:
+                if (
+                    job.launched
+                    and job.speed > 0.0
+                    and not any(place.machine in left for place in job.places)
+                ):
                     reports[one.id] = job.speed
         rented = tuple(
             Machine(_id(each), self.offers[each.offer], each.phase == MachinePhase.UP) for each in machines
@@ -106,8 +118,8 @@ class Rounds:
             if job.phase == JobPhase.WAITS:
                 decisions.append(Bind(job.job, places))
             else:
-                boots = any(place.machine not in ready for place in places)
-                decisions.append(Migrate(job.job, places, keep=plan.keep_running and boots))
+                keep = plan.keep_running and _may_wait(places, ready)
+                decisions.append(Migrate(job.job, places, keep=keep))
         decisions += [Release(number_of[each]) for each in needed.released]
         return decisions
 
@@ -115,6 +127,20 @@ class Rounds:
 def _id(machine: MachineSnapshot) -> int:
     """A number that no other machine has had before it."""
     return machine.generation * _NUMBERS + machine.machine
+
+
+def _may_wait(places: Sequence[Place], ready: set[int]) -> bool:
+    """Whether a job that stays until its new machines are up needs nothing else then.
+
+    Where it needs room on a machine that runs it leaves at once: two jobs might else wait for each other's, and one for
+    what it holds itself.
+    """
+    return all(place.machine not in ready for place in places)
+
+
+def _is_going(job: JobSnapshot) -> bool:
+    """Whether a job holds machines that it is to leave."""
+    return bool(job.places) and (bool(job.bound) or job.phase == JobPhase.LEAVES)
 
 
 def _can_move(job: JobSnapshot) -> bool:

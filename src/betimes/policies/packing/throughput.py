@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, Protocol
 
 from betimes.errors import InputError
+from betimes.policies.packing.pair_fit import PairFit
 from betimes.policies.packing.problem import Problem
 
 DEFAULT_PAIR = 0.95
@@ -19,7 +20,10 @@ Others = tuple[str, ...]
 Entry = tuple[str, Others]
 """A kind and its neighbours."""
 
-Meaning = Literal["lower-bound", "mean"]
+Meaning = Literal["lower-bound", "mean", "fitted"]
+
+_EXPLAINED = 1e-2  # how far an observation may be from what its pairs say
+_SAME = 5e-4  # how far a pair may be from what is fitted
 
 
 class Throughput(Protocol):
@@ -43,7 +47,9 @@ class ThroughputTable:
 
     `meaning` says what an entry is that is observed again. `lower-bound` is the paper's: what a task of a one-task job
     shows is the entry, and what may be a sibling's fault moves it upwards only. `mean` is the released code's: the mean
-    of all observations. A pair that is not recorded is `default`. Raises InputError for a throughput outside 0 to 1.
+    of all observations. `fitted` is that of lower bounds, but pairs are fitted to all that was observed (`PairFit`),
+    and a combination is recorded only where its pairs do not explain it. A pair that is not recorded is `default`.
+    Raises InputError for a throughput outside 0 to 1.
     """
 
     def __init__(self, default: float = DEFAULT_PAIR, meaning: Meaning = "lower-bound") -> None:
@@ -52,6 +58,7 @@ class ThroughputTable:
         self._value: dict[str, dict[Others, float]] = {}
         self._count: dict[Entry, int] = {}
         self._changed: dict[Entry, None] = {}  # in order
+        self._fits: dict[str, PairFit] = {}
 
     def of(self, kind: str, others: Sequence[str]) -> float:
         """The recorded throughput, or the product over the neighbours, in their sorted order."""
@@ -87,8 +94,9 @@ class ThroughputTable:
 
     def observe(self, kind: str, others: Sequence[str], throughput: float) -> None:
         """Take in what a task of a one-task job shows next to its neighbours."""
+        _checked(throughput, kind)
         if others or self.meaning == "mean":
-            self._enter(kind, tuple(sorted(others)), _checked(throughput, kind))
+            self._take(kind, tuple(sorted(others)), throughput)
 
     def observe_job(self, entries: Sequence[tuple[str, Sequence[str]]], throughput: float) -> None:
         """Take in what a job of several tasks shows: its slowest task sets it, and one entry is held to blame.
@@ -97,18 +105,18 @@ class ThroughputTable:
         """
         _checked(throughput, entries[0][0])
         keys = [(kind, tuple(sorted(others))) for kind, others in entries]
-        if self.meaning == "lower-bound":
+        if self.meaning != "mean":
             keys = [(kind, others) for kind, others in keys if others]  # alone is 1 by definition
             if not keys:
                 return
-        known = [(kind, others) for kind, others in keys if others in self._value.get(kind, {})]
+        known = [key for key in keys if self._is_known(*key)]
         unknown = [key for key in keys if key not in known]
-        lowest = min(known, key=lambda key: self._value[key[0]][key[1]], default=None)
-        if lowest is None or (unknown and self._value[lowest[0]][lowest[1]] > throughput):
-            self._enter(*max(unknown, key=lambda key: len(key[1])), throughput)
+        lowest = min(known, key=lambda key: self.of(*key), default=None)
+        if lowest is None or (unknown and self.of(*lowest) > throughput):
+            self._take(*max(unknown, key=lambda key: len(key[1])), throughput)
         else:
             # Where all are recorded and higher, one bound was too high: the lowest comes down.
-            self._enter(*lowest, throughput)
+            self._take(*lowest, throughput)
 
     def observe_round(self, problem: Problem, reports: Mapping[int, float]) -> None:
         """Take in what tasks report of the time since the last round, by task.
@@ -116,27 +124,46 @@ class ThroughputTable:
         Only machines count on which every task reports something above 0: another one may be on its way. A job of
         several tasks counts when all of them do.
         """
-        counted = {
-            machine
-            for machine, tasks in problem.residents.items()
-            if tasks and all(reports.get(task, 0.0) > 0 for task in tasks)
-        }
+        kinds: dict[int, Others] = {}
+        for machine, tasks in problem.residents.items():
+            if tasks and all(reports.get(task, 0.0) > 0 for task in tasks):
+                kinds[machine] = tuple(sorted(problem.task[task].kind for task in tasks))
+        last: dict[Entry, float] = {}
         for tasks in problem.jobs.values():
-            machines = [problem.task[task].machine for task in tasks]
-            if any(machine not in counted for machine in machines):
+            entries: list[Entry] = []
+            for task in (problem.task[task] for task in tasks):
+                if task.machine not in kinds:
+                    break
+                entries.append((task.kind, _without(kinds[task.machine], task.kind)))
+            if len(entries) < len(tasks):
                 continue
-            entries = [(problem.task[task].kind, self._neighbours(problem, task)) for task in tasks]
             throughput = min(reports[task] for task in tasks)
-            if len(tasks) == 1:
-                self.observe(*entries[0], throughput)
-            else:
+            if len(tasks) > 1:
                 self.observe_job(entries, throughput)
+            elif self.meaning == "mean" or last.get(entries[0]) != throughput:
+                # Tasks that are alike show the same, which says nothing new but to means.
+                last[entries[0]] = throughput
+                self.observe(*entries[0], throughput)
 
-    @staticmethod
-    def _neighbours(problem: Problem, task: int) -> Others:
-        machine = problem.task[task].machine
-        assert machine is not None
-        return tuple(sorted(problem.task[each].kind for each in problem.residents[machine] if each != task))
+    def _is_known(self, kind: str, others: Others) -> bool:
+        """Whether a combination is recorded, or fitted pairs say what it is."""
+        entries = self._value.get(kind, {})
+        if others in entries:
+            return True
+        return self.meaning == "fitted" and all((other,) in entries for other in others)
+
+    def _take(self, kind: str, others: Others, throughput: float) -> None:
+        """Take in that a combination has this throughput."""
+        if self.meaning != "fitted":
+            self._enter(kind, others, throughput)
+        elif abs(self.of(kind, others) - throughput) > _EXPLAINED:
+            fit = self._fits.setdefault(kind, PairFit(self.default))
+            fit.observe(others, throughput)
+            for other, pair in fit.pairs():
+                if abs(pair - self.pair(kind, other)) > _SAME:
+                    self._enter(kind, (other,), pair)
+            if abs(self.of(kind, others) - throughput) > _EXPLAINED:
+                self._enter(kind, others, throughput)
 
     def _enter(self, kind: str, others: Others, throughput: float) -> None:
         entries = self._value.setdefault(kind, {})
@@ -149,6 +176,11 @@ class ThroughputTable:
         if throughput != before:
             entries[others] = throughput
             self._changed[kind, others] = None
+
+
+def _without(kinds: Others, kind: str) -> Others:
+    place = kinds.index(kind)
+    return kinds[:place] + kinds[place + 1 :]
 
 
 def normalised(observed: float, alone: float) -> float:

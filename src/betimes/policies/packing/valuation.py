@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.policies.packing.catalogue import Amounts, Demand, fits
-from betimes.policies.packing.problem import Problem
+from betimes.policies.packing.problem import Problem, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
 from betimes.policies.packing.throughput import Entry, Throughput
 
@@ -84,6 +84,7 @@ class Valuation:
         self._of_kinds: dict[tuple[int, ...], list[Contents]] = {}
         self._with_kind: dict[int, set[tuple[int, ...]]] = {}
         self._values: dict[tuple[int, ...], float] = {}
+        self._grouped_as: dict[int, tuple[Task, tuple[int, ...], int]] = {}
 
     def turn_to(self, problem: Problem, changed: Iterable[Entry] = ()) -> None:
         """Value the tasks of another round, after these entries of the throughput table have changed."""
@@ -101,22 +102,23 @@ class Valuation:
 
     def _grouped(self, problem: Problem) -> dict[int, int]:
         """The number of each task's group; a group that is new gets the next one."""
-        # Of one-task jobs, which are most: found without making a group.
-        alone: dict[tuple[Demand, str], int] = {}
+        # Most tasks were there the round before, as part of the same job.
+        before, now = self._grouped_as, dict[int, tuple[Task, tuple[int, ...], int]]()
         group_of: dict[int, int] = {}
         for task in problem.tasks:
             siblings = problem.jobs[task.job]
-            known = alone.get((task.demand, task.kind)) if len(siblings) == 1 else None
-            if known is None:
+            known = before.get(task.id)
+            if known is None or len(siblings) > 1 or not _alike(known[0], task) or known[1] != siblings:
                 own = self._prices.of(task)
                 job_price = self._prices.total(problem.task[each] for each in siblings)
                 group = Group(task.demand, task.kind, own.usd_per_h, own.type, job_price, len(siblings))
-                known = self._number.setdefault(group, len(self.groups))
-                if known == len(self.groups):
+                number = self._number.setdefault(group, len(self.groups))
+                if number == len(self.groups):
                     self.groups.append(group)
-                if len(siblings) == 1:
-                    alone[task.demand, task.kind] = known
-            group_of[task.id] = known
+                known = (task, siblings, number)
+            now[task.id] = known
+            group_of[task.id] = known[2]
+        self._grouped_as = now
         return group_of
 
     def _take_groups(self) -> None:
@@ -130,7 +132,10 @@ class Valuation:
         self.price = np.array([group.price for group in self.groups])
         self.weight = np.array([group.weight(self.penalty) for group in self.groups])
         self._needed: dict[str, NDArray[np.int64]] = {}
-        self._fitting: dict[int, frozenset[int]] = {}
+        self._fitting: dict[int, NDArray[np.float64]] = {}
+        self.priced_by: dict[int, list[int]] = {}
+        for number, group in enumerate(self.groups):
+            self.priced_by.setdefault(group.price_type, []).append(number)
         if len(self.kinds) > kinds or kinds == 0:
             pair = self.throughput.pair
             self.pairs = np.array([[pair(kind, other) for other in self.kinds] for kind in self.kinds])
@@ -181,12 +186,12 @@ class Valuation:
             self._needed[family] = np.array(rows, np.int64).reshape(-1, 3)
         return self._needed[family]
 
-    def fitting(self, type: int) -> frozenset[int]:  # noqa: A002 - the field's word
-        """The groups of which a machine of the type at this place holds a task."""
+    def fitting(self, type: int) -> NDArray[np.float64]:  # noqa: A002 - the field's word
+        """The reservation price of each group of which a machine of this type holds a task, 0 of others."""
         if type not in self._fitting:
             type_ = self.catalogue.types[type]
             fit = (self.needed(type_.family) <= np.array(type_.capacity, np.int64)).all(axis=1)
-            self._fitting[type] = frozenset(np.flatnonzero(fit).tolist())
+            self._fitting[type] = np.where(fit, self.price, 0.0)
         return self._fitting[type]
 
     def value(self, tasks: Iterable[int]) -> float:
@@ -228,6 +233,10 @@ class Valuation:
         return total
 
 
+def _alike(one: Task, other: Task) -> bool:
+    return one.demand == other.demand and one.kind == other.kind
+
+
 def valued(
     before: Valuation | None,
     problem: Problem,
@@ -250,6 +259,7 @@ class Contents:
 
     __slots__ = (
         "__dict__",
+        "_adding",
         "_candidates",
         "_next",
         "_weighed",
@@ -268,6 +278,7 @@ class Contents:
         self._next: dict[int, Contents] = {}
         self._weighed = 0  # the groups that were looked at as candidates
         self._candidates: list[tuple[int, int, int]] = []
+        self._adding: dict[int, tuple[int, int]] | None = None
 
     def plus(self, group: int, worth: int) -> Contents:
         """The same with one more task of a group, which makes it so worth."""
@@ -292,13 +303,15 @@ class Contents:
         count = len(self.valuation.groups)
         if self._weighed < count:
             new = self._weigh(self._weighed)
-            self._candidates = sorted((*self._candidates, *new), key=_best_first)
-            self._adding = {group: (worth, alignment) for worth, alignment, group in self._candidates}
+            if new:
+                known = self._candidates
+                self._candidates = sorted((*known, *new), key=_best_first) if known else new
+                self._adding = None
             self._weighed = count
         return self._candidates
 
     def _weigh(self, first: int) -> list[tuple[int, int, int]]:
-        """The candidates among the groups from this one on."""
+        """The candidates among the groups from this one on, best first."""
         valuation = self.valuation
         type_ = valuation.catalogue.types[self.type]
         needed = valuation.needed(type_.family)
@@ -312,32 +325,36 @@ class Contents:
         size = capacity[there].astype(np.float64)
         shares = (needed[fitting][:, there] / size) * (free[there] / size)
         alignments = np.rint(shares.sum(axis=1) * LEVELS).astype(np.int64)
-        return list(zip(levels.tolist(), alignments.tolist(), fitting.tolist(), strict=True))
+        best = np.lexsort((fitting, -alignments, -levels))
+        columns = (each[best].tolist() for each in (levels, alignments, fitting))
+        return list(zip(*columns, strict=True))
 
     def adding(self, group: int) -> tuple[int, int] | None:
         """The level and the alignment of one more task of a group; None where it does not fit."""
-        return self._adding.get(group) if self.candidates else None
+        candidates = self.candidates
+        if self._adding is None:
+            self._adding = {each: (worth, alignment) for worth, alignment, each in candidates}
+        return self._adding.get(group)
 
     def _values(self, candidates: NDArray[np.int64]) -> NDArray[np.float64]:
         """TNRP with one more task of each candidate."""
         valuation, pairs = self.valuation, self.valuation.pairs
         kinds = self.kinds
         new = valuation.kind[candidates]
-        present, counts = np.unique(np.array(kinds, np.int64), return_counts=True)
-        own = (pairs[np.ix_(new, present)] ** counts).prod(axis=1)
+        present, counts = _counted(kinds)
+        own = (pairs[new[:, None], present] ** counts).prod(axis=1)
         for kind, value in valuation.recorded.get(kinds, {}).items():
             own[new == kind] = value
         worth = self._worth(candidates, own)
         if not kinds:
             return worth
-        members, copies = np.unique(self.groups, return_counts=True)
-        old = valuation.kind[members]
-        neighbours = counts - (old[:, None] == present)
-        slowed = (pairs[np.ix_(old, present)] ** neighbours).prod(axis=1)[:, None] * pairs[np.ix_(old, new)]
+        members, copies = _counted(self.groups)
+        old = valuation.kind[members][:, None]
+        slowed = (pairs[old, present] ** (counts - (old == present))).prod(axis=1)[:, None] * pairs[old, new]
         if valuation.completed:
             for kind in present.tolist():
                 for last, value in valuation.completed.get((kind, _without(kinds, kind)), {}).items():
-                    slowed[np.ix_(old == kind, new == last)] = value
+                    slowed[np.ix_(old[:, 0] == kind, new == last)] = value
         return worth + (copies[:, None] * self._worth(members[:, None], slowed)).sum(axis=0)
 
     def _worth(self, groups: NDArray[np.int64], throughput: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -376,6 +393,12 @@ class Contents:
 def _best_first(candidate: tuple[int, int, int]) -> tuple[int, int, int]:
     worth, alignment, group = candidate
     return -worth, -alignment, group
+
+
+def _counted(numbers: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The different ones of sorted numbers, and how often each is there."""
+    counts = Counter(numbers)
+    return np.array(list(counts), np.int64), np.array(list(counts.values()), np.int64)
 
 
 def _without(kinds: tuple[int, ...], kind: int) -> tuple[int, ...]:

@@ -8,14 +8,13 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from betimes.reproduce.eva.compositions import KINDS
 from betimes.reproduce.eva.runs import UNITS, published
 from betimes.reproduce.experiment import Experiment, Progress, Row
 
 if TYPE_CHECKING:
     from betimes.policies.packing import Problem
 
-# The catalogue of the published benchmark, in its order: two_node_Resnet18 needs what resnet18 needs.
-_KINDS = ("a3c", "cyclegan", "gcn", "gpt2", "openfoam", "sage", "seq", "resnet18", "vit", "resnet18")
 _TRIALS, _TASKS = 10, 200
 _PUBLISHED_TRIALS = 30
 _COUNTS = (1000, 2000, 4000, 8000)
@@ -28,9 +27,9 @@ def drawn(count: int, seed: int) -> Problem:
     from betimes.workload.profiles import read_profiles
 
     profiles = read_profiles("eva")
-    demands = {name: Demand.of(profiles[name].demand) for name in set(_KINDS)}
+    demands = {name: Demand.of(profiles[name].demand) for name in set(KINDS)}
     draw = random.Random(seed)
-    kinds = [draw.choice(_KINDS) for _ in range(count)]
+    kinds = [draw.choice(KINDS) for _ in range(count)]
     tasks = tuple(Task(number, number, kind, demands[kind]) for number, kind in enumerate(kinds))
     return Problem(Catalogue.of(read_cluster("ec2-2023").offers), tasks)
 

@@ -1,4 +1,4 @@
-"""Eva's simulated experiments: tables 13 and 14, and the sweeps of figures 4, 5 and 8."""
+"""Eva's simulated experiments: tables 13 and 14, and the sweeps of figures 4 to 8."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from betimes.reproduce.eva.compositions import several_gpus, several_tasks
 from betimes.reproduce.eva.runs import (
     DEFAULT,
     JOBS,
@@ -113,6 +114,8 @@ _ABLATED = {
     "Eva, Partial only": "eva:rules=paper,only=partial",
 }
 
+_SHARES = (0.0, 0.2, 0.4, 0.6)
+
 STUDIES = (
     _table("eva-table13", "alibaba"),
     _table("eva-table14", "gavel"),
@@ -135,6 +138,37 @@ STUDIES = (
             for name in ("No-Packing", "Stratus", "Eva", "Eva, Full only", "Eva, improved")
         },
         ("cost", "migrations"),
+    ),
+    Study(
+        "eva-fig6",
+        "Eva where 0 to 60 % of the jobs need 2, 4 or 8 GPUs",
+        tuple(
+            Setting(
+                f"{100 * share:g} % multi-GPU",
+                lambda data, jobs, share=share: several_gpus(data, jobs, share),
+                machines,
+            )
+            for share in _SHARES
+        ),
+        {
+            name: _ABLATED[name]
+            for name in ("No-Packing", "Stratus", "Synergy", "Eva", "Eva, Partial only", "Eva, improved")
+        },
+        ("cost",),
+    ),
+    Study(
+        "eva-fig7",
+        "Eva where 0 to 60 % of the jobs have 2 or 4 tasks",
+        tuple(
+            Setting(
+                f"{100 * share:g} % multi-task",
+                lambda data, jobs, share=share: several_tasks(data, jobs, share),
+                machines,
+            )
+            for share in _SHARES
+        ),
+        {**SCHEDULERS, "Eva-Single": "eva:rules=paper,penalty=none"},
+        ("cost", "jct"),
     ),
     Study(
         "eva-fig8",

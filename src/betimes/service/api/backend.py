@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
 from typing import Protocol
 
+from betimes.service.api.log_files import LogReader
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
 from betimes.service.views.models import (
@@ -64,8 +64,8 @@ class Backend(Protocol):
         """Everything about a job. Raises Unknown."""
         ...
 
-    async def log_file(self, number: int, attempt: int | None, /) -> Path:
-        """Where a run's newest output goes; older output lies beside it (`.1`, `.2`, ...). Raises Unknown."""
+    async def open_log(self, number: int, attempt: int | None, rank: int, tail: int | None, /) -> LogReader:
+        """A run's output on one of its nodes, or so many of the last lines. Raises Unknown."""
         ...
 
     async def nodes(self) -> list[NodeView]:

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
 import stat
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Protocol
 
 BLOCK = 65_536  # bytes
 MOST_LOOKS = 100  # at files that are being renamed
+
+
+class LogReader(Protocol):
+    """Reads a run's output, wherever it is."""
+
+    async def read(self) -> bytes:
+        """Some of what comes next; empty: that is all for now."""
+        ...
+
+    def close(self) -> None:
+        """Read no more."""
+        ...
+
+
+class LocalLog:
+    """A log on this machine: from its oldest line, or `tail` lines before the end."""
+
+    def __init__(self, path: Path, tail: int | None = None) -> None:
+        self._path, self._tail = path, tail
+        self._cursor: LogCursor | None = None
+
+    async def read(self) -> bytes:
+        """Up to 64 KiB of what comes next."""
+        if self._cursor is None:
+            self._cursor = await asyncio.to_thread(LogCursor, self._path, self._tail)
+        return await asyncio.to_thread(self._cursor.read)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._cursor is not None:
+            self._cursor.close()
+            self._cursor = None
 
 
 class LogCursor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query
@@ -12,7 +11,7 @@ from fastapi import APIRouter, Query
 from betimes.errors import Unknown
 from betimes.service.api.context import Context, Here, User
 from betimes.service.api.document import PREFIX, JobId, failing
-from betimes.service.api.log_files import LogCursor
+from betimes.service.api.log_files import LogReader
 from betimes.service.api.models import LogQuery
 from betimes.service.api.streams import Stream
 from betimes.service.views.models import JobFilter, Status
@@ -45,28 +44,27 @@ async def get_log(job_id: JobId, here: Here, _: User, asked: Annotated[LogQuery,
     waits = run == 0 and asked.follow and not story.job.status.is_over
     if run == 0 and not waits:
         raise Unknown(f"job {job_id} has not run: it is {story.job.status.value}, and there is no output")
-    path = None if waits else await here.backend.log_file(job_id, run)
-    text = _output(here, job_id, run or 1, path, asked.follow, asked.tail)
+    reader = None if waits else await here.backend.open_log(job_id, run, asked.rank, asked.tail)
+    text = _output(here, job_id, run or 1, reader, asked)
     return Stream(text, media_type="text/plain; charset=utf-8", headers={"X-Content-Type-Options": "nosniff"})
 
 
 async def _output(
-    here: Context, job_id: int, attempt: int, path: Path | None, follow: bool, tail: int | None
+    here: Context, job_id: int, attempt: int, reader: LogReader | None, asked: LogQuery
 ) -> AsyncGenerator[bytes, None]:
-    if path is None:
+    if reader is None:
         while not await _has_run(here, job_id):
             if await _closing(here, here.limits.over_s):
                 return
         try:
-            path = await here.backend.log_file(job_id, attempt)
+            reader = await here.backend.open_log(job_id, attempt, asked.rank, asked.tail)
         except Unknown:  # it was cancelled before it ran
             return
-    cursor = await asyncio.to_thread(LogCursor, path, tail)
     try:
-        over = not follow
+        over = not asked.follow
         idle_s = here.limits.over_s  # since it was last known that the run goes on
         while True:
-            chunk = await asyncio.to_thread(cursor.read)
+            chunk = await reader.read()
             if chunk:
                 yield chunk
             elif over:
@@ -78,7 +76,7 @@ async def _output(
             else:
                 idle_s += here.limits.follow_s
     finally:
-        cursor.close()
+        reader.close()
 
 
 async def _has_run(here: Context, job_id: int) -> bool:

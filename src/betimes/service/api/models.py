@@ -105,6 +105,9 @@ class LogQuery(Asked):
     tail: Annotated[int, Field(ge=0, le=MOST_TAIL)] | None = Field(
         default=None, description="only so many lines of what is there"
     )
+    rank: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
+        default=0, description="of a run on several nodes of a cluster: which of them"
+    )
 
 
 class EventQuery(Asked):

@@ -16,7 +16,6 @@ from betimes.cluster import Offer
 from betimes.cluster.resources import Amounts
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, undominated
 from betimes.core.columns import UNLIMITED
-from betimes.core.nodes import schedule
 from betimes.core.nodes.columns import (
     BLOCK,
     Instruction,
@@ -32,6 +31,7 @@ from betimes.core.nodes.log import BIND, DOUBLE, PREEMPT, RELEASE, RENT, RESERVE
 from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
 from betimes.core.nodes.rules import CONSERVATIVE
 from betimes.core.nodes.timers import EXPIRED
+from betimes.core.status import DONE, NEED_PLACEMENTS, NEED_SEGMENTS, NEED_SLOTS, NEED_STEPS, PAUSED, REFUSED
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.kernels import Ints, as_array, blank, entry
@@ -59,7 +59,6 @@ from betimes.service.engines.messages import (
     Wanted,
 )
 from betimes.service.scheduling.job import Account
-from betimes.twin.nodes import event_loop
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
 from betimes.twin.nodes.trace_loop import in_rows, new_trace
 
@@ -232,7 +231,7 @@ class LiveNodes:
             state, aside = copy, trace
             while True:
                 status = self._call(state, aside, row, steps.PLAY)
-                if status == event_loop.REACHED:
+                if status == DONE:
                     break
                 state = self._with_room(state, status, jobs)
             found = {**jobs, **({slots: more.job} if more is not None else {})}
@@ -290,7 +289,7 @@ class LiveNodes:
         """Once all are restored: who makes room for whom."""
         for one in carried:
             preemptor = self.slot_of.get(one.makes_room_for) if one.makes_room_for is not None else None
-            if preemptor is not None and self.state.needs[preemptor].owed > 0:
+            if preemptor is not None and self.state.needs[preemptor].awaited > 0:
                 self.state.needs[self.slot_of[one.wanted.job]].preemptor = preemptor
 
     def tasks(self, job: int) -> JobTasks:
@@ -392,13 +391,13 @@ class LiveNodes:
         self.state.pool[0].budget = 0 if again else 1
         while True:
             status = self._call(self.state, trace, row, what, value=until_s)
-            if status in (event_loop.REACHED, event_loop.PAUSED):
+            if status in (DONE, PAUSED):
                 break
             self.state = self._with_room(self.state, status, self.job_of)
             what = steps.ADVANCE
         progress = as_array(self.state.progress)
         new = (
-            [slot for slot in np.flatnonzero(progress["mark"] >= 0).tolist() if slot not in self.job_of]
+            [slot for slot in np.flatnonzero(progress["served_by"] >= 0).tolist() if slot not in self.job_of]
             if wanted
             else []
         )
@@ -437,7 +436,7 @@ class LiveNodes:
         self._step(steps.COPY, copy=copy)
         trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
         copy.pool[0].budget = UNLIMITED
-        while (status := self._call(copy, trace, row, steps.ADVANCE, value=until_s)) != event_loop.REACHED:
+        while (status := self._call(copy, trace, row, steps.ADVANCE, value=until_s)) != DONE:
             copy = self._with_room(copy, status, self.job_of)
         for slot in waiting:
             if copy.needs[slot].offer >= 0:
@@ -472,9 +471,9 @@ class LiveNodes:
             yield Grant(job, 0, tasks.units, places, tasks.units_each)
         elif BIND in decided and need.bound >= 0:
             yield Nominate(job, self._held(job, int(need.bound)), self._owed(int(need.bound)))
-        start_s = float(need.promised_s)
+        start_s = float(need.reserved_s)
         if RESERVE in decided and start_s != self.promised.pop(job, math.inf) and not holds:
-            yield Reserve(job, start_s, self._held(job, int(need.booked)))
+            yield Reserve(job, start_s, self._held(job, int(need.reservation)))
         if start_s < math.inf:
             self.promised[job] = start_s
         if PREEMPT in decided and holds and need.vacate_at < math.inf:
@@ -526,12 +525,12 @@ class LiveNodes:
         arrival.user = -1
         arrival.longest_s = math.inf
         arrival.choice, arrival.speculated = wanted.choice, int(not wanted.may_restart)
-        arrival.homeless = int(self.rents and not self._is_held(tasks))
+        arrival.fits_no_owned = int(self.rents and not self._is_held(tasks))
 
     def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: NodesState | None = None) -> None:
         trace, row = new_trace(0, 1), np.zeros(1, dtype=np.int64)
         status = self._call(self.state, trace, row, what, slot, value, copy)
-        if status != event_loop.REACHED:
+        if status != DONE:
             self._with_room(self.state, status, self.job_of)
 
     def _call(
@@ -548,19 +547,19 @@ class LiveNodes:
 
     def _with_room(self, state: NodesState, status: int, job_of: dict[int, int]) -> NodesState:
         """The same state with room for what it had none for; raises PolicyViolation for a refusal."""
-        if status == event_loop.NEED_SLOTS:
+        if status == NEED_SLOTS:
             return with_more_slots(state)
-        if status == schedule.NEED_PLACEMENTS and state.cluster[0].unused < len(state.nodes):
+        if status == NEED_PLACEMENTS and state.cluster[0].unused < len(state.nodes):
             return with_more_placements(state)
-        if status in (schedule.NEED_PLACEMENTS, event_loop.NEED_SEGMENTS):
+        if status in (NEED_PLACEMENTS, NEED_SEGMENTS):
             return _with_longer_log(state)
-        if status == schedule.NEED_STEPS:
+        if status == NEED_STEPS:
             return with_more_steps(state)
-        if status > schedule.REFUSED:
+        if status > REFUSED:
             pool = state.pool[0]
             job = job_of.get(int(pool.offender), "that has just been submitted")
             ahead = state is not self.state
-            raise nodes_violation(str(self.policy), status - schedule.REFUSED, job, float(pool.now), ahead)
+            raise nodes_violation(str(self.policy), status - REFUSED, job, float(pool.now), ahead)
         raise BetimesError(f"internal: the event loop returned {status}")
 
 

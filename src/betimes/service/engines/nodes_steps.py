@@ -27,8 +27,9 @@ from betimes.core.nodes.external_events import (
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.snapshot import copy_into
 from betimes.core.nodes.transitions import book
+from betimes.core.status import DONE
 from betimes.kernels import Ints, entry, kernel
-from betimes.twin.nodes.event_loop import EVERYTHING, REACHED, Trace, advance, enter, wait
+from betimes.twin.nodes.event_loop import EVERYTHING, Trace, advance, enter, wait
 
 ADVANCE, AGAIN, FINISH, GO, WITHDRAW, UNBIND, LOSE, BELIEVE = range(8)
 OPEN, ENTER, QUEUE, HOLD, BIND, BOOK, COPY, PLAY = range(8, 16)
@@ -108,4 +109,4 @@ def step(
     elif what == PLAY:
         state.pool[0].budget = UNLIMITED
         return advance(state, rules, trace, row, len(trace.arrivals), math.inf)
-    return REACHED
+    return DONE

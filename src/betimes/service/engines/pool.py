@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from betimes.core.columns import State, grown, new_state, room_to_play, with_nodes
 from betimes.core.feasible_grants import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON, asked_for
+from betimes.core.status import DONE, PAUSED, REFUSED, STUCK
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.kernels import as_array, blank, entry
@@ -38,7 +39,7 @@ from betimes.service.engines.messages import (
 from betimes.service.engines.speedups import Speedups, speed
 from betimes.service.scheduling.job import Account
 from betimes.twin.pool import steps
-from betimes.twin.pool.event_loop import PAUSED, REACHED, REFUSED, STUCK, Outcome, Trace
+from betimes.twin.pool.event_loop import Outcome, Trace
 from betimes.twin.pool.trace_loop import new_trace
 from betimes.twin.pool.trials import SLACK, outrunning
 
@@ -401,7 +402,7 @@ class LivePool:
             pool = state.pool[0]
             job = str(job_of[pool.offender]) if pool.offender in job_of else None
             raise violation(str(self.policy), status - REFUSED, job, float(pool.now), state is not self.state)
-        if status not in (REACHED, PAUSED, STUCK):
+        if status not in (DONE, PAUSED, STUCK):
             raise BetimesError(f"internal: the event loop returned {status}")
         return status
 

@@ -18,11 +18,14 @@ from betimes.service.executors.supervision.processes import boot_id
 
 @dataclass(frozen=True)
 class Keeping:
-    """How much of a run's output is kept, and the control group below which runs get theirs."""
+    """How much of a run's output is kept, the control group below which runs get theirs, and the process, by its number
+    and its start, with which every run ends; null: runs outlive all other processes.
+    """
 
     log_bytes: int
     log_files: int
     group: Path | None
+    ends_with: tuple[int, int] | None = None
 
 
 def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Keeping) -> dict[str, Any]:
@@ -56,6 +59,7 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
         "log_bytes": keeping.log_bytes,
         "log_files": keeping.log_files,
         "boot_id": boot_id(),
+        "ends_with": keeping.ends_with,
     }
     path = folder / files.LAUNCH
     files.write_atomically(str(path), json.dumps(record), durable=False)

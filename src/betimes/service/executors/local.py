@@ -62,7 +62,8 @@ class LocalExecutor:
     of a run's output, so many files of that size are kept. `group`: a control group (v2) below which runs with a
     memory limit get their own, by default this process's own if that is possible; None: resource limits.
     `look_s`: how often processes are looked at where there are no pidfds. `force_after_s`: how long after its grace
-    period a run that its supervisor has not ended is ended by the service, and then the supervisor.
+    period a run that its supervisor has not ended is ended by the service, and then the supervisor. `ends_with`: a
+    process with which every run is killed, as lost with its node; null: runs outlive all other processes.
     """
 
     def __init__(
@@ -76,11 +77,18 @@ class LocalExecutor:
         group: Path | str | None = "find",
         look_s: float = 0.25,
         force_after_s: float = FORCE_AFTER_S,
+        ends_with: int | None = None,
     ) -> None:
         self._listener = listener
         self._devices = Devices(available_cpus() if cpus is None else cpus, gpus)
         found = find_group() if group == "find" else group
-        self._keeping = Keeping(log_bytes, log_files, None if found is None else Path(found))
+        began = processes.start_ticks(ends_with) if ends_with is not None else None
+        self._keeping = Keeping(
+            log_bytes,
+            log_files,
+            None if found is None else Path(found),
+            (ends_with, began) if ends_with is not None and began is not None else None,
+        )
         self._look_s, self._force_after_s = look_s, force_after_s
         self._runs: dict[RunId, _Run] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -136,6 +144,9 @@ class LocalExecutor:
                 self._devices.hold(run, before)
             return False
         return True
+
+    async def drop(self, run: RunId) -> None:
+        """Nothing is left: a run of this machine has one node, which is lost with the service itself."""
 
     async def adopt(self, launches: Sequence[Launch]) -> None:
         """After a restart of the service: report each as `Started` (adopted) or `Ended`, and start what never was."""

@@ -69,6 +69,10 @@ class Executor(Protocol):
         """Tell a run that registered a resize handler its new units; False: it has none and must be restarted."""
         ...
 
+    async def drop(self, run: RunId) -> None:
+        """A node of a run is lost, and the run with it: kill what is left of it on other nodes. Nothing is reported."""
+        ...
+
     async def adopt(self, launches: Sequence[Launch]) -> None:
         """After a restart of the service: report each as `Started` (adopted) or `Ended`, and start what never was."""
         ...
@@ -101,6 +105,10 @@ class Silent:
         """Remember it; the run has no resize handler."""
         self.told.append((f"resize {units}", run))
         return False
+
+    async def drop(self, run: RunId) -> None:
+        """Remember it."""
+        self.told.append(("drop", run))
 
     async def adopt(self, launches: Sequence[Launch]) -> None:
         """Remember them."""

@@ -177,6 +177,9 @@ class VirtualExecutor:
         """Let a run work on so many units."""
         return self.world.resize(run, units, self.now())
 
+    async def drop(self, run: RunId) -> None:
+        """Nothing is left: the world has been told to forget the run."""
+
     async def adopt(self, launches: Sequence[Launch]) -> None:
         """Nothing virtual survives the service: what ran has vanished, and is started again."""
         for launch in launches:

@@ -9,7 +9,8 @@ from typing import Literal
 
 from betimes.cluster.cluster import NodeGroup
 
-Kind = Literal["local", "virtual", "fake-cloud"]
+Kind = Literal["local", "ray", "virtual", "fake-cloud"]
+REAL: tuple[Kind, ...] = ("local", "ray")  # nodes of these kinds execute commands
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,14 +20,18 @@ from betimes.service.access.auth import RunTokens, Tokens, operator_token
 from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
 from betimes.service.executors.local import LocalExecutor
-from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
+from betimes.service.executors.ray.executor import RayExecutor
+from betimes.service.executors.ray.joining import JoinedCluster, RayOptions, join
+from betimes.service.executors.ray.membership import Change
 from betimes.service.machines.local import discover
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.mixed_nodes import check_start
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.promises.play_out import Promises
 from betimes.service.runtime.clock import Clock, VirtualClock
+from betimes.service.runtime.commands import ChangeMembers
 from betimes.service.runtime.controller import LEASE_S, Controller
+from betimes.service.runtime.in_memory import admit_virtual_nodes
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.retention import Keeping, keep_up
@@ -61,6 +65,7 @@ class Options:
     listen: bool = False
     policy: str | None = None  # by default the one of last time, or fifo
     machines: list[Machine] | None = None  # virtual ones; by default this machine
+    ray: RayOptions | None = None  # the Ray cluster whose machines the nodes are
     cloud: OpenCloud | None = None  # to rent from
     default_run_s: float = 3600.0
     lease_s: float = LEASE_S  # in which a node that sends signs of life must send another one
@@ -105,11 +110,24 @@ async def running(options: Options) -> AsyncIterator[Service]:
 
 @asynccontextmanager
 async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
-    began = time.monotonic()
     secret = store.meta(SECRET)
     if secret is None:
         secret = secrets.token_hex(32)
         store.commit(Batch(meta={SECRET: secret}))
+    cluster = await join(options.ray, secret) if options.ray is not None else None
+    try:
+        async with _serving(store, options, secret, cluster) as service:
+            yield service
+    finally:
+        if cluster is not None:
+            await cluster.close()
+
+
+@asynccontextmanager
+async def _serving(
+    store: Store, options: Options, secret: str, cluster: JoinedCluster | None
+) -> AsyncIterator[Service]:
+    began = time.monotonic()
     run_tokens, tokens = RunTokens(bytes.fromhex(secret)), Tokens(store)
     token = operator_token(tokens, options.state, getpass.getuser())
     launches = Launches(options.state, run_tokens.issue)
@@ -142,9 +160,13 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
         await kernels.compile(policy)
     controller.clock = VirtualClock(0.0, options.speed) if replays else Clock(ledger.last_at)
     controller.scheduler.begin(controller.clock.now_s())
-    machines = options.machines if options.machines is not None else [await asyncio.to_thread(discover)]
-    _begin(controller.scheduler, known, machines, options, controller.clock.now_s())
+    machines = cluster.machines if cluster is not None else options.machines
+    if machines is None:
+        machines = [await asyncio.to_thread(discover)]
+    alive = cluster.alive if cluster is not None else frozenset[str]()
+    _begin(controller.scheduler, known, machines, alive, options, controller.clock.now_s())
     _executors(controller, machines, options)
+    ray = _executor_of(cluster, controller) if cluster is not None else None
     if options.arrivals is not None:
         controller.source = Source(options.arrivals, promise_every=_every(options))
     controller.recovery_s = time.monotonic() - began
@@ -172,6 +194,8 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
         launches.url = listening.result()
         if known:
             await controller.adopt()
+        if cluster is not None and ray is not None:
+            _follow(cluster, controller, ray)
         controller.background.go(
             keep_up(store, launches.runs, options.keeping, controller.clock, options.default_run_s)
         )
@@ -198,9 +222,14 @@ async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
 
 
 def _begin(
-    scheduler: Scheduler, known: bool, machines: list[Machine], options: Options, now_at: float
+    scheduler: Scheduler,
+    known: bool,
+    machines: list[Machine],
+    alive: frozenset[str],
+    options: Options,
+    now_at: float,
 ) -> None:
-    """Begin a history, or go on with the one that was recovered."""
+    """Begin a history, or go on with the one that was recovered; alive: the nodes of a cluster that are still there."""
     if not known:
         for machine in machines:
             scheduler.nodes.add(machine, "operator")
@@ -215,6 +244,9 @@ def _begin(
         elif node.machine != machine:
             log.warning("node %s has changed: %s was %s", machine.name, machine, node.machine)
             scheduler.nodes.change(machine)
+    for name, node in list(scheduler.ledger.nodes.items()):
+        if node.machine.kind == "ray" and name not in alive:
+            scheduler.nodes.left(name)
     if options.policy is not None and options.policy != scheduler.ledger.policy:
         scheduler.policy.set_policy(options.policy, "operator")
 
@@ -229,16 +261,38 @@ def _executors(controller: Controller, machines: list[Machine], options: Options
         controller.effects.admit(
             "local", LocalExecutor(controller.inbox.hear, cpus=local.cores or None, gpus=local.gpu_ids)
         )
-    at_once = controller.scheduler.kind == "pool"
-    world = VirtualWorld(
-        options.settings.restart_s,
-        at_once and options.arrivals is not None,
-        controller.scheduler.ledger.epoch_at,
+    admit_virtual_nodes(controller, controller.scheduler.kind == "pool" and options.arrivals is not None)
+
+
+def _executor_of(cluster: JoinedCluster, controller: Controller) -> RayExecutor:
+    """The executor of a cluster's nodes, whose agents start now."""
+    machines = {machine.name: machine for machine in cluster.machines}
+
+    def cpu_of(name: str) -> float:
+        node = controller.scheduler.ledger.nodes.get(name)
+        return (machines[name] if node is None else node.machine).cpu
+
+    executor = cluster.executor(controller.inbox.hear, cpu_of)
+    controller.effects.admit("ray", executor)
+    return executor
+
+
+def _follow(cluster: JoinedCluster, controller: Controller, executor: RayExecutor) -> None:
+    """Let machines join and leave as they do in their cluster."""
+
+    def tell(change: Change) -> None:
+        controller.inbox.tell(ChangeMembers(change.joined, change.left))
+        for name in change.left:
+            controller.background.go(executor.leave(name))
+
+    for machine in cluster.machines:
+        executor.join(machine.name)
+    cluster.watch(
+        lambda: [
+            name for name, node in controller.scheduler.ledger.nodes.items() if node.machine.kind == "ray"
+        ],
+        tell,
     )
-    controller.effects.worlds.append(world)
-    executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
-    for kind in ("virtual", "fake-cloud"):
-        controller.effects.admit(kind, executor)
 
 
 def _every(options: Options) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from betimes.cluster.cluster import NodeGroup
-from betimes.service.machines.machine import Kind
+from betimes.service.machines.machine import Kind, Machine
 from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.node import Node
@@ -88,6 +88,14 @@ class AddNodes(Command[list[str]]):
     group: NodeGroup
     kind: Kind | None
     cause: str
+
+
+@dataclass(frozen=True)
+class ChangeMembers(Command[None]):
+    """Machines have joined the cluster whose nodes the service uses, and others have left it."""
+
+    joined: tuple[Machine, ...]
+    left: tuple[str, ...]
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,7 @@ class Controller:
         self.taken: list[Input] = []  # out of the inbox by the present turn
         self.listeners: list[Callable[[list[Event]], None]] = []  # told of events once they are stored
         self.stopping = False
+        self.at_rest = asyncio.Event()  # set while everything due by now is done, and `run` waits
         self.problem: str | None = None
         self.failures = 0  # of turns, in a row, for a reason that is not known
         self.recovery_s, self.replayed = 0.0, 0
@@ -231,12 +232,14 @@ class Controller:
             await asyncio.sleep(0)
             return
         self.inbox.woken.clear()
+        self.at_rest.set()
         waiters: list[asyncio.Future[Any]] = [asyncio.ensure_future(self.inbox.woken.wait())]
         if due_at < math.inf:
             waiters.append(asyncio.ensure_future(self.clock.sleep_until(due_at)))
         try:
             await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            self.at_rest.clear()
             for waiter in waiters:
                 waiter.cancel()
             await asyncio.gather(*waiters, return_exceptions=True)

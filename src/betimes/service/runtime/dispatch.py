@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from betimes.errors import Conflict
-from betimes.service.machines.machine import machines_of
+from betimes.service.machines.machine import Machine, machines_of
 from betimes.service.machines.mixed_nodes import kind_to_add
 from betimes.service.promises.quotes import promise
 from betimes.service.runtime.commands import (
     AddNodes,
     AdvanceCloud,
     CancelJobs,
+    ChangeMembers,
     Command,
     ExpireLease,
     GiveBackNode,
@@ -58,6 +59,8 @@ def carry_out(command: Command[Any], scheduler: Scheduler, rentals: Rentals | No
             )
         case AddNodes():
             return _add_nodes(scheduler, command)
+        case ChangeMembers(joined, left):
+            return _change_members(scheduler, joined, left)
         case RentNodes(type_, count, cause):
             return _of_a_cloud(rentals).rent(scheduler, type_, count, cause)
         case SetNodeStatus(name, status, cause):
@@ -126,6 +129,16 @@ def _add_nodes(scheduler: Scheduler, asked: AddNodes) -> list[str]:
     for machine in machines:
         scheduler.nodes.add(machine, asked.cause)
     return [machine.name for machine in machines]
+
+
+def _change_members(scheduler: Scheduler, joined: Sequence[Machine], left: Sequence[str]) -> None:
+    """Told again, as after a turn that was not stored, it changes nothing."""
+    for machine in joined:
+        if machine.name not in scheduler.ledger.nodes:
+            scheduler.nodes.add(machine, "cluster")
+    for name in left:
+        if name in scheduler.ledger.nodes:
+            scheduler.nodes.left(name)
 
 
 def _expire(scheduler: Scheduler, name: str) -> None:

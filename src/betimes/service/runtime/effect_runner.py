@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from betimes.errors import CloudError, Unavailable
 from betimes.service.executors.protocol import Executor, Place
+from betimes.service.executors.ray.executor import RayExecutor
 from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
 from betimes.service.runtime.background import Background
 from betimes.service.runtime.commands import GiveBackNode, ReportResize
@@ -51,6 +52,12 @@ class EffectRunner:
         self._inbox, self._background, self._launches = inbox, background, launches
         self._rentals, self._now_s = rentals, now_s
 
+    @property
+    def cluster(self) -> RayExecutor | None:
+        """The executor of a cluster's nodes; null: the nodes are not of a cluster."""
+        found = self.executors.get("ray")
+        return found if isinstance(found, RayExecutor) else None
+
     def admit(self, kind: str, executor: Executor) -> None:
         """Runs on nodes of this kind are carried out by `executor`."""
         self.executors[kind] = executor
@@ -80,6 +87,8 @@ class EffectRunner:
         if isinstance(effect, DropRun):
             for world in self.worlds:
                 world.forget(effect.run, scheduler.now_at, discards=effect.discards)
+            for executor in self.executors.values():
+                await executor.drop(effect.run)
             return
         job = scheduler.ledger.jobs.get(effect.run.job)
         if job is None or job.run is None or job.run.number != effect.run.number:

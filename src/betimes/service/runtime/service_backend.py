@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from betimes.cluster.cluster import NodeGroup
@@ -19,6 +18,7 @@ from betimes.errors import (
     Unknown,
 )
 from betimes.service.access.auth import RunTokens
+from betimes.service.api.log_files import LocalLog, LogReader
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.promises.forecasts import Forecast
 from betimes.service.promises.play_out import Promises
@@ -234,14 +234,15 @@ class ServiceBackend:
     async def job(self, number: int, /) -> JobStory:
         """Everything about a job."""
         store = self.controller.store
+        # The events before the row: an end that the row does not show comes after the last of these events, and a
+        # request that waits for it can watch from there.
+        events = await asyncio.to_thread(store.events, 0, EVENTS_A_PAGE, number)
         row = await asyncio.to_thread(store.job, number)
         if row is None:
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
         found = await self._forecast() if not Status(row["status"]).is_over else None
-        runs, quotes, events = await asyncio.gather(
-            asyncio.to_thread(store.runs, number),
-            asyncio.to_thread(store.quotes, number),
-            asyncio.to_thread(store.events, 0, EVENTS_A_PAGE, number),
+        runs, quotes = await asyncio.gather(
+            asyncio.to_thread(store.runs, number), asyncio.to_thread(store.quotes, number)
         )
         displaced = await asyncio.to_thread(displaced_by, events, store)
         waiting = self.scheduler.wait_reasons(found)
@@ -263,7 +264,7 @@ class ServiceBackend:
             preempted=preemptions_of(number, events),
             displaced=displaced,
             trials=trials,
-            told_s=off_s,
+            quote_error_s=off_s,
         )
 
     async def _trials(self, number: int, waiting: WaitReasons) -> list[JobView]:
@@ -272,8 +273,8 @@ class ServiceBackend:
         rows = await asyncio.to_thread(self.controller.store.jobs, which)
         return [job_view(row, waiting) for row in reversed(rows) if row["job_id"] != number]
 
-    async def log_file(self, number: int, attempt: int | None, /) -> Path:
-        """Where a run's newest output goes."""
+    async def open_log(self, number: int, attempt: int | None, rank: int, tail: int | None, /) -> LogReader:
+        """A run's output on one of its nodes."""
         row = await asyncio.to_thread(self.controller.store.job, number)
         if row is None:
             raise Unknown(f"there is no job {number}; `betimes jobs --all` lists them")
@@ -284,7 +285,16 @@ class ServiceBackend:
             raise Unknown(
                 f"job {number} has had {row['attempt']} attempts, and there is no attempt {attempt}"
             )
-        return self.controller.launches.folder(number, last) / "log"
+        folder = self.controller.launches.folder(number, last)
+        cluster = self.controller.effects.cluster
+        if cluster is not None:
+            rows = await asyncio.to_thread(self.controller.store.runs, number)
+            places = next((run["places"] for run in rows if run["number"] == last), [])
+            nodes = list(dict.fromkeys(str(node) for node, _ in places))
+            return await cluster.open_log(str(folder), nodes, rank, tail)
+        if rank:
+            raise Unknown(f"attempt {last} of job {number} ran on one node, and has no rank {rank}")
+        return LocalLog(folder / "log", tail)
 
     async def nodes(self) -> list[NodeView]:
         """Every node."""

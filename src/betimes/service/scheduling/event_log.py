@@ -30,7 +30,7 @@ KINDS = {
     "node-added": "a node is there from now on, or has come back with more or less than it had",
     "node-status": "a node is up, draining, drained or lost",
     "node-watched": "a node has sent its first heartbeat, and is lost if later ones do not arrive",
-    "node-gone": "a rented node was given back, was reclaimed by the cloud, or never booted",
+    "node-gone": "a rented node was given back, reclaimed by the cloud, or never booted; or a node left its cluster",
     "not-rented": "the cloud refused a request for nodes that it had accepted before",
     "rents": "the policy has a machine, or several, rented for a job alone",
     "unrented": "a job has none of its own any more: its speculative run is over, or the cloud lost or refused it",

@@ -114,6 +114,11 @@ class NodeLifecycle:
         self._lose_runs(name, "cloud", reasons.reclaimed(name))
         self._remove(name, "cloud", "reclaimed")
 
+    def left(self, name: str) -> None:
+        """A node has left the cluster that it was a part of, and comes back under another name, if at all."""
+        self._lose_runs(name, "cluster", reasons.node_lost(name))
+        self._remove(name, "cluster", "left")
+
     def never_booted(self, name: str) -> None:
         """A rented node does not come up, and is not there any more."""
         self._remove(name, "cloud", "boot-failed")

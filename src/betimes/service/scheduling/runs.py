@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from betimes.service.machines.machine import REAL
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun
 from betimes.service.scheduling.job import Job, Places
@@ -112,7 +113,7 @@ class Runs:
         if self._resizing.get(run) == job.units:
             return
         kinds = {self._state.ledger.nodes[name].machine.kind for name, _ in job.places}
-        places = self._state.occupancy.resize(run, job, at_once="local" not in kinds)
+        places = self._state.occupancy.resize(run, job, at_once=kinds.isdisjoint(REAL))
         if places is not None:
             self._resizing[run] = job.units
             self._state.effects.append(ResizeRun(run, job.units, places))

@@ -42,10 +42,10 @@ class RuntimeEstimates:
     def __len__(self) -> int:
         return len(self._last_s)
 
-    def believed(self, user: str, name: str, told_s: float = math.nan) -> RuntimeEstimate:
-        """What a job of that user and name takes; `told_s` is the estimate that came with it, NaN: none."""
-        if not math.isnan(told_s):
-            return RuntimeEstimate(told_s, "estimate")
+    def believed(self, user: str, name: str, runtime_estimate_s: float = math.nan) -> RuntimeEstimate:
+        """What a job of that user and name takes; `runtime_estimate_s` is the estimate that came with it, NaN: none."""
+        if not math.isnan(runtime_estimate_s):
+            return RuntimeEstimate(runtime_estimate_s, "estimate")
         last_s = self._last_s.get((user, name))
         if last_s is None:
             return RuntimeEstimate(self.default_s, "default")

@@ -221,9 +221,9 @@ class JobSpec(BaseModel):
             raise ValueError("steps and step_s go together: so many steps of so many seconds each")
         if self.steps is not None and self.estimate_s is not None:
             raise ValueError("an estimate is either estimate_s, or steps and step_s")
-        if self.told_s > MOST_SECONDS:
+        if self.runtime_estimate_s > MOST_SECONDS:
             raise ValueError(
-                f"steps times step_s is {self.told_s:g} s; a job runs at most {MOST_SECONDS:g} s"
+                f"steps times step_s is {self.runtime_estimate_s:g} s; a job runs at most {MOST_SECONDS:g} s"
             )
         if not self.requeue and self.max_units > self.min_units:
             raise ValueError(
@@ -258,7 +258,7 @@ class JobSpec(BaseModel):
         return TASKS[choice] if isinstance(choice, str) else choice
 
     @property
-    def told_s(self) -> float:
+    def runtime_estimate_s(self) -> float:
         """The run time that the submitter expects on max_units, s; NaN: none was told."""
         if self.steps is not None and self.step_s is not None:
             return self.steps * self.step_s

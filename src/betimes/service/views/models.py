@@ -201,14 +201,16 @@ class JobStory(View):
     preempted: list[PreemptionView] = []  # its own runs that made room for others
     displaced: list[PreemptionView] = []  # the runs of others that made room for it
     trials: list[JobView] = []  # of a set: its trials, the first 1,000
-    told_s: float | None = None  # seconds its quote was off by, once it has finished: truth less promise
+    quote_error_s: float | None = (
+        None  # seconds its quote was off by, once it has finished: truth less promise
+    )
 
 
 class NodeView(View):
     """A machine."""
 
     name: str
-    kind: Literal["local", "virtual", "fake-cloud"]
+    kind: Literal["local", "ray", "virtual", "fake-cloud"]
     status: Literal["booting", "up", "draining", "drained", "lost", "gone"]
     cpu: float
     memory_gib: float

@@ -14,12 +14,13 @@ import numpy as np
 from betimes.cluster import Cluster
 from betimes.core.nodes.columns import Absence, NodesState
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import DONE, schedule
+from betimes.core.nodes.schedule import schedule
 from betimes.core.nodes.timers import FINISH, first_owner, job_of, kind_of, next_s
+from betimes.core.status import DONE, NEED_SLOTS
 from betimes.errors import InputError
 from betimes.kernels import Ints, IntTable, as_array, blank, entry, kernel
 from betimes.policies import parse_nodes_policy
-from betimes.twin.nodes.event_loop import NEED_SLOTS, REACHED, Trace, arrive, next_due
+from betimes.twin.nodes.event_loop import Trace, arrive, next_due
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
 
@@ -82,7 +83,7 @@ def run_loaded(
                 held[resource] += demand[at, resource]
             row[0] += 1
         if row[0] == stop and stop < len(trace.arrivals):
-            return REACHED
+            return DONE
         status = schedule(state, rules)
         if status != DONE or row[0] == stop:
             return status

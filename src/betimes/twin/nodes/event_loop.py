@@ -20,20 +20,11 @@ from betimes.core.nodes.dedicated_machines import (
 from betimes.core.nodes.external_events import lose, unbind
 from betimes.core.nodes.find_nodes import show
 from betimes.core.nodes.log import DOUBLE, note
-from betimes.core.nodes.machines import (
-    FAILED,
-    NEED_FATES,
-    RELEASED,
-    TAKEN_AWAY,
-    boot,
-    bring_up,
-    end,
-    give_notice,
-)
+from betimes.core.nodes.machines import FAILED, RELEASED, TAKEN_AWAY, boot, bring_up, end, give_notice
 from betimes.core.nodes.provisioning import DUE, NOT_DUE, ORDERED, first_tick, provision
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import BAD_KEY, BAD_WAIT, DONE, REFUSED, schedule
+from betimes.core.nodes.schedule import schedule
 from betimes.core.nodes.timers import (
     BOOTED,
     EXPIRED,
@@ -66,19 +57,24 @@ from betimes.core.nodes.transitions import (
     vacate,
 )
 from betimes.core.nodes.wait_features import measure, predict
+from betimes.core.status import (
+    ASKED,
+    BAD_KEY,
+    BAD_WAIT,
+    DONE,
+    FORESEE,
+    NEED_FATES,
+    NEED_SEGMENTS,
+    NEED_SLOTS,
+    PAUSED,
+    REFUSED,
+    SELECT,
+)
 from betimes.core.work import outrun
 from betimes.kernels import FloatTable, Ints, Records, Struct, kernel
 from betimes.twin.history import History, knows, last_two_s, remember
 
 # What the loop returns, besides what `schedule` does.
-REACHED = 0  # everything up to the time asked for has happened
-NEED_SLOTS = 2  # no slot for the next job: grow the columns and go on
-NEED_SEGMENTS = 3  # the room for segments or absences is used up: take them out and go on
-PAUSED = 4  # the budget of instants is used up: go on
-ASKED = 6  # the planner is to decide now: do so and go on
-SELECT = 7  # a tick at which the policy is to be selected: put `Cluster.select_s` off, and go on
-FORESEE = 8  # how long the job in slot `Pool.offender` will wait is to be found out by playing forward: do so and go on
-FORESEEN = 200  # + why a hook's answer cannot be used, while playing forward
 
 
 ASK_AGAIN_S = 60.0  # until a job asks again for machines of which there were none left
@@ -109,7 +105,7 @@ class Arrival:
     believed_s: float
     believed_per_work: float
     user: int  # -1: unknown
-    homeless: int  # 1: no machine that is owned holds it
+    fits_no_owned: int  # 1: no machine that is owned holds it
     choice: int  # whether one may be rented for it alone: `columns.AUTO`, `NEVER` or `NOW`
     speculated: int  # 1: it is not to run speculatively, as if it had
     workload: int  # which row and column of the interference, -1: none
@@ -157,7 +153,7 @@ def advance(
     """Let everything happen up to and including `until`, with the submissions of rows from row[0] up to `stop`.
 
     All submissions of one instant are entered before the pass, also those from `stop` on. Returns a status;
-    row[0] is then the next row. After any status but REACHED the same call goes on.
+    row[0] is then the next row. After any status but DONE the same call goes on.
     """
     pool, cluster = state.pool[0], state.cluster[0]
     while True:
@@ -166,9 +162,9 @@ def advance(
             if row[0] < stop:
                 at = min(at, trace.arrivals[row[0]].submit_s)
             elif row[0] < len(trace.arrivals):
-                return REACHED
+                return DONE
             if at > until or at == math.inf:
-                return REACHED
+                return DONE
             if pool.budget <= 0:
                 return PAUSED
             pool.budget -= 1
@@ -275,7 +271,7 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
         note(state, DOUBLE, slot, -1, 0, state.jobs[slot].size_s, -1)
         set_job_timer(state, slot)
         state.cluster[0].changed += 1
-        state.cluster[0].upset = 1
+        state.cluster[0].must_replan = 1
     elif kind == LAUNCHED:
         contend(state, slot)
     elif kind == EXPIRED:
@@ -288,7 +284,7 @@ def next_due(state: NodesState, rules: NodesRules, trace: Trace) -> int:
         if state.needs[slot].bound < 0:
             return wait(state, rules, slot)
         state.cluster[0].nominated += 1
-        if state.needs[slot].owed == 0:
+        if state.needs[slot].awaited == 0:
             settle_binding(state, slot)
     return DONE
 
@@ -366,7 +362,7 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.grace_s = arrival.grace_s
     need.share = arrival.share
     need.workload = arrival.workload
-    need.homeless = arrival.homeless
+    need.fits_no_owned = arrival.fits_no_owned
     need.choice = arrival.choice
     need.speculated = arrival.speculated
     need.launch_s = arrival.launch_s
@@ -407,12 +403,12 @@ def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
         until_s = now
     if need.choice == NEVER or offer_for(state, slot, False) == NO_OFFER:
         until_s = math.inf  # nothing may be rented, or nothing that could be holds it
-    elif need.homeless == 1:
+    elif need.fits_no_owned == 1:
         until_s = -math.inf  # it would wait in vain
-    need.apart = int(until_s == -math.inf)
+    need.dedicated = int(until_s == -math.inf)
     if rules.observes:
         measure(state, slot)
-    if need.apart == 0:
+    if need.dedicated == 0:
         enqueue(state, slot)
     need.until_s = until_s
     need.undecided = int((rules.learned or rules.plays) and now < until_s < math.inf)
@@ -447,15 +443,15 @@ def _stop_waiting(state: NodesState, rules: NodesRules, trace: Trace, slot: int)
         return DONE
     if not is_drawn(state, slot, offer):
         return NEED_FATES
-    if need.apart == 0:
+    if need.dedicated == 0:
         remove(state, slot)
-    need.apart = 0
+    need.dedicated = 0
     need.alarm_s = math.inf
     set_job_timer(state, slot)
     state.cluster[0].changed += 1
     if rules.foresees and now > need.queued_s:
         return _rent_as_foreseen(state, rules, trace, slot, offer)
-    speculates = need.speculated == 0 and need.homeless == 0 and need.choice != NOW
+    speculates = need.speculated == 0 and need.fits_no_owned == 0 and need.choice != NOW
     rent_alone(state, slot, offer, rules.speculate_s if speculates else math.inf)
     return DONE
 

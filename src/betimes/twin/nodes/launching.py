@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.cluster.interference import Interference, workload_of
-from betimes.errors import InputError
+from betimes.cluster.interference import Interference
+from betimes.errors import ClusterError, InputError
 from betimes.workload import Workload
 
 PARTS = {
@@ -48,18 +48,28 @@ def table_of(interference: Interference | None) -> NDArray[np.float64]:
 def launching(jobs: Workload, interference: Interference | None) -> dict[str, NDArray[Any]]:
     """The delays of each job, s, and its workload's row of the table: 0 s and -1 where the trace does not say.
 
-    Raises InputError for a delay that is no number of 0 or more.
+    Raises InputError for a delay that is no number of 0 or more, and for a workload that the table does not have.
     """
     found: dict[str, NDArray[Any]] = {"workload": np.full(len(jobs), -1)}
     if interference is not None and KIND in jobs.extra:
-        rows = {name: number for number, name in enumerate(interference.workloads)}
-        found["workload"] = np.array([rows.get(workload_of(kind), -1) for kind in kinds_of(jobs)])
+        found["workload"] = _rows_of(jobs, interference)
     for delay, columns in PARTS.items():
         found[delay] = np.zeros(len(jobs))
         for name in columns:
             if name in jobs.extra:
                 found[delay] = found[delay] + _seconds(jobs, name)
     return found
+
+
+def _rows_of(jobs: Workload, interference: Interference) -> NDArray[np.int64]:
+    rows = {"": -1}  # of a job whose workload the trace does not say
+    for number, kind in enumerate(kinds_of(jobs)):
+        if kind not in rows:
+            try:
+                rows[kind] = interference.row(kind)
+            except ClusterError as error:
+                raise InputError(f"job {jobs.job_id[number]}, field {KIND}: {error}") from None
+    return np.array([rows[kind] for kind in kinds_of(jobs)], np.int64)
 
 
 def _seconds(jobs: Workload, name: str) -> NDArray[np.float64]:

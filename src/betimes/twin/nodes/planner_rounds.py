@@ -7,12 +7,13 @@ from typing import Protocol
 
 import numpy as np
 
-from betimes.core.nodes import instructions, machines, schedule
+from betimes.core.nodes import instructions
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.planning import instructions as batch_of
 from betimes.core.nodes.planning import refusals, seqs_of, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
 from betimes.core.planning import Planner, Refusal
+from betimes.core.status import DONE, NEED_FATES, NEED_LOG, NEED_NODES, NEED_PLACEMENTS
 from betimes.errors import PolicyViolation
 from betimes.kernels import Ints, as_array, entry
 from betimes.policies import ChosenPolicy
@@ -116,12 +117,12 @@ class PlannerRounds:
             ) from error
         batch, of = batch_of(decisions, snapshot, seqs_of(run.state))
         at = np.zeros(1, dtype=np.int64)
-        while (status := instructions.carry_out(run.state, batch, at)) != instructions.DONE:
-            if status == instructions.NEED_ROOM_IN_LOG:
+        while (status := instructions.carry_out(run.state, batch, at)) != DONE:
+            if status == NEED_LOG:
                 run.take_records()
             else:
-                machine = status in (machines.NEED_NODES, machines.NEED_FATES)
-                run.heed(status if machine else schedule.NEED_PLACEMENTS)
+                machine = status in (NEED_NODES, NEED_FATES)
+                run.heed(status if machine else NEED_PLACEMENTS)
         self.refused += refusals(decisions, batch, of, snapshot)
 
     def _ask_from(self, at_s: float, *, later: bool = False) -> None:

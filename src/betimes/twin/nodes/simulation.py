@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from betimes.cluster import Cluster
 from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
 from betimes.core.columns import UNLIMITED, Segment
-from betimes.core.nodes import machines, schedule
 from betimes.core.nodes.columns import (
     LARGEST_PRIORITY,
     Absence,
@@ -30,6 +29,21 @@ from betimes.core.nodes.columns import (
 from betimes.core.nodes.log import NAMES
 from betimes.core.nodes.rules import CONSERVATIVE
 from betimes.core.planning import Refusal
+from betimes.core.status import (
+    ASKED,
+    DONE,
+    FORESEE,
+    FORESEEN,
+    NEED_FATES,
+    NEED_NODES,
+    NEED_PLACEMENTS,
+    NEED_SEGMENTS,
+    NEED_SLOTS,
+    NEED_STEPS,
+    PAUSED,
+    REFUSED,
+    SELECT,
+)
 from betimes.errors import BetimesError, ClusterError, InputError, PolicyViolation
 from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import (
@@ -76,16 +90,16 @@ FIRST_PLAN = 1024  # steps of a plan of reservations
 OVERRUN = ("extend", "kill")
 
 AGAIN = (
-    event_loop.NEED_SLOTS,
-    event_loop.NEED_SEGMENTS,
-    event_loop.PAUSED,
-    schedule.NEED_PLACEMENTS,
-    schedule.NEED_STEPS,
-    event_loop.ASKED,
-    event_loop.SELECT,
-    event_loop.FORESEE,
-    machines.NEED_NODES,
-    machines.NEED_FATES,
+    NEED_SLOTS,
+    NEED_SEGMENTS,
+    PAUSED,
+    NEED_PLACEMENTS,
+    NEED_STEPS,
+    ASKED,
+    SELECT,
+    FORESEE,
+    NEED_NODES,
+    NEED_FATES,
 )
 
 
@@ -354,7 +368,7 @@ class NodesSimulation:
             "believed_per_work": belief.per_work,
             "user": users,
             "longest_s": belief.longest_s,
-            "homeless": 0 if self.tasks.homeless is None else self.tasks.homeless[self.kept],
+            "fits_no_owned": 0 if self.tasks.fits_no_owned is None else self.tasks.fits_no_owned[self.kept],
             "choice": choices_of(jobs),
             **launching(jobs, self.cluster.interference),
         }
@@ -365,36 +379,36 @@ class NodesSimulation:
 
     def heed(self, status: int) -> None:
         """Make the room that the loop asks for, or raise what it could not go on for."""
-        if status == event_loop.NEED_SLOTS:
+        if status == NEED_SLOTS:
             self.state = with_more_slots(self.state)
-        elif status == schedule.NEED_PLACEMENTS:
+        elif status == NEED_PLACEMENTS:
             self.take_records()  # of which the log may be what was full
             if self.state.cluster[0].unused < len(self.state.nodes):
                 self.state = with_more_placements(self.state)
-        elif status == schedule.NEED_STEPS:
+        elif status == NEED_STEPS:
             self.state = with_more_steps(self.state)
-        elif status == event_loop.NEED_SEGMENTS:
+        elif status == NEED_SEGMENTS:
             self.take_records()
-        elif status == event_loop.ASKED:
+        elif status == ASKED:
             assert self.rounds is not None
             self.rounds.hold()
-        elif status == event_loop.SELECT:
+        elif status == SELECT:
             assert self.select is not None
             self.select()
-        elif status == event_loop.FORESEE:
+        elif status == FORESEE:
             assert self.foresee_wait is not None
             self.foresee_wait(int(self.state.pool[0].offender))
-        elif status == machines.NEED_NODES:
+        elif status == NEED_NODES:
             self.state = with_more_nodes(self.state)
-        elif status == machines.NEED_FATES:
+        elif status == NEED_FATES:
             draw_ahead(self.state, self.cluster)
-        elif status > schedule.REFUSED:
+        elif status > REFUSED:
             pool = self.state.pool[0]
             job = self.name_of(int(self.state.progress[pool.offender].row))
-            ahead = status > event_loop.FORESEEN
-            reason = status - (event_loop.FORESEEN if ahead else schedule.REFUSED)
+            ahead = status > FORESEEN
+            reason = status - (FORESEEN if ahead else REFUSED)
             raise nodes_violation(str(self.policy), reason, job, float(pool.now), ahead)
-        elif status not in (event_loop.REACHED, event_loop.PAUSED):
+        elif status not in (DONE, PAUSED):
             raise BetimesError(f"internal: the event loop returned {status}")
 
     def take_records(self) -> None:

@@ -25,14 +25,14 @@ class Tasks:
 
     `count` (n,) and `demand` (n, 3), what one task needs, in the whole numbers of `cluster.resources`;
     `refused` (n,) marks the jobs that the empty cluster cannot run. `reasons` has one line for each kind of
-    refusal, which names the first such job. `homeless` (n,) marks those that only rented machines can run.
+    refusal, which names the first such job. `fits_no_owned` (n,) marks those that only rented machines can run.
     """
 
     count: Integers
     demand: Integers
     refused: Bools
     reasons: tuple[str, ...]
-    homeless: Bools | None = None
+    fits_no_owned: Bools | None = None
 
     @property
     def needs(self) -> Integers:
@@ -82,15 +82,15 @@ def tasks_on_owned_first(workload: Workload, cluster: Cluster) -> Tasks:
     """The same for jobs that wait for machines that are owned: split for those, and where they cannot, for offers."""
     offered = tasks_of(workload, cluster, rents=True)
     if not cluster.groups:
-        return replace(offered, homeless=~offered.refused)
+        return replace(offered, fits_no_owned=~offered.refused)
     owned = tasks_of(workload, cluster)
-    homeless = owned.refused & ~offered.refused
+    fits_no_owned = owned.refused & ~offered.refused
     return Tasks(
-        np.where(homeless, offered.count, owned.count),
-        np.where(homeless[:, None], offered.demand, owned.demand),
+        np.where(fits_no_owned, offered.count, owned.count),
+        np.where(fits_no_owned[:, None], offered.demand, owned.demand),
         owned.refused & offered.refused,
         offered.reasons,
-        homeless,
+        fits_no_owned,
     )
 
 

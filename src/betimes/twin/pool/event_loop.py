@@ -13,31 +13,24 @@ from betimes.core.columns import State, view_of
 from betimes.core.order import enter, reach, reorder
 from betimes.core.pool_placement import set_demand
 from betimes.core.rules import PoolRules
-from betimes.core.transitions import (
+from betimes.core.status import (
     ACCEPTED,
     BAD_GROUP,
     BAD_KEY,
     BAD_WAKEUP,
-    apply_grants,
-    find_next,
-    finish,
-    refresh,
-    sample_contention,
-    submit,
+    DONE,
+    NEED_SEGMENTS,
+    PAUSED,
+    REFUSED,
+    STUCK,
+    WATCHED,
 )
+from betimes.core.transitions import apply_grants, find_next, finish, refresh, sample_contention, submit
 from betimes.core.work import outrun
 from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, kernel
 from betimes.twin.history import History, knows, last_two_s, remember
 
 # What `advance` returns.
-REACHED = 0  # everything up to the time asked for has happened
-WATCHED = 1  # the watched job is about to finish, at pool.next_finish
-NEED_SEGMENTS = 2  # the room for segments is used up: take them out and go on
-NEED_SLOTS = 3  # no slot for the next job: grow the columns and go on
-PAUSED = 5  # the budget of events is used up: go on
-STUCK = 4  # jobs are waiting, nothing runs, and the policy only ever wakes up to do nothing
-REFUSED = 100  # + the core's reason: the policy's decision was refused
-FORESEEN = 200  # + the core's reason: the decision was refused while playing forward
 
 IDLE_WAKEUPS = 10_000  # after so many decisions in a row to run nothing a policy is said to be stuck
 
@@ -83,12 +76,12 @@ class Trace(Struct):
 
 @kernel
 def decide(state: State, rules: PoolRules, trace: Trace) -> int:
-    """Ask the policy and apply what it says; returns REACHED or REFUSED + reason."""
-    pool, again, keys, asked = state.pool[0], state.again[0], trace.keys, trace.asked
+    """Ask the policy and apply what it says; returns DONE or REFUSED + reason."""
+    pool, again, keys, asked = state.pool[0], state.wakeups[0], trace.keys, trace.asked
     if pool.active == 0:  # there is no job to decide about, or to wake up for
         pool.wakeup = math.inf
         find_next(state)
-        return REACHED
+        return DONE
     view = view_of(state)
     if rules.reads_progress:
         refresh(state)
@@ -109,7 +102,7 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
                 reorder(state, number, stop)
     again.at_s = math.inf
     again.period_s = 0.0
-    count = rules.allocate(view, pool.now, state.grants, state.again)
+    count = rules.allocate(view, pool.now, state.grants, state.wakeups)
     if not again.at_s > pool.now:
         pool.offender = -1
         return REFUSED + BAD_WAKEUP
@@ -121,7 +114,7 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
     if pool.opens_at < math.inf:  # until then every wake-up may decide something new
         pool.wakeup = min(again.at_s, pool.opens_at)
         pool.period = 0.0
-    return REACHED
+    return DONE
 
 
 @kernel
@@ -135,7 +128,7 @@ def advance(state: State, rules: PoolRules, trace: Trace, until: float, watch: i
     while True:
         at = min(pool.next_finish, pool.next_outrun, pool.wakeup)
         if at > until or at == math.inf:
-            return REACHED
+            return DONE
         if pool.budget <= 0:
             return PAUSED
         pool.budget -= 1
@@ -170,7 +163,7 @@ def advance(state: State, rules: PoolRules, trace: Trace, until: float, watch: i
             if idle > IDLE_WAKEUPS and until == math.inf:
                 return STUCK
         verdict = decide(state, rules, trace)
-        if verdict != REACHED:
+        if verdict != DONE:
             return verdict
 
 

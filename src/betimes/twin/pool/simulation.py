@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
 from betimes.core.columns import Segment, State, grown, new_state
+from betimes.core.status import DONE, FORESEEN, NEED_SEGMENTS, NEED_SLOTS, PAUSED, REFUSED, STUCK
 from betimes.errors import BetimesError, ClusterError, PolicyViolation
 from betimes.kernels import Floats, Ints, as_array, blank
 from betimes.outcome import JobColumns, JobState, Result, SegmentColumns, Timing
@@ -20,15 +21,6 @@ from betimes.policies.loading import mark_proven
 from betimes.policies.violations import violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.nodes.tasks import held, unit_demand
-from betimes.twin.pool.event_loop import (
-    FORESEEN,
-    NEED_SEGMENTS,
-    NEED_SLOTS,
-    PAUSED,
-    REACHED,
-    REFUSED,
-    STUCK,
-)
 from betimes.twin.pool.trace_loop import new_trace, run_rows
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
@@ -267,7 +259,7 @@ class Simulation:
             ahead = status >= FORESEEN
             reason = status - (FORESEEN if ahead else REFUSED)
             raise violation(str(self.policy), reason, job, float(pool.now), ahead)
-        elif status not in (REACHED, STUCK, PAUSED):
+        elif status not in (DONE, STUCK, PAUSED):
             raise BetimesError(f"internal: the event loop returned {status}")
 
     def _take_segments(self) -> None:

@@ -10,10 +10,11 @@ from betimes.core.order import enter
 from betimes.core.pool_placement import place_on, set_demand
 from betimes.core.rules import PoolRules
 from betimes.core.snapshot import copy_into
-from betimes.core.transitions import BAD_GROUP, BAD_KEY, find_next, finish, speed, submit
+from betimes.core.status import BAD_GROUP, BAD_KEY, DONE, REFUSED
+from betimes.core.transitions import find_next, finish, speed, submit
 from betimes.core.work import set_to_work
 from betimes.kernels import entry, kernel
-from betimes.twin.pool.event_loop import REACHED, REFUSED, Trace, advance, arrive, decide
+from betimes.twin.pool.event_loop import Trace, advance, arrive, decide
 
 ADVANCE, ARRIVE, DECIDE, FINISH, LEAVE, LOSE, BELIEVE, ENTER, ADOPT, HOLD, COPY, PLAY, WIDTH = range(13)
 
@@ -80,7 +81,7 @@ def step(
         return advance(state, rules, trace, math.inf, -1)
     elif what == WIDTH:
         set_width(state, slot, int(value))
-    return REACHED
+    return DONE
 
 
 place_units = entry(place_on)
@@ -116,4 +117,4 @@ def _adopt(state: State, rules: PoolRules, trace: Trace, slot: int) -> int:
             return REFUSED + BAD_KEY
         job.key = trace.keys[0]
     enter(state, slot)
-    return REACHED
+    return DONE

@@ -8,18 +8,10 @@ import numpy as np
 
 from betimes.core.columns import State
 from betimes.core.rules import PoolRules
+from betimes.core.status import DONE, NEED_SEGMENTS, NEED_SLOTS
 from betimes.kernels import Ints, as_array, blank, entry, kernel
 from betimes.twin.history import History
-from betimes.twin.pool.event_loop import (
-    NEED_SEGMENTS,
-    NEED_SLOTS,
-    REACHED,
-    Arrival,
-    Outcome,
-    Trace,
-    advance,
-    arrive,
-)
+from betimes.twin.pool.event_loop import Arrival, Outcome, Trace, advance, arrive
 
 
 @kernel
@@ -29,7 +21,7 @@ def next_arrival(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
     if pool.free == 0:
         return NEED_SLOTS
     status = advance(state, rules, trace, trace.arrivals[row].submit_s, -1)
-    if status != REACHED:
+    if status != DONE:
         return status
     if len(state.segments) > 0 and pool.segments + pool.holders > len(state.segments):
         return NEED_SEGMENTS
@@ -45,7 +37,7 @@ def run_rows(state: State, rules: PoolRules, trace: Trace, row: Ints, stop: int)
     """
     while row[0] < stop:
         status = next_arrival(state, rules, trace, row[0])
-        if status != REACHED:
+        if status != DONE:
             return status
         row[0] += 1
     return run_out(state, rules, trace, stop)
@@ -55,7 +47,7 @@ def run_rows(state: State, rules: PoolRules, trace: Trace, row: Ints, stop: int)
 def run_out(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
     """Once the last job has been submitted, let everything happen that still will."""
     if row < len(trace.arrivals):
-        return REACHED
+        return DONE
     return advance(state, rules, trace, math.inf, -1)
 
 

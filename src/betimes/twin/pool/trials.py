@@ -17,13 +17,14 @@ import numpy as np
 
 from betimes.core.columns import State, room_to_play
 from betimes.core.estimates import SMALLEST_BELIEF_S
+from betimes.core.status import DONE, NEED_SLOTS, PAUSED, STUCK
 from betimes.core.work import believed_left
 from betimes.errors import InputError
 from betimes.kernels import Ints, as_array, blank, entry
 from betimes.outcome import Result
 from betimes.twin.driving import EVENTS_A_CALL
 from betimes.twin.pool import steps
-from betimes.twin.pool.event_loop import IDLE_WAKEUPS, NEED_SLOTS, PAUSED, REACHED, STUCK, Outcome
+from betimes.twin.pool.event_loop import IDLE_WAKEUPS, Outcome
 from betimes.twin.pool.simulation import Simulation
 from betimes.twin.pool.virtual_jobs import VirtualJob
 
@@ -70,7 +71,7 @@ def outrunning(state: State, until_s: float) -> list[int]:
         return []
     progress, seq = as_array(state.progress), as_array(state.jobs)["seq"]
     slots = np.flatnonzero((progress["outrun_at"] <= until_s) & (progress["finish_at"] > until_s))
-    return sorted(slots[progress["mark"][slots] >= 0].tolist(), key=lambda slot: seq[slot])
+    return sorted(slots[progress["served_by"][slots] >= 0].tolist(), key=lambda slot: seq[slot])
 
 
 def is_news(left_s: float, believed_s: float) -> bool:
@@ -286,7 +287,7 @@ class TrialSimulation(Simulation):
 
     def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: State | None = None) -> int:
         status = steps.step(self.state, self.rules, self.trace, what, slot, value, copy or self.state)
-        if status not in (REACHED, PAUSED, STUCK):
+        if status not in (DONE, PAUSED, STUCK):
             self._heed(status)
         return status
 

@@ -69,6 +69,7 @@ class Supervisor:
         self.killed = False  # the grace period was not enough
         self.why: str | None = None  # it was told to stop
         self.is_out_of_memory = False
+        self.has_lost_node = False  # the process with which it is to end has ended
         self.grace_s = 0.0
         self.warn_at = self.limit_at = self.kill_at = self.look_at = _NEVER  # by the monotonic clock
         self.started, self.started_s = time.monotonic(), time.time()
@@ -195,6 +196,9 @@ class Supervisor:
         poller = select.poll()
         for descriptor in (self.woken, self.control, self.output):
             poller.register(descriptor, select.POLLIN)
+        node = self._open_node()
+        if node is not None:
+            poller.register(node, select.POLLIN)
         while not self._is_over():
             for descriptor, _ in poller.poll(self._wait_ms()):
                 if descriptor == self.output:
@@ -202,6 +206,8 @@ class Supervisor:
                         poller.unregister(self.output)
                 elif descriptor == self.control:
                     self._obey()
+                elif descriptor == node:
+                    self.has_lost_node = True
                 elif signal.SIGTERM in os.read(self.woken, 4096):  # the machine shuts down, perhaps
                     self._stop("stopped", self.launch["grace_s"])
             self._reap()
@@ -218,10 +224,27 @@ class Supervisor:
     def _is_over(self) -> bool:
         if self.is_out_of_memory:
             return True  # at once: by the end of a grace period it could have taken what others need
+        if self.has_lost_node:
+            return True  # at once: its job is started on another node
         if self.ended and (self.why is None or not self._group_lives()):
             return True  # a script that the signal ends at once leaves its program time to save its work
         self.killed = time.monotonic() >= self.kill_at
         return self.killed
+
+    def _open_node(self) -> int | None:
+        """A descriptor that is readable once the process with which the run is to end has ended; null: there is none,
+        or it has ended already.
+        """
+        if self.launch.get("ends_with") is None or not hasattr(os, "pidfd_open"):
+            return None
+        pid, began = self.launch["ends_with"]
+        try:
+            node = os.pidfd_open(pid)
+        except ProcessLookupError:
+            node = None
+        if node is None or start_ticks(pid) != began:  # asked after: now no other process gets its number
+            self.has_lost_node = True
+        return node
 
     def _group_lives(self) -> bool:
         found = map(status, descendants(os.getpid()))
@@ -325,6 +348,8 @@ class Supervisor:
         was_killed = code == -signal.SIGKILL and not self.killed
         if self.is_out_of_memory or (was_killed and self.memory.ran_out()):
             self.why = self.why or "out-of-memory"
+        if self.has_lost_node and self.why is None:
+            self.why = "node-lost"
         rss_bytes = used.ru_maxrss * (1 if sys.platform == "darwin" else 1024)
         text = as_json(
             {
@@ -365,6 +390,8 @@ class Supervisor:
         parts: list[str] = []
         if self.why == "time-limit":
             parts.append(f"it reached its time limit of {self.launch['time_limit_s']:g} s")
+        if self.why == "node-lost":
+            parts.append("its node has left the cluster, and it was killed")
         if self.killed:
             parts.append(
                 f"it was killed, as its grace period of {self.grace_s:g} s was not enough for it to end"

@@ -1,0 +1,51 @@
+"""`betimes doctor`: whether a cluster is fit to run jobs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from betimes.cli import options
+
+
+def doctor(
+    ray: Annotated[
+        str,
+        typer.Option(
+            "--ray", metavar="auto|HOST:PORT", help="Which Ray cluster; auto: that which runs here."
+        ),
+    ] = "auto",
+    shared: Annotated[
+        Path | None,
+        typer.Option(
+            "--shared", metavar="DIR", help="A directory that every machine should see.", show_default=False
+        ),
+    ] = None,
+    as_json: options.Json = False,
+) -> None:
+    """Check a Ray cluster for `betimes up --ray`: versions, clocks, GPUs, ports and the shared directory.
+
+    Exits with 1 if something is wrong. With --json an array of `check`, `node` (null: the cluster), `ok`, `text`.
+    """
+    import asyncio
+    from dataclasses import asdict
+
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import show_pairs
+    from betimes.service.executors.ray.doctor import examine
+
+    found = asyncio.run(examine(ray, shared))
+    if as_json:
+        print_json([asdict(one) for one in found])
+    else:
+        names = [f"{one.node}  {one.check}" if one.node else one.check for one in found]
+        show_pairs(
+            [
+                (name, one.text if one.ok else f"WRONG: {one.text}")
+                for name, one in zip(names, found, strict=True)
+            ]
+        )
+    if not all(one.ok for one in found):
+        raise typer.Exit(1)

@@ -1,0 +1,44 @@
+"""How a call of a compiled loop or transition ends: one vocabulary for the pool, the nodes and all that drives them.
+
+0: done. Above 0: the driver has something to do, and may call again. Below 0: the columns have no room for
+what comes next; the driver makes some, and the same call goes on. From REFUSED on: a policy's answer cannot be used.
+"""
+
+from __future__ import annotations
+
+DONE = 0  # all that was asked for has happened
+
+WATCHED = 1  # the watched job is about to finish, at pool.next_finish
+STUCK = 2  # jobs are waiting, nothing runs, and the policy only ever wakes up to do nothing
+PAUSED = 3  # the budget of events, or of instants, is used up
+ASKED = 4  # the planner is to decide now
+SELECT = 5  # a tick at which the policy is to be selected: put `Cluster.select_s` off, and go on
+FORESEE = 6  # how long the job in slot `Pool.offender` will wait is to be found out by playing forward
+
+NEED_SLOTS = -21  # for the next job: grow the columns
+NEED_SEGMENTS = -22  # for segments or absences: take them out
+NEED_PLACEMENTS = -23  # to note where the next job goes
+NEED_STEPS = -24  # for the plan of reservations
+NEED_NODES = -25  # a number for another machine
+NEED_FATES = -26  # what becomes of the next machine has not been drawn
+NEED_LOG = -27  # in the log of decisions
+
+REFUSED = 100  # + why, below: the policy's answer cannot be used
+FORESEEN = 200  # + why: the same while playing forward
+
+ACCEPTED = 0
+TOO_MANY_UNITS = 1
+NOT_POSITIVE = 2
+BELOW_MINIMUM = 3
+ABOVE_MAXIMUM = 4
+NOT_WHOLE = 5
+NAMED_TWICE = 6
+NOT_ACTIVE = 7
+BAD_WAKEUP = 8
+BAD_GROUP = 9
+BAD_KEY = 10
+BAD_COUNT = 11
+BAD_PLACE = 12
+BAD_VICTIM = 13
+BAD_WRITE = 14
+BAD_WAIT = 15

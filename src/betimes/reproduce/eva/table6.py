@@ -1,0 +1,68 @@
+"""Eva's table 6: jobs of four tasks, with and without a price for the siblings that a slowed task holds up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import mean
+
+from betimes.reproduce.eva.compositions import jobs_of_four_tasks
+from betimes.reproduce.eva.runs import UNITS, Figures, published, simulated
+from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.pace import Pace
+
+_JOBS = 100
+_TRIALS = ("3", "10")
+_FIRST_SEED = 10
+_SCHEDULERS = {
+    "No-Packing": "no-packing",
+    "Eva-Single": "eva:rules=paper,penalty=none",
+    "Eva-Multi": "eva:rules=paper",
+    "Eva, improved": "eva",
+}
+
+
+def table6(parts: tuple[str, ...] = ()) -> Experiment:
+    """The table over so many trials (the most of `parts`)."""
+    trials = max(int(part) for part in parts or _TRIALS[:1])
+
+    def run(_data: Path | None, _out: Path | None, progress: Progress) -> list[Row]:
+        from betimes.cluster import read_cluster
+
+        cluster = read_cluster("ec2-2023")
+        pace = Pace(progress, trials * len(_SCHEDULERS) * _JOBS)
+        shares: dict[str, list[float]] = {name: [] for name in _SCHEDULERS}
+        jcts: dict[str, list[float]] = {name: [] for name in _SCHEDULERS}
+        for trial in range(trials):
+            workload = jobs_of_four_tasks(_JOBS, _FIRST_SEED + trial)
+            found: dict[str, Figures] = {
+                name: simulated(workload, policy, cluster, pace, f"trial {trial + 1}, {name}")
+                for name, policy in _SCHEDULERS.items()
+            }
+            for name, figures in found.items():
+                shares[name].append(100.0 * figures["usd"] / found["No-Packing"]["usd"])
+                jcts[name].append(figures["jct"])
+        progress("done", pace.total, pace.total)
+        return [
+            Row(
+                name,
+                metric,
+                published("eva-table6", name, metric),
+                mean(values),
+                UNITS[metric],
+                f"{min(values):.1f} to {max(values):.1f} over {trials} trials",
+            )
+            for name in _SCHEDULERS
+            for metric, values in (("cost", shares[name]), ("jct", jcts[name]))
+        ]
+
+    return Experiment(
+        f"eva-table6:{'+'.join(parts)}" if parts else "eva-table6",
+        "Eva on jobs of four tasks, with and without a price for the siblings of a slowed task",
+        (),
+        run,
+        _TRIALS,
+        table6,
+    )
+
+
+EXPERIMENTS = (table6(),)

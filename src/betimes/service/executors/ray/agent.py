@@ -1,0 +1,190 @@
+"""What runs on each node of a cluster: the local executor of that machine, as a Ray actor. It imports no Ray.
+
+A service attaches under a session of its own, which closes the executor of the session before; runs go on, and are
+adopted as they are when the service restarts on its own machine. Ray may end and restart the actor at any time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import platform
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+
+from betimes import __version__
+from betimes.errors import Unavailable
+from betimes.service.api.log_files import LogCursor
+from betimes.service.executors.local import LocalExecutor, available_cpus
+from betimes.service.executors.protocol import Launch, Place
+from betimes.service.executors.supervision import processes
+from betimes.service.machines.gpus import find_gpus
+from betimes.service.scheduling.run_reports import Ended, Report, RunId
+
+POLL_S = 5.0  # for which a request for reports waits for some
+MOST_CURSORS = 64  # of logs that are read at once
+
+
+@dataclass(frozen=True)
+class NodeFacts:
+    """What an agent says of its machine."""
+
+    hostname: str
+    betimes: str  # version
+    python: str
+    now_s: float  # seconds since 1970
+    gpus: int
+
+
+class NodeAgent:
+    """Starts, stops and watches the runs of one node; all methods are called in one event loop.
+
+    ends_with: the process with which the node's runs end, by default the parent: Ray's own process of the node.
+    """
+
+    def __init__(self, ends_with: int | None = None) -> None:
+        self._node = os.getppid() if ends_with is None else ends_with
+        self._node_began = processes.start_ticks(self._node)
+        self._session = ""
+        self._executor: LocalExecutor | None = None
+        self._reports: deque[tuple[int, Report]] = deque()  # that have not been acknowledged
+        self._numbers = count(1)
+        self._reported = asyncio.Event()
+        self._cursors: dict[str, LogCursor] = {}  # by what their reader calls them, the last used one last
+
+    async def attach(self, session: str, cpu: float) -> None:
+        """Begin a session; cpu: the cores that the node has for jobs, which are pinned where those are all.
+
+        Requests of sessions before are refused from now on. Raises Unavailable once the node has left the cluster.
+        """
+        if self._has_left:
+            raise Unavailable("its node has left the cluster")
+        self._session = session
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            await executor.close()
+        self._reports.clear()
+        self._reported.set()  # whoever waits for reports of the session before
+        cores = available_cpus()
+        gpus = await asyncio.to_thread(find_gpus, _environ_of(self._node))
+        ids = tuple(gpu.id for gpu in gpus.gpus)
+        self._executor = LocalExecutor(
+            self._hear, cpus=cores if cpu >= len(cores) else (), gpus=ids, ends_with=self._node
+        )
+
+    async def close(self) -> None:
+        """Watch no longer; runs go on."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            await executor.close()
+        for cursor in self._cursors.values():
+            cursor.close()
+        self._cursors.clear()
+
+    async def start(self, session: str, launch: Launch) -> None:
+        """Start a run, unless it is or was."""
+        await self._of(session).start(launch)
+
+    async def signal(self, session: str, run: RunId, number: int) -> None:
+        """Send a signal to a run's processes."""
+        await self._of(session).signal(run, number)
+
+    async def stop(self, session: str, run: RunId, grace_s: float) -> None:
+        """SIGTERM, and SIGKILL after the grace period."""
+        await self._of(session).stop(run, grace_s)
+
+    async def resize(self, session: str, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
+        """Tell a run its new units; False: it must be restarted for them."""
+        return await self._of(session).resize(run, units, places)
+
+    async def adopt(self, session: str, launches: Sequence[Launch]) -> None:
+        """Report what became of these runs, and start those that never were."""
+        await self._of(session).adopt(launches)
+
+    async def reports(self, session: str, after: int) -> list[tuple[int, Report]]:
+        """What was reported after that number, which acknowledges all up to it; waits some seconds for the first."""
+        self._of(session)
+        while self._reports and self._reports[0][0] <= after:
+            self._reports.popleft()
+        if not self._reports:
+            self._reported.clear()
+            try:
+                async with asyncio.timeout(POLL_S):
+                    await self._reported.wait()
+            except TimeoutError:
+                return []
+            self._of(session)
+        return list(self._reports)
+
+    async def read_log(self, reader: str, path: str, tail: int | None, skip_bytes: int) -> bytes:
+        """Up to 64 KiB of what comes next in a log, for this reader; empty: that is all for now.
+
+        skip_bytes: what the reader has read already, in case it has been forgotten here.
+        """
+        cursor, missed = self._cursors.pop(reader, None), b""
+        if cursor is None:
+            cursor, missed = await asyncio.to_thread(_cursor_at, Path(path), tail, skip_bytes)
+        self._cursors[reader] = cursor
+        if len(self._cursors) > MOST_CURSORS:
+            self._cursors.pop(next(iter(self._cursors))).close()
+        return missed or await asyncio.to_thread(cursor.read)
+
+    async def facts(self) -> NodeFacts:
+        """The machine as it is now."""
+        found = await asyncio.to_thread(find_gpus, _environ_of(self._node))
+        return NodeFacts(
+            platform.node(),
+            __version__,
+            ".".join(map(str, sys.version_info[:3])),
+            time.time(),
+            len(found.gpus),
+        )
+
+    async def sees(self, path: str) -> bool:
+        """Whether there is such a file on this machine."""
+        return await asyncio.to_thread(os.path.exists, path)
+
+    @property
+    def _has_left(self) -> bool:
+        return not processes.lives(self._node, self._node_began)
+
+    def _hear(self, report: Report) -> None:
+        if isinstance(report, Ended) and report.why == "node-lost" and self._has_left:
+            return  # the service hears of it from Ray; until then it would start the job here again
+        self._reports.append((next(self._numbers), report))
+        self._reported.set()
+
+    def _of(self, session: str) -> LocalExecutor:
+        if self._executor is None or session != self._session:
+            raise Unavailable("the node's agent does not know this session: attach again")
+        return self._executor
+
+
+def _environ_of(pid: int) -> Mapping[str, str]:
+    """The environment with which a process was started: Ray hides all GPUs from an actor that asks for none."""
+    try:
+        found = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:  # not Linux
+        return {}
+    pairs = (one.decode("utf-8", "surrogateescape").partition("=") for one in found if b"=" in one)
+    return {name: value for name, _, value in pairs}
+
+
+def _cursor_at(path: Path, tail: int | None, skip_bytes: int) -> tuple[LogCursor, bytes]:
+    """A place so far into a log, and the bytes behind it that had to be read on the way.
+
+    Where a reader that began near the end had got to is not known: it goes on at the end.
+    """
+    if not skip_bytes or tail is not None:
+        return LogCursor(path, 0 if skip_bytes else tail), b""
+    cursor = LogCursor(path)
+    while chunk := cursor.read():
+        if len(chunk) > skip_bytes:
+            return cursor, chunk[skip_bytes:]
+        skip_bytes -= len(chunk)
+    return cursor, b""

@@ -1,0 +1,181 @@
+"""The process that talks to Ray for the service: `python -m betimes.service.executors.ray.bridge FD ADDRESS SERVICE`.
+
+It is the only module that imports Ray. A driver ends when its cluster does, at once and without an exception to catch;
+in a process of its own the service outlives that. It ends with the service, whose end of the socket closes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import socket
+import sys
+from importlib import import_module
+from typing import Any
+
+from betimes.service.executors.ray.agent import NodeAgent
+from betimes.service.executors.ray.frames import (
+    Answer,
+    ClusterNode,
+    Joined,
+    NotJoined,
+    Request,
+    read_frame,
+    write_frame,
+)
+
+NAMESPACE = "betimes"
+_GIB = 2**30
+_CALLS_AT_ONCE = 1000  # of an agent: requests for reports wait
+_ID_DIGITS = 8  # of a node's id, in its name
+
+
+class RayCluster:
+    """A Ray cluster that this process has joined as a driver. Raises what Ray raises; ImportError without it."""
+
+    def __init__(self, address: str, service: str) -> None:
+        ray = import_module("ray")
+        self._ray, self._service = ray, service
+        self._affinity = import_module("ray.util.scheduling_strategies").NodeAffinitySchedulingStrategy
+        self._agents: dict[str, Any] = {}
+        ray.init(
+            address=address,
+            namespace=NAMESPACE,
+            log_to_driver=False,
+            configure_logging=False,
+            logging_level="ERROR",
+        )
+
+    def joined(self) -> Joined:
+        """What there is to say of the cluster as a whole."""
+        return Joined(self._ray.__version__, os.environ.get("RAY_AUTH_MODE") == "token")
+
+    def nodes(self) -> list[ClusterNode]:
+        """The nodes that live, in the order of their names."""
+        return sorted((_node_of(one) for one in self._ray.nodes() if one["Alive"]), key=lambda one: one.name)
+
+    async def call(self, node: str, method: str, args: tuple[Any, ...]) -> Any:
+        """Call a method of a node's agent, which is started if there is none yet."""
+        return await getattr(self._agent(node), method).remote(*args)
+
+    def forget(self, node: str) -> None:
+        """Look for a node's agent again before the next call."""
+        self._agents.pop(node, None)
+
+    def release(self, node: str) -> None:
+        """End a node's agent; its runs go on."""
+        self._ray.kill(self._agent(node), no_restart=True)
+        self.forget(node)
+
+    def _agent(self, node: str) -> Any:
+        if node not in self._agents:
+            agent = self._ray.remote(NodeAgent).options(
+                name=f"{self._service}-{node}",
+                lifetime="detached",
+                get_if_exists=True,
+                num_cpus=0,
+                max_restarts=-1,
+                max_concurrency=_CALLS_AT_ONCE,
+                scheduling_strategy=self._affinity(node, soft=False),
+            )
+            self._agents[node] = agent.remote()
+        return self._agents[node]
+
+
+def _node_of(one: dict[str, Any]) -> ClusterNode:
+    resources: dict[str, float] = one["Resources"]
+    labels: dict[str, str] = one.get("Labels") or {}
+    kinds = sorted(name.partition(":")[2] for name in resources if name.startswith("accelerator_type:"))
+    return ClusterNode(
+        id=one["NodeID"],
+        name=f"{one['NodeName']}-{one['NodeID'][:_ID_DIGITS]}",
+        address=one["NodeManagerAddress"],
+        cpu=resources.get("CPU", 0.0),
+        memory_gib=resources.get("memory", 0.0) / _GIB,
+        gpu=resources.get("GPU", 0.0),
+        type=" + ".join(kinds) or "cpu",
+        is_head="node:__internal_head__" in resources,
+        labels=labels,
+    )
+
+
+class _Bridge:
+    def __init__(self, cluster: RayCluster, writer: asyncio.StreamWriter) -> None:
+        self._cluster, self._writer = cluster, writer
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def serve(self, reader: asyncio.StreamReader) -> None:
+        """Answer requests, many at once, until the service has gone."""
+        while True:
+            try:
+                request: Request = await read_frame(reader)
+            except (asyncio.IncompleteReadError, ConnectionError):
+                return
+            task = asyncio.create_task(self._answer(request))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _answer(self, request: Request) -> None:
+        errors = import_module("ray.exceptions")
+        try:
+            answer = Answer(request.number, await self._result(request))
+        except errors.RayTaskError as error:
+            cause = error.cause if isinstance(error.cause, BaseException) else RuntimeError(str(error))
+            answer = Answer(request.number, raised=cause)
+        except errors.RayError as error:
+            self._cluster.forget(request.node)
+            answer = Answer(request.number, unavailable=_last_line(error))
+        except Exception as error:
+            answer = Answer(request.number, raised=RuntimeError(f"{type(error).__name__}: {error}"))
+        write_frame(self._writer, answer)
+        await self._writer.drain()
+
+    async def _result(self, request: Request) -> Any:
+        if request.what == "nodes":
+            return await asyncio.to_thread(self._cluster.nodes)
+        if request.what == "release":
+            return self._cluster.release(request.node)
+        return await self._cluster.call(request.node, request.method, request.args)
+
+
+def _last_line(error: Exception) -> str:
+    """The part of an error of Ray that says what is wrong: it comes last, after where it was raised."""
+    lines = [line.strip() for line in re.sub("\x1b\\[[0-9;]*m", "", str(error)).splitlines() if line.strip()]
+    return lines[-1] if lines else type(error).__name__
+
+
+async def _main(descriptor: int, address: str, service: str) -> None:
+    reader, writer = await asyncio.open_connection(sock=socket.socket(fileno=descriptor))
+    try:
+        cluster = RayCluster(address, service)
+    except ImportError:
+        write_frame(writer, NotJoined("Ray is not installed: pip install 'betimes[ray]'"))
+        await writer.drain()
+        return
+    except Exception as error:  # of any kind, as Ray has it
+        write_frame(writer, NotJoined(why_not(address, str(error))))
+        await writer.drain()
+        return
+    write_frame(writer, cluster.joined())
+    await _Bridge(cluster, writer).serve(reader)
+
+
+def why_not(address: str, said: str) -> str:
+    """What is wrong and what to do, from what Ray says when it cannot join a cluster."""
+    text = " ".join(re.sub("\x1b\\[[0-9;]*m", "", said).split())
+    if "ersion mismatch" in text:
+        return f"{text}; install the same versions of Ray and Python on every machine"
+    if "Could not find any running Ray instance" in text:
+        return "no Ray cluster runs on this machine: start one with `ray start --head`, or name its address"
+    if "node info" in text or "raylet" in text.lower():
+        return (
+            f"this machine is not a node of the Ray cluster at {address} ({text}); make it one with "
+            f"`ray start --address={address}`"
+        )
+    return f"Ray cannot join the cluster at {address}: {text}"
+
+
+if __name__ == "__main__":
+    asyncio.run(_main(int(sys.argv[1]), sys.argv[2], sys.argv[3]))
+    os._exit(0)  # Ray's own farewell may wait for a cluster that has gone

@@ -1,0 +1,191 @@
+"""The executor of a Ray cluster: runs on its nodes, each under a supervisor that outlives the service."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from betimes.errors import Unavailable, Unknown
+from betimes.service.api.log_files import LocalLog, LogReader
+from betimes.service.executors.protocol import Launch, Listener, Place
+from betimes.service.executors.ray.connection import Agents
+from betimes.service.executors.ray.gang import Gang, folder_of, members
+from betimes.service.executors.ray.link import NodeLink
+from betimes.service.executors.ray.remote_log import RemoteLog
+from betimes.service.executors.supervision.files import LOG
+from betimes.service.scheduling.run_reports import Report, RunId, Started, Trouble
+
+
+class RayExecutor:
+    """Runs commands on the nodes of a cluster; a run on several nodes starts on all of them or ends on all of them.
+
+    cpu_of: the cores that a node has for jobs. A node that is left (`leave`) is asked nothing more: the scheduler then
+    drops its runs.
+    """
+
+    def __init__(self, listener: Listener, agents: Agents, cpu_of: Callable[[str], float]) -> None:
+        self._listener, self._agents, self._cpu_of = listener, agents, cpu_of
+        self._links: dict[str, NodeLink] = {}
+        self._gone: set[str] = set()  # nodes that have left, whose names do not come back
+        self._gangs: dict[RunId, Gang] = {}
+        self._dropping: dict[int, set[asyncio.Task[None]]] = {}  # by job: what kills the rest of its runs
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- the protocol ---
+
+    async def start(self, launch: Launch) -> None:
+        """Start a run on all of its nodes, once nothing is left of the job's runs that were dropped."""
+        if launch.run in self._gangs:
+            return
+        gang = self._gangs[launch.run] = Gang(launch, members(launch, self._agents.address_of))
+        if before := self._dropping.get(launch.run.job):
+            task = asyncio.create_task(self._start_after(set(before), gang))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+        else:
+            self._begin(gang)
+
+    async def signal(self, run: RunId, number: int) -> None:
+        """Send a signal to all processes of a run, on every node."""
+        for link in self._links_of(run):
+            link.signal(run, number)
+
+    async def stop(self, run: RunId, grace_s: float) -> None:
+        """SIGTERM on every node, and SIGKILL when the grace period is over; each node's own supervisor sees to it."""
+        for link in self._links_of(run):
+            link.stop(run, grace_s)
+
+    async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
+        """Tell a run on one node its new units there; False: it has to be restarted, as on several nodes."""
+        gang = self._gangs.get(run)
+        nodes = {place.node for place in places}
+        if gang is None or len(gang.members) > 1 or nodes != set(gang.members):
+            return False
+        link = self._link_to(nodes.pop())
+        return link is not None and await link.resize(run, units, places)
+
+    async def drop(self, run: RunId) -> None:
+        """A node of a run is lost: kill the run on the others. Its job starts again once that is done."""
+        gang = self._gangs.pop(run, None)
+        left = [link for node in gang.left if (link := self._links.get(node))] if gang is not None else []
+        if not left:
+            return
+        task = asyncio.create_task(self._kill(run, left))
+        dropping = self._dropping.setdefault(run.job, set())
+        dropping.add(task)
+        task.add_done_callback(lambda done: self._dropped(run.job, done))
+
+    async def adopt(self, launches: Sequence[Launch]) -> None:
+        """After a restart of the service: report what became of each run, and start those that never were."""
+        for launch in launches:
+            if launch.run in self._gangs:
+                continue
+            gang = self._gangs[launch.run] = Gang(launch, members(launch, self._agents.address_of))
+            for node, member in gang.members.items():
+                if (link := self._link_to(node)) is not None:
+                    link.want(member)
+
+    async def close(self) -> None:
+        """Stop watching; runs go on. The agents of nodes on which nothing runs are ended."""
+        tasks = [*self._tasks, *(task for tasks in self._dropping.values() for task in tasks)]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for node, link in self._links.items():
+            idle = not link.has_runs
+            await link.close()
+            if idle:
+                with contextlib.suppress(Unavailable):  # then Ray has ended it
+                    await self._agents.release(node)
+        self._links.clear()
+        self._gangs.clear()
+
+    # --- output ---
+
+    async def open_log(self, folder: str, nodes: Sequence[str], rank: int, tail: int | None) -> LogReader:
+        """The output of a run that had this folder, on one of its nodes, which are in the order of their ranks.
+
+        Raises Unknown for a rank that it did not have, and where the node is gone and has not left it on a shared disk.
+        """
+        if rank and rank >= len(nodes):
+            raise Unknown(f"the run was on {len(nodes)} of the cluster's nodes, and has no rank {rank}")
+        node = nodes[rank] if nodes else ""
+        path = f"{folder_of(folder, rank, max(len(nodes), 1))}/{LOG}"
+        if node in self._links:
+            return RemoteLog(self._agents, node, path, tail)
+        if await asyncio.to_thread(Path(path).exists):
+            return LocalLog(Path(path), tail)
+        raise Unknown(f"its output is on node {node}, which has left the cluster: {path} there")
+
+    # --- nodes ---
+
+    def join(self, node: str) -> None:
+        """Start the agent of a node before anything is to run there."""
+        self._link_to(node)
+
+    async def leave(self, node: str) -> None:
+        """A node has left the cluster, and nothing runs there any more."""
+        self._gone.add(node)
+        link = self._links.pop(node, None)
+        if link is not None:
+            await link.close()
+
+    def _link_to(self, node: str) -> NodeLink | None:
+        """The link to a node; null: it has left, and its runs are about to be dropped."""
+        if node in self._gone:
+            return None
+        if node not in self._links:
+            self._links[node] = NodeLink(node, self._agents, self._hear, self._cpu_of(node))
+        return self._links[node]
+
+    def _links_of(self, run: RunId) -> list[NodeLink]:
+        gang = self._gangs.get(run)
+        return [link for node in gang.left if (link := self._links.get(node))] if gang is not None else []
+
+    # --- runs ---
+
+    def _begin(self, gang: Gang) -> None:
+        for node, member in gang.members.items():
+            if (link := self._link_to(node)) is not None:
+                link.start(member)
+
+    async def _start_after(self, dropping: set[asyncio.Task[None]], gang: Gang) -> None:
+        await asyncio.gather(*dropping, return_exceptions=True)
+        if self._gangs.get(gang.launch.run) is gang:
+            self._begin(gang)
+
+    async def _kill(self, run: RunId, links: Sequence[NodeLink]) -> None:
+        for link in links:
+            link.stop(run, 0.0)
+        await asyncio.gather(*(link.ended(run) for link in links))
+
+    def _dropped(self, job: int, task: asyncio.Task[None]) -> None:
+        dropping = self._dropping[job]
+        dropping.discard(task)
+        if not dropping:
+            del self._dropping[job]
+
+    def _hear(self, node: str, report: Report) -> None:
+        """A node reports something of its member of a run."""
+        gang = self._gangs.get(report.run)
+        if gang is None:  # it was dropped
+            return
+        if isinstance(report, Trouble):
+            self._listener(report)
+            return
+        failed = gang.has_failed
+        if isinstance(report, Started):
+            gang.started.setdefault(node, report)
+        else:
+            gang.ended[node] = report
+        if (begun := gang.begun()) is not None:
+            self._listener(begun)
+        if (over := gang.over()) is not None:
+            del self._gangs[report.run]
+            self._listener(over)
+        elif gang.has_failed and not failed:
+            grace_s = gang.launch.grace_s if gang.is_told else 0.0
+            for link in self._links_of(report.run):
+                link.stop(report.run, grace_s)

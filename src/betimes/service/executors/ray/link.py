@@ -1,0 +1,170 @@
+"""The service's side of one node's agent: what is to run there, told again whenever the agent is attached anew."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from betimes.errors import Unavailable
+from betimes.service.executors.protocol import Launch, Place
+from betimes.service.executors.ray.connection import Agents
+from betimes.service.scheduling.run_reports import Ended, Report, RunId
+
+AGAIN_S = 0.5  # between two tries to attach
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Wanted:
+    """A run that is to be on the node until it is reported as ended."""
+
+    launch: Launch
+    stop_by: float | None = (
+        None  # by the monotonic clock: when its grace period is over; null: it is not to stop
+    )
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class NodeLink:
+    """Keeps a session with the agent of a node and passes its reports to `listener`, with the node's name.
+
+    After an interruption of any kind it attaches again: the agent is given all runs, reports what became of them and
+    starts those that it has never heard of.
+    """
+
+    def __init__(
+        self, node: str, agents: Agents, listener: Callable[[str, Report], None], cpu: float
+    ) -> None:
+        self.node = node
+        self._agents, self._listener, self._cpu = agents, listener, cpu
+        self._runs: dict[RunId, _Wanted] = {}
+        self._session = ""
+        self._attached = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._go(self._keep())
+
+    @property
+    def has_runs(self) -> bool:
+        """Whether something is to run there."""
+        return bool(self._runs)
+
+    def start(self, launch: Launch) -> None:
+        """Have a run there from now on."""
+        if launch.run not in self._runs:
+            self._runs[launch.run] = _Wanted(launch)
+            self._go(self._tell(launch.run, "start", lambda wanted: (wanted.launch,)))
+
+    def want(self, launch: Launch) -> None:
+        """Have a run there that may be there already; a link that is new tells the agent when it attaches."""
+        self._runs.setdefault(launch.run, _Wanted(launch))
+
+    def stop(self, run: RunId, grace_s: float) -> None:
+        """Let a run stop within its grace period, of which the time until the agent hears of it is a part."""
+        wanted = self._runs.get(run)
+        if wanted is None:
+            return
+        by = time.monotonic() + grace_s
+        wanted.stop_by = by if wanted.stop_by is None else min(by, wanted.stop_by)
+        self._go(self._tell(run, "stop", _stop_of))
+
+    def signal(self, run: RunId, number: int) -> None:
+        """Send a signal to a run's processes."""
+        self._go(self._tell(run, "signal", lambda wanted: (wanted.launch.run, number)))
+
+    async def resize(self, run: RunId, units: int, places: tuple[Place, ...]) -> bool:
+        """Tell a run its new units; False: it must be restarted for them, or the node does not answer."""
+        await self._attached.wait()
+        try:
+            return await self._agents.call(self.node, "resize", self._session, run, units, places)
+        except Unavailable as error:
+            log.warning("run %d.%d is not resized: %s", *run, error)
+            return False
+
+    async def ended(self, run: RunId) -> None:
+        """Wait until nothing of a run is left there."""
+        if (wanted := self._runs.get(run)) is not None:
+            await wanted.ended.wait()
+
+    async def close(self) -> None:
+        """Ask nothing more; runs go on."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for wanted in self._runs.values():
+            wanted.ended.set()
+
+    # --- the session ---
+
+    async def _keep(self) -> None:
+        """Attach and listen, for ever; say once when the node does not answer."""
+        answers = True
+        while True:
+            try:
+                await self._attach()
+                answers = True
+                await self._listen()
+            except Unavailable as error:
+                self._attached.clear()
+                if answers:
+                    log.warning("node %s does not answer; its runs go on: %s", self.node, error)
+                answers = False
+                await asyncio.sleep(AGAIN_S)
+
+    async def _attach(self) -> None:
+        session = secrets.token_hex(8)
+        await self._agents.call(self.node, "attach", session, self._cpu)
+        told = [wanted.launch for wanted in self._runs.values()]
+        self._session = session
+        if told:
+            await self._agents.call(self.node, "adopt", session, told)
+        for wanted in list(self._runs.values()):
+            if wanted.stop_by is not None:
+                await self._agents.call(self.node, "stop", session, *_stop_of(wanted))
+        self._attached.set()
+
+    async def _listen(self) -> None:
+        after = 0
+        while True:
+            reports = await self._agents.call(self.node, "reports", self._session, after)
+            for number, report in reports:
+                after = number
+                if isinstance(report, Ended) and (wanted := self._runs.pop(report.run, None)) is not None:
+                    wanted.ended.set()
+                self._listener(self.node, report)
+
+    async def _tell(self, run: RunId, method: str, of: Callable[[_Wanted], tuple[Any, ...]]) -> None:
+        """Call a method about a run until the node has taken it, or the run has ended."""
+        while True:
+            await self._attached.wait()
+            if (wanted := self._runs.get(run)) is None:
+                return
+            try:
+                await self._agents.call(self.node, method, self._session, *of(wanted))
+                if (
+                    method == "start" and wanted.stop_by is not None
+                ):  # it may have been told before it was there
+                    await self._agents.call(self.node, "stop", self._session, *_stop_of(wanted))
+                return
+            except Unavailable:
+                await asyncio.sleep(AGAIN_S)  # the listener finds out the same, and attaches again
+
+    def _go(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("node %s: %s", self.node, error, exc_info=error)
+
+
+def _stop_of(wanted: _Wanted) -> tuple[RunId, float]:
+    assert wanted.stop_by is not None, "it is to stop"
+    return wanted.launch.run, max(0.0, wanted.stop_by - time.monotonic())

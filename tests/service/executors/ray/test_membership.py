@@ -1,0 +1,112 @@
+"""Machines join and leave the service as they do in Ray, and a cluster that is open to the world is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from betimes import __version__
+from betimes.errors import InputError, Unavailable
+from betimes.service.executors.ray import membership
+from betimes.service.executors.ray.agent import NodeFacts
+from betimes.service.executors.ray.frames import ClusterNode
+from betimes.service.executors.ray.membership import Change, Membership, check_closed, machine_of
+
+
+def a_node(name: str, address: str = "10.0.0.1", cpu: float = 4.0) -> ClusterNode:
+    return ClusterNode(name, name, address, cpu, 8.0, 1.0, "A100", is_head=False)
+
+
+class FakeCluster:
+    def __init__(self, *names: str) -> None:
+        self.alive = [a_node(name) for name in names]
+        self.lost_at: float | None = None
+        self.answers = True
+        self.broken: set[str] = set()
+        self.versions: dict[str, str] = {}
+        self.called: list[tuple[str, str]] = []
+
+    async def nodes(self) -> list[ClusterNode]:
+        if not self.answers:
+            raise Unavailable("no cluster")
+        return self.alive
+
+    async def call(self, node: str, method: str, *_: Any) -> NodeFacts:
+        self.called.append((node, method))
+        if node in self.broken:
+            raise Unavailable("No module named 'betimes'")
+        return NodeFacts("host", self.versions.get(node, __version__), "3.12.1", 0.0, 0)
+
+
+def look(cluster: FakeCluster, *has: str) -> Change:
+    return asyncio.run(Membership(cluster, 1.0, lambda: has).look())
+
+
+def test_machines_join_and_leave() -> None:
+    change = look(FakeCluster("b", "c"), "a", "b")
+    assert [machine.name for machine in change.joined] == ["c"]
+    assert change.left == ("a",)
+    assert look(FakeCluster("a"), "a") == Change((), ())
+
+
+def test_a_machine_that_cannot_run_jobs_is_no_node_until_it_can(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr(membership.time, "monotonic", lambda: now_s)
+    cluster = FakeCluster("a", "b", "c")
+    cluster.broken, cluster.versions = {"a"}, {"b": "0.0.1"}
+    members = Membership(cluster, 1.0, lambda: ("c",))
+    assert asyncio.run(members.look()) == Change((), ())
+    assert "node a runs no jobs: No module named 'betimes'; install betimes[ray]" in caplog.text
+    assert "node b runs no jobs: it has Betimes 0.0.1; install betimes[ray]" in caplog.text
+    cluster.broken, cluster.versions = set(), {}
+    assert asyncio.run(members.look()) == Change((), ()), "it is not asked every second"
+    now_s += membership.AGAIN_S
+    assert [machine.name for machine in asyncio.run(members.look()).joined] == ["a", "b"]
+    assert {node for node, _ in cluster.called} == {"a", "b"}
+
+
+def test_a_machine_without_a_whole_core_is_no_node() -> None:
+    cluster = FakeCluster()
+    cluster.alive = [a_node("head", cpu=0.0)]
+    assert look(cluster) == Change((), ())
+
+
+def test_after_the_whole_cluster_was_away_its_nodes_have_time_to_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_s = 1000.0
+    monkeypatch.setattr(membership.time, "monotonic", lambda: now_s)
+    cluster = FakeCluster("b")
+    cluster.lost_at = now_s
+    assert look(cluster, "a", "b").left == ()
+    now_s += membership.LOST_AFTER_S
+    assert look(cluster, "a", "b").left == ("a",)
+
+
+def test_of_a_cluster_that_does_not_answer_nothing_is_told() -> None:
+    cluster = FakeCluster()
+    cluster.answers = False
+    with pytest.raises(Unavailable, match="no cluster"):
+        look(cluster, "a")
+
+
+def test_a_share_is_of_whole_cores_and_gpus() -> None:
+    machine = machine_of(a_node("a", cpu=7.0), 0.5)
+    assert (machine.cpu, machine.memory_gib, machine.gpu, machine.type) == (3.0, 4.0, 0.0, "A100")
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1", "10.1.2.3", "192.168.0.7", "fd00::1", "gpu-a"])
+def test_private_addresses_are_closed(address: str) -> None:
+    check_closed([a_node("a", address)], has_tokens=False, is_allowed=False)
+
+
+def test_a_public_address_is_refused_unless_there_is_a_token_or_leave() -> None:
+    nodes = [a_node("a"), a_node("b", "8.8.8.8")]
+    with pytest.raises(InputError, match=r"node b has the public address 8\.8\.8\.8.*--ray-open"):
+        check_closed(nodes, has_tokens=False, is_allowed=False)
+    check_closed(nodes, has_tokens=True, is_allowed=False)
+    check_closed(nodes, has_tokens=False, is_allowed=True)

@@ -1,0 +1,138 @@
+"""The service on a real Ray cluster of several nodes on this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.service.executors.ray.served import (
+    RayOnThisMachine,
+    ServiceOnRay,
+    agents,
+    service_on,
+    until,
+)
+
+pytest.importorskip("ray", reason="Ray is not installed (betimes[ray])")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[RayOnThisMachine]:
+    """A head with one core and a node with two."""
+    ray = RayOnThisMachine()
+    ray.add(2)
+    yield ray
+    ray.end()
+
+
+@pytest.fixture(scope="module")
+def service(ray: RayOnThisMachine, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceOnRay]:
+    with service_on(tmp_path_factory.mktemp("on-ray") / "state", ray.address) as service:
+        yield service
+
+
+def log(service: ServiceOnRay, number: int, rank: int | None = None, follow: bool = False) -> str:
+    return b"".join(service.client.logs(number, rank=rank, follow=follow)).decode()
+
+
+def test_a_job_on_one_node_and_a_job_on_two(service: ServiceOnRay) -> None:
+    assert sorted(service.nodes().values()) == [1.0, 2.0]
+    one = service.submit("sh", "-c", "for i in 1 2 3; do echo $i; sleep 0.2; done; exit 5")
+    assert log(service, one, follow=True) == "1\n2\n3\n"
+    assert service.until(one, "failed").attempt == 1
+    assert service.runs(one) == [("exited", 5)]
+    both = service.submit(
+        "sh", "-c", "echo $RANK of $WORLD_SIZE with $BETIMES_LOCAL_UNITS", min_units=3, max_units=3
+    )
+    service.until(both, "finished")
+    said = sorted(log(service, both, rank) for rank in (0, 1))
+    assert [line.split(" with ")[0] for line in said] == ["0 of 2", "1 of 2"]
+    assert sorted(int(line.split()[-1]) for line in said) == [1, 2]
+
+
+def test_cancelling_leaves_the_grace_period(service: ServiceOnRay) -> None:
+    command = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.1; done"
+    number = service.submit("sh", "-c", command, grace_s=30.0)
+    until(lambda: service.job(number).status == "running" and log(service, number) == "ready\n")
+    service.client.cancel(number)
+    service.until(number, "cancelled")
+    assert log(service, number).endswith("saved\n")
+
+
+def test_an_array(service: ServiceOnRay) -> None:
+    first = service.submit("sh", "-c", "exit $BETIMES_ARRAY_INDEX", array="0-3")
+    until(lambda: all(service.job(first + index).status in ("finished", "failed") for index in range(4)))
+    assert [service.runs(first + index) for index in range(4)] == [[("exited", index)] for index in range(4)]
+
+
+def test_a_run_outlives_the_service_and_its_agents(service: ServiceOnRay, tmp_path: Path) -> None:
+    said = tmp_path / "said"
+    command = f"echo began >> {said}; sleep 600 & trap 'echo ended >> {said}; kill $!; exit 4' USR1; wait"
+    number = service.submit("bash", "-c", command)
+    until(lambda: said.exists() and service.job(number).status == "running")
+    service.end(signal.SIGKILL)
+    for agent in agents():
+        os.kill(agent, signal.SIGKILL)
+    service.begin()
+    assert service.job(number).status == "running"
+    folder = service.state / "runs" / str(number) / "1"
+    os.kill(json.loads((folder / "shim.json").read_text())["pgid"], signal.SIGUSR1)
+    service.until(number, "failed")
+    assert service.runs(number) == [("exited", 4)]
+    assert said.read_text() == "began\nended\n", "it was run once"
+
+
+def test_an_agent_that_is_killed_is_replaced(service: ServiceOnRay) -> None:
+    number = service.submit("sleep", "600")
+    service.until(number, "running")
+    before = agents()
+    for agent in before:
+        os.kill(agent, signal.SIGKILL)
+    service.client.cancel(number)
+    service.until(number, "cancelled")
+    assert not set(before) & set(agents())
+
+
+def test_a_node_joins_and_its_loss_requeues_its_runs(
+    service: ServiceOnRay, ray: RayOnThisMachine, tmp_path: Path
+) -> None:
+    node = ray.add(3)
+    name = service.node_of(3.0)
+    alive = tmp_path / "alive"
+    number = service.submit("sh", "-c", f"while :; do date +%s%N > {alive}; sleep 0.1; done", cpu=3.0)
+    until(lambda: service.job(number).status == "running" and alive.exists())
+    ray.kill(node)
+    until(lambda: service.job(number).status == "queued")
+    assert name not in service.nodes()
+    assert service.runs(number) == [("node-lost", None)]
+    last = alive.read_text()
+    time.sleep(0.5)
+    assert alive.read_text() == last, "the run has ended with its node"
+    ray.add(3)
+    service.node_of(3.0)
+    assert service.until(number, "running").attempt == 2
+
+
+def test_a_service_without_its_cluster_stays_up_and_goes_on_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_gcs_rpc_server_reconnect_timeout_s", "3")
+    ray = RayOnThisMachine()
+    with service_on(tmp_path / "state", ray.address) as service:
+        number = service.submit("sleep", "600")
+        service.until(number, "running")
+        before = set(service.nodes())
+        ray.end()
+        until(lambda: b"does not answer; jobs there go on" in (tmp_path / "up.err").read_bytes())
+        ray.begin(int(ray.address.rpartition(":")[2]))
+        until(lambda: service.job(number).attempt == 2 and service.job(number).status == "running")
+        assert service.runs(number)[0] == ("node-lost", None)
+        assert not before & set(service.nodes())
+    ray.end()

@@ -1,0 +1,40 @@
+"""A request that waits for a job hears of its end, at whatever moment that is stored."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from betimes.client import AsyncClient
+from betimes.service.machines.machine import Machine
+from betimes.service.promises.forecasts import Forecast
+from betimes.service.runtime.bootstrap import Options, running
+from betimes.service.runtime.commands import CancelJobs
+from betimes.service.spec.job_spec import JobSpec
+from tests.service.compiling.by_hand import before_listening
+
+MACHINE = Machine("n-0", "virtual", "n", 4.0, 8.0, 0.0)
+HANGS_S = 15.0  # half of what the request would wait for another event
+
+
+def test_a_job_that_ends_while_its_story_is_read_is_not_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        options = Options(tmp_path, machines=[MACHINE], kernels=before_listening())
+        async with running(options) as service, AsyncClient(service.url, service.token) as client:
+            backend = service.backend
+            [told] = await backend.submit([JobSpec(command=["x"], hold=True)], "ada")
+
+            async def end_it() -> Forecast | None:
+                monkeypatch.undo()
+                await service.controller.ask(CancelJobs((told.job_id,), "ada"))
+                return None
+
+            monkeypatch.setattr(backend, "_forecast", end_it)
+            async with asyncio.timeout(HANGS_S):
+                assert (await client.wait(told.job_id)).status == "cancelled"
+
+    asyncio.run(main())
