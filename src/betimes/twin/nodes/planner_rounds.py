@@ -34,11 +34,7 @@ class Planned(Protocol):
     state: NodesState
     trace: Trace
     row: Ints  # (1,) the next job to be submitted
-
-    @property
-    def kinds(self) -> list[str]:
-        """The kind of each of them."""
-        ...
+    kinds: list[str]
 
     @property
     def jobs(self) -> Workload:

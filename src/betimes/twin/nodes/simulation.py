@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -159,6 +158,7 @@ class NodesSimulation:
         if observed:
             self.rules = self.rules.replaced(observes=True)
         self.trace = self._trace(speed, observed)
+        self.kinds = [] if policy.policy.planner is None else kinds_of(jobs)
         most = 1
         if self.rules.waits:
             most = check_alone(cluster, jobs.job_id, self.tasks.needs[self.kept], self.rules.foresees)
@@ -200,11 +200,6 @@ class NodesSimulation:
         self.wall_s = 0.0
         planner = policy.policy.planner_of(policy.values, cluster)
         self.rounds = None if planner is None else PlannerRounds(self, planner)
-
-    @cached_property
-    def kinds(self) -> list[str]:
-        """The kind of each job, for planners."""
-        return kinds_of(self.jobs)
 
     @property
     def refused(self) -> list[Refusal]:
