@@ -62,7 +62,7 @@ def beliefs(sizes: Sizes, workload: Workload, full_speed: Floats, seed: int) -> 
     """
     work = workload.work_s
     never = np.full(len(workload), np.inf)
-    if sizes.kind == "true":
+    if sizes.kind == "true" or not len(workload):
         return Beliefs(work.copy(), np.ones(len(workload)), never)
     if sizes.kind == "noise":
         # One factor a job, drawn evenly from 1 - F to 1 + F (the simulator published with PCS, `-p_error`).

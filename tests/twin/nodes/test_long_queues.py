@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def test_a_copy_of_a_long_queue_goes_on_as_it_does(row: int) -> None:
     aside = original.replaced(outcomes=cut(original.outcomes, JOBS), finished=original.finished.copy())
     before = int(aside.finished[0])
     for state, trace in ((copy, aside), (run.state, original)):
-        status = run_rows(state, run.rules, trace, nobody, row)
+        status = run_rows(state, run.rules, trace, nobody, row, math.inf)
         assert status == 0
         check(state)
     assert aside.finished[0] == original.finished[0] == row > before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -44,7 +45,7 @@ def test_a_copy_goes_on_as_the_original_does(case: Case):
         history=copied(run.trace.history),
     )
     row = run.row.copy()
-    status = run_rows(copy, run.rules, aside, row, len(run.jobs))
+    status = run_rows(copy, run.rules, aside, row, len(run.jobs), math.inf)
     assume(status == 0)  # the copy did not have to grow
     check(copy)
     run.run()

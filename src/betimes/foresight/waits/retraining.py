@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -54,7 +55,7 @@ class Retraining:
                 self._train(now_s)
             due_s = min(self.next_s, now_s + self.look_s)
             stop = min(stop, max(row + 1, int(np.searchsorted(submit_s, due_s))))
-        return run_rows(run.state, run.rules, run.trace, run.row, stop)
+        return run_rows(run.state, run.rules, run.trace, run.row, stop, math.inf)
 
     def _train(self, now_s: float) -> None:
         run = self.run

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from betimes.cluster import Cluster
     from betimes.workload import Workload
 
@@ -31,6 +33,7 @@ OWNED_OF_BUSY = 1.03
 CORES, GIB, USD_PER_CORE_H, DISCOUNT = 64.0, 256.0, 0.048, 0.6
 TRAIN_FRAC = 0.7
 
+CHUNK = 1 << 19  # jobs of a generated trace that are in memory at once, where it is streamed
 YEAR_S = 365 * 86_400.0
 RUN_S = ((0.62, 1.0, 180.0), (0.08, 180.0, 900.0), (0.25, 900.0, 3600.0), (0.05, 3600.0, 864_000.0))
 """Share, and from where to where log-uniform."""
@@ -83,29 +86,38 @@ def owned(machines: int) -> Cluster:
 
 def generated(jobs: int, seed: int = 1) -> Workload:
     """So many of the 14 million jobs of a year; the share of a year is that of the jobs."""
+    (whole,) = generated_in_chunks(jobs, seed, chunk=jobs)
+    return whole
+
+
+def generated_in_chunks(jobs: int, seed: int = 1, chunk: int = CHUNK) -> Iterator[Workload]:
+    """The same in workloads of `chunk` jobs one after another: each has its share of the arrivals."""
     import numpy as np
 
     from betimes.workload import Workload
 
     rng = np.random.default_rng(seed)
     share, low, high = (np.array(column) for column in zip(*RUN_S, strict=True))
-    part = rng.choice(len(share), jobs, p=share)
-    run_s = low[part] * (high[part] / low[part]) ** rng.random(jobs)
-    cores = rng.choice([width for width, _ in WIDTHS], jobs, p=[share for _, share in WIDTHS])
-    # Arrivals are drawn evenly over the integral of the rate, and taken back to time.
     minutes = np.arange(0.0, YEAR_S * jobs / YEAR_JOBS, 60.0)
     rate = (1.0 + DAY * np.sin(2 * np.pi * minutes / 86_400.0)) * np.where(
         minutes // 86_400 % 7 < 5, 1.0, WEEKEND
     )
     integral = np.cumsum(rate)
-    submit_s = np.interp(np.sort(rng.random(jobs)) * integral[-1], integral, minutes)
-    return Workload.from_columns(
-        submit_s=submit_s,
-        work_s=run_s * cores,
-        min_units=cores,
-        max_units=cores,
-        cpu=np.ones(jobs),
-        memory_gib=np.full(jobs, 4.0),
-        user=(rng.zipf(1.5, jobs) % USERS).astype(np.str_),
-        name=f"generated-{jobs}",
-    )
+    for begin in range(0, jobs, chunk):
+        count = min(chunk, jobs - begin)
+        part = rng.choice(len(share), count, p=share)
+        run_s = low[part] * (high[part] / low[part]) ** rng.random(count)
+        cores = rng.choice([width for width, _ in WIDTHS], count, p=[share for _, share in WIDTHS])
+        # Arrivals are drawn evenly over the integral of the rate, and taken back to time.
+        drawn = (begin + count * np.sort(rng.random(count))) / jobs
+        yield Workload.from_columns(
+            job_id=np.arange(begin, begin + count),
+            submit_s=np.interp(drawn * integral[-1], integral, minutes),
+            work_s=run_s * cores,
+            min_units=cores,
+            max_units=cores,
+            cpu=np.ones(count),
+            memory_gib=np.full(count, 4.0),
+            user=rng.zipf(1.5, count) % USERS,
+            name=f"generated-{jobs}",
+        )

@@ -138,6 +138,7 @@ class Trace(Struct):
     finished: Ints  # (1,) how many have: outcomes[:finished]
     history: Records[History]  # (users,)
     features: FloatTable  # of each outcome, where they are asked for (`State.features`)
+    first: Ints  # (1,) row of arrivals[0] in the workload: above 0 where the earlier ones have been dropped
 
 
 @kernel
@@ -343,12 +344,14 @@ def arrive(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
 
 @kernel
 def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
-    """Give the job of `row` a slot with all that it needs; returns the slot. It is not in the queue yet."""
+    """Give the job of arrivals[row] a slot with all that it needs; returns the slot. It is not in the queue yet."""
     arrival = trace.arrivals[row]
     believed_s = arrival.believed_s
     if rules.learns and knows(trace.history, arrival.user):
         believed_s = min(last_two_s(trace.history, arrival.user), arrival.longest_s)
-    slot = submit(state, row, arrival.units, arrival.run_s, believed_s, arrival.believed_per_work)
+    slot = submit(
+        state, trace.first[0] + row, arrival.units, arrival.run_s, believed_s, arrival.believed_per_work
+    )
     need = state.needs[slot]
     need.gpu = arrival.gpu
     need.cpu = arrival.cpu
@@ -525,5 +528,5 @@ def _note(state: NodesState, slot: int, trace: Trace, learns: bool) -> None:
             for at in range(FEATURE_COLUMNS):
                 trace.features[trace.finished[0] - 1, at] = state.features[slot, at]
     if learns:
-        arrival = trace.arrivals[progress.row]
+        arrival = trace.arrivals[progress.row - trace.first[0]]
         remember(trace.history, arrival.user, arrival.run_s)

@@ -140,8 +140,11 @@ def draw_ahead(state: NodesState, cluster: Cluster) -> None:
 
 def leases(cluster: Cluster, ended: Sequence[NDArray[Any]], state: NodesState) -> LeaseColumns:
     """Every machine that was rented, in order of request, those that are still there included, with its exact bill."""
-    now_s = float(state.pool[0].now)
-    rows = np.concatenate([*ended, _present(state, now_s)])
+    return billed(cluster, np.concatenate([*ended, present(state)]))
+
+
+def billed(cluster: Cluster, rows: NDArray[Any]) -> LeaseColumns:
+    """Leases, in order of request, with their exact bills."""
     rows = rows[np.lexsort((rows["node"], rows["requested_s"]))]
     row = np.repeat(np.arange(len(rows)), rows["count"])
     usd, offer = np.zeros(len(rows)), rows["offer"]
@@ -156,8 +159,9 @@ def leases(cluster: Cluster, ended: Sequence[NDArray[Any]], state: NodesState) -
     return LeaseColumns(instance_type=types[offer[row]], **columns, cost_usd=usd[row])
 
 
-def _present(state: NodesState, now_s: float) -> NDArray[Any]:
+def present(state: NodesState) -> NDArray[Any]:
     """Leases that have not ended, as if they did now."""
+    now_s = float(state.pool[0].now)
     machines = as_array(state.machines)
     numbers = np.flatnonzero(machines["offer"] >= 0).tolist()
     found = as_array(blank(Lease, len(numbers)))

@@ -147,7 +147,7 @@ class NodesSimulation:
         speed = table.at(jobs.curve, jobs.max_units)
         self.killed = np.zeros(len(jobs), dtype=bool)
         if overrun == "kill":
-            if np.isnan(jobs.estimate_s).all():
+            if len(jobs) and np.isnan(jobs.estimate_s).all():
                 raise InputError(
                     f"--overrun kill: no job of {workload.name} has an estimate to be ended at; leave it out"
                 )
@@ -160,7 +160,7 @@ class NodesSimulation:
             self.rules = self.rules.replaced(observes=True)
         self.preempts = any(each.policy.evict is not None for each in in_turn)
         self.trace = self._trace(speed, observed)
-        self.kinds = kinds_of(jobs)
+        self.kinds = [] if policy.policy.planner is None else kinds_of(jobs)
         most = 1
         if self.rules.waits:
             most = check_alone(cluster, jobs.job_id, self.tasks.needs[self.kept], self.rules.foresees)
@@ -198,6 +198,7 @@ class NodesSimulation:
         self.lease_chunks: list[NDArray[Any]] = []
         self.log_chunks: list[NDArray[Any]] = []
         self.absence_chunks: list[NDArray[Any]] = []
+        self.name_of: Callable[[int], object] = lambda row: self.jobs.job_id[row]
         self.wall_s = 0.0
         planner = policy.policy.planner_of(policy.values, cluster)
         self.rounds = None if planner is None else PlannerRounds(self, planner)
@@ -231,28 +232,51 @@ class NodesSimulation:
         the rows done. Raises PolicyViolation when a hook answers something that cannot be used.
         """
         go_on = step or self.submit_rows
-
-        def call(stop: int) -> bool:
-            self.state.pool[0].budget = EVENTS_A_CALL
-            try:
-                status = go_on(stop)
-            except Exception as error:  # a user's hook can raise anything
-                if not self.policy.is_users:
-                    raise
-                raise PolicyViolation(
-                    f"policy {self.policy} at {self.state.pool[0].now:g} s: {type(error).__name__}: {error}"
-                ) from error
-            self.heed(status)
-            return status in AGAIN
-
-        self.wall_s = drive(self.row, len(self.jobs), call, progress)
-        self._note_unfinished()
+        self.wall_s = drive(self.row, len(self.jobs), lambda stop: self._goes_on(go_on, stop), progress)
+        self.note_unfinished()
         for each in self.policy.policy.in_turn(self.policy.values):
             mark_proven(each.policy)
 
-    def submit_rows(self, stop: int) -> int:
+    def advance_to(self, until_s: float) -> None:
+        """Let everything happen up to and including `until_s`, in seconds of the trace; `state` is then true there.
+
+        Calls at growing times and a last `run` are together the same as `run` alone, and only after `run` there is a
+        `result`. The clock (`now_s`) stays at the last thing that happened. Raises InputError for a time before it, and
+        PolicyViolation as `run` does.
+        """
+        if not until_s >= self.now_s:
+            raise InputError(
+                f"advance_to({until_s:g}): the simulation is already at {self.now_s:g} s; choose a later time"
+            )
+        while self._goes_on(lambda stop: self.submit_rows(stop, until_s), len(self.jobs)):
+            pass
+
+    def advance_rows(self, stop: int, progress: Callable[[int], object] | None = None) -> float:
+        """Submit the jobs up to row `stop`, and after the last of all let everything happen; returns seconds taken."""
+        return drive(self.row, stop, lambda at: self._goes_on(self.submit_rows, at), progress)
+
+    @property
+    def now_s(self) -> float:
+        """When the last thing happened, in seconds of the trace."""
+        return float(self.state.pool[0].now)
+
+    def submit_rows(self, stop: int, until_s: float = math.inf) -> int:
         """The plain step: submit the jobs up to row `stop`; returns the loop's status."""
-        return run_rows(self.state, self.rules, self.trace, self.row, stop)
+        return run_rows(self.state, self.rules, self.trace, self.row, stop, until_s)
+
+    def _goes_on(self, step: Callable[[int], int], stop: int) -> bool:
+        """One call of the loop, and what it asks for; says whether it has to be called again."""
+        self.state.pool[0].budget = EVENTS_A_CALL
+        try:
+            status = step(stop)
+        except Exception as error:  # a user's hook can raise anything
+            if not self.policy.is_users:
+                raise
+            raise PolicyViolation(
+                f"policy {self.policy} at {self.now_s:g} s: {type(error).__name__}: {error}"
+            ) from error
+        self.heed(status)
+        return status in AGAIN
 
     def result(self, load_s: float = 0.0, compile_s: float = 0.0) -> Result:
         """What came of every job, in the workload's order."""
@@ -388,7 +412,7 @@ class NodesSimulation:
             draw_ahead(self.state, self.cluster)
         elif status > REFUSED:
             pool = self.state.pool[0]
-            job = self.jobs.job_id[self.state.progress[pool.offender].row]
+            job = self.name_of(int(self.state.progress[pool.offender].row))
             ahead = status > FORESEEN
             reason = status - (FORESEEN if ahead else REFUSED)
             raise nodes_violation(str(self.policy), reason, job, float(pool.now), ahead)
@@ -477,7 +501,7 @@ class NodesSimulation:
                 amounts = amounts + share * whole_capacity(offer.amounts)
         return amounts.tolist()
 
-    def _note_unfinished(self) -> None:
+    def note_unfinished(self) -> None:
         """Jobs that are still there when nothing more can happen: what they had so far."""
         free = set(self.state.free[: self.state.pool[0].free].tolist())
         for slot in range(len(self.state.free)):

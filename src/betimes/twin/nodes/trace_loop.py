@@ -23,12 +23,13 @@ def run_rows(
     trace: Trace,
     row: Ints,
     stop: int,
+    until: float,
 ) -> int:
-    """Submit the jobs from row[0] up to `stop`, and after the last of all let everything happen.
+    """Submit the jobs from row[0] up to `stop`, and after the last of all let everything happen up to `until`, s.
 
     row[0] is the next row when this returns.
     """
-    return advance(state, rules, trace, row, stop, math.inf)
+    return advance(state, rules, trace, row, stop, until)
 
 
 def new_trace(jobs: int, users: int, observed: bool = False) -> Trace:
@@ -39,6 +40,7 @@ def new_trace(jobs: int, users: int, observed: bool = False) -> Trace:
         finished=np.zeros(1, dtype=np.int64),
         history=blank(History, users),
         features=np.full((jobs if observed else 0, FEATURE_COLUMNS), math.nan),
+        first=np.zeros(1, dtype=np.int64),
     )
 
 

@@ -1,0 +1,253 @@
+"""A simulation on nodes whose jobs come in chunks: what it keeps of a job that is done is five numbers.
+
+The loop reads a window of the trace. Before the first jobs of the next chunk are known, it stops short of the last
+instant of the window, at which more of them may be submitted. So chunks change nothing: every job starts and ends as in
+one run over the whole trace.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.cluster import Cluster
+from betimes.errors import ClusterError, InputError, PolicyError
+from betimes.kernels import Floats, as_array, blank
+from betimes.outcome import metrics
+from betimes.policies import ChosenPolicy
+from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.twin.nodes.event_loop import Arrival, Outcome
+from betimes.twin.nodes.renting import billed, present
+from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.sizes import Sizes
+from betimes.workload import Workload
+
+FIRST_ROWS = 1 << 16  # of the columns of what came of the jobs
+
+
+@dataclass(frozen=True, eq=False)
+class StreamedResult:
+    """What came of all jobs that the cluster could run, in order of submission.
+
+    `submit_s`, `run_s` (what a job takes alone), `start_s` and `finish_s` in seconds, NaN where there is none;
+    `cost_usd` of the machines that were rented for the job alone; `offer`: which of the cluster's offers it ended on,
+    -1: on owned machines. `leases_usd`: what all rented machines cost.
+    """
+
+    policy: str
+    submit_s: Floats
+    run_s: Floats
+    start_s: Floats
+    finish_s: Floats
+    cost_usd: Floats
+    offer: NDArray[np.int8]
+    refused: int
+    leases_usd: float
+    fixed_usd: float
+    events: int
+    wall_s: float
+
+    def summary(self) -> dict[str, Any]:
+        """Figures under the names that `outcome.summarise` gives them; means and percentiles are of jobs that ended."""
+        done = np.flatnonzero(~np.isnan(self.finish_s))
+        submit_s, finish_s = self.submit_s[done], self.finish_s[done]
+        found: dict[str, Any] = {
+            "policy": self.policy,
+            "jobs": len(self.submit_s) + self.refused,
+            "unfinished": len(self.submit_s) - len(done),
+            "refused": self.refused,
+            "makespan_s": metrics.makespan(self.submit_s, finish_s),
+        }
+        wait_s = metrics.wait(submit_s, self.start_s[done])
+        found["wait_mean_s"] = metrics.mean(wait_s)
+        found["wait_mean_h"], found["wait_max_h"] = (
+            found["wait_mean_s"] / 3600.0,
+            metrics.percentile(wait_s, 100) / 3600.0,
+        )
+        del wait_s
+        jct_s = metrics.jct(submit_s, finish_s)
+        found["jct_mean_s"] = metrics.mean(jct_s)
+        found |= {f"jct_p{percent}_s": metrics.percentile(jct_s, percent) for percent in (50, 99)}
+        slowdown = metrics.slowdown(jct_s, self.run_s[done])
+        found["slowdown_mean"] = metrics.mean(slowdown)
+        found |= {f"slowdown_p{percent}": metrics.percentile(slowdown, percent) for percent in (50, 95)}
+        return found | {
+            "cost_usd": self.leases_usd + self.fixed_usd,
+            "on_demand_usd": self.leases_usd,
+            "fixed_usd": self.fixed_usd,
+            "rented_frac": float(np.mean(self.offer[done] >= 0)) if len(done) else math.nan,
+            "on_demand_of_fixed_frac": self.leases_usd / self.fixed_usd if self.fixed_usd > 0 else math.nan,
+        }
+
+
+class StreamedSimulation:
+    """The twin of a cluster of nodes for more jobs than fit in memory as columns: `run`, then `result`.
+
+    chunks: workloads, each of which begins when the one before it ends, or later. Options are those of
+    `NodesSimulation`. Policies that look at the whole trace, or decide outside of the loop, are refused (PolicyError),
+    as are beliefs drawn from it (InputError).
+    """
+
+    def __init__(
+        self,
+        chunks: Iterable[Workload],
+        policy: ChosenPolicy[NodesPolicy],
+        cluster: Cluster,
+        *,
+        sizes: Sizes | None = None,
+        **options: Any,
+    ) -> None:
+        if policy.policy.planner is not None or policy.policy.members is not None:
+            raise PolicyError(f"policy {policy}: it decides outside of the loop; run it on a whole trace")
+        if policy.values.get("retrain"):
+            raise PolicyError(f"policy {policy}: retrain looks back over the trace; run it on a whole one")
+        self.sizes = sizes or Sizes("true")
+        if self.sizes.kind not in ("true", "estimate"):
+            raise InputError(f"--sizes {self.sizes}: with jobs in chunks choose true or estimate")
+        self._chunks = (chunk for chunk in chunks if len(chunk))
+        self._options = options
+        self._policy, self._offered = policy, cluster
+        first = next(self._chunks, None)
+        if first is None:
+            raise InputError("there is no job to simulate")
+        self._run = self._prepared(first)
+        if self._run.rules.plays:
+            raise PolicyError(
+                f"policy {policy}: it plays the cluster forward between calls of the loop; run it on a whole trace"
+            )
+        self._run.name_of = lambda row: f"in row {row}"
+        self._rows = 0
+        self._table: dict[str, NDArray[Any]] = {
+            name: np.empty(FIRST_ROWS, dtype)
+            for name, dtype in (
+                ("submit_s", np.float64),
+                ("run_s", np.float64),
+                ("start_s", np.float64),
+                ("finish_s", np.float64),
+                ("cost_usd", np.float64),
+                ("offer", np.int8),
+            )
+        }
+        self._leases_usd: list[float] = []
+        self._refused = 0
+        self._wall_s = 0.0
+        self._last_s = -math.inf
+
+    def run(self, progress: Callable[[int], object] | None = None) -> None:
+        """Take the cluster through all chunks; progress is told the jobs submitted so far.
+
+        Raises as `NodesSimulation.run` does, and InputError for a chunk that begins before the one before it has ended.
+        """
+        run = self._run
+        self._enter(run)
+        left = self._window(as_array(run.trace.arrivals))
+        for chunk in self._chunks:
+            # More jobs may be submitted at the last instant of the window.
+            submit_s = left["submit_s"]
+            stop = int(np.searchsorted(submit_s, submit_s[-1:])[0]) if len(left) else 0
+            if stop > 0:
+                self._advance(stop, progress)
+            more = self._prepared(chunk)
+            self._enter(more)
+            left = self._window(np.concatenate([left[run.row[0] :], as_array(more.trace.arrivals)]))
+        self._advance(len(left), progress, last=True)
+
+    def result(self) -> StreamedResult:
+        """What came of the jobs."""
+        run, horizon_s = self._run, self._run.now_s - float(self._table["submit_s"][0] if self._rows else 0.0)
+        return StreamedResult(
+            policy=str(run.policy),
+            **{name: column[: self._rows] for name, column in self._table.items()},
+            refused=self._refused,
+            leases_usd=math.fsum(self._leases_usd),
+            fixed_usd=float(run.cluster.owned_usd(max(0.0, horizon_s))),
+            events=int(run.state.pool[0].events),
+            wall_s=self._wall_s,
+        )
+
+    def _prepared(self, chunk: Workload) -> NodesSimulation:
+        """The jobs of a chunk as the loop takes them: those of a simulation of the chunk alone."""
+        if self.sizes.kind == "estimate" and np.isnan(chunk.estimate_s).any():
+            row = int(np.argmax(np.isnan(chunk.estimate_s)))
+            raise InputError(
+                f"{chunk.name}, job {chunk.job_id[row]}: it has no estimate, and the median of all is not known "
+                "where jobs come in chunks; give one, or choose --sizes true"
+            )
+        return NodesSimulation(chunk, self._policy, self._offered, sizes=self.sizes, **self._options)
+
+    def _enter(self, more: NodesSimulation) -> None:
+        """Make rows for the jobs of a chunk."""
+        submit_s = more.jobs.submit_s
+        self._refused += int(more.tasks.refused.sum())
+        if not len(submit_s):
+            return
+        if submit_s[0] < self._last_s:
+            raise InputError(
+                f"{more.workload.name}, job {more.jobs.job_id[0]}: submitted at {submit_s[0]:g} s, before the last "
+                f"of the chunk before it ({self._last_s:g} s); hand the chunks in in order"
+            )
+        if len(more.state.fates) > len(self._run.state.fates):
+            raise ClusterError(
+                f"{more.workload.name}: a job needs more machines of one offer at once than any of the first chunk; "
+                "hand in a larger first chunk"
+            )
+        self._last_s = float(submit_s[-1])
+        begin, self._rows = self._rows, self._rows + len(submit_s)
+        fresh = {
+            "submit_s": submit_s, "run_s": more.run_s, "start_s": math.nan, "finish_s": math.nan, "cost_usd": 0.0,
+            "offer": -1,
+        }  # fmt: skip
+        for name, values in fresh.items():
+            column = self._table[name]
+            if self._rows > len(column):
+                self._table[name] = np.empty(max(self._rows, 2 * len(column)), column.dtype)
+                self._table[name][:begin] = column[:begin]
+            self._table[name][begin : self._rows] = values
+
+    def _window(self, arrivals: NDArray[Any]) -> NDArray[Any]:
+        """Let the loop see these arrivals, the last rows so far; there is room for whatever ends meanwhile."""
+        run = self._run
+        window = blank(Arrival, len(arrivals))
+        as_array(window)[...] = arrivals
+        run.row[0] = 0
+        run.trace = run.trace.replaced(
+            arrivals=window,
+            outcomes=blank(Outcome, len(arrivals) + int(run.state.pool[0].active)),
+            first=np.array([self._rows - len(arrivals)]),
+        )
+        return as_array(window)
+
+    def _advance(self, stop: int, progress: Callable[[int], object] | None, last: bool = False) -> None:
+        """Submit the jobs of the window up to `stop`, and take down what came of those that have ended.
+
+        last: there are no others; what is there after that never ends.
+        """
+        run, first = self._run, int(self._run.trace.first[0])
+        self._wall_s += run.advance_rows(stop, lambda row: progress(first + row) if progress else None)
+        if last:
+            run.note_unfinished()
+        ended = as_array(run.trace.outcomes)[: run.trace.finished[0]]
+        for name in ("start_s", "finish_s", "offer"):
+            self._table[name][ended["row"]] = ended[name]
+        run.trace.finished[0] = 0
+        self._take_bills(last)
+
+    def _take_bills(self, last: bool = False) -> None:
+        """Take down what the machines cost whose leases have ended; last: and those that have not."""
+        run = self._run
+        run.take_records()
+        ended = [*run.lease_chunks, present(run.state)] if last else run.lease_chunks
+        bills = billed(run.cluster, np.concatenate(ended))
+        run.lease_chunks = []
+        alone = bills.job >= 0
+        np.add.at(self._table["cost_usd"], bills.job[alone], bills.cost_usd[alone])
+        # The sum of a window, and what it is short of the exact one.
+        usd = bills.cost_usd.tolist()
+        total = math.fsum(usd)
+        self._leases_usd += [total, math.fsum(itertools.chain(usd, [-total]))]
