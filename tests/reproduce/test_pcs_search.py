@@ -10,8 +10,7 @@ import numpy as np
 import pytest
 
 from betimes.reproduce.pcs.fig3 import ends
-from betimes.reproduce.pcs.fig9 import Timed, gains
-from betimes.reproduce.pcs.fig9_picture import draw
+from betimes.reproduce.pcs.fig9 import Timed, draw, gains
 from betimes.reproduce.pcs.fig9_published import COSTS
 from betimes.reproduce.pcs.fig10 import Moved, distances
 from betimes.reproduce.pcs.search import TAIL, Searched, problem_of, searched

@@ -73,9 +73,9 @@ class Study:
                 made += rows(self.name, size, found, self.metrics, jobs == JOBS)
         progress("done", pace.total, pace.total)
         if out is not None:
-            from betimes.reproduce.eva.picture import draw
+            from betimes.reproduce.row_picture import draw
 
-            draw(made, out / f"{self.name}.svg")
+            draw(self.name, made, out / f"{self.name}.svg")
         return made
 
 

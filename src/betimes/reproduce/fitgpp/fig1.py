@@ -6,8 +6,11 @@ The figure itself is a picture without numbers; the text gives three changes aga
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from betimes.outcome.figure import drawing
 from betimes.reproduce.experiment import Progress, Row
+from betimes.reproduce.fitgpp.picture import bars, legend
 from betimes.reproduce.fitgpp.runs import (
     Figures,
     fifo,
@@ -18,6 +21,7 @@ from betimes.reproduce.fitgpp.runs import (
     runs,
     simulated,
     sized,
+    spread,
     with_changes,
 )
 from betimes.reproduce.pace import Pace
@@ -42,9 +46,7 @@ def run(sizes: tuple[int, ...], out: Path | None, progress: Progress) -> list[Ro
         }
     progress("done", pace.total, pace.total)
     if out is not None:
-        from betimes.reproduce.fitgpp.fig1_picture import draw
-
-        draw(found, out / "fitgpp-fig1.svg")
+        _draw(found, out / "fitgpp-fig1.svg")
     return [row for jobs, of_size in found.items() for row in _rows(jobs, of_size)]
 
 
@@ -54,6 +56,27 @@ def _rows(jobs: int, found: Found) -> list[Row]:
         keys = SLOWDOWNS if policy == "FIFO" else (*SLOWDOWNS, *CHANGES)
         rows += rows_of(f"{jobs}/{policy}", figures, keys, PUBLISHED if policy == "FitGpp" else None)
     return rows
+
+
+_GROUPS = (("te", "Trial jobs"), ("be", "Best-effort jobs"))
+
+
+def _draw(found: dict[int, Found], path: Path) -> None:
+    """One row of panels a number of jobs; raises InputError where the file cannot be written."""
+    with drawing(path, 9.6, 0.6 + 3.4 * len(found)) as figure:
+        panels: Any = figure.subplots(len(found), 2, squeeze=False)
+        for (jobs, of_size), pair in zip(found.items(), panels, strict=True):
+            for (group, title), axes in zip(_GROUPS, pair, strict=True):
+                series = {
+                    f"{percent}th percentile": [
+                        spread(each, f"{group}_p{percent}") for each in of_size.values()
+                    ]
+                    for percent in (50, 95, 99)
+                }
+                bars(axes, tuple(of_size), series, foot=1.0, logarithmic=True)
+                axes.set_title(f"{title}, {jobs:,} jobs")
+            pair[0].set_ylabel("Slowdown")
+        legend(figure, panels[0, 0])
 
 
 EXPERIMENT = sized("fitgpp-fig1", "FitGpp, figure 1: slowdowns of trial and best-effort jobs", run)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from betimes.outcome.figure import drawing
 from betimes.reproduce.experiment import Progress, Row
+from betimes.reproduce.fitgpp.picture import bars, legend
 from betimes.reproduce.fitgpp.runs import (
     Figures,
     fitgpp,
@@ -15,6 +18,7 @@ from betimes.reproduce.fitgpp.runs import (
     runs,
     simulated,
     sized,
+    spread,
 )
 from betimes.reproduce.pace import Pace
 
@@ -43,9 +47,7 @@ def run(sizes: tuple[int, ...], out: Path | None, progress: Progress) -> list[Ro
         found[jobs] = {each.name: of_policy for each, of_policy in zip(planned, figures, strict=True)}
     progress("done", pace.total, pace.total)
     if out is not None:
-        from betimes.reproduce.fitgpp.intervals_picture import draw
-
-        draw(found, out / "fitgpp-intervals.svg")
+        _draw(found, out / "fitgpp-intervals.svg")
     return [row for jobs, of_size in found.items() for row in _rows(jobs, of_size)]
 
 
@@ -65,6 +67,33 @@ def _rows(jobs: int, found: Found) -> list[Row]:
             values = ratios(found["FitGpp"], found[other], key)
             rows.append(row(f"{jobs}/FitGpp", name, values, "ratio", published.get(key)))
     return rows
+
+
+_SINCE = (("told", "From the signal to resumption"), ("left", "From leaving to resumption"))
+
+_OTHER = 5  # of the colours: this is no percentile
+
+
+def _draw(found: dict[int, Found], path: Path) -> None:
+    """One row of panels a number of jobs; raises InputError where the file cannot be written."""
+    with drawing(path, 11.0, 0.6 + 3.4 * len(found)) as figure:
+        panels: Any = figure.subplots(len(found), 3, squeeze=False)
+        for (jobs, of_size), (*times, counts) in zip(found.items(), panels, strict=True):
+            for (since, title), axes in zip(_SINCE, times, strict=True):
+                series = {
+                    f"{percent}th percentile": [
+                        spread(each, f"{since}_p{percent}") for each in of_size.values()
+                    ]
+                    for percent in (50, 95)
+                }
+                bars(axes, tuple(of_size), series)
+                axes.set_title(title)
+                axes.set_ylabel("Minutes")
+            counted = [spread(each, "preemptions") for each in of_size.values()]
+            bars(counts, tuple(of_size), {"preemptions": counted}, first=_OTHER)
+            counts.set_title(f"Preemptions of {jobs:,} jobs")
+            counts.set_ylabel("% of all jobs")
+        legend(figure, panels[0, 0])
 
 
 EXPERIMENT = sized("fitgpp-intervals", "FitGpp, section 3: absences of preempted jobs, and their number", run)

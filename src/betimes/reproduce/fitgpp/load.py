@@ -10,7 +10,7 @@ from pathlib import Path
 from betimes.reproduce.experiment import Progress, Row
 from betimes.reproduce.fitgpp.fig1 import PUBLISHED
 from betimes.reproduce.fitgpp.runs import fifo, rows_of, runs, simulated, sized, with_changes
-from betimes.reproduce.fitgpp.sweeps import DEMANDS, KEYS, Found
+from betimes.reproduce.fitgpp.sweeps import DEMANDS, KEYS, Found, draw
 from betimes.reproduce.pace import Pace
 
 
@@ -20,8 +20,6 @@ def run(sizes: tuple[int, ...], out: Path | None, progress: Progress) -> list[Ro
     found = {jobs: _found(jobs, pace) for jobs in sizes}
     progress("done", pace.total, pace.total)
     if out is not None:
-        from betimes.reproduce.fitgpp.sweeps_picture import draw
-
         draw(DEMANDS, found, out / "fitgpp-load.svg")
     return [
         row

@@ -8,9 +8,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from betimes.outcome.figure import drawing
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.fitgpp.fig1 import PUBLISHED
+from betimes.reproduce.fitgpp.picture import bars, legend, lines
 from betimes.reproduce.fitgpp.runs import (
     NO_LIMIT,
     Figures,
@@ -23,9 +26,14 @@ from betimes.reproduce.fitgpp.runs import (
     runs,
     simulated,
     sized,
+    spread,
     with_changes,
 )
 from betimes.reproduce.pace import Pace
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 KEYS = (
     "te_p50", "te_p95", "te_p99", "te_p95_change", "be_p50_change", "be_p95_change",
@@ -155,8 +163,6 @@ def _runner(sweep: Sweep) -> Callable[[tuple[int, ...], Path | None, Progress], 
         found = {jobs: found_in(sweep, jobs, pace) for jobs in sizes}
         progress("done", pace.total, pace.total)
         if out is not None:
-            from betimes.reproduce.fitgpp.sweeps_picture import draw
-
             draw(sweep, found, out / f"{sweep.name}.svg")
         return [
             row
@@ -172,6 +178,46 @@ def _runner(sweep: Sweep) -> Callable[[tuple[int, ...], Path | None, Progress], 
         ]
 
     return run
+
+
+_PANELS = (
+    ("te_p95", "Trial jobs, 95th percentile", "Slowdown"),
+    ("be_p95_change", "Best-effort jobs, change of the 95th percentile", "% against FIFO"),
+    ("told_p50", "From the signal to resumption, median", "Minutes"),
+    ("preemptions", "Preemptions", "% of all jobs"),
+)
+_OWN = 2  # of the colours, also where FitGpp is alone
+_BARS = 2.6  # inches that the bars of a setting and their numbers need in two panels
+
+
+def draw(sweep: Sweep, found: dict[int, Found], path: Path) -> None:
+    """Four panels a number of jobs, two by two; raises InputError where the file cannot be written."""
+    width = 10.4 if sweep.ordered else max(10.4, _BARS * len(sweep.settings))
+    with drawing(path, width, 0.4 + 6.8 * len(found)) as figure:
+        panels: Any = figure.subplots(2 * len(found), 2, squeeze=False)
+        for (jobs, of_size), axes_of_size in zip(found.items(), panels.reshape(len(found), 4), strict=True):
+            for panel, axes in zip(_PANELS, axes_of_size, strict=True):
+                _panel(axes, sweep, of_size, *panel)
+            if len(found) > 1:
+                axes_of_size[0].set_title(f"{jobs:,} jobs. {_PANELS[0][1]}")
+        legend(figure, panels[0, 0])
+
+
+def _panel(axes: Axes, sweep: Sweep, found: Found, key: str, title: str, label: str) -> None:
+    groups = tuple(label.replace(", ", "\n").replace(" x ", "\nx ") for label in found)
+    policies = tuple(next(iter(found.values())))
+    series = {
+        policy: [spread(of_setting[policy], key) for of_setting in found.values()] for policy in policies
+    }
+    if sweep.ordered:
+        lines(axes, groups, series, first=_OWN + 1 - len(policies))
+    else:
+        bars(axes, groups, series)
+    axes.set_title(title)
+    axes.set_ylabel(label)
+    axes.set_xlabel(sweep.title)
+    if min(each.low for values in series.values() for each in values) >= 0.0:
+        axes.set_ylim(bottom=0.0)
 
 
 EXPERIMENTS = (

@@ -11,8 +11,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from betimes.outcome.figure import drawing
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.pace import Pace
+from betimes.reproduce.pcs.front_picture import labelled_axes, mark
 from betimes.reproduce.pcs.runs import TIRESIAS, UNITS, Outcome, Planned, simulated
 from betimes.reproduce.pcs.search import OF_FIFO, TAIL, problem_of, searched
 from betimes.reproduce.pcs.workload_3_published import CONFIGURATIONS, FIGURE_8, Published
@@ -59,9 +63,7 @@ def run(_: Path | None, out: Path | None, progress: Progress) -> list[Row]:
             outcomes.setdefault(each.name, []).append(simulated(each, jobs, progress=told))
     progress("done", pace.total, pace.total)
     if out is not None:
-        from betimes.reproduce.pcs.fig8_picture import draw
-
-        draw(outcomes, out / "pcs-fig8.svg")
+        _draw(outcomes, out / "pcs-fig8.svg")
     return [row for name, of_policy in outcomes.items() for row in _rows(name, of_policy, outcomes[FASTEST])]
 
 
@@ -98,6 +100,29 @@ def _rows(name: str, of_policy: list[Outcome], fastest: list[Outcome]) -> list[R
         note = f"{of_policy[0].run.note}; {spread}" if of_policy[0].run.note else spread
         rows.append(Row(name, metric, theirs, sum(values) / len(values), unit, note))
     return rows
+
+
+def _draw(outcomes: dict[str, list[Outcome]], path: Path) -> None:
+    """Released configurations left, found ones right; raises InputError."""
+    with drawing(path, 10.4, 4.8) as figure:
+        left, right = figure.subplots(1, 2, sharey=True)
+        for name, of_policy in outcomes.items():
+            bare, found = name.removeprefix("found/"), name.startswith("found/")
+            jct = over_fastest(of_policy, outcomes[FASTEST])
+            tail = [each.error(99.0) for each in of_policy]
+            for axes in (right,) if found else (left,) if bare.startswith("PCS") else (left, right):
+                axes.plot(jct, tail, ".", color="grey", markersize=3)
+                mark(axes, bare, float(np.mean(jct)), float(np.mean(tail)))
+            published = FIGURE_8[bare]
+            if not found and published.jct_over_srsf is not None and published.error_p99 is not None:
+                mark(left, bare, published.jct_over_srsf, published.error_p99, hollow=True)
+        left.set_title("Released configurations")
+        right.set_title("Configurations found here, on other jobs")
+        for axes in (left, right):
+            labelled_axes(axes, "99th percentile of absolute error (%)")
+            axes.set_xlabel("Mean JCT over that of Tiresias")
+        handles, names = left.get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=6, fontsize=8)
 
 
 EXPERIMENT = Experiment(

@@ -171,7 +171,7 @@ def _run(
             rows.append(Row(f"{log}/{case}", metric, published.get((log, metric)), value, unit))
     progress("done", pace.total, pace.total)
     if out is not None:
-        from betimes.reproduce.portfolio.drawing import draw
+        from betimes.reproduce.row_picture import draw
 
         draw(name, rows, out / f"{name}.svg")
     return rows

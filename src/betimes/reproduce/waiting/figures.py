@@ -235,7 +235,7 @@ def experiment(
             with Runs(case(trace, data), progress) as runs:
                 rows += rows_of(figure, trace, found_in(figure, runs))
         if out is not None:
-            from betimes.reproduce.curves_picture import draw
+            from betimes.reproduce.row_picture import draw
 
             draw(figure.summary, rows, out / f"{figure.name}.svg")
         return rows
