@@ -105,7 +105,7 @@ ESTIMATE = Picture(
         Step(
             2, 0, "Job.believed_s", ("service/scheduling/runtime_estimates.py",), ("told, last two, default",)
         ),
-        Step(3, 0, "Wanted.believed_s", ("service/scheduling/engine_job.py",)),
+        Step(3, 0, "JobRequest.believed_s", ("service/scheduling/engine_job.py",)),
         Step(4, 0, "In the core", ("core/work.py",), ("size_s: work in all", "believed_left: to do"), "core"),
         Step(0, 1, "A trace's column", ("workload/readers/",)),
         Step(1, 1, "estimate_s", ("workload/workload.py",), ("a column, s; NaN: none",)),
@@ -122,8 +122,8 @@ ESTIMATE = Picture(
     (
         Arrow("--estimate 2h", "JobSpec.runtime_estimate_s"),
         Arrow("JobSpec.runtime_estimate_s", "Job.believed_s"),
-        Arrow("Job.believed_s", "Wanted.believed_s"),
-        Arrow("Wanted.believed_s", "In the core"),
+        Arrow("Job.believed_s", "JobRequest.believed_s"),
+        Arrow("JobRequest.believed_s", "In the core"),
         Arrow("A trace's column", "estimate_s"),
         Arrow("estimate_s", "Beliefs (--sizes)"),
         Arrow("Beliefs (--sizes)", "Arrival.believed"),

@@ -8,9 +8,9 @@ import pytest
 
 from betimes.reproduce import Row, find
 from betimes.reproduce.pace import Pace
-from betimes.reproduce.row_picture import draw
 from betimes.reproduce.portfolio.experiments import FULL, JOBS, Setting, shares, swept
 from betimes.reproduce.portfolio.runs import LOGS, stretch
+from betimes.reproduce.row_picture import draw
 from tests.foresight.portfolio.clusters import bursts
 
 

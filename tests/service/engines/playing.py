@@ -6,7 +6,7 @@ import heapq
 import math
 from dataclasses import dataclass, field
 
-from betimes.service.engines.messages import Engine, Grant, Happened, Round, Tell, Wanted
+from betimes.service.engines.messages import Decisions, Engine, Grant, Inputs, JobRequest, Preempt
 from betimes.twin.pool.virtual_jobs import VirtualJob
 
 
@@ -18,13 +18,13 @@ class Played:
     told: list[tuple[float, int]] = field(default_factory=list)
 
 
-def play(engine: Engine, jobs: dict[int, VirtualJob], arrivals: list[tuple[float, Wanted]]) -> Played:
+def play(engine: Engine, jobs: dict[int, VirtualJob], arrivals: list[tuple[float, JobRequest]]) -> Played:
     """All of it, one instant at a time."""
     played, leaving, coming = Played(), dict[int, float](), 0
     ends: list[tuple[float, int]] = []
     order = {wanted.job: at for at, (_, wanted) in enumerate(arrivals)}
 
-    def heed(rounds: list[Round]) -> None:
+    def heed(rounds: list[Decisions]) -> None:
         for one in rounds:
             for move in one.moves:
                 if isinstance(move, Grant):
@@ -33,7 +33,7 @@ def play(engine: Engine, jobs: dict[int, VirtualJob], arrivals: list[tuple[float
                     played.grants.append((one.at_s, move.job, move.units))
                     if move.units:
                         played.start_s.setdefault(move.job, one.at_s)
-                elif isinstance(move, Tell):
+                elif isinstance(move, Preempt):
                     jobs[move.job].idle(one.at_s)
                     leaving[move.job] = move.leave_by_s
                     played.told.append((one.at_s, move.job))
@@ -46,7 +46,7 @@ def play(engine: Engine, jobs: dict[int, VirtualJob], arrivals: list[tuple[float
         now = min(end_s, come_s, engine.next_timer_s(), min(leaving.values(), default=math.inf))
         if now == math.inf:
             return played
-        what = Happened()
+        what = Inputs()
         while ends and ends[0][0] == now:
             _, job = heapq.heappop(ends)
             if jobs[job].finish_at == now and job not in played.finish_s:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import numpy as np
 
 from betimes.policies import parse_policy
-from betimes.service.engines.messages import Carried, Grant, Happened, Held, Wanted
+from betimes.service.engines.messages import Allocation, Grant, Inputs, JobRequest, Restored
 from betimes.service.engines.pool import LivePool
 
 JOBS = 6
 
 
-def wanted(job: int) -> Wanted:
-    return Wanted(job, 1, 1, "linear", 100.0, cpu=0.5)
+def wanted(job: int) -> JobRequest:
+    return JobRequest(job, 1, 1, "linear", 100.0, cpu=0.5)
 
 
 def test_more_units_are_held_than_the_pool_has() -> None:
     # On three cores there are three units, and six jobs that hold half a core each.
     engine = LivePool(parse_policy("srsf"), 3, np.array([[0, 3000, 0]]))
     giver = LivePool(parse_policy("srsf"), JOBS, np.array([[0, 3000, 0]]))
-    giver.happen(0.0, Happened(wanted=[wanted(job) for job in range(JOBS)]))
+    giver.happen(0.0, Inputs(wanted=[wanted(job) for job in range(JOBS)]))
     for job in range(JOBS):
-        engine.restore(Carried(wanted(job), giver.account(job), 1, (Held(0, 1),)), 0.0)
-    rounds = engine.happen(0.0, Happened(look=True))
-    rounds += engine.happen(0.0, Happened(wanted=[wanted(JOBS)]))  # at the same instant
+        engine.restore(Restored(wanted(job), giver.account(job), 1, (Allocation(0, 1),)), 0.0)
+    rounds = engine.happen(0.0, Inputs(look=True))
+    rounds += engine.happen(0.0, Inputs(wanted=[wanted(JOBS)]))  # at the same instant
     held = dict.fromkeys(range(JOBS), 1)
     for one in rounds:
         for move in one.moves:

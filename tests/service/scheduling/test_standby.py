@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from betimes.service.engines.messages import Happened
+from betimes.service.engines.messages import Inputs
 from tests.service.reliability.cluster import Cluster, spec
 
 POLICIES = ("fifo", "max-min", "nodes:fifo", "fitgpp")
@@ -78,7 +78,7 @@ def test_another_belief_changes_the_account_as_in_the_engine(policy: str) -> Non
     for is_compiled in (True, False):
         scheduler = at_work(policy, is_compiled).scheduler
         now_s = scheduler.now_s + 4.0
-        scheduler.engine.happen(now_s, Happened(believed=[(1, 25.0)]))
+        scheduler.engine.happen(now_s, Inputs(believed=[(1, 25.0)]))
         assert math.isclose(scheduler.engine.believed_left(1, now_s), 25.0)
         assert scheduler.engine.believed_left(1, now_s + 4.0) < 25.0
         found.append(scheduler.engine.account(1).row())

@@ -15,7 +15,7 @@ from betimes.service.scheduling.job import Account
 
 
 @dataclass(frozen=True)
-class Wanted:
+class JobRequest:
     """A job as an engine sees it. Amounts are per unit: GPUs, cores, GiB."""
 
     job: int
@@ -47,7 +47,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Allocation:
     """Units of a job on a node, by the node's number."""
 
     node: int
@@ -61,12 +61,12 @@ class Grant:
     job: int
     before: int
     units: int
-    places: tuple[Held, ...] = ()
+    places: tuple[Allocation, ...] = ()
     units_per_task: int = SPREAD  # at most; a pool gives units one by one
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class Preempt:
     """A job is told to leave its nodes within its grace period, to make room for another."""
 
     job: int
@@ -75,11 +75,11 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
-class Nominate:
+class Bind:
     """A job is bound to nodes, and starts when its victims have left."""
 
     job: int
-    places: tuple[Held, ...]
+    places: tuple[Allocation, ...]
     owed: tuple[tuple[int, int, int], ...]  # what victims are still to give up at each place
 
 
@@ -89,7 +89,7 @@ class Reserve:
 
     job: int
     start_s: float
-    places: tuple[Held, ...]
+    places: tuple[Allocation, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,24 +147,24 @@ class Alone:
 
 
 @dataclass(frozen=True)
-class Carried:
+class Restored:
     """A job as one engine hands it to another, or as the log has it: who holds what, and how far it has come."""
 
-    wanted: Wanted
+    wanted: JobRequest
     account: Account
     units: int = 0
-    places: tuple[Held, ...] = ()
+    places: tuple[Allocation, ...] = ()
     units_per_task: int = SPREAD  # of what it holds; at most
     leave_by_s: float = math.inf  # infinity: it has not been told to leave
     makes_room_for: int | None = None
-    bound: tuple[Held, ...] = ()  # what it will have
+    bound: tuple[Allocation, ...] = ()  # what it will have
     owed: tuple[tuple[int, int, int], ...] = ()  # by victims, at each of these; empty: it is a reservation
     start_s: float = math.inf  # of the reservation
     alone: Alone | None = None  # what it has been rented
     keeps_wait: bool = True  # it waits as long as it would have before
 
 
-Move = Grant | Tell | Nominate | Reserve | Outrun | Rent | StopSpeculating
+Move = Grant | Preempt | Bind | Reserve | Outrun | Rent | StopSpeculating
 """A decision about a job."""
 
 MachineMove = RentMachine | ReleaseMachine
@@ -172,7 +172,7 @@ MachineMove = RentMachine | ReleaseMachine
 
 
 @dataclass(frozen=True, slots=True)
-class Round:
+class Decisions:
     """What changed at an instant after one look of the policy; without moves it changed nothing."""
 
     at_s: float
@@ -181,7 +181,7 @@ class Round:
 
 
 @dataclass
-class Happened:
+class Inputs:
     """What happened outside at one instant."""
 
     done: list[int] = field(default_factory=list[int])  # jobs that leave the engine, whatever became of them
@@ -193,7 +193,7 @@ class Happened:
     widths: list[tuple[int, int]] = field(
         default_factory=list[tuple[int, int]]
     )  # job, units that it can use from now on
-    wanted: list[Wanted] = field(default_factory=list[Wanted])
+    wanted: list[JobRequest] = field(default_factory=list[JobRequest])
     look: bool = False  # the policy is to look, though nothing has happened
 
 
@@ -231,7 +231,7 @@ class Engine(Protocol):
         """When it wants to be called again if nothing happens before; infinity: never."""
         ...
 
-    def catch_up(self, now_s: float) -> list[Round]:
+    def catch_up(self, now_s: float) -> list[Decisions]:
         """Let the timers before `now_s` go off; the policy decides as they do."""
         ...
 
@@ -239,7 +239,7 @@ class Engine(Protocol):
         """Work that a job is believed to have left now."""
         ...
 
-    def happen(self, now_s: float, what: Happened) -> list[Round]:
+    def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
         """Let everything happen up to `now_s`, then `what`; the policy decides as it goes."""
         ...
 
@@ -251,6 +251,6 @@ class Engine(Protocol):
         """How far a job has come."""
         ...
 
-    def foresee(self, now_s: float, more: Wanted | None = None) -> Play:
+    def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy to be played forward, with one more job, submitted at `now_s`, if one is given."""
         ...

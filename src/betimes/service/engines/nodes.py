@@ -55,21 +55,21 @@ from betimes.service.engines import rented_machines
 from betimes.service.engines.accounts import account_of, give_account, waiting_account
 from betimes.service.engines.dedicated_machines import known_live, live_terms, plays_out, shapes_of, units_on
 from betimes.service.engines.messages import (
-    Carried,
+    Allocation,
+    Bind,
+    Decisions,
     Foreseen,
     Grant,
-    Happened,
-    Held,
+    Inputs,
+    JobRequest,
     Move,
-    Nominate,
     Outrun,
     Play,
+    Preempt,
     Rent,
     Reserve,
-    Round,
+    Restored,
     StopSpeculating,
-    Tell,
-    Wanted,
 )
 from betimes.service.engines.rented_machines import RentedMachines, with_longer_log, with_room_for_nodes
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
@@ -173,14 +173,14 @@ class LiveNodes:
         """When the next belief is outrun, or somebody should have left."""
         return float(self.state.timers[0].at_s) if self.state.cluster[0].timers > 0 else math.inf
 
-    def catch_up(self, now_s: float) -> list[Round]:
+    def catch_up(self, now_s: float) -> list[Decisions]:
         """Let the timers before `now_s` go off."""
         self._be_patient(math.nextafter(now_s, -math.inf), set())
         return self._until(now_s)
 
-    def _until(self, now_s: float) -> list[Round]:
+    def _until(self, now_s: float) -> list[Decisions]:
         """Let the timers before `now_s` go off."""
-        rounds: list[Round] = []
+        rounds: list[Decisions] = []
         while (timer_s := self.next_timer_s()) < now_s:
             if self.provisions:
                 self.machines.put_off(timer_s)
@@ -189,9 +189,9 @@ class LiveNodes:
             rounds.append(self._instant(timer_s))
         return rounds
 
-    def happen(self, now_s: float, what: Happened) -> list[Round]:
+    def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
         """As the twin has it: at one instant all that is due, then all submissions, then one pass for everybody."""
-        rounds = list[Round]()
+        rounds = list[Decisions]()
         gone = {self.slot_of[job] for job in what.gone}
         for slot in gone:
             self._step(steps.GO, slot, now_s)
@@ -254,7 +254,7 @@ class LiveNodes:
         """Work that is believed to be left now."""
         return float(max(0.0, _believed_left(self.state, self.slot_of[job], now_s)))
 
-    def foresee(self, now_s: float, more: Wanted | None = None) -> Play:
+    def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
         copy, jobs = room_to_play(self.state), dict(self.job_of)
         self._step(steps.COPY, copy=copy)
@@ -324,7 +324,7 @@ class LiveNodes:
         self.changed = True
         return True
 
-    def restore(self, carried: Carried, now_s: float) -> None:
+    def restore(self, carried: Restored, now_s: float) -> None:
         """Take over a job as it stands; nobody decides, and no time passes. `settle` follows when all are there."""
         if self.state.pool[0].free == 0:
             self.state = with_more_slots(self.state)
@@ -367,7 +367,7 @@ class LiveNodes:
                 self._step(steps.WAIT_UNTIL, slot, max(now_s, account.waits_until_s))
         self.state.cluster[0].logged = 0  # nothing of this was decided now
 
-    def settle(self, carried: Sequence[Carried]) -> None:
+    def settle(self, carried: Sequence[Restored]) -> None:
         """Once all are restored: who makes room for whom."""
         for one in carried:
             preemptor = self.slot_of.get(one.makes_room_for) if one.makes_room_for is not None else None
@@ -378,7 +378,7 @@ class LiveNodes:
         """The tasks of a job that is here."""
         return self.tasks_of[job]
 
-    def _split(self, wanted: Wanted) -> JobTasks:
+    def _split(self, wanted: JobRequest) -> JobTasks:
         """For the nodes, and where these do not hold the job for what can be rented, as the twin does."""
         tasks = job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, self.shapes)
         if not self.rents or self._is_held(tasks):
@@ -394,14 +394,14 @@ class LiveNodes:
         room = (self.capacity[:, need > 0] // need[need > 0]).min(axis=1, initial=tasks.count)
         return int(room.sum()) >= tasks.count
 
-    def _held_tasks(self, carried: Carried) -> JobTasks:
+    def _held_tasks(self, carried: Restored) -> JobTasks:
         """The tasks in which a job holds its places; single units where a pool has given them."""
         unit, units = carried.wanted.unit, carried.wanted.max_units
         tasks = job_tasks(unit, units, carried.units_per_task, self.shapes)
         return tasks if _are_of(tasks, carried.places) else job_tasks(unit, units, SPREAD, self.shapes)
 
     def _plan(
-        self, tasks: JobTasks, places: Sequence[Held], owed: Sequence[tuple[int, int, int]] = ()
+        self, tasks: JobTasks, places: Sequence[Allocation], owed: Sequence[tuple[int, int, int]] = ()
     ) -> int:
         counts = tasks.tasks_in([place.units for place in places])
         if counts is None:
@@ -422,12 +422,12 @@ class LiveNodes:
         account = account_of(self.state, slot, self.resizes_of.get(job, 0))
         return waiting_account(self.state, slot, account) if self.rules.waits else account
 
-    def binding(self, job: int) -> Nominate | None:
+    def binding(self, job: int) -> Bind | None:
         """What a job is bound to while victims are on their way; None: it is not."""
         need = self.state.needs[self.slot_of[job]]
         if need.holder >= 0 or need.bound < 0:
             return None
-        return Nominate(job, self._held(job, int(need.bound)), self._owed(int(need.bound)))
+        return Bind(job, self._held(job, int(need.bound)), self._owed(int(need.bound)))
 
     def first_waiting(self) -> int | None:
         """The first of the queue; None: nobody waits, unless for victims to leave."""
@@ -451,7 +451,7 @@ class LiveNodes:
             if self.state.needs[slot].alarm_s <= now_s:
                 self._step(steps.SPECULATE_UNTIL, slot, now_s + PATIENCE_S)
 
-    def _intervene(self, now_s: float, what: Happened) -> bool:
+    def _intervene(self, now_s: float, what: Inputs) -> bool:
         """Carry out what the loop itself does not know; returns whether everybody has to be looked at again."""
         self.state.pool[0].now = now_s
         waiting = [slot for job in what.done if self.state.needs[slot := self.slot_of[job]].holder < 0]
@@ -465,7 +465,7 @@ class LiveNodes:
         changed, self.changed = self.changed, False
         return bool(waiting or what.lost or what.believed or what.look or changed)
 
-    def _instant(self, until_s: float, wanted: Sequence[Wanted] = (), again: bool = False) -> Round:
+    def _instant(self, until_s: float, wanted: Sequence[JobRequest] = (), again: bool = False) -> Decisions:
         """The next instant, with these submissions, and what it changed."""
         trace = new_trace(len(wanted), 1).replaced(outcomes=blank(Outcome, 0))
         for at, one in enumerate(wanted):
@@ -494,7 +494,7 @@ class LiveNodes:
             self._balk(until_s, new)
         return self._round()
 
-    def _can_rent(self, slot: int, wanted: Wanted) -> bool:
+    def _can_rent(self, slot: int, wanted: JobRequest) -> bool:
         """Whether the machines that would be rented for a job that waits hold it as a whole."""
         if self.state.needs[slot].alarm_s == math.inf:
             return True  # none will be
@@ -526,7 +526,7 @@ class LiveNodes:
             if copy.needs[slot].offer >= 0:
                 self._step(steps.WAIT_UNTIL, slot, now_s)
 
-    def _round(self) -> Round:
+    def _round(self) -> Decisions:
         """What has been decided since the log was read last, and read it."""
         cluster, moves = self.state.cluster[0], list[Move]()
         lines = as_array(self.state.log)[: cluster.logged]
@@ -538,7 +538,7 @@ class LiveNodes:
         for slot in sorted(decided, key=lambda slot: self.state.jobs[slot].seq):
             moves += self._moves(slot, decided[slot])
         machines = tuple(self.machines.decided(lines)) if self.provisions else ()
-        return Round(float(self.state.pool[0].now), tuple(sorted(moves, key=_order)), machines)
+        return Decisions(float(self.state.pool[0].now), tuple(sorted(moves, key=_order)), machines)
 
     def _moves(self, slot: int, decided: set[int]) -> Iterator[Move]:
         """What is to be done about a job about which this has been decided."""
@@ -555,14 +555,14 @@ class LiveNodes:
             tasks, places = self.tasks_of[job], self._held(job, int(need.placed))
             yield Grant(job, 0, tasks.units, places, tasks.units_each)
         elif BIND in decided and need.bound >= 0:
-            yield Nominate(job, self._held(job, int(need.bound)), self._owed(int(need.bound)))
+            yield Bind(job, self._held(job, int(need.bound)), self._owed(int(need.bound)))
         start_s = float(need.reserved_s)
         if RESERVE in decided and start_s != self.promised.pop(job, math.inf) and not holds:
             yield Reserve(job, start_s, self._held(job, int(need.reservation)))
         if start_s < math.inf:
             self.promised[job] = start_s
         if PREEMPT in decided and holds and need.vacate_at < math.inf:
-            yield Tell(job, float(need.vacate_at), self.job_of.get(int(need.preemptor)))
+            yield Preempt(job, float(need.vacate_at), self.job_of.get(int(need.preemptor)))
 
     def _rented(self, job: int, slot: int) -> Rent:
         need, tasks = self.state.needs[slot], self.tasks_of[job]
@@ -574,7 +574,7 @@ class LiveNodes:
         units, each = found
         return Rent(job, int(need.offer), units, each, float(need.alarm_s))
 
-    def _held(self, job: int, at: int) -> tuple[Held, ...]:
+    def _held(self, job: int, at: int) -> tuple[Allocation, ...]:
         """The list of placements that begins at `at`, in units of the job."""
         nodes: list[int] = []
         counts: list[int] = []
@@ -583,7 +583,7 @@ class LiveNodes:
             nodes.append(int(placement.node))
             counts.append(int(placement.tasks))
             at = int(placement.follows)
-        return tuple(map(Held, nodes, self.tasks_of[job].units_in(counts)))
+        return tuple(map(Allocation, nodes, self.tasks_of[job].units_in(counts)))
 
     def _owed(self, at: int) -> tuple[tuple[int, int, int], ...]:
         owed: list[tuple[int, int, int]] = []
@@ -593,7 +593,7 @@ class LiveNodes:
             at = int(placement.follows)
         return tuple(owed)
 
-    def _fill(self, arrival: Arrival, wanted: Wanted, tasks: JobTasks, now_s: float) -> None:
+    def _fill(self, arrival: Arrival, wanted: JobRequest, tasks: JobTasks, now_s: float) -> None:
         arrival.submit_s = now_s
         arrival.run_s = math.inf
         arrival.units, arrival.tasks = tasks.units, tasks.count
@@ -654,10 +654,10 @@ class LiveNodes:
         raise BetimesError(f"internal: the event loop returned {status}")
 
 
-def _are_of(tasks: JobTasks, places: Sequence[Held]) -> bool:
+def _are_of(tasks: JobTasks, places: Sequence[Allocation]) -> bool:
     return tasks.tasks_in([place.units for place in places]) is not None
 
 
 def _order(move: Move) -> int:
     """Who leaves comes before who is to have the room, and that before who starts."""
-    return (Outrun, Tell, StopSpeculating, Reserve, Nominate, Rent, Grant).index(type(move))
+    return (Outrun, Preempt, StopSpeculating, Reserve, Bind, Rent, Grant).index(type(move))

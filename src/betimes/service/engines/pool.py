@@ -25,16 +25,16 @@ from betimes.policies.hooks import Prepared
 from betimes.policies.violations import violation
 from betimes.service.engines.accounts import account_of, give_account
 from betimes.service.engines.messages import (
-    Carried,
+    Allocation,
+    Decisions,
     Foreseen,
     Grant,
-    Happened,
-    Held,
+    Inputs,
+    JobRequest,
     Move,
     Outrun,
     Play,
-    Round,
-    Wanted,
+    Restored,
 )
 from betimes.service.engines.speedups import Speedups, speed
 from betimes.service.scheduling.job import Account
@@ -106,7 +106,7 @@ class LivePool:
         )
         self.trace = _trace_for(self.state)
         self.units_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
-        self.places_seen: dict[int, tuple[Held, ...]] = {}  # by slot
+        self.places_seen: dict[int, tuple[Allocation, ...]] = {}  # by slot
         self.sizes_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
         self.left_of: LeftOf = lambda _job, _at_s: None
 
@@ -115,14 +115,14 @@ class LivePool:
         pool = self.state.pool[0]
         return float(min(pool.next_outrun, math.inf if pool.period > 0.0 else pool.wakeup))
 
-    def catch_up(self, now_s: float) -> list[Round]:
+    def catch_up(self, now_s: float) -> list[Decisions]:
         """Let the timers before `now_s` go off."""
-        rounds: list[Round] = []
+        rounds: list[Decisions] = []
         while (timer_s := self.next_timer_s()) < now_s:
             rounds += self._advance(timer_s)
         return rounds
 
-    def happen(self, now_s: float, what: Happened) -> list[Round]:
+    def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
         """As the twin has it: finishes, outruns and wake-ups, then submissions, each followed by a decision."""
         rounds = self.catch_up(now_s)
         idle: list[int] = []
@@ -160,7 +160,7 @@ class LivePool:
         self._step(steps.LOSE, self.slot_of[job])
         self.units_seen[self.slot_of[job]] = 0.0
 
-    def restore(self, carried: Carried, now_s: float) -> None:
+    def restore(self, carried: Restored, now_s: float) -> None:
         """Take over a job as it stands; nobody decides, and no time passes."""
         if self.state.pool[0].free == 0:
             self._grow()
@@ -223,7 +223,7 @@ class LivePool:
         asked = int(_asked_for(self.state, slot))
         return asked, WHY_LESS[int(self.state.progress[slot].curtailed)] if asked > 0 else ""
 
-    def foresee(self, now_s: float, more: Wanted | None = None) -> Play:
+    def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
         self._forget_curves()
         copy, jobs = room_to_play(self.state), dict(self.job_of)
@@ -255,7 +255,7 @@ class LivePool:
 
         return play
 
-    def _arrive(self, wanted: Wanted, now_s: float) -> None:
+    def _arrive(self, wanted: JobRequest, now_s: float) -> None:
         self._forget_curves()
         if self.state.pool[0].free == 0:
             self._grow()
@@ -267,7 +267,7 @@ class LivePool:
         self.units_seen[slot] = 0.0
         self.sizes_seen[slot] = self.state.jobs[slot].size_s
 
-    def _enter(self, state: State, trace: Trace, wanted: Wanted) -> int:
+    def _enter(self, state: State, trace: Trace, wanted: JobRequest) -> int:
         """Submit trace.arrivals[0] to `state`, which has a slot free, and decide; returns the slot."""
         slot = int(state.free[state.pool[0].free - 1])
         self._check(
@@ -276,7 +276,7 @@ class LivePool:
         state.progress[slot].row = slot
         return slot
 
-    def _with_arrival(self, state: State, trace: Trace, wanted: Wanted, now_s: float) -> State:
+    def _with_arrival(self, state: State, trace: Trace, wanted: JobRequest, now_s: float) -> State:
         """Write the job into trace.arrivals[0]; returns the state, which knows its curve."""
         row = self.curves.row_of(wanted)
         state = self._with_curves(state)
@@ -310,7 +310,7 @@ class LivePool:
         setting = Setting(float(self.units), False, self.curves.table, self.sizes, self.restart_s)
         return self.policy.policy.prepared(self.policy.values, setting)
 
-    def _advance(self, until_s: float) -> list[Round]:
+    def _advance(self, until_s: float) -> list[Decisions]:
         """Let timers and finishes happen one at a time, and note what each changed."""
         rounds = self._learn(until_s)
         while True:
@@ -321,7 +321,7 @@ class LivePool:
             if status != PAUSED:
                 return rounds
 
-    def _learn(self, until_s: float) -> list[Round]:
+    def _learn(self, until_s: float) -> list[Decisions]:
         """Jobs that outrun their beliefs, and of which more is known, are believed to have that left."""
         at_s = float(self.state.pool[0].next_outrun)
         known = [(slot, self.left_of(self.job_of[slot], at_s)) for slot in outrunning(self.state, until_s)]
@@ -334,7 +334,7 @@ class LivePool:
         self._step(steps.DECIDE)
         return [self._round()]
 
-    def _round(self) -> Round:
+    def _round(self) -> Decisions:
         """What is different from what was seen last."""
         jobs, moves = as_array(self.state.jobs), list[Move]()
         units, sizes = jobs["units"].copy(), jobs["size_s"].copy()
@@ -353,7 +353,7 @@ class LivePool:
             self.places_seen[slot] = held
             moves.append(Grant(self.job_of[slot], int(self.units_seen[slot]), int(units[slot]), held))
         self.units_seen, self.sizes_seen = units, sizes
-        return Round(float(self.state.pool[0].now), tuple(moves))
+        return Decisions(float(self.state.pool[0].now), tuple(moves))
 
     def _placed_now(self) -> list[int]:
         """The slots of jobs whose units have been placed or taken at this instant."""
@@ -364,13 +364,13 @@ class LivePool:
             slot = int(self.state.footprints[slot].follows)
         return found
 
-    def _held(self, slot: int) -> tuple[Held, ...]:
+    def _held(self, slot: int) -> tuple[Allocation, ...]:
         """Where a job's units are."""
-        held: list[Held] = []
+        held: list[Allocation] = []
         at = int(self.state.footprints[slot].placed)
         while at >= 0:
             placement = self.state.placements[at]
-            held.append(Held(int(placement.node), int(placement.tasks)))
+            held.append(Allocation(int(placement.node), int(placement.tasks)))
             at = int(placement.follows)
         return tuple(held)
 

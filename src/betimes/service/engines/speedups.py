@@ -8,7 +8,7 @@ from functools import lru_cache
 import numpy as np
 
 from betimes.kernels import Floats
-from betimes.service.engines.messages import Wanted
+from betimes.service.engines.messages import JobRequest
 from betimes.workload.speedup_formulas import formula_row
 
 NARROWEST = 8
@@ -28,7 +28,7 @@ class Speedups:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def row_of(self, wanted: Wanted) -> int:
+    def row_of(self, wanted: JobRequest) -> int:
         """The row of a job's curve."""
         key = (wanted.curve, wanted.table)
         widest = self.table.shape[1] - 1
@@ -50,7 +50,7 @@ class Speedups:
         self.table = np.array([_row(*key, widest) for key in keys])
 
 
-def speed(wanted: Wanted, units: int) -> float:
+def speed(wanted: JobRequest, units: int) -> float:
     """How much faster a job runs on so many units than on one."""
     return float(_row(wanted.curve, wanted.table, max(NARROWEST, wanted.max_units, units))[units])
 

@@ -7,15 +7,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from betimes.service.engines.messages import (
+    Bind,
+    Decisions,
     Grant,
     Move,
-    Nominate,
     Outrun,
+    Preempt,
     Rent,
     Reserve,
-    Round,
     StopSpeculating,
-    Tell,
 )
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_rentals import JobRentals
@@ -44,7 +44,7 @@ class DecisionApplier:
         self._rentals, self._machines = rentals, machines
         self.idle: dict[str, Any] | None = None
 
-    def apply(self, rounds: Iterable[Round]) -> None:
+    def apply(self, rounds: Iterable[Decisions]) -> None:
         """Log what the policy has decided, and preempt runs."""
         for one in rounds:
             by = takers(one.moves)
@@ -54,7 +54,7 @@ class DecisionApplier:
             for move in one.machines:
                 self._machines.apply(move)
 
-    def explain_idle(self, rounds: Sequence[Round]) -> None:
+    def explain_idle(self, rounds: Sequence[Decisions]) -> None:
         """A decision that moved nothing has a reason; it is logged when the answer is another than the last time."""
         if not rounds:
             return  # the policy was not asked
@@ -71,7 +71,7 @@ class DecisionApplier:
         if isinstance(move, Outrun):
             account = self._engine.account_row(number)
             log("estimate-changed", "timer", number, account=account, basis="doubled", outran=True)
-        elif isinstance(move, Tell):
+        elif isinstance(move, Preempt):
             room_for = move.makes_room_for
             more = {} if room_for is None else {"makes_room_for": room_for}
             grace_s = move.leave_by_s - self._state.now_s
@@ -81,7 +81,7 @@ class DecisionApplier:
             self._rentals.rent(job, move)
         elif isinstance(move, StopSpeculating):
             self._rentals.stop_speculating(job)
-        elif isinstance(move, Nominate):
+        elif isinstance(move, Bind):
             places = self._engine.places_of(move.places)
             log("nominated", "policy", number, places=places, owed=[list(one) for one in move.owed])
         elif isinstance(move, Reserve):

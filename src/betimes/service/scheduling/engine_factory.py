@@ -15,7 +15,7 @@ from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
 from betimes.service.engines.dedicated_machines import shapes_of
-from betimes.service.engines.messages import Alone, Carried, Held
+from betimes.service.engines.messages import Allocation, Alone, Restored
 from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
@@ -201,7 +201,7 @@ def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
     return Alone(offer, rental.count, began_s, rental.is_up, until_s)
 
 
-def _still_owed(carried: Carried, victims: dict[int, list[Job]], numbers: dict[str, int]) -> Carried:
+def _still_owed(carried: Restored, victims: dict[int, list[Job]], numbers: dict[str, int]) -> Restored:
     """What those have given up that have left since a job was nominated is owed no more."""
     if not carried.owed:
         return carried
@@ -255,20 +255,21 @@ def _full_speed(job: Job) -> float:
     return speed(wanted, wanted.max_units)
 
 
-def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at: float) -> Carried:
+def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at: float) -> Restored:
     """A job as the new engine takes it over. Work is in seconds on one unit in a pool, in plain seconds on nodes."""
     account, wanted, was = job.account, wanted_of(job), kind_of(before)[0]
     if account is None:
         raise ValueError(f"internal: job {job.job_id} is in no engine")
     run = job.run
     if job.rental is not None:
-        return Carried(wanted, account)
+        return Restored(wanted, account)
     if (
         run is not None and run.stopping == SPECULATED
     ):  # it leaves machines of its own, and stands elsewhere by now
         run = None
     places = tuple(
-        Held(numbers[node], units) for node, units in (run.places if run and run.launched else job.places)
+        Allocation(numbers[node], units)
+        for node, units in (run.places if run and run.launched else job.places)
     )
     units = run.units if run and run.launched and kind == NODES else job.units
     if kind != was:
@@ -281,22 +282,22 @@ def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at
         leaving = was == NODES and run is not None and run.stopping is not None
         units = 0 if leaving else job.units
         where = job.places or (run.places if run is not None else [])
-        return Carried(
-            wanted, account, units, tuple(Held(numbers[node], held) for node, held in where if units)
+        return Restored(
+            wanted, account, units, tuple(Allocation(numbers[node], held) for node, held in where if units)
         )
     if units and not places:
         units = 0  # granted by a pool, and not started yet
     if units:
         wanted = at_width(wanted, units)
         leave_by_s = run.stop_by_at - epoch_at if run is not None and run.stop_by_at is not None else math.inf
-        return Carried(wanted, account, units, places, job.units_per_task, leave_by_s, job.makes_room_for)
+        return Restored(wanted, account, units, places, job.units_per_task, leave_by_s, job.makes_room_for)
     bound = job.binding or {}
     if was != NODES or any(node not in numbers for node, _ in bound.get("places", ())):
         bound = {}
-    return Carried(
+    return Restored(
         wanted,
         account,
-        bound=tuple(Held(numbers[node], held) for node, held in bound.get("places", ())),
+        bound=tuple(Allocation(numbers[node], held) for node, held in bound.get("places", ())),
         owed=tuple((gpu, cpu, memory) for gpu, cpu, memory in bound.get("owed", ())),
         start_s=bound.get("start_s", math.inf),
     )

@@ -6,16 +6,16 @@ from dataclasses import replace
 
 from betimes.cluster.resources import Amounts, demand_amounts
 from betimes.cluster.tasks import job_tasks
-from betimes.service.engines.messages import Wanted
+from betimes.service.engines.messages import JobRequest
 from betimes.service.scheduling.job import Job, Places
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.twin.nodes.renting import CHOICES
 
 
-def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> Wanted:
+def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> JobRequest:
     """What an engine is told of a job; believed_s: run time on max_units."""
     is_table = isinstance(spec.curve, Curve)
-    return Wanted(
+    return JobRequest(
         job=job_id,
         min_units=spec.min_units,
         max_units=spec.max_units,
@@ -34,13 +34,13 @@ def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> Wanted:
     )
 
 
-def wanted_of(job: Job) -> Wanted:
+def wanted_of(job: Job) -> JobRequest:
     """What an engine is told of a job of the ledger."""
     wanted = wanted_for(job.job_id, job.spec, job.believed_s)
     return wanted if job.trials is None else replace(wanted, max_units=job.trials.width)
 
 
-def at_width(wanted: Wanted, units: int) -> Wanted:
+def at_width(wanted: JobRequest, units: int) -> JobRequest:
     """The same job, rigid at the width that it has now: nodes do not change a job's width."""
     return wanted if units == wanted.max_units else replace(wanted, min_units=units, max_units=units)
 

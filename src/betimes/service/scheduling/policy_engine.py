@@ -11,13 +11,13 @@ from betimes.cluster import Offer
 from betimes.errors import Conflict, Unavailable
 from betimes.foresight.engines import NODES, POOL
 from betimes.service.engines.messages import (
-    Happened,
-    Held,
+    Allocation,
+    Decisions,
+    Inputs,
+    JobRequest,
     Play,
     ReleaseMachine,
     RentMachine,
-    Round,
-    Wanted,
 )
 from betimes.service.engines.named_policies import rents_for_jobs, shared_offers
 from betimes.service.engines.nodes import LiveNodes
@@ -48,7 +48,7 @@ class PolicyEngine:
     ) -> None:
         self.settings = settings
         self._state, self._trial_work, self._is_compiled = state, trial_work, is_compiled
-        self._pending = Happened()
+        self._pending = Inputs()
         self._built: Built | None = None
 
     # --- what is in force -------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ class PolicyEngine:
         held = job.run.units if units is None and job.run else units or 1
         return speed(wanted_of(job), held)
 
-    def places_of(self, held: Sequence[Held]) -> Places:
+    def places_of(self, held: Sequence[Allocation]) -> Places:
         """Units on nodes by the nodes' names."""
         built = self._built
         return [(built.name(place.node), place.units) for place in held] if built is not None else []
@@ -314,18 +314,18 @@ class PolicyEngine:
 
     # --- what it decides, and what it foresees ----------------------------------------------------------------
 
-    def catch_up(self) -> list[Round]:
+    def catch_up(self) -> list[Decisions]:
         """Let timers before the present instant go off; the policy decides as they do."""
         return self.engine.catch_up(self._state.now_s) if self._built is not None else []
 
-    def decide(self) -> tuple[Happened, list[Round]]:
+    def decide(self) -> tuple[Inputs, list[Decisions]]:
         """Tell the engine what has happened since the last decision; returns that, and what the policy has decided."""
-        what, self._pending = self._pending, Happened()
+        what, self._pending = self._pending, Inputs()
         if self.stands_by:  # what has come waits for the policy
             self._pending.wanted, what.wanted = what.wanted, []
         return what, self.engine.happen(self._state.now_s, what)
 
-    def foresee(self, now_s: float, more: Wanted | None = None) -> Play:
+    def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy to be played forward, with one more job if one is given. Raises Unavailable while it stands by."""
         if self.stands_by:
             raise Unavailable(
@@ -373,7 +373,7 @@ class PolicyEngine:
             if nominated and not (isinstance(engine, LiveNodes) and engine.binding(job.job_id)):
                 self._state.log("unbound", "policy", job.job_id)
 
-    def _request_for(self, job: Job) -> Wanted:
+    def _request_for(self, job: Job) -> JobRequest:
         wanted = wanted_of(job)
         if job.trials is None:
             return wanted

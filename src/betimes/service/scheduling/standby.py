@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from betimes.service.engines.messages import Carried, Happened, Round
+from betimes.service.engines.messages import Decisions, Inputs, Restored
 from betimes.service.engines.speedups import speed
 from betimes.service.scheduling.job import Account
 
@@ -50,7 +50,7 @@ class Standby:
         """The jobs that it knows."""
         return self._jobs
 
-    def restore(self, carried: Carried, now_s: float) -> None:
+    def restore(self, carried: Restored, now_s: float) -> None:
         """Take over a job as it stands."""
         rate, units = 0.0, carried.units
         if carried.alone is not None:
@@ -67,11 +67,11 @@ class Standby:
         """Never: nothing happens by itself."""
         return math.inf
 
-    def catch_up(self, now_s: float) -> list[Round]:
+    def catch_up(self, now_s: float) -> list[Decisions]:
         """Nothing goes off."""
         return []
 
-    def happen(self, now_s: float, what: Happened) -> list[Round]:
+    def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
         """Let everything but submissions happen; nothing is decided."""
         for number in what.gone:
             self._rest(number, now_s)
