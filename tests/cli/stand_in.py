@@ -156,9 +156,15 @@ class Service:
         return next(j for j in self.known if j.job_id == job_id)
 
     def logs(
-        self, job_id: int, *, attempt: int | None = None, follow: bool = False, tail: int | None = None
+        self,
+        job_id: int,
+        *,
+        attempt: int | None = None,
+        follow: bool = False,
+        tail: int | None = None,
+        rank: int | None = None,
     ) -> Iterator[bytes | str]:
-        self._ask("logs", (job_id, attempt, follow, tail))
+        self._ask("logs", (job_id, attempt, follow, tail, rank))
         for piece in self.printed:
             if isinstance(piece, BaseException):
                 raise piece

@@ -19,8 +19,8 @@ def test_logs_are_copied_byte_by_byte(service: Service, capfdbinary: pytest.Capt
     service.printed = [b"one\n", "zwei ü\n", b"\xff\x00 no newline"]
     assert main(("logs", "41")) == 0
     assert capfdbinary.readouterr().out == b"one\nzwei \xc3\xbc\n\xff\x00 no newline"
-    assert main(("logs", "41", "--attempt", "2", "--tail", "5")) == 0
-    assert service.asked[-1] == ("logs", (41, 2, False, 5))
+    assert main(("logs", "41", "--attempt", "2", "--tail", "5", "--rank", "1")) == 0
+    assert service.asked[-1] == ("logs", (41, 2, False, 5, 1))
 
 
 def test_a_log_as_json(betimes: Call, service: Service) -> None:
@@ -44,7 +44,7 @@ def test_output_that_is_not_kept_is_mentioned_beside_what_is(betimes: Call, serv
 def test_following_a_log_ends_with_it_or_quietly(betimes: Call, service: Service) -> None:
     said = betimes("logs", "-f", "41")
     assert (said.code, said.out, said.err) == (0, "one\ntwo\n", "")
-    assert ("logs", (41, None, True, None)) in service.asked
+    assert ("logs", (41, None, True, None, None)) in service.asked
     service.printed = [b"one\n", KeyboardInterrupt()]
     said = betimes("logs", "-f", "41")
     assert (said.code, said.out, said.err) == (130, "one\n", "")

@@ -275,7 +275,7 @@ def test_who_lost_the_database_to_another_stops(postgres_url: str, folder: Path,
     with pytest.raises(StoreInUse, match="has it"):
         store.commit(submission(2))
     other.close()
-    with pytest.raises(StoreInUse, match="somebody else"):
+    with pytest.raises(StoreInUse, match="another process"):
         store.commit(submission(2))
     store.close()
 

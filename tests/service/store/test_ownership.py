@@ -95,6 +95,6 @@ def test_an_event_that_somebody_else_wrote_stops_this_service(folder: Path) -> N
     other = sqlite3.connect(folder / "betimes.db", isolation_level=None)
     other.execute("INSERT INTO events VALUES (2, 0.0, 'x', 'y', NULL, NULL, '{}')")
     other.close()
-    with pytest.raises(StoreInUse, match=r"event 2 .* somebody else"):
+    with pytest.raises(StoreInUse, match=r"event 2 .* another process"):
         store.commit(Batch(events=[event(2)]))
     store.close()

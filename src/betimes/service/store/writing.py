@@ -121,7 +121,7 @@ def run(steps: list[Step], cursor: Any, database: Database) -> None:
             if step.codec is EVENTS and isinstance(database.faults.meaning(error), StoreRefused):
                 raise StoreInUse(
                     f"{database.name}: event {step.rows[0][0]} or one after it is there already: another process "
-                    "writes to it; stop this service and see who"
+                    "writes to it; stop this service and find out which"
                 ) from error
             raise
         if step.must_match and cursor.rowcount != len(step.rows):
