@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import betimes
+from betimes.cluster import Offer
 from betimes.errors import BetimesError, InputError, PolicyError
 from betimes.foresight.engines import engine_for, engines_of
 from betimes.outcome import JobState
@@ -138,3 +140,15 @@ def test_jobs_that_no_node_can_run_are_counted_or_an_error() -> None:
     assert "job 0, field gpu: expected at most 4 GPUs a unit" in notes[0]
     with pytest.raises(BetimesError, match="job 0, field gpu: expected at most 4 GPUs"):
         betimes.simulate(workload, "easy", cluster=CLUSTER, on_wide="refuse")
+
+
+def test_machines_on_offer_count_where_the_policy_rents() -> None:
+    offers = (Offer(type="big", cpu=8.0, gpu=6.0, memory_gib=64.0, usd_per_h=1.0),)
+    mixed = replace(CLUSTER, offers=offers)
+    workload = jobs(gpu=[5.0, 1.0])
+    result = betimes.simulate(workload, "njw", cluster=mixed, on_wide="refuse")
+    assert result.jobs.state.tolist() == [JobState.FINISHED] * 2
+    with pytest.raises(BetimesError, match="job 0, field gpu: expected at most 4 GPUs"):
+        betimes.simulate(workload, "easy", cluster=mixed, on_wide="refuse")
+    with pytest.raises(BetimesError, match=r"job 0, field gpu: expected at most 6 GPUs.*1 such job"):
+        betimes.simulate(jobs(gpu=[7.0, 1.0]), "njw", cluster=mixed, on_wide="refuse")

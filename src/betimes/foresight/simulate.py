@@ -20,8 +20,9 @@ from betimes.foresight.predict import run_rows_predicting
 from betimes.foresight.sampling import drawn
 from betimes.kernels import Floats, Ints
 from betimes.outcome import JobState, Result
-from betimes.policies import ChosenPolicy, Policy, parse_policy
+from betimes.policies import ChosenPolicy, Policy, parse_nodes_policy, parse_policy
 from betimes.policies.hooks import ASK
+from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.twin.generate import noted_cluster
 from betimes.twin.nodes.tasks import tasks_of
 from betimes.twin.pool.simulation import Simulation, fit
@@ -130,10 +131,13 @@ def simulate(
     if cluster is not None and units is not None:
         raise InputError(f"units {units}: the cluster {cluster.name} is given too; give one of them")
     nodes = cluster or cluster_for(workload, units)
-    check_wide(workload, nodes, on_wide)
+    chosen = parse_nodes_policy(policy) if isinstance(policy, str) else policy
+    assert isinstance(chosen.policy, NodesPolicy), "the engine is the policy's"
+    turns = chosen.policy.in_turn(chosen.values)
+    check_wide(workload, nodes, on_wide, rents=any(each.policy.rents for each in turns))
     return simulate_nodes(
         workload,
-        policy,  # pyright: ignore[reportArgumentType]
+        chosen,  # pyright: ignore[reportArgumentType]
         cluster=nodes,
         sizes=sizes,
         overrun=overrun or "extend",
@@ -158,11 +162,14 @@ def cluster_for(workload: Workload, units: int | None) -> Cluster:
     return Cluster.pool(workload.machine_units)
 
 
-def check_wide(workload: Workload, cluster: Cluster, on_wide: str | None) -> None:
-    """Raise ClusterError for jobs that the empty cluster cannot run, where `on_wide` is `refuse`."""
+def check_wide(workload: Workload, cluster: Cluster, on_wide: str | None, *, rents: bool) -> None:
+    """Raise ClusterError for jobs that the empty cluster cannot run, where `on_wide` is `refuse`.
+
+    rents: machines on offer count as nodes.
+    """
     if on_wide not in (None, "refuse", "drop"):
         raise ClusterError(f"--on-wide {on_wide}: on nodes choose drop (the default) or refuse")
-    reasons = tasks_of(workload, cluster).reasons if on_wide == "refuse" else ()
+    reasons = tasks_of(workload, cluster, rents=rents).reasons if on_wide == "refuse" else ()
     if reasons:
         raise ClusterError(f"{workload.name}: {reasons[0]}; give it more room, or leave --on-wide refuse out")
 

@@ -7,7 +7,7 @@ import pytest
 
 from betimes.cluster import Cluster, Offer
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.outcome import Result
+from betimes.outcome import Result, summarise
 from betimes.workload import Workload
 
 HOURLY = Offer(
@@ -91,3 +91,11 @@ def test_machines_are_kept_while_they_are_paid_for_and_given_back_before_they_co
     assert len(result.leases) == 1  # the second job finds the machine of the first
     assert result.leases.ended_s.tolist() == [7180.0]
     assert result.leases.cost_usd.tolist() == [2.0]
+
+
+def test_utilisation_is_of_the_time_that_machines_were_up() -> None:
+    result = run("oda", (0.0, 1, 600.0))
+    assert result.leases is not None
+    up_s = float((result.leases.ended_s - result.leases.up_s).sum())
+    assert up_s > result.jobs.finish_s[0] - result.jobs.start_s[0]  # it is kept until its hour is over
+    assert summarise(result)["utilisation_frac"] == pytest.approx(600.0 / up_s)

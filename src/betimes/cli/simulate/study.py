@@ -117,7 +117,9 @@ def _on_nodes(study: Study, workload: Workload) -> tuple[Workload, Cluster]:
     from betimes.twin.nodes.offered import scaled_to
 
     cluster = study.cluster or cluster_for(workload, study.options.units)
-    check_wide(workload, cluster, study.options.on_wide)  # refuses now what would be refused later
+    check_wide(
+        workload, cluster, study.options.on_wide, rents=bool(cluster.offers)
+    )  # refuses now what any policy would refuse later
     if study.options.load is not None:
         workload = scaled_to(workload, cluster, study.options.load, study.curves)
     return workload, cluster

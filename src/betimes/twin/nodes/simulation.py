@@ -56,6 +56,7 @@ from betimes.outcome import (
     SegmentColumns,
     SelectionColumns,
     Timing,
+    metrics,
 )
 from betimes.policies import ChosenPolicy
 from betimes.policies.loading import mark_proven
@@ -327,7 +328,7 @@ class NodesSimulation:
             segments=self._segments() if self.timeline else None,
             timing=Timing(load_s, compile_s, self.wall_s, int(self.state.pool[0].events)),
             absences=self._absences() if self.preempts else None,
-            resources=self._resources(units_s, leases),
+            resources=self._resources(units_s, leases, metrics.makespan(self.jobs.submit_s, finish_s)),
             leases=leases,
             decisions=self._decisions() if self.timeline else None,
             fixed_usd=self._fixed_usd(),
@@ -475,11 +476,13 @@ class NodesSimulation:
             self.kept[rows["row"]], *(rows[name].copy() for name in ("told_s", "left_s", "resumed_s"))
         )
 
-    def _resources(self, units_s: Floats, leases: LeaseColumns | None) -> tuple[ResourceUse, ...]:
+    def _resources(
+        self, units_s: Floats, leases: LeaseColumns | None, makespan_s: float
+    ) -> tuple[ResourceUse, ...]:
         """What of each resource that the cluster has was held for how long."""
         stays_s = units_s / self.jobs.max_units
         amounts = self.tasks.count[self.kept][:, None] * self.tasks.demand[self.kept]
-        there = self._amounts_there(leases)
+        there = self._amounts_there(leases, makespan_s)
         return tuple(
             ResourceUse(
                 name,
@@ -490,14 +493,16 @@ class NodesSimulation:
             if there[at] > 0
         )
 
-    def _amounts_there(self, leases: LeaseColumns | None) -> list[float]:
-        """(3,) how much of each resource the machines had, those that were rented for as long as they were up."""
+    def _amounts_there(self, leases: LeaseColumns | None, makespan_s: float) -> list[float]:
+        """(3,) how much of each resource the machines had, on average over the makespan.
+
+        Machines that were rented count for as long as they were up, also beyond it.
+        """
         amounts = self.cluster.total.astype(np.float64)
         if leases is not None and len(self.jobs):
             up_s = np.maximum(0.0, leases.ended_s - leases.up_s)
-            horizon_s = float(self.state.pool[0].now) - float(self.jobs.submit_s[0])
-            for offer in self.cluster.offers if horizon_s > 0 else ():
-                share = float(up_s[leases.instance_type == offer.type].sum()) / horizon_s
+            for offer in self.cluster.offers if makespan_s > 0 else ():
+                share = float(up_s[leases.instance_type == offer.type].sum()) / makespan_s
                 amounts = amounts + share * whole_capacity(offer.amounts)
         return amounts.tolist()
 
