@@ -40,7 +40,7 @@ class Work:
     def job(self, sort: str) -> dict[str, Any]:
         draw = self.draw
         code = {"fails": "1", "first": "first"}.get(sort, "0")
-        seconds = draw.choice((0.0, 0.02, 0.1, 0.3)) if sort != "long" else draw.choice((1.0, 2.0, 15.0))
+        seconds = draw.choice((0.0, 0.02, 0.1, 0.3)) if sort != "long" else draw.uniform(1.0, 3.0)
         found: dict[str, Any] = {
             "command": [JOB, str(self.folder), f"{seconds:.2f}", code],
             "name": sort,
@@ -116,6 +116,9 @@ def kill_often(tmp_path: Path, jobs: int, kills: int, seed: int) -> dict[str, An
     ready_s: list[float] = []
     with starter() as service:
         work = Work(tmp_path / "work", service, seed)
+        work.asked.append(
+            ("key-0", [work.job("plain") | {"command": [JOB, str(work.folder), "20", "0"]}], ["plain"])
+        )
         for life in range(kills):
             began = time.monotonic()
             assert "url" in service.start(state)
