@@ -79,8 +79,8 @@ def test_jobs_are_taken_meanwhile_and_promised_and_started_after_that(tmp_path: 
             assert hand.asked == ["fifo"]
             hand.end("fifo")
             await is_in(client, second, "finished")
+            await is_in(client, first.job_id, "running")
             story = await promised(client, first.job_id)
-            assert story.job.status == "running"
             assert story.quotes[0].finish_at is not None
             assert story.job.promised_finish_at == story.quotes[0].finish_at
             again = await client.submit(command=["x"], env=work(1000.0), key="once")
@@ -158,7 +158,8 @@ def test_a_service_whose_policy_cannot_be_compiled_ends_and_keeps_its_jobs(
 
     async def again() -> None:
         async with asked(Options(tmp_path, machines=[MACHINE], kernels=before_listening())) as (_, client):
-            assert (await promised(client, 1)).job.status == "running"
+            await promised(client, 1)
+            await is_in(client, 1, "running")
 
     asyncio.run(again())
 
@@ -236,7 +237,8 @@ def test_a_policy_may_be_changed_before_the_first_is_compiled(tmp_path: Path) ->
             await until(lambda: hand.asked == ["fifo"])
             hand.end("fifo")  # one after the other
             assert (await changing).policy == "srsf"
-            assert (await promised(client, job)).job.status == "running"
+            await promised(client, job)
+            await is_in(client, job, "running")
 
     asyncio.run(main())
 
