@@ -162,8 +162,8 @@ class Absence:
     """A preemption: when the job was told to leave, when it had left, and when it ran again."""
 
     row: int
-    told_s: float
-    left_s: float
+    preempted_s: float
+    vacated_s: float
     resumed_s: float
 
 

@@ -493,8 +493,8 @@ def _record_absence(state: NodesState, slot: int) -> None:
     if len(state.absences) > 0:
         absence = state.absences[cluster.absences]
         absence.row = state.progress[slot].row
-        absence.told_s = need.preempted_s
-        absence.left_s = need.vacated_s
+        absence.preempted_s = need.preempted_s
+        absence.vacated_s = need.vacated_s
         absence.resumed_s = state.pool[0].now
         cluster.absences += 1
     need.vacated_s = math.nan
