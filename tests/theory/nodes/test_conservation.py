@@ -177,7 +177,9 @@ def test_every_preemption_ends(policy: str, seed: int) -> None:
     a = result.absences
     assert a is not None
     assert len(a) >= 5, "too few preemptions to say anything"
-    np.testing.assert_allclose(a.vacated_s - a.preempted_s, jobs.workload.grace_s[a.row], rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        a.vacated_s - a.preempted_s, jobs.workload.grace_s[a.row], rtol=1e-9, atol=1e-9
+    )
     assert np.all(a.preempted_s <= a.vacated_s)
     assert np.all(a.vacated_s <= a.resumed_s)
     assert np.all(a.resumed_s <= result.jobs.finish_s[a.row])

@@ -54,7 +54,7 @@ class Planned:
 
 
 def fifo() -> Planned:
-    """The baseline: nobody is preempted, and nobody overtakes the first."""
+    """The baseline: no job is preempted, and none overtakes the first."""
     return Planned("FIFO", "fifo")
 
 
@@ -142,7 +142,7 @@ def simulated(
 
 
 def figures_of(result: Result) -> Figures:
-    """The figures of one run; absences are NaN where nobody was preempted."""
+    """The figures of one run; absences are NaN where no job was preempted."""
     import numpy as np
 
     from betimes.outcome import job_metric

@@ -1,7 +1,7 @@
 """PCS (OSDI 2024), figure 3: the front of Workload-2, against those that were released with the study.
 
 A released front is the whole result of one search on the first 2,001 jobs of a trace (all, where there are fewer): 370
-evaluations, with a seed that nobody knows. The search here is given the same jobs, bounds, operators, numbers and way
+evaluations, with an unpublished seed. The search here is given the same jobs, bounds, operators, numbers and way
 to make classes, and seeds 0, 1 and 2. The ends of a front say most of it: FIFO, which is in every one, and the fastest
 point. Two points of a released front are run again from their variables. The policies to compare with, and the three
 points of seed 0 that the study would name, are run on the same jobs.

@@ -1,7 +1,7 @@
 """PCS (OSDI 2024), figure 7: policies on Philly traces, by JCT and by how well promises held (Workload-2).
 
 64 GPUs, fractional grants, measured speed-up curves, whole traces, as published. The study predicted a random
-5,000 jobs of a longer trace, with a seed that nobody knows. Here every job is predicted, and a note says between
+5,000 jobs of a longer trace, with a seed that is not published. Here every job is predicted, and a note says between
 which values 95 % of such samples of 5,000 fall. After the released configurations of PCS come those found here, on
 the first jobs of the trace, and run on the rest of it (`pcs_fig7_found`).
 """
