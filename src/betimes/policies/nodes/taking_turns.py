@@ -15,6 +15,7 @@ from betimes.policies.hooks import Value
 from betimes.policies.nodes.hooks import Member, NodesPolicy
 from betimes.policies.nodes.provisioning import TICK_S
 from betimes.policies.parsing import parsed
+from betimes.policies.registry import POLICIES
 
 Candidates = Mapping[str, tuple[NodesPolicy, dict[str, Value | None]]]
 
@@ -56,6 +57,11 @@ def _others(part: str, sixty: Candidates, known: Mapping[str, NodesPolicy], tick
         sources = [name for name in known if fnmatchcase(name, pattern)]
         if slash and "=" not in given:  # the name of one of the 60, misspelt
             sources = []
+        if not sources and pattern in POLICIES:
+            raise PolicyError(
+                f"{WHERE}: {pattern} shares a pool, and a portfolio decides about nodes; leave it out, or run it by "
+                "itself, without --cluster"
+            )
         if not sources:
             near = difflib.get_close_matches(part, [*sixty, *known], n=3, cutoff=0.4)
             hint = f"did you mean {', '.join(near)}?" if near else "`betimes policies` lists all"
