@@ -261,6 +261,9 @@ class Cluster:
     most_cpu: float
     most_memory: float
     waiting: int  # jobs in the queue
+    least_gpu: int  # no task of any of them needs less than this
+    least_cpu: int
+    least_memory: int
     blocks: int  # blocks of the queue in use: directory[front : front + blocks]
     front: int  # the others are before and behind: the first is opened and closed without moving any
     nominated: int  # jobs bound to nodes that their victims have not left yet

@@ -6,7 +6,7 @@ import math
 
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState, view_of
-from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least
+from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least, note_least_of_all
 from betimes.core.nodes.ends import pop_end, push_end
 from betimes.core.nodes.find_nodes import (
     BAD_SCORE,
@@ -231,12 +231,16 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
     cluster.planning = 0
     most_gpu, most_cpu, most_memory = 0, 0, 0
     least_gpu, least_cpu, least_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI  # in this block, so far
+    least_of_all_gpu, least_of_all_cpu, least_of_all_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI
     passed, at, spot = 0, 0, state.blocks[block_at(state, 0)].head
     while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
         number = block_at(state, at)
         block = state.blocks[number]
         if spot >= block.tail:
             note_least(state, number, least_gpu, least_cpu, least_memory)
+            least_of_all_gpu = min(least_of_all_gpu, least_gpu)
+            least_of_all_cpu = min(least_of_all_cpu, least_cpu)
+            least_of_all_memory = min(least_of_all_memory, least_memory)
             least_gpu, least_cpu, least_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI
             at += 1
             if at < cluster.blocks:
@@ -263,6 +267,8 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
             _start_here(state, slot, count)
             if passed > 0:  # what it took, no later job has: mostly nothing is left for any
                 most_gpu, most_cpu, most_memory = _most_free(state)
+                if _can_none_fit(state, rules, most_gpu, most_cpu, most_memory):
+                    return _complete(state)
             continue
         if rules.preempts and (cluster.level_mask < 0 or need.trial == 1):
             verdict = preempt(state, rules, slot)
@@ -279,12 +285,25 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
                 found = reserve(state, rules, slot)
                 if found < 0:
                     return _refuse(state, slot, found)
+            if _can_none_fit(state, rules, most_gpu, most_cpu, most_memory):
+                return _complete(state)
         least_gpu = min(least_gpu, need.gpu)
         least_cpu = min(least_cpu, need.cpu)
         least_memory = min(least_memory, need.memory)
         passed += 1
         spot += 1
+    if at == cluster.blocks:
+        note_least_of_all(state, least_of_all_gpu, least_of_all_cpu, least_of_all_memory)
     return _complete(state)
+
+
+@kernel
+def _can_none_fit(state: NodesState, rules: NodesRules, gpu: int, cpu: int, memory: int) -> bool:
+    """Whether every job of the queue needs more of something than any node has free, and nobody is preempted."""
+    cluster = state.cluster[0]
+    return not rules.preempts and (
+        cluster.least_gpu > gpu or cluster.least_cpu > cpu or cluster.least_memory > memory
+    )
 
 
 @kernel

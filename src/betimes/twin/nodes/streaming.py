@@ -155,7 +155,7 @@ class StreamedSimulation:
                 self._advance(stop, progress)
             more = self._prepared(chunk)
             self._enter(more)
-            left = self._window(np.concatenate([left[run.row[0] :], as_array(more.trace.arrivals)]))
+            left = self._window(left[run.row[0] :], as_array(more.trace.arrivals))
         self._advance(len(left), progress, last=True)
 
     def result(self) -> StreamedResult:
@@ -210,11 +210,11 @@ class StreamedSimulation:
                 self._table[name][:begin] = column[:begin]
             self._table[name][begin : self._rows] = values
 
-    def _window(self, arrivals: NDArray[Any]) -> NDArray[Any]:
+    def _window(self, *parts: NDArray[Any]) -> NDArray[Any]:
         """Let the loop see these arrivals, the last rows so far; there is room for whatever ends meanwhile."""
         run = self._run
-        window = blank(Arrival, len(arrivals))
-        as_array(window)[...] = arrivals
+        window = blank(Arrival, sum(map(len, parts)))
+        arrivals = np.concatenate(parts, out=as_array(window))
         run.row[0] = 0
         run.trace = run.trace.replaced(
             arrivals=window,
