@@ -54,7 +54,7 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
     cluster = state.cluster[0]
     if cluster.waiting == 0:
         return _complete(state)
-    if cluster.seen_change == cluster.changed and not rules.dynamic:
+    if not rules.dynamic and _are_others_settled(state, rules):
         if cluster.arrived == 0:
             return DONE
         if rules.window == 1 and state.needs[first(state)].freed_seen >= 0:
@@ -81,6 +81,24 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
 
 
 @kernel
+def _are_others_settled(state: NodesState, rules: NodesRules) -> bool:
+    """Whether no job that was in the queue at the last complete pass can start now.
+
+    Mostly for nothing has changed at all. Where jobs may be passed over without a reservation, it is enough that nothing
+    was freed on any node: jobs come and go on machines of their own.
+    """
+    cluster = state.cluster[0]
+    if cluster.seen_change == cluster.changed:
+        return True
+    return (
+        rules.backfill == SKIP
+        and rules.window == 0
+        and not rules.preempts
+        and cluster.seen_freed == cluster.freed
+    )
+
+
+@kernel
 def change_rules(state: NodesState, rules: NodesRules) -> int:
     """Let other rules decide from now on: the queue is in their order if they keep one.
 
@@ -88,7 +106,7 @@ def change_rules(state: NodesState, rules: NodesRules) -> int:
     DONE, or why a key cannot be used.
     """
     cluster = state.cluster[0]
-    cluster.seen_change = cluster.reserved = -1
+    cluster.seen_change = cluster.seen_freed = cluster.reserved = -1
     count = all_waiting(state, state.chosen)
     for k in range(count):
         if state.needs[state.chosen[k]].reservation >= 0:
@@ -152,6 +170,7 @@ def _start_in_turn(state: NodesState, rules: NodesRules) -> int:
 def _complete(state: NodesState) -> int:
     cluster = state.cluster[0]
     cluster.seen_change = cluster.changed
+    cluster.seen_freed = cluster.freed
     cluster.arrived = 0
     return DONE
 

@@ -25,6 +25,7 @@ CHUNK = 1 << 15
 RUN_S = ((0.62, 1.0, 180.0), (0.08, 180.0, 900.0), (0.25, 900.0, 3600.0), (0.05, 3600.0, 864_000.0))
 """Share, and from where to where log-uniform."""
 WIDTHS = ((1, 0.5), (2, 0.2), (4, 0.15), (8, 0.1), (16, 0.05))
+WIDEST = 16
 DAY = 0.6
 """How far the rate of arrivals goes up and down in a day."""
 WEEKEND = 0.5
@@ -32,24 +33,24 @@ WEEKEND = 0.5
 USERS = 300
 
 
-def year(*, units: int = 1, seed: int = 0, jobs: int = JOBS) -> Workload:
-    """So many of the jobs of a year; they take their share of a year. The machine does not matter."""
-    months = list(_months(seed, jobs))
+def year(*, units: int = WIDEST, seed: int = 0, jobs: int = JOBS) -> Workload:
+    """So many of the jobs of a year; they take their share of a year, and no job more than `units` cores."""
+    months = list(_months(units, seed, jobs))
     columns = {name: np.concatenate([month[name] for month in months]) for name in months[0]}
     return Workload.from_columns(**columns, name=f"generated-{jobs}")
 
 
 def year_in_chunks(
-    *, units: int = 1, seed: int = 0, jobs: int = JOBS, chunk: int = CHUNK
+    *, units: int = WIDEST, seed: int = 0, jobs: int = JOBS, chunk: int = CHUNK
 ) -> Iterator[Workload]:
     """The same jobs in workloads of at most `chunk` one after another."""
-    for month in _months(seed, jobs):
+    for month in _months(units, seed, jobs):
         for begin in range(0, len(month["job_id"]), chunk):
             columns = {name: values[begin : begin + chunk] for name, values in month.items()}
             yield Workload.from_columns(**columns, name=f"generated-{jobs}")
 
 
-def _months(seed: int, jobs: int) -> Iterator[dict[str, Any]]:
+def _months(units: int, seed: int, jobs: int) -> Iterator[dict[str, Any]]:
     """The columns of the jobs of one month after another."""
     rng = np.random.default_rng(seed)
     share, low, high = (np.array(column) for column in zip(*RUN_S, strict=True))
@@ -62,7 +63,8 @@ def _months(seed: int, jobs: int) -> Iterator[dict[str, Any]]:
         count = min(DRAWN_AT_ONCE, jobs - begin)
         part = rng.choice(len(share), count, p=share)
         run_s = low[part] * (high[part] / low[part]) ** rng.random(count)
-        cores = rng.choice([width for width, _ in WIDTHS], count, p=[share for _, share in WIDTHS])
+        drawn = rng.choice([width for width, _ in WIDTHS], count, p=[share for _, share in WIDTHS])
+        cores = np.minimum(drawn, units)
         # Arrivals are drawn evenly over the integral of the rate, and taken back to time.
         drawn = (begin + count * np.sort(rng.random(count))) / jobs
         yield {
@@ -82,9 +84,7 @@ GENERATOR = Generator(
     description="Rigid jobs of one to sixteen cores: the published characteristics of a year of a university cluster.",
     source="SoCC 2021, waiting policies",
     parameters=(
-        Parameter(
-            "jobs", "int", JOBS, "number of jobs, of 14 million a year", minimum=1, maximum=JOBS
-        ),
+        Parameter("jobs", "int", JOBS, "number of jobs, of 14 million a year", minimum=1, maximum=JOBS),
     ),
     function=year,
     in_chunks=year_in_chunks,
