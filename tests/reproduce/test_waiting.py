@@ -26,6 +26,12 @@ def test_what_was_published_belongs_to_a_point_of_a_curve() -> None:
     assert published("waiting-fig9")["ours/b=24h", "on_demand_increase"] == (4.0, "within")
 
 
+def test_a_stretch_of_a_trace_needs_its_file() -> None:
+    figure = experiment(FIGURE["waiting-fig4"], ("ricc-20k", "ricc", "month", "openb"))
+    assert figure.needs == (traces.FILES["ricc"], traces.FILES["openb"])
+    assert all(traces.files_of(name) for name in traces.TRACES if name not in traces.GENERATED)
+
+
 def test_rows_name_trace_curve_and_point_with_what_was_published() -> None:
     found = {
         ("oracle", "b=24h"): {"wait": 1.0, "wait_increase": 0.0},

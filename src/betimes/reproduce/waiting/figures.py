@@ -14,7 +14,7 @@ from pathlib import Path
 
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.waiting.runs import UNITS, Figures, Runs, increased
-from betimes.reproduce.waiting.traces import DEFAULT, FILES, TRACES, case
+from betimes.reproduce.waiting.traces import DEFAULT, TRACES, case, files_of
 
 SHORT = ("1m", "3m", "15m", "1h", "4h", "24h")
 PATIENCE = ("6h", "12h", "24h", "48h")
@@ -277,7 +277,7 @@ def experiment(
     return Experiment(
         name=full_name or figure.name,
         summary=figure.summary,
-        needs=tuple(FILES[trace] for trace in traces if trace in FILES),
+        needs=tuple(dict.fromkeys(file for trace in traces for file in files_of(trace))),
         run=run,
         parts=TRACES,
         narrowed=lambda parts: experiment(figure, parts, f"{figure.name}:{'+'.join(parts)}"),

@@ -74,13 +74,18 @@ def case(name: str, data: Path | None) -> Case:
         in_chunks = partial(year_in_chunks, seed=2, jobs=GENERATED[name])
         return Case(name, earlier, later, _machines(later), in_chunks)
     assert data is not None
-    full_name = name.removesuffix(STRETCH)
-    workload = read_trace(data / FILES[full_name], on_bad_rows="skip")
-    if name != full_name:
+    (file,) = files_of(name)
+    workload = read_trace(data / file, on_bad_rows="skip")
+    if name.endswith(STRETCH):
         workload = workload.head(STRETCH_JOBS)
     cut = int(TRAIN_FRAC * len(workload))
     machines = _machines(workload, *CATALOGUES.get(name, M5))
     return Case(name, workload.head(cut), workload[np.arange(cut, len(workload))], machines)
+
+
+def files_of(name: str) -> tuple[str, ...]:
+    """What one of `TRACES` is read from, in the folder of the data; nothing where it is generated."""
+    return () if name in GENERATED else (FILES[name.removesuffix(STRETCH)],)
 
 
 def _machines(workload: Workload, kind: str = M5[0], catalogue: str = M5[1]) -> int:
