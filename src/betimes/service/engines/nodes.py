@@ -75,7 +75,7 @@ from betimes.service.engines.rented_machines import RentedMachines, with_longer_
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.scheduling.job import Account
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
-from betimes.twin.nodes.trace_loop import in_rows, new_trace
+from betimes.twin.nodes.trace_loop import compiled_loop, in_rows, new_trace, run_rows
 
 FIRST_SLOTS = 64
 FIRST_PLACEMENTS = 256
@@ -90,7 +90,7 @@ _believed_left = entry(believed_left, NodesState, int, float)
 _offer_for = entry(offer_for, NodesState, int, bool)
 _adopt = entry(change_rules, NodesState, NodesRules)
 _machines_for = entry(machines_for, NodesState, int, int)
-ENTRIES = (steps.step, _believed_left, _offer_for, _machines_for, _adopt, *rented_machines.ENTRIES)
+ENTRIES = (run_rows, steps.step, _believed_left, _offer_for, _machines_for, _adopt, *rented_machines.ENTRIES)
 """What has to be compiled for live nodes, besides their policy."""
 
 
@@ -628,7 +628,7 @@ class LiveNodes:
         value: float = 0.0,
         copy: NodesState | None = None,
     ) -> int:
-        return steps.step(state, self.rules, trace, row, what, slot, value, copy or state)
+        return steps.step(compiled_loop(), state, self.rules, trace, row, what, slot, value, copy or state)
 
     def _with_room(self, state: NodesState, status: int, job_of: dict[int, int]) -> NodesState:
         """The same state with room for what it had none for; raises PolicyViolation for a refusal."""
