@@ -29,6 +29,7 @@ def run_in_chunks(
 ) -> None:
     """Run the jobs in chunks, and print the figures; raises InputError for options that need all jobs at once."""
     from betimes.outcome import show, to_json
+    from betimes.policies import parse_nodes_policy
     from betimes.twin.nodes.streaming import StreamedSimulation
     from betimes.twin.sizes import parse_sizes
 
@@ -57,7 +58,7 @@ def run_in_chunks(
         sizes = wanted.sizes or ("estimate" if estimated else "true")
         run = StreamedSimulation(
             chunks,
-            policy,
+            parse_nodes_policy(str(policy)),
             cluster,
             sizes=parse_sizes(sizes),
             curves=wanted.curves,

@@ -84,8 +84,8 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
 def _are_others_settled(state: NodesState, rules: NodesRules) -> bool:
     """Whether no job that was in the queue at the last complete pass can start now.
 
-    Mostly for nothing has changed at all. Where jobs may be passed over without a reservation, it is enough that nothing
-    was freed on any node: jobs come and go on machines of their own.
+    Mostly for nothing has changed at all. Where jobs may be passed over without a reservation, it is enough that
+    nothing was freed on any node: jobs come and go on machines of their own.
     """
     cluster = state.cluster[0]
     if cluster.seen_change == cluster.changed:

@@ -36,7 +36,7 @@ USERS = 300
 def year(*, units: int = WIDEST, seed: int = 0, jobs: int = JOBS) -> Workload:
     """So many of the jobs of a year; they take their share of a year, and no job more than `units` cores."""
     months = list(_months(units, seed, jobs))
-    columns = {name: np.concatenate([month[name] for month in months]) for name in months[0]}
+    columns: dict[str, Any] = {name: np.concatenate([month[name] for month in months]) for name in months[0]}
     return Workload.from_columns(**columns, name=f"generated-{jobs}")
 
 
