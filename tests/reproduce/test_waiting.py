@@ -45,9 +45,9 @@ def test_rows_name_trace_curve_and_point_with_what_was_published() -> None:
 @pytest.fixture
 def few_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     """A year and a month of few jobs."""
-    monkeypatch.setitem(traces.GENERATED, "month", 20_000)
-    monkeypatch.setitem(traces.GENERATED, "year", 25_000)
-    monkeypatch.setattr(year, "JOBS", 240_000)
+    monkeypatch.setitem(traces.GENERATED, "month", 5_000)
+    monkeypatch.setitem(traces.GENERATED, "year", 6_000)
+    monkeypatch.setattr(year, "JOBS", 60_000)
 
 
 def by_case(name: str, trace: str, out: Path | None = None) -> dict[tuple[str, str], float]:
@@ -57,8 +57,9 @@ def by_case(name: str, trace: str, out: Path | None = None) -> dict[tuple[str, s
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("few_jobs")
-@pytest.mark.parametrize("trace", ["month", "year"])
-@pytest.mark.parametrize("name", ["waiting-fig1", "waiting-fig7"])
+@pytest.mark.parametrize(
+    ("name", "trace"), [("waiting-fig1", "month"), ("waiting-fig1", "year"), ("waiting-fig7", "year")]
+)
 def test_a_figure_on_few_jobs(name: str, trace: str, tmp_path: Path) -> None:
     found = by_case(name, trace, tmp_path)
     assert (tmp_path / f"{name}.svg").stat().st_size > 1000
@@ -75,7 +76,7 @@ def test_a_figure_on_few_jobs(name: str, trace: str, tmp_path: Path) -> None:
 def test_a_month_that_is_streamed_is_the_same() -> None:
     """Also where run times are predicted, in one chunk after the other."""
     whole = traces.case("month", None)
-    streamed = replace(whole, in_chunks=lambda: year.year_in_chunks(seed=2, jobs=20_000, chunk=999))
+    streamed = replace(whole, in_chunks=lambda: year.year_in_chunks(seed=2, jobs=5_000, chunk=999))
     policy = "ljw:t=15m,lengths=estimate"
     with Runs(whole, lambda *_: None) as one, Runs(streamed, lambda *_: None) as other:
         assert one.figures("compound:t=15m,b=24h") == pytest.approx(other.figures("compound:t=15m,b=24h"))

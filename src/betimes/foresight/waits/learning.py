@@ -105,13 +105,16 @@ def observe(
     )
 
 
-def fit(kind: str, observed: Observed) -> WaitModel:
-    """A model of a kind (`KINDS`) of what was observed; raises InputError where that is too little."""
+def fit(kind: str, observed: Observed, censored: float | None = None) -> WaitModel:
+    """A model of a kind (`KINDS`) of what was observed; raises InputError where that is too little.
+
+    censored: what a wait in vain counts as, in units of b; by default as `choose_censored` says.
+    """
     if len(observed) < FEWEST:
         raise InputError(
             f"{len(observed)} jobs had to wait, and a model needs {FEWEST}; take a longer trace or fewer owned machines"
         )
-    return _fit(kind, observed, choose_censored(kind, observed), MOST)
+    return _fit(kind, observed, censored or choose_censored(kind, observed), MOST)
 
 
 def choose_censored(kind: str, observed: Observed) -> float:
