@@ -1,6 +1,6 @@
 """A year of 14 million jobs on 150 machines, streamed: time, memory and figures of the waiting policies.
 
-The year is generated with the published characteristics (`reproduce.waiting.traces`), half a million jobs at a time.
+The year is generated with the published characteristics (`workload.generators.year`), a month at a time.
 One run under `compound` with oracles, first come, first served: CPU seconds of everything (columns, loop, bills,
 figures), of it those of the generator; seconds by the clock, of them those of the event loop; and the peak of the
 process. `--quick` takes a month.
@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from measuring import arguments, introduce
 
 from betimes.policies import parse_nodes_policy
-from betimes.reproduce.waiting.traces import YEAR_JOBS, generated, generated_in_chunks, owned
+from betimes.reproduce.waiting.traces import owned
 from betimes.twin.nodes.streaming import StreamedSimulation
 from betimes.workload import Workload
+from betimes.workload.generators.year import JOBS, year, year_in_chunks
 
 MACHINES = 150
 POLICY = "compound:t=15m,b=24h"
@@ -47,14 +48,14 @@ def peak_mib() -> float:
 def main() -> None:
     asked = arguments(__doc__)
     introduce(__doc__)
-    jobs = YEAR_JOBS // 12 if asked.quick else YEAR_JOBS
+    jobs = JOBS // 12 if asked.quick else JOBS
     chosen, cluster = parse_nodes_policy(POLICY), owned(MACHINES)
-    warm = StreamedSimulation([generated(2000)], chosen, cluster)
+    warm = StreamedSimulation([year(jobs=2000)], chosen, cluster)
     warm.run()
     warm.result().summary()
     print(f"{jobs:,} jobs, {MACHINES} machines, {POLICY}; the process before: {peak_mib():,.0f} MiB")
     started, cpu = time.perf_counter(), time.process_time()
-    chunks = Timed(generated_in_chunks(jobs))
+    chunks = Timed(year_in_chunks(seed=1, jobs=jobs))
     run = StreamedSimulation(chunks, chosen, cluster)
     run.run()
     result = run.result()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from betimes.reproduce.experiment import Row
 from betimes.reproduce.waiting import traces
 from betimes.reproduce.waiting.figures import FIGURES, experiment, published, rows_of
-from betimes.reproduce.waiting.traces import generated
+from betimes.reproduce.waiting.runs import Runs
+from betimes.workload.generators import year
 
 FIGURE = {figure.name: figure for figure in FIGURES}
 
@@ -25,14 +26,10 @@ def test_what_was_published_belongs_to_a_point_of_a_curve() -> None:
     assert published("waiting-fig9")["ours/b=24h", "on_demand_increase"] == (4.0, "within")
 
 
-def test_generated_jobs_have_the_published_characteristics() -> None:
-    jobs = generated(100_000)
-    run_s = jobs.work_s / jobs.max_units
-    for below_s, share in ((180.0, 0.62), (900.0, 0.70), (3600.0, 0.95)):
-        assert np.mean(run_s < below_s) == pytest.approx(share, abs=0.01)
-    days = jobs.submit_s / 86_400.0
-    assert days.max() == pytest.approx(365.0 * 100_000 / traces.YEAR_JOBS, rel=0.01)
-    assert generated(1000).fingerprint() == generated(1000).fingerprint()
+def test_a_stretch_of_a_trace_needs_its_file() -> None:
+    figure = experiment(FIGURE["waiting-fig4"], ("ricc-20k", "ricc", "month", "openb"))
+    assert figure.needs == (traces.FILES["ricc"], traces.FILES["openb"])
+    assert all(traces.files_of(name) for name in traces.TRACES if name not in traces.GENERATED)
 
 
 def test_rows_name_trace_curve_and_point_with_what_was_published() -> None:
@@ -45,17 +42,53 @@ def test_rows_name_trace_curve_and_point_with_what_was_published() -> None:
     assert rows[0].published is None
 
 
+@pytest.fixture
+def few_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A year and a month of few jobs."""
+    monkeypatch.setitem(traces.GENERATED, "month", 5_000)
+    monkeypatch.setitem(traces.GENERATED, "year", 6_000)
+    monkeypatch.setattr(year, "JOBS", 60_000)
+
+
+def by_case(name: str, trace: str, out: Path | None = None) -> dict[tuple[str, str], float]:
+    rows = experiment(FIGURE[name], (trace,)).run(None, out, lambda *_: None)
+    return {(row.case, row.metric): row.ours for row in rows}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["waiting-fig1", "waiting-fig7"])
-def test_a_figure_on_few_jobs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(traces.GENERATED, "month", 20_000)
-    monkeypatch.setattr(traces, "YEAR_JOBS", 240_000)
-    rows = experiment(FIGURE[name]).run(None, tmp_path, lambda *_: None)
-    by_case = {(row.case, row.metric): row.ours for row in rows}
+@pytest.mark.usefixtures("few_jobs")
+@pytest.mark.parametrize(
+    ("name", "trace"), [("waiting-fig1", "month"), ("waiting-fig1", "year"), ("waiting-fig7", "year")]
+)
+def test_a_figure_on_few_jobs(name: str, trace: str, tmp_path: Path) -> None:
+    found = by_case(name, trace, tmp_path)
     assert (tmp_path / f"{name}.svg").stat().st_size > 1000
     if name == "waiting-fig1":
-        waits = [by_case[f"month/fifo/t={t}", "wait"] for t in ("1m", "15m", "4h")]
+        waits = [found[f"{trace}/fifo/t={t}", "wait"] for t in ("1m", "15m", "4h")]
         assert waits[0] > waits[1] > waits[2]  # falls as t grows, at more cost
-        assert by_case["month/fifo/t=4h", "on_demand"] > by_case["month/fifo/t=1m", "on_demand"]
+        assert found[f"{trace}/fifo/t=4h", "on_demand"] > found[f"{trace}/fifo/t=1m", "on_demand"]
     else:
-        assert by_case["month/oracle/b=24h", "on_demand_increase"] == 0.0
+        assert found[f"{trace}/oracle/b=24h", "on_demand_increase"] == 0.0
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_jobs")
+def test_a_month_that_is_streamed_is_the_same() -> None:
+    """Also where run times are predicted, in one chunk after the other."""
+    whole = traces.case("month", None)
+    streamed = replace(whole, in_chunks=lambda: year.year_in_chunks(seed=2, jobs=5_000, chunk=999))
+    policy = "ljw:t=15m,lengths=estimate"
+    with Runs(whole, lambda *_: None) as one, Runs(streamed, lambda *_: None) as other:
+        assert one.figures("compound:t=15m,b=24h") == pytest.approx(other.figures("compound:t=15m,b=24h"))
+        for kind in ("last-two", "10 % error"):
+            assert one.figures(policy, run_times=kind) == pytest.approx(other.figures(policy, run_times=kind))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("few_jobs")
+def test_waits_learned_and_simulated_on_few_jobs() -> None:
+    found = by_case("waiting-learned", "month")
+    curves = {case.split("/")[1] for case, _ in found}
+    assert curves == set(FIGURE["waiting-learned"].curves) - {"simulated, estimates"}  # there are none
+    assert found["month/oracle/b=24h", "wait_increase"] == 0.0
+    assert found["month/none/b=24h", "wait"] >= found["month/oracle, speculating/b=24h", "wait"]

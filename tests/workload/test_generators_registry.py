@@ -24,7 +24,16 @@ def full_width_load(workload: Workload, units: int) -> float:
 
 
 def test_every_generator_declares_its_function_exactly() -> None:
-    assert set(GENERATORS) == {"demo", "synthetic", "workload-1", "workload-2", "workload-3", "fitgpp", "eva"}
+    assert set(GENERATORS) == {
+        "demo",
+        "synthetic",
+        "workload-1",
+        "workload-2",
+        "workload-3",
+        "fitgpp",
+        "eva",
+        "year",
+    }
     for name, generator in GENERATORS.items():
         assert generator.name == name
         accepted = set(inspect.signature(generator.function).parameters)

@@ -118,6 +118,13 @@ Policy = Annotated[
         show_default=False,
     ),
 ]
+Stream = Annotated[
+    bool,
+    typer.Option(
+        "--stream",
+        help="Take the jobs in chunks, and keep only the times of each: for millions of them on nodes.",
+    ),
+]
 Policies = Annotated[
     str,
     typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from betimes.core.nodes.wait_features import FEATURES
 from betimes.errors import InputError, PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.foresight.waits import evaluate, fit, learn, mcc, observe
+from betimes.foresight.waits.learning import CENSORED, Observed, choose_censored
 from betimes.policies import parse_nodes_policy
 from betimes.policies.nodes.wait_model import KINDS
 from betimes.workload import Workload
@@ -93,13 +95,14 @@ def test_a_fitted_model_says_compiled_what_its_library_says_and_is_the_same_afte
 ) -> None:
     """`fit` compares it with the library, and raises where they differ."""
     seen = observe(work(2000), SWW, CLUSTER)
-    model = fit(kind, seen)
+    model = fit(kind, seen, CENSORED[0])
     model.save(tmp_path / "model.npz")
     again = type(model).load(tmp_path / "model.npz")
     assert again.predict(seen.features).tolist() == model.predict(seen.features).tolist()
     assert again.kind == kind
 
 
+@pytest.mark.slow
 def test_a_learned_model_is_better_than_chance_and_worse_than_an_oracle() -> None:
     model, found = learn(work(6000), SWW, CLUSTER, "boosting")
     assert 0.1 < found.mcc[1800.0] < 1.0
@@ -111,6 +114,22 @@ def test_a_learned_model_is_better_than_chance_and_worse_than_an_oracle() -> Non
     assert model.error_s == found.error_s
     truth = observe(work(500), SWW, CLUSTER)
     assert evaluate(model, truth).jobs == len(truth)
+
+
+def test_how_long_a_wait_in_vain_counts_is_chosen_among_the_jobs_of_training() -> None:
+    """Jobs wait in vain where the queue is long; a line through what is known sees that from 2.5 b on only."""
+    rng = np.random.default_rng(1)
+    size = rng.uniform(0.0, 100.0, 1000)
+    vain = size > 80.0
+    features = np.zeros((1000, len(FEATURES)))
+    features[:, FEATURES.index("waitq-size")] = size
+    wait_s = np.where(vain, 1000.0, 100.0 + rng.uniform(0.0, 1.0, 1000))
+    seen = Observed(features, np.arange(1000.0), wait_s, vain, 1000.0)
+    assert choose_censored("linear", seen) == 2.5
+    guess = fit("linear", seen).predict(features)
+    assert mcc(guess > 1000.0, vain) > 0.7
+    nothing = replace(seen, vain=np.zeros(1000, dtype=bool))
+    assert choose_censored("linear", nothing) == CENSORED[0]
 
 
 def test_too_little_to_learn_from_and_policies_without_waits_are_refused() -> None:

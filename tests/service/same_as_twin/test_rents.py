@@ -183,20 +183,31 @@ def test_a_wait_in_vain_is_foreseen(policy: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("policy", quick(["sww:b=5m", "compound:t=2m,b=5m,lengths=speculate"], "sww:b=5m"))
 def test_a_learned_wait(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(150, 2, (1, 1, 2, 4), 10.0)
+    assert_alike(specs, submit_s, MIXED, f"{policy},{learned(tmp_path)}", tmp_path)
+
+
+def learned(folder: Path) -> str:
     """A fixed model: 20 s, a minute for each job that waits, and a second for each that runs has run."""
     weights = np.zeros(1 + len(FEATURES))
     weights[[0, 1 + FEATURES.index("waitq-size"), 1 + FEATURES.index("runq-mean-time")]] = 20.0, 60.0, 1.0
     seen = np.array([[0.0] * len(FEATURES), [1e9] * len(FEATURES)])
     predictor = Predictor(**{**no_predictor(), "weights": weights, "seen": seen})
-    WaitModel("linear", predictor).save(tmp_path / "waits.npz")
-    specs, submit_s = jobs_of(150, 2, (1, 1, 2, 4), 10.0)
-    assert_alike(specs, submit_s, MIXED, f"{policy},waits=learned,model={tmp_path}/waits.npz", tmp_path)
+    WaitModel("linear", predictor).save(folder / "waits.npz")
+    return f"waits=learned,model={folder}/waits.npz"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "policy", ["compound:t=5m,b=10m,waits=none,lengths=speculate", "sww:b=10m,waits=none"]
+    "policy", [*POLICIES, "sww:b=10m,LEARNED", "compound:t=5m,b=10m,lengths=speculate,LEARNED"]
 )
 def test_two_thousand_jobs(policy: str, tmp_path: Path) -> None:
     specs, submit_s = jobs_of(2000, 7, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
+    assert_alike(specs, submit_s, MIXED, policy.replace("LEARNED", learned(tmp_path)), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["sww:b=5m", "compound:t=2m,b=5m"])
+def test_two_thousand_waits_that_are_foreseen(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(2000, 2, (1,), 16.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)

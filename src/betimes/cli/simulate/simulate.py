@@ -14,6 +14,7 @@ def simulate(
     out: options.Out = None,
     plots: options.Plots = None,
     processes: options.Processes = None,
+    stream: options.Stream = False,
     as_json: options.Json = False,
 ) -> None:
     """Run a workload under a policy, on a pool of identical units or on the nodes of a cluster.
@@ -24,4 +25,9 @@ def simulate(
     from betimes.cli.simulate.running import run, study
 
     wanted, chosen = study(policy, simulation, several=False, timeline=bool(out or plots))
+    if stream:
+        from betimes.cli.simulate.streaming import run_in_chunks
+
+        run_in_chunks(wanted, chosen[0], out=out, plots=plots, processes=processes, as_json=as_json)
+        return
     run(wanted, chosen, out=out, plots=plots, processes=processes, as_json=as_json, compared=False)

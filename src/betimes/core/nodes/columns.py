@@ -261,6 +261,9 @@ class Cluster:
     most_cpu: float
     most_memory: float
     waiting: int  # jobs in the queue
+    least_gpu: int  # no task of any of them needs less than this
+    least_cpu: int
+    least_memory: int
     blocks: int  # blocks of the queue in use: directory[front : front + blocks]
     front: int  # the others are before and behind: the first is opened and closed without moving any
     nominated: int  # jobs bound to nodes that their victims have not left yet
@@ -290,6 +293,7 @@ class Cluster:
     pending: int  # what the driver has still to do at this instant, 0: nothing
     changed: int  # grows whenever something starts, stops, or is expected to stop at another time
     seen_change: int  # `changed` at the end of the last complete pass, -1: none
+    seen_freed: int  # `freed` then
     arrived: int  # jobs that have entered the queue since then: newcomers[:arrived]
     seed: int  # of whatever is decided by lot
     draws: int  # decisions on victims taken so far
@@ -437,7 +441,7 @@ def new_nodes_state(
     cluster.most_gpu, cluster.most_cpu, cluster.most_memory = most
     cluster.seed = seed
     cluster.level_mask = -1 if by_priority else 1
-    cluster.seen_change = cluster.reserved = -1
+    cluster.seen_change = cluster.seen_freed = cluster.reserved = -1
     cluster.select_s = math.inf
     cluster.unused = placements
     cluster.quota = quota

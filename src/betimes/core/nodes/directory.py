@@ -87,3 +87,12 @@ def note_least(state: NodesState, number: int, gpu: int, cpu: int, memory: int) 
     block.gpu = gpu
     block.cpu = cpu
     block.memory = memory
+
+
+@kernel
+def note_least_of_all(state: NodesState, gpu: int, cpu: int, memory: int) -> None:
+    """No task of any entry of the queue needs less than so much."""
+    cluster = state.cluster[0]
+    cluster.least_gpu = gpu
+    cluster.least_cpu = cpu
+    cluster.least_memory = memory

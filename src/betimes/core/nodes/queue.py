@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from betimes.core.nodes.columns import BLOCK, Entry, NodesState
 from betimes.core.nodes.directory import (
+    FULL_MILLI,
     begins_by,
     block_at,
     block_of,
     close_block,
     note_least,
+    note_least_of_all,
     open_block,
 )
 from betimes.core.nodes.wait_features import count_waiting
@@ -30,7 +32,15 @@ def insert(state: NodesState, slot: int) -> None:
     if cluster.observed == 1:
         count_waiting(state, slot, 1)
     if cluster.blocks == 0:
+        note_least_of_all(state, FULL_MILLI, FULL_MILLI, FULL_MILLI)
         open_block(state, 0, key, seq)
+    need = state.needs[slot]
+    note_least_of_all(
+        state,
+        min(cluster.least_gpu, need.gpu),
+        min(cluster.least_cpu, need.cpu),
+        min(cluster.least_memory, need.memory),
+    )
     at = block_of(state, key, seq)
     if _length(state, at) == BLOCK and cluster.blocks == len(state.directory):
         _repack(state)

@@ -6,7 +6,7 @@ import math
 
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState, view_of
-from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least
+from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least, note_least_of_all
 from betimes.core.nodes.ends import pop_end, push_end
 from betimes.core.nodes.find_nodes import (
     BAD_SCORE,
@@ -54,7 +54,7 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
     cluster = state.cluster[0]
     if cluster.waiting == 0:
         return _complete(state)
-    if cluster.seen_change == cluster.changed and not rules.dynamic:
+    if not rules.dynamic and _are_others_settled(state, rules):
         if cluster.arrived == 0:
             return DONE
         if rules.window == 1 and state.needs[first(state)].freed_seen >= 0:
@@ -81,6 +81,24 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
 
 
 @kernel
+def _are_others_settled(state: NodesState, rules: NodesRules) -> bool:
+    """Whether no job that was in the queue at the last complete pass can start now.
+
+    Mostly for nothing has changed at all. Where jobs may be passed over without a reservation, it is enough that
+    nothing was freed on any node: jobs come and go on machines of their own.
+    """
+    cluster = state.cluster[0]
+    if cluster.seen_change == cluster.changed:
+        return True
+    return (
+        rules.backfill == SKIP
+        and rules.window == 0
+        and not rules.preempts
+        and cluster.seen_freed == cluster.freed
+    )
+
+
+@kernel
 def change_rules(state: NodesState, rules: NodesRules) -> int:
     """Let other rules decide from now on: the queue is in their order if they keep one.
 
@@ -88,7 +106,7 @@ def change_rules(state: NodesState, rules: NodesRules) -> int:
     DONE, or why a key cannot be used.
     """
     cluster = state.cluster[0]
-    cluster.seen_change = cluster.reserved = -1
+    cluster.seen_change = cluster.seen_freed = cluster.reserved = -1
     count = all_waiting(state, state.chosen)
     for k in range(count):
         if state.needs[state.chosen[k]].reservation >= 0:
@@ -152,6 +170,7 @@ def _start_in_turn(state: NodesState, rules: NodesRules) -> int:
 def _complete(state: NodesState) -> int:
     cluster = state.cluster[0]
     cluster.seen_change = cluster.changed
+    cluster.seen_freed = cluster.freed
     cluster.arrived = 0
     return DONE
 
@@ -231,12 +250,16 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
     cluster.planning = 0
     most_gpu, most_cpu, most_memory = 0, 0, 0
     least_gpu, least_cpu, least_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI  # in this block, so far
+    least_of_all_gpu, least_of_all_cpu, least_of_all_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI
     passed, at, spot = 0, 0, state.blocks[block_at(state, 0)].head
     while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
         number = block_at(state, at)
         block = state.blocks[number]
         if spot >= block.tail:
             note_least(state, number, least_gpu, least_cpu, least_memory)
+            least_of_all_gpu = min(least_of_all_gpu, least_gpu)
+            least_of_all_cpu = min(least_of_all_cpu, least_cpu)
+            least_of_all_memory = min(least_of_all_memory, least_memory)
             least_gpu, least_cpu, least_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI
             at += 1
             if at < cluster.blocks:
@@ -263,6 +286,8 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
             _start_here(state, slot, count)
             if passed > 0:  # what it took, no later job has: mostly nothing is left for any
                 most_gpu, most_cpu, most_memory = _most_free(state)
+                if _can_none_fit(state, rules, most_gpu, most_cpu, most_memory):
+                    return _complete(state)
             continue
         if rules.preempts and (cluster.level_mask < 0 or need.trial == 1):
             verdict = preempt(state, rules, slot)
@@ -279,12 +304,25 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
                 found = reserve(state, rules, slot)
                 if found < 0:
                     return _refuse(state, slot, found)
+            if _can_none_fit(state, rules, most_gpu, most_cpu, most_memory):
+                return _complete(state)
         least_gpu = min(least_gpu, need.gpu)
         least_cpu = min(least_cpu, need.cpu)
         least_memory = min(least_memory, need.memory)
         passed += 1
         spot += 1
+    if at == cluster.blocks:
+        note_least_of_all(state, least_of_all_gpu, least_of_all_cpu, least_of_all_memory)
     return _complete(state)
+
+
+@kernel
+def _can_none_fit(state: NodesState, rules: NodesRules, gpu: int, cpu: int, memory: int) -> bool:
+    """Whether every job of the queue needs more of something than any node has free, and nobody is preempted."""
+    cluster = state.cluster[0]
+    return not rules.preempts and (
+        cluster.least_gpu > gpu or cluster.least_cpu > cpu or cluster.least_memory > memory
+    )
 
 
 @kernel

@@ -23,8 +23,11 @@ from betimes.policies.nodes.wait_model import WaitModel
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
 
-CENSORED = 1.1
-"""What counts as the wait of a job that waited for `b` in vain, in units of `b`: its true wait is not known."""
+CENSORED = (1.1, 1.5, 2.5)
+"""What may count as the wait of a job that waited for `b` in vain, in units of `b`: its true wait is not known."""
+
+HELD_BACK = 0.2  # of the waits that a model is fitted to, the latest: they choose among these
+TRIED = 10_000  # waits to which each of them is fitted
 
 FEWEST = 50  # waits from which a model can be fitted
 MOST = 50_000
@@ -37,8 +40,7 @@ BINS = 5  # of the calibration
 class Observed:
     """Jobs that could not start at once, in the order in which they began to wait.
 
-    `features` (n, 9); `decided_s`, `wait_s` (n,); `vain` (n,): it waited for `b_s` in vain, and wait_s is CENSORED
-    of these.
+    `features` (n, 9); `decided_s`, `wait_s` (n,); `vain` (n,): it waited for `b_s` in vain, which wait_s then is.
     """
 
     features: Floats
@@ -91,7 +93,7 @@ def observe(
     rows = run.trace.features[: run.trace.finished[0]]
     b_s = float(str(certain.values["b"]))
     vain = (outcomes["offer"] >= 0) & ~np.isnan(rows[:, DECIDED_S])
-    wait_s = np.where(vain, CENSORED * b_s, outcomes["start_s"] - rows[:, DECIDED_S])
+    wait_s = np.where(vain, b_s, outcomes["start_s"] - rows[:, DECIDED_S])
     kept = np.flatnonzero((wait_s > 0.0) & np.isfinite(wait_s))
     kept = kept[np.argsort(rows[kept, DECIDED_S], kind="stable")]
     return Observed(
@@ -103,15 +105,37 @@ def observe(
     )
 
 
-def fit(kind: str, observed: Observed) -> WaitModel:
-    """A model of a kind (`KINDS`) of what was observed; raises InputError where that is too little."""
+def fit(kind: str, observed: Observed, censored: float | None = None) -> WaitModel:
+    """A model of a kind (`KINDS`) of what was observed; raises InputError where that is too little.
+
+    censored: what a wait in vain counts as, in units of b; by default as `choose_censored` says.
+    """
     if len(observed) < FEWEST:
         raise InputError(
             f"{len(observed)} jobs had to wait, and a model needs {FEWEST}; take a longer trace or fewer owned machines"
         )
+    return _fit(kind, observed, censored or choose_censored(kind, observed), MOST)
+
+
+def choose_censored(kind: str, observed: Observed) -> float:
+    """Which of CENSORED tells waits in vain best among the latest of what was observed; the least of equals.
+
+    So nothing of the jobs that a model is tried on is known when it is fitted.
+    """
+    cut = int((1.0 - HELD_BACK) * len(observed))
+    earlier, later = observed[slice(0, cut)], observed[slice(cut, None)]
+    if not (later.vain.any() and earlier.vain.any()):
+        return CENSORED[0]
+    quality = [evaluate(_fit(kind, earlier, of_b, TRIED), later).mcc[observed.b_s] for of_b in CENSORED]
+    return CENSORED[int(np.argmax(quality))]
+
+
+def _fit(kind: str, observed: Observed, censored: float, most: int) -> WaitModel:
+    """Fitted to at most so many waits, of which those in vain are `censored` times b."""
     # Forests split between single-precision numbers.
-    rows = np.linspace(0, len(observed) - 1, min(len(observed), MOST)).astype(np.int64)
-    x, y = observed.features[rows].astype(np.float32).astype(np.float64), observed.wait_s[rows]
+    rows = np.linspace(0, len(observed) - 1, min(len(observed), most)).astype(np.int64)
+    x = observed.features[rows].astype(np.float32).astype(np.float64)
+    y = np.where(observed.vain, censored * observed.b_s, observed.wait_s)[rows]
     made = fitted(kind, x, y)
     weights, trees = {"linear": _linear, "forest": _forest, "boosting": _boosting}[kind](made)
     roots, splits = _joined(trees)

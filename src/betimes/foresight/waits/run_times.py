@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 
 import numpy as np
 
@@ -21,14 +22,21 @@ def predict_run_times(kind: str, earlier: Workload, later: Workload) -> Floats:
     `last-two` is the mean of the user's last two jobs, of all jobs for a new user. The others are fitted to
     time of day and week, user, time limit, units, cores and memory. Raises InputError for an unknown kind.
     """
+    return run_time_predictor(kind, earlier)(later)
+
+
+def run_time_predictor(kind: str, earlier: Workload) -> Callable[[Workload], Floats]:
+    """What `predict_run_times` predicts, for the later jobs in parts that are given one after the other."""
     if kind not in RUN_TIME_KINDS:
         raise InputError(f"predictor {kind!r}: choose {', '.join(RUN_TIME_KINDS)}")
-    run_s = earlier.work_s / earlier.max_units
     if kind == "last-two":
-        return _last_two(earlier, later)
+        history = _History()
+        history.predict(earlier)
+        return history.predict
+    run_s = earlier.work_s / earlier.max_units
     rows = np.linspace(0, len(earlier) - 1, min(len(earlier), MOST)).astype(np.int64)
     made = fitted(kind, _at_submission(earlier)[rows], run_s[rows])
-    return np.maximum(1.0, made.predict(_at_submission(later)))
+    return lambda later: np.maximum(1.0, made.predict(_at_submission(later)))
 
 
 def _at_submission(workload: Workload) -> Floats:
@@ -47,17 +55,20 @@ def _at_submission(workload: Workload) -> Floats:
     )
 
 
-def _last_two(earlier: Workload, later: Workload) -> Floats:
-    """As if each job's run time was known when the user's next one comes."""
-    last: dict[int, deque[float]] = {}
-    total, count, predicted = 0.0, 0, np.ones(len(later))
-    for part, out in ((earlier, None), (later, predicted)):
-        pairs = zip(part.user.tolist(), (part.work_s / part.max_units).tolist(), strict=True)
+class _History:
+    """Each user's last two run times, as if a job's was known when the user's next one comes."""
+
+    def __init__(self) -> None:
+        self.last: dict[int, deque[float]] = {}
+        self.total_s, self.count = 0.0, 0
+
+    def predict(self, jobs: Workload) -> Floats:
+        predicted = np.ones(len(jobs))
+        pairs = zip(jobs.user.tolist(), (jobs.work_s / jobs.max_units).tolist(), strict=True)
         for row, (user, run_s) in enumerate(pairs):
-            mine = last.setdefault(user, deque(maxlen=2))
-            if out is not None:
-                mean = sum(mine) / len(mine) if mine else total / max(1, count)
-                out[row] = max(1.0, mean)
+            mine = self.last.setdefault(user, deque(maxlen=2))
+            mean_s = sum(mine) / len(mine) if mine else self.total_s / max(1, self.count)
+            predicted[row] = max(1.0, mean_s)
             mine.append(run_s)
-            total, count = total + run_s, count + 1
-    return predicted
+            self.total_s, self.count = self.total_s + run_s, self.count + 1
+        return predicted

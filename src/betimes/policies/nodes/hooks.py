@@ -133,7 +133,7 @@ class NodesPolicy:
         hooks = self._hooks(values)
         for function in hooks.values():
             check_reads_only(self.name, function)
-        model = self._model(values)
+        model = self.wait_model(values)
         rules = NodesRules(
             ranked=self.rank is not None or (order is not None and order.rank is not first_come),
             dynamic=self.dynamic or (self.rank is None and order is not None and order.dynamic),
@@ -184,7 +184,7 @@ class NodesPolicy:
             return all(each.policy.is_ready(each.values) for each in self.in_turn(values))
         return all(is_hook_ready(each, NodesRules, name) for name, each in self._hooks(values).items())
 
-    def _model(self, values: dict[str, Value | None]) -> WaitModel | None:
+    def wait_model(self, values: dict[str, Value | None]) -> WaitModel | None:
         """The model of waits that the parameters name; raises PolicyError."""
         path, learns = values.get("model"), values.get("waits") == "learned"
         named = [name for name in ("model", "retrain") if values.get(name)]

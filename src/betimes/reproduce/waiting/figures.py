@@ -14,7 +14,7 @@ from pathlib import Path
 
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.waiting.runs import UNITS, Figures, Runs, increased
-from betimes.reproduce.waiting.traces import DEFAULT, FILES, TRACES, case
+from betimes.reproduce.waiting.traces import DEFAULT, TRACES, case, files_of
 
 SHORT = ("1m", "3m", "15m", "1h", "4h", "24h")
 PATIENCE = ("6h", "12h", "24h", "48h")
@@ -54,6 +54,21 @@ def _learned(policy: str, kind: str = "forest", more: str = "") -> Curve:
         plain = policy.format(_value(point))
         made = runs.model(kind, plain)
         return {} if made is None else runs.figures(f"{plain},waits=learned,model={made[0]}{more}")
+
+    return curve
+
+
+def _simulated(policy: str, sizes: str) -> Curve:
+    """Waits that are played forward; none where jobs come in chunks, or have no estimates to go by."""
+
+    def curve(runs: Runs, point: str) -> Figures:
+        import numpy as np
+
+        if runs.case.in_chunks is not None:
+            return {}
+        if sizes == "estimate" and np.isnan(runs.case.later.estimate_s).all():
+            return {}
+        return runs.figures(policy.format(_value(point)), sizes=sizes)
 
     return curve
 
@@ -138,6 +153,20 @@ _COMPOUND: dict[str, Curve] = {
     "run times": _by_t_or_b(",lengths=estimate,waits=none", "forest"),
 }
 
+_LEARNED: dict[str, Curve] = {
+    "oracle": _at(f"compound:t={T},b={{}}"),
+    "oracle, speculating": _at(f"compound:t={T},b={{}},lengths=speculate"),
+    "none": _at(f"compound:t={T},b={{}},lengths=speculate,waits=none"),
+    **{
+        kind: _learned(f"compound:t={T},b={{}}", kind, ",lengths=speculate")
+        for kind in ("linear", "forest", "boosting")
+    },
+    **{
+        f"simulated, {said}": _simulated(f"compound:t={T},b={{}},lengths=speculate,waits=simulated", sizes)
+        for said, sizes in (("true sizes", "true"), ("estimates", "estimate"), ("last two", "last-two"))
+    },
+}
+
 FIGURES = (
     Figure(
         "waiting-fig1",
@@ -184,6 +213,11 @@ FIGURES = (
         tuple(f"s={100 * share:.0f}%" for share in SHARES),
         {"oracle": _with_machines(""), "ours": _with_machines(",lengths=speculate", learns=True)},
         ("total_increase", "wait"),
+    ),
+    Figure(
+        "waiting-learned",
+        "Speculation with waits that are known, learned, simulated or not predicted at all: cost and wait",
+        (f"b={B}",), _LEARNED, ("rented", "on_demand_increase", "total_increase", "wait", "wait_increase"),
     ),
 )  # fmt: skip
 
@@ -243,7 +277,7 @@ def experiment(
     return Experiment(
         name=full_name or figure.name,
         summary=figure.summary,
-        needs=tuple(FILES[trace] for trace in traces if trace in FILES),
+        needs=tuple(dict.fromkeys(file for trace in traces for file in files_of(trace))),
         run=run,
         parts=TRACES,
         narrowed=lambda parts: experiment(figure, parts, f"{figure.name}:{'+'.join(parts)}"),

@@ -8,9 +8,10 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Self
 
 from betimes.reproduce.experiment import Progress
-from betimes.reproduce.waiting.traces import Case, owned
+from betimes.reproduce.waiting.traces import Case
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from betimes.foresight.waits import Evaluation
@@ -48,20 +49,31 @@ class Runs:
         """Remove the models."""
         self.folder.cleanup()
 
-    def figures(self, policy: str, machines: int | None = None, run_times: str | None = None) -> Figures:
-        """Of one run of the later jobs. run_times: how they are predicted, where the policy goes by estimates."""
+    def figures(
+        self, policy: str, machines: int | None = None, run_times: str | None = None, sizes: str = "true"
+    ) -> Figures:
+        """Of one run of the later jobs.
+
+        run_times: how they are predicted, where the policy goes by estimates; `sizes` is then `estimate`.
+        """
         from betimes.foresight.nodes.simulate import simulate_nodes
         from betimes.outcome import summarise
+        from betimes.policies import parse_nodes_policy
+        from betimes.twin.nodes.streaming import StreamedSimulation
+        from betimes.twin.sizes import Sizes
 
-        jobs = self.case.later if run_times is None else self.estimated(run_times)
         self._tell(f"{self.case.name}, {policy}")
-        result = simulate_nodes(
-            jobs,
-            policy,
-            cluster=owned(machines or self.case.machines),
-            sizes="true" if run_times is None else "estimate",
-        )
-        found = summarise(result)
+        cluster, told = self.case.owned(machines), sizes if run_times is None else "estimate"
+        if self.case.in_chunks is not None:
+            chunks = self.case.in_chunks()
+            if run_times is not None:
+                chunks = map(self._estimator(run_times), chunks)
+            run = StreamedSimulation(chunks, parse_nodes_policy(policy), cluster, sizes=Sizes(told))
+            run.run()
+            found = run.result().summary()
+        else:
+            jobs = self.case.later if run_times is None else self.estimated(run_times)
+            found = summarise(simulate_nodes(jobs, policy, cluster=cluster, sizes=told))
         on_demand, fixed = float(found["on_demand_usd"]), float(found["fixed_usd"])
         return {
             "on_demand": 100.0 * on_demand / fixed,
@@ -83,7 +95,7 @@ class Runs:
         key = (kind, policy, count)
         if key not in self.models:
             self._tell(f"{self.case.name}, {kind} for {policy}")
-            cluster, chosen = owned(count), parse_nodes_policy(policy)
+            cluster, chosen = self.case.owned(count), parse_nodes_policy(policy)
             seen = observe(self.case.earlier, chosen, cluster)
             if len(seen) < FEWEST:
                 return None
@@ -95,20 +107,27 @@ class Runs:
 
     def estimated(self, kind: str) -> Workload:
         """The later jobs with predicted run times as estimates: a kind of `run_times`, or `10 % error`."""
-        import numpy as np
-
-        from betimes.foresight.waits.run_times import predict_run_times
-
         if kind not in self.estimates:
             self._tell(f"{self.case.name}, run times: {kind}")
-            jobs = self.case.later
-            if kind == "10 % error":
-                error = 1.0 + NOISE_SIGMA * np.random.default_rng(1).standard_normal(len(jobs))
-                run_s = np.maximum(1.0, jobs.work_s / jobs.max_units * error)
-            else:
-                run_s = predict_run_times(kind, self.case.earlier, jobs)
-            self.estimates[kind] = replace(jobs, estimate_s=run_s)
+            self.estimates[kind] = self._estimator(kind)(self.case.later)
         return self.estimates[kind]
+
+    def _estimator(self, kind: str) -> Callable[[Workload], Workload]:
+        """What puts predicted run times in the place of estimates, in one part of the later jobs after the other."""
+        import numpy as np
+
+        from betimes.foresight.waits.run_times import run_time_predictor
+
+        if kind != "10 % error":
+            predict = run_time_predictor(kind, self.case.earlier)
+            return lambda jobs: replace(jobs, estimate_s=predict(jobs))
+        rng = np.random.default_rng(1)
+
+        def with_error(jobs: Workload) -> Workload:
+            error = 1.0 + NOISE_SIGMA * rng.standard_normal(len(jobs))
+            return replace(jobs, estimate_s=np.maximum(1.0, jobs.work_s / jobs.max_units * error))
+
+        return with_error
 
     def _tell(self, what: str) -> None:
         self.done += 1

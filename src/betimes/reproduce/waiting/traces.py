@@ -1,19 +1,19 @@
 """The jobs of the experiments on waiting, and the machines that they are run on.
 
 Published is a year of 14 million jobs that is not at hand. `month` and `year` are generated with its characteristics
-(spec/waiting.md A.11): the distribution of run times at the published points, and arrivals by day and week. The others
-are real. There are 1.03 owned cores for each that is busy in the mean; the paper has 150 machines for its 14 million
-jobs.
+(`workload.generators.year`); the year is streamed. The others are real, each whole or, as `NAME-20k`, its first 20,000
+jobs. There are 1.03 owned machines for each that is busy in the mean; the paper has 150 for its 14 million jobs.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from betimes.cluster import Cluster
     from betimes.workload import Workload
@@ -23,36 +23,41 @@ FILES = {
     "ricc": "swf/RICC-2010-2.swf.gz",
     "lcg": "swf/LCG-2005-1.swf.gz",
     "ctc": "swf/CTC-SP2-1996-derived.swf.gz",
+    "openb": "gpu/alibaba_openb/openb_pod_list_default.csv.gz",
 }
-YEAR_JOBS = 14_000_000
-GENERATED = {"month": YEAR_JOBS // 12, "year": YEAR_JOBS}
-TRACES = (*GENERATED, *FILES)
+GENERATED = {"month": 14_000_000 // 12, "year": 14_000_000}
+STREAMED = "year"
+"""Of this one only the jobs to learn from are in memory at once: a month."""
+STRETCH, STRETCH_JOBS = "-20k", 20_000
+SHORT = tuple(name + STRETCH for name in FILES if name != "openb")  # which has 8,152 jobs
+TRACES = (*GENERATED, *FILES, *SHORT)
 DEFAULT = "month"
 
 OWNED_OF_BUSY = 1.03
-CORES, GIB, USD_PER_CORE_H, DISCOUNT = 64.0, 256.0, 0.048, 0.6
+DISCOUNT = 0.6
+CATALOGUES = {"openb": ("p3.16xlarge", "ec2-2023-vcpu")}
+"""The type of the owned machines, and what is on offer on demand; of the others:"""
+M5 = ("m5.16xlarge", "m5")
 TRAIN_FRAC = 0.7
-
-CHUNK = 1 << 19  # jobs of a generated trace that are in memory at once, where it is streamed
-YEAR_S = 365 * 86_400.0
-RUN_S = ((0.62, 1.0, 180.0), (0.08, 180.0, 900.0), (0.25, 900.0, 3600.0), (0.05, 3600.0, 864_000.0))
-"""Share, and from where to where log-uniform."""
-WIDTHS = ((1, 0.5), (2, 0.2), (4, 0.15), (8, 0.1), (16, 0.05))
-DAY, WEEKEND = (
-    0.6,
-    0.5,
-)  # how far the rate of arrivals goes up and down in a day, and what is left of it at weekends
-USERS = 300
 
 
 @dataclass(frozen=True)
 class Case:
-    """A trace in two parts, to learn from and to try on, and the number of machines of the baseline."""
+    """A trace in two parts, to learn from and to try on, and the number of machines of the baseline.
+
+    in_chunks: the later part anew, as workloads one after another, where it is too long to be held; `later` is then its
+    first month.
+    """
 
     name: str
     earlier: Workload
     later: Workload
     machines: int
+    in_chunks: Callable[[], Iterator[Workload]] | None = None
+
+    def owned(self, machines: int | None = None) -> Cluster:
+        """So many machines, by default those of the baseline, and what is on offer beside them."""
+        return owned(machines or self.machines, *CATALOGUES.get(self.name, M5))
 
 
 def case(name: str, data: Path | None) -> Case:
@@ -60,64 +65,47 @@ def case(name: str, data: Path | None) -> Case:
     import numpy as np
 
     from betimes.workload import read_trace
+    from betimes.workload.generators.year import year, year_in_chunks
 
     if name in GENERATED:
-        earlier, workload = (generated(GENERATED[name], seed) for seed in (1, 2))
-        return Case(name, earlier, workload, _machines(workload))
+        earlier, later = (year(seed=seed, jobs=GENERATED["month"]) for seed in (1, 2))
+        if name != STREAMED:
+            return Case(name, earlier, later, _machines(later))
+        in_chunks = partial(year_in_chunks, seed=2, jobs=GENERATED[name])
+        return Case(name, earlier, later, _machines(later), in_chunks)
     assert data is not None
-    workload = read_trace(data / FILES[name], on_bad_rows="skip")
+    (file,) = files_of(name)
+    workload = read_trace(data / file, on_bad_rows="skip")
+    if name.endswith(STRETCH):
+        workload = workload.head(STRETCH_JOBS)
     cut = int(TRAIN_FRAC * len(workload))
-    return Case(name, workload.head(cut), workload[np.arange(cut, len(workload))], _machines(workload))
+    machines = _machines(workload, *CATALOGUES.get(name, M5))
+    return Case(name, workload.head(cut), workload[np.arange(cut, len(workload))], machines)
 
 
-def _machines(workload: Workload) -> int:
-    """The machines of the baseline for a workload."""
-    span_s = float(workload.submit_s[-1] - workload.submit_s[0])
-    return max(1, round(OWNED_OF_BUSY * float(workload.work_s.sum()) / span_s / CORES))
+def files_of(name: str) -> tuple[str, ...]:
+    """What one of `TRACES` is read from, in the folder of the data; nothing where it is generated."""
+    return () if name in GENERATED else (FILES[name.removesuffix(STRETCH)],)
 
 
-def owned(machines: int) -> Cluster:
-    """So many m5.16xlarge reserved for three years, and EC2's m5 on demand."""
-    from betimes.cluster import Cluster, NodeGroup, read_cluster
-
-    group = NodeGroup("own", machines, 0.0, CORES, GIB, CORES * USD_PER_CORE_H, DISCOUNT)
-    return Cluster("waiting", (group,), offers=read_cluster("m5").offers)
-
-
-def generated(jobs: int, seed: int = 1) -> Workload:
-    """So many of the 14 million jobs of a year; the share of a year is that of the jobs."""
-    (whole,) = generated_in_chunks(jobs, seed, chunk=jobs)
-    return whole
-
-
-def generated_in_chunks(jobs: int, seed: int = 1, chunk: int = CHUNK) -> Iterator[Workload]:
-    """The same in workloads of `chunk` jobs one after another: each has its share of the arrivals."""
+def _machines(workload: Workload, kind: str = M5[0], catalogue: str = M5[1]) -> int:
+    """The machines of the baseline for a workload: by its GPUs where it has any, else by its cores."""
     import numpy as np
 
-    from betimes.workload import Workload
+    cluster = owned(1, kind, catalogue)
+    span_s = float(workload.submit_s[-1] - workload.submit_s[0])
+    amounts = [workload.gpu, workload.cpu, workload.memory_gib]
+    scarce = 0 if cluster.groups[0].gpu > 0 else 1
+    each = np.nan_to_num(amounts[scarce], nan=float(scarce))
+    there = (cluster.groups[0].gpu, cluster.groups[0].cpu)[scarce]
+    return max(1, round(OWNED_OF_BUSY * float((workload.work_s * each).sum()) / span_s / there))
 
-    rng = np.random.default_rng(seed)
-    share, low, high = (np.array(column) for column in zip(*RUN_S, strict=True))
-    minutes = np.arange(0.0, YEAR_S * jobs / YEAR_JOBS, 60.0)
-    rate = (1.0 + DAY * np.sin(2 * np.pi * minutes / 86_400.0)) * np.where(
-        minutes // 86_400 % 7 < 5, 1.0, WEEKEND
-    )
-    integral = np.cumsum(rate)
-    for begin in range(0, jobs, chunk):
-        count = min(chunk, jobs - begin)
-        part = rng.choice(len(share), count, p=share)
-        run_s = low[part] * (high[part] / low[part]) ** rng.random(count)
-        cores = rng.choice([width for width, _ in WIDTHS], count, p=[share for _, share in WIDTHS])
-        # Arrivals are drawn evenly over the integral of the rate, and taken back to time.
-        drawn = (begin + count * np.sort(rng.random(count))) / jobs
-        yield Workload.from_columns(
-            job_id=np.arange(begin, begin + count),
-            submit_s=np.interp(drawn * integral[-1], integral, minutes),
-            work_s=run_s * cores,
-            min_units=cores,
-            max_units=cores,
-            cpu=np.ones(count),
-            memory_gib=np.full(count, 4.0),
-            user=rng.zipf(1.5, count) % USERS,
-            name=f"generated-{jobs}",
-        )
+
+def owned(machines: int, kind: str = M5[0], catalogue: str = M5[1]) -> Cluster:
+    """So many machines of one type, reserved for three years, and all types of the catalogue on demand."""
+    from betimes.cluster import Cluster, NodeGroup, read_cluster
+
+    offers = read_cluster(catalogue).offers
+    (offer,) = (offer for offer in offers if offer.type == kind)
+    group = NodeGroup("own", machines, *offer.amounts, offer.usd_per_h, DISCOUNT)
+    return Cluster("waiting", (group,), offers=offers)

@@ -61,6 +61,13 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
             f"policy {policy}, parameter spot: the service rents the spot machines that the cluster file offers; give "
             "an offer there `spot = true`, and leave this out"
         )
+    found.wait_model(values)  # which raises where its file cannot be used
+    free = next((offer.type for offer in offers if offer.usd_per_h == 0.0), None)
+    if found.wait is not None and free is not None:
+        raise PolicyError(
+            f"policy {policy}: offer {free} costs nothing (usd_per_h), and renting is to be weighed by its price; give "
+            "it one above 0"
+        )
     if not offers:
         raise PolicyError(
             f"policy {policy}: it rents machines, and none are offered; describe some ([[offers]]) in a cluster file "

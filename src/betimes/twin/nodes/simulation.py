@@ -199,7 +199,7 @@ class NodesSimulation:
         self.lease_chunks: list[NDArray[Any]] = []
         self.log_chunks: list[NDArray[Any]] = []
         self.absence_chunks: list[NDArray[Any]] = []
-        self.name_of: Callable[[int], object] = lambda row: self.jobs.job_id[row]
+        self.name_of: Callable[[int], object] = self.jobs.job_id.__getitem__
         self.wall_s = 0.0
         planner = policy.policy.planner_of(policy.values, cluster)
         self.rounds = None if planner is None else PlannerRounds(self, planner)

@@ -37,7 +37,8 @@ class StreamedResult:
 
     `submit_s`, `run_s` (what a job takes alone), `start_s` and `finish_s` in seconds, NaN where there is none;
     `cost_usd` of the machines that were rented for the job alone; `offer`: which of the cluster's offers it ended on,
-    -1: on owned machines. `leases_usd`: what all rented machines cost.
+    -1: on owned machines. `leases_usd`: what all rented machines cost, and `fixed_usd` the owned ones, None where they
+    have no prices. `refused` jobs were refused, the first for `reason`.
     """
 
     policy: str
@@ -48,28 +49,30 @@ class StreamedResult:
     cost_usd: Floats
     offer: NDArray[np.int8]
     refused: int
-    leases_usd: float
-    fixed_usd: float
+    reason: str
+    leases_usd: float | None
+    fixed_usd: float | None
     events: int
     wall_s: float
 
     def summary(self) -> dict[str, Any]:
         """Figures under the names that `outcome.summarise` gives them; means and percentiles are of jobs that ended."""
-        done = np.flatnonzero(~np.isnan(self.finish_s))
+        ended = ~np.isnan(self.finish_s)
+        count = int(ended.sum())
+        done = slice(None) if count == len(ended) else ended  # which copies nothing where all have
         submit_s, finish_s = self.submit_s[done], self.finish_s[done]
         found: dict[str, Any] = {
             "policy": self.policy,
             "jobs": len(self.submit_s) + self.refused,
-            "unfinished": len(self.submit_s) - len(done),
+            "finished": count,
+            "unfinished": len(self.submit_s) - count,
             "refused": self.refused,
             "makespan_s": metrics.makespan(self.submit_s, finish_s),
         }
         wait_s = metrics.wait(submit_s, self.start_s[done])
         found["wait_mean_s"] = metrics.mean(wait_s)
-        found["wait_mean_h"], found["wait_max_h"] = (
-            found["wait_mean_s"] / 3600.0,
-            metrics.percentile(wait_s, 100) / 3600.0,
-        )
+        found["wait_mean_h"] = found["wait_mean_s"] / 3600.0
+        found["wait_max_h"] = float(wait_s.max()) / 3600.0 if count else math.nan
         del wait_s
         jct_s = metrics.jct(submit_s, finish_s)
         found["jct_mean_s"] = metrics.mean(jct_s)
@@ -77,13 +80,14 @@ class StreamedResult:
         slowdown = metrics.slowdown(jct_s, self.run_s[done])
         found["slowdown_mean"] = metrics.mean(slowdown)
         found |= {f"slowdown_p{percent}": metrics.percentile(slowdown, percent) for percent in (50, 95)}
-        return found | {
-            "cost_usd": self.leases_usd + self.fixed_usd,
-            "on_demand_usd": self.leases_usd,
-            "fixed_usd": self.fixed_usd,
-            "rented_frac": float(np.mean(self.offer[done] >= 0)) if len(done) else math.nan,
-            "on_demand_of_fixed_frac": self.leases_usd / self.fixed_usd if self.fixed_usd > 0 else math.nan,
-        }
+        if self.leases_usd is None and self.fixed_usd is None:
+            return found
+        leases_usd, fixed_usd = self.leases_usd or 0.0, self.fixed_usd or 0.0
+        found |= {"cost_usd": leases_usd + fixed_usd, "on_demand_usd": leases_usd, "fixed_usd": fixed_usd}
+        if self.leases_usd is not None:
+            found["rented_frac"] = float(np.mean(self.offer[done] >= 0)) if count else math.nan
+            found["on_demand_of_fixed_frac"] = leases_usd / fixed_usd if fixed_usd > 0 else math.nan
+        return found
 
 
 class StreamedSimulation:
@@ -136,6 +140,7 @@ class StreamedSimulation:
         }
         self._leases_usd: list[float] = []
         self._refused = 0
+        self._reason = ""
         self._wall_s = 0.0
         self._last_s = -math.inf
 
@@ -155,18 +160,20 @@ class StreamedSimulation:
                 self._advance(stop, progress)
             more = self._prepared(chunk)
             self._enter(more)
-            left = self._window(np.concatenate([left[run.row[0] :], as_array(more.trace.arrivals)]))
+            left = self._window(left[run.row[0] :], as_array(more.trace.arrivals))
         self._advance(len(left), progress, last=True)
 
     def result(self) -> StreamedResult:
         """What came of the jobs."""
+        priced = any(group.usd_per_h is not None for group in self._run.cluster.groups)
         run, horizon_s = self._run, self._run.now_s - float(self._table["submit_s"][0] if self._rows else 0.0)
         return StreamedResult(
             policy=str(run.policy),
             **{name: column[: self._rows] for name, column in self._table.items()},
             refused=self._refused,
-            leases_usd=math.fsum(self._leases_usd),
-            fixed_usd=float(run.cluster.owned_usd(max(0.0, horizon_s))),
+            reason=self._reason,
+            leases_usd=math.fsum(self._leases_usd) if run.rents else None,
+            fixed_usd=float(run.cluster.owned_usd(max(0.0, horizon_s))) if priced else None,
             events=int(run.state.pool[0].events),
             wall_s=self._wall_s,
         )
@@ -185,6 +192,10 @@ class StreamedSimulation:
         """Make rows for the jobs of a chunk."""
         submit_s = more.jobs.submit_s
         self._refused += int(more.tasks.refused.sum())
+        if more.tasks.reasons and not self._reason:
+            self._reason = more.tasks.reasons[0].rpartition(";")[
+                0
+            ]  # without how many there are in this chunk
         if not len(submit_s):
             return
         if submit_s[0] < self._last_s:
@@ -210,11 +221,11 @@ class StreamedSimulation:
                 self._table[name][:begin] = column[:begin]
             self._table[name][begin : self._rows] = values
 
-    def _window(self, arrivals: NDArray[Any]) -> NDArray[Any]:
+    def _window(self, *parts: NDArray[Any]) -> NDArray[Any]:
         """Let the loop see these arrivals, the last rows so far; there is room for whatever ends meanwhile."""
         run = self._run
-        window = blank(Arrival, len(arrivals))
-        as_array(window)[...] = arrivals
+        window = blank(Arrival, sum(map(len, parts)))
+        arrivals = np.concatenate(parts, out=as_array(window))
         run.row[0] = 0
         run.trace = run.trace.replaced(
             arrivals=window,

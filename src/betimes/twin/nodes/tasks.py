@@ -80,10 +80,13 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
 
 def tasks_on_owned_first(workload: Workload, cluster: Cluster) -> Tasks:
     """The same for jobs that wait for machines that are owned: split for those, and where they cannot, for offers."""
-    offered = tasks_of(workload, cluster, rents=True)
     if not cluster.groups:
+        offered = tasks_of(workload, cluster, rents=True)
         return replace(offered, fits_no_owned=~offered.refused)
     owned = tasks_of(workload, cluster)
+    if not owned.refused.any():
+        return replace(owned, fits_no_owned=np.zeros(len(workload), dtype=bool))
+    offered = tasks_of(workload, cluster, rents=True)
     fits_no_owned = owned.refused & ~offered.refused
     return Tasks(
         np.where(fits_no_owned, offered.count, owned.count),

@@ -11,15 +11,22 @@ from betimes.lazy import lazy_names
 
 if TYPE_CHECKING:
     from betimes.workload.generators.parameters import Generator, Parameter
-    from betimes.workload.generators.registry import GENERATORS, generate, is_spec, parse_spec
+    from betimes.workload.generators.registry import (
+        GENERATORS,
+        generate,
+        generate_in_chunks,
+        is_spec,
+        parse_spec,
+    )
 
-__all__ = ["GENERATORS", "Generator", "Parameter", "generate", "is_spec", "parse_spec"]
+__all__ = ["GENERATORS", "Generator", "Parameter", "generate", "generate_in_chunks", "is_spec", "parse_spec"]
 
 _HOME = {
     "GENERATORS": "betimes.workload.generators.registry",
     "Generator": "betimes.workload.generators.parameters",
     "Parameter": "betimes.workload.generators.parameters",
     "generate": "betimes.workload.generators.registry",
+    "generate_in_chunks": "betimes.workload.generators.registry",
     "is_spec": "betimes.workload.generators.registry",
     "parse_spec": "betimes.workload.generators.registry",
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,7 +65,10 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Generator:
-    """A named way to make a workload; `source` is where it is described, `details` what a user must know."""
+    """A named way to make a workload; `source` is where it is described, `details` what a user must know.
+
+    in_chunks: makes the same jobs as several workloads, one after the other.
+    """
 
     name: str
     description: str
@@ -73,6 +76,7 @@ class Generator:
     parameters: tuple[Parameter, ...]
     function: Callable[..., Workload]
     details: str = ""
+    in_chunks: Callable[..., Iterator[Workload]] | None = None
 
     def read(self, given: dict[str, str]) -> dict[str, Value]:
         """Every parameter's value from the given texts and the defaults; raises InputError."""

@@ -6,17 +6,25 @@ A specification is a generator's name and, after a colon, its parameters: `name=
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from betimes.errors import InputError
-from betimes.workload.generators import demo, eva, fitgpp, pcs, synthetic
+from betimes.workload.generators import demo, eva, fitgpp, pcs, synthetic, year
 from betimes.workload.generators.parameters import Generator, Value
 from betimes.workload.speedup import did_you_mean
 from betimes.workload.workload import Workload
 
 GENERATORS: dict[str, Generator] = {
     generator.name: generator
-    for generator in (demo.GENERATOR, synthetic.GENERATOR, *pcs.GENERATORS, fitgpp.GENERATOR, eva.GENERATOR)
+    for generator in (
+        demo.GENERATOR,
+        synthetic.GENERATOR,
+        *pcs.GENERATORS,
+        fitgpp.GENERATOR,
+        eva.GENERATOR,
+        year.GENERATOR,
+    )
 }
 
 
@@ -59,3 +67,14 @@ def generate(spec: str, *, units: int, seed: int = 0) -> Workload:
     said = {"generator": spec.strip(), "units": str(units), "seed": str(seed)}
     notes = replace(made.notes, format=made.notes.format or "generated", header={**made.notes.header, **said})
     return replace(made, name=spec.strip(), notes=notes)
+
+
+def generate_in_chunks(spec: str, *, units: int, seed: int = 0) -> Iterator[Workload] | None:
+    """The jobs of `generate` as several workloads, one after the other; None: the generator makes them all at once.
+
+    Raises InputError as `generate` does.
+    """
+    generator, values = parse_spec(spec)
+    if generator.in_chunks is None:
+        return None
+    return generator.in_chunks(units=units, seed=seed, **values)

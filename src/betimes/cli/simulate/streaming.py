@@ -1,0 +1,122 @@
+"""`simulate --stream`: jobs in chunks, of which only the times are kept, for more of them than fit in memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from betimes.cli.render.progress import Display
+from betimes.cli.simulate.sources import GENERATED_UNITS, is_generated
+from betimes.cli.simulate.study import Study, load, notes_of
+from betimes.cli.warming import compile_kernels
+from betimes.errors import ClusterError, InputError
+
+if TYPE_CHECKING:
+    from betimes.cluster import Cluster
+    from betimes.foresight.engines import AnyChosen
+    from betimes.workload import Workload
+
+
+def run_in_chunks(
+    wanted: Study,
+    policy: AnyChosen,
+    *,
+    out: str | None,
+    plots: str | None,
+    processes: int | None,
+    as_json: bool,
+) -> None:
+    """Run the jobs in chunks, and print the figures; raises InputError for options that need all jobs at once."""
+    from betimes.outcome import show, to_json
+    from betimes.policies import parse_nodes_policy
+    from betimes.twin.nodes.streaming import StreamedSimulation
+    from betimes.twin.sizes import parse_sizes
+
+    options = wanted.options
+    if wanted.engine != "nodes":
+        raise InputError("--stream: jobs in chunks run on nodes; give --cluster, or leave --stream out")
+    for name, given in {
+        "out": out,
+        "plots": plots,
+        "processes": processes,
+        "seeds": options.seeds,
+        "predict": options.predict or options.predict_sample,
+        "status": options.status != "all",
+        "measure": wanted.measure != (0.0, 1.0),
+    }.items():
+        if given:
+            raise InputError(f"--{name}: with --stream only the figures of all jobs are kept; leave one out")
+    display = Display()
+    with display.shown():
+        display.expect("reading", None)
+        started = time.perf_counter()
+        chunks, jobs, cluster, estimated = _chunks(wanted, display.note)
+        display.finish("reading")
+        load_s = time.perf_counter() - started
+        compile_s = compile_kernels([policy], False, display)[str(policy)]
+        sizes = wanted.sizes or ("estimate" if estimated else "true")
+        run = StreamedSimulation(
+            chunks,
+            parse_nodes_policy(str(policy)),
+            cluster,
+            sizes=parse_sizes(sizes),
+            curves=wanted.curves,
+            overrun=options.overrun or "extend",
+            seed=options.seed,
+            restart_s=options.restart_s,
+        )
+        run.run(lambda done: display.at("jobs", str(policy), done, jobs))
+        result = run.result()
+        if not len(result.submit_s):
+            raise ClusterError(f"{options.file}: no job fits the cluster {cluster.name}; {result.reason}")
+        if result.refused:
+            display.note(f"{options.file}: {result.reason}; jobs refused in all: {result.refused:,}")
+    display.say_notes()
+    figures = result.summary()
+    figures["timing"] = {
+        "load_s": load_s,
+        "compile_s": compile_s,
+        "wall_s": result.wall_s,
+        "jobs_per_s": figures["jobs"] / result.wall_s if result.wall_s > 0 else None,
+        "events": result.events,
+    }
+    if as_json:
+        print(to_json(figures))
+    else:
+        show([figures])
+
+
+def _chunks(wanted: Study, note: Callable[[str], Any]) -> tuple[Iterator[Workload], int, Cluster, bool]:
+    """The jobs and their number, the nodes, and whether there are estimates.
+
+    A generator that makes its jobs in chunks does so; other workloads are read as a whole and cut.
+    """
+    import numpy as np
+
+    from betimes.workload.generators import generate_in_chunks, parse_spec
+    from betimes.workload.generators.year import CHUNK
+
+    options = wanted.options
+    made = None
+    if is_generated(options.file):
+        units = options.units or (GENERATED_UNITS if wanted.cluster is None else wanted.cluster.units)
+        made = generate_in_chunks(options.file, units=units, seed=options.seed)
+    if made is None:
+        loaded = load(wanted, options.seed)
+        workload, cluster = loaded.workload, loaded.machine
+        assert not isinstance(cluster, int)
+        for each in notes_of(workload):
+            note(each)
+        rows = range(0, len(workload), CHUNK)
+        parts = (workload[np.arange(begin, min(begin + CHUNK, len(workload)))] for begin in rows)
+        return parts, len(workload), cluster, not bool(np.isnan(workload.estimate_s).all())
+    if wanted.cluster is None:
+        raise InputError(f"--stream: {options.file} does not say what it runs on; give --cluster FILE.toml")
+    for name in ("jobs", "load", "trial", "grace", "on_wide"):
+        if getattr(options, name) is not None:
+            raise InputError(
+                f"--{name.replace('_', '-')}: {options.file} is generated in chunks, and not known as a whole; "
+                "leave it out, or --stream"
+            )
+    return made, int(parse_spec(options.file)[1]["jobs"]), wanted.cluster, False
