@@ -3,7 +3,8 @@
 The scheduler alone, without HTTP and disk; a turn is everything from the input to events and effects. Machines of four
 cores are full and as many jobs wait as the table says. Rented by the policy (`oda`): at each step a machine is taken
 away with the jobs on it, which wait again; then the policy's tick orders another, the cloud gives it out, and it comes
-up and takes jobs. Added by the operator, who also drains one (`nodes:fifo`): a new engine is made, which takes over every job.
+up and takes jobs. Added by the operator, who also drains one (`nodes:fifo`): a new engine is made, which takes over
+every job.
 """
 
 from __future__ import annotations
@@ -55,11 +56,14 @@ class Crowd:
         for _ in range(3 if rents else 0):
             self.tick()
         assert sum(node.status == UP for node in self.nodes.values()) >= MACHINES, "machines did not come up"
-        assert sum(not job.units for job in self.scheduler.ledger.jobs.values()) >= queued, "too few jobs wait"
+        assert sum(not job.units for job in self.scheduler.ledger.jobs.values()) >= queued, (
+            "too few jobs wait"
+        )
         self.took = {}
 
     @property
     def nodes(self) -> dict[str, Node]:
+        """By their names."""
         return self.scheduler.ledger.nodes
 
     def tick(self) -> None:
@@ -87,9 +91,7 @@ class Crowd:
 
     def _submit(self, count: int) -> None:
         for at in range(count):
-            spec = JobSpec(
-                command=["x"], workdir="/", name=f"job-{at % 50}", estimate_s=360_000.0 + at % 977
-            )
+            spec = JobSpec(command=["x"], workdir="/", name=f"job-{at % 50}", estimate_s=360_000.0 + at % 977)
             self.scheduler.submission.submit(spec, "ann")
             if at % 200 == 199 or at == count - 1:
                 self._turn()

@@ -31,7 +31,9 @@ class Occupancy:
         self.nodes = ledger.nodes
         self.holdings: dict[RunId, _Holding] = {}
         self.used: dict[str, Amounts] = {}
-        self._runs: defaultdict[str, dict[RunId, None]] = defaultdict(dict)  # by node, in the order of `holdings`
+        self._runs: defaultdict[str, dict[RunId, None]] = defaultdict(
+            dict
+        )  # by node, in the order of `holdings`
         for job in ledger.jobs.values():
             if job.run is not None and job.run.launched:
                 holding = _Holding(job.spec, job.run.places, job.units_per_task)
