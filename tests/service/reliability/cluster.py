@@ -251,6 +251,13 @@ def check(cluster: Cluster) -> None:
         RunId(j.job_id, j.run.number) for j in scheduler.ledger.jobs.values() if j.run and j.run.launched
     }
     assert set(scheduler.occupancy.holdings) == launched
+    holdings, jobs = scheduler.occupancy.holdings, scheduler.ledger.jobs
+    for name in scheduler.ledger.nodes:
+        there = [run for run, holding in holdings.items() if name in dict(holding.places)]
+        assert scheduler.occupancy.runs_on(name) == there, name
+        granted = {number for number, job in jobs.items() if job.run and name in dict(job.places)}
+        owed = {number for number, job in jobs.items() if name in dict((job.binding or {}).get("places", ()))}
+        assert scheduler._state.job_index.on_node(name) == sorted(granted | owed), name
     for number, job in scheduler.ledger.jobs.items():
         in_engine = job.status in (Status.QUEUED, *RUNS) and job.set_id is None
         assert (number in engine.slot_of) == in_engine, (number, job.status)

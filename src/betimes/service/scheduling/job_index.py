@@ -20,6 +20,8 @@ class JobIndex:
     def __init__(self) -> None:
         self.unsettled: set[int] = set()  # granted units that their runs do not have yet
         self.entering: set[int] = set()  # told to the policy at the next decision
+        self._on_node: defaultdict[str, set[int]] = defaultdict(set)
+        self._nodes_of: dict[int, frozenset[str]] = {}  # of those in `_on_node`
         self._followers: defaultdict[int, set[int]] = defaultdict(set)  # by the job that they wait for
         self._busy: defaultdict[int, set[int]] = defaultdict(set)  # by array: queued, running, or about to be
         self._waiting: defaultdict[int, list[int]] = defaultdict(
@@ -36,6 +38,7 @@ class JobIndex:
         settled = run is None or job.units == 0 or run.stopping is not None
         settled = settled or (run is not None and run.launched and run.units == job.units)
         (self.unsettled.discard if settled else self.unsettled.add)(number)
+        self._note_nodes(job)
         if job.spec.after:
             for after in job.spec.after:
                 first = parse_after(after)[0]
@@ -66,6 +69,10 @@ class JobIndex:
         """It has been told by now, or will not be."""
         self.entering.discard(job.job_id)
         self.note(job)
+
+    def on_node(self, name: str) -> list[int]:
+        """Those that a node is granted to, or that are bound to it, in the order of their numbers."""
+        return sorted(self._on_node.get(name, ()))
 
     def followers(self, number: int) -> list[int]:
         """Those that wait, or waited, for a job to end."""
@@ -102,3 +109,21 @@ class JobIndex:
         while self.next_delay_at() <= now_at:
             found.append(heapq.heappop(self._due)[1])
         return sorted(found)
+
+    def _note_nodes(self, job: Job) -> None:
+        number, names = job.job_id, frozenset[str]()
+        if not job.status.is_over and (job.run is not None or job.binding):
+            names = frozenset(name for name, _ in (*job.places, *(job.binding or {}).get("places", ())))
+        before = self._nodes_of.get(number, frozenset[str]())
+        if names == before:
+            return
+        for name in before - names:
+            self._on_node[name].discard(number)
+            if not self._on_node[name]:
+                del self._on_node[name]
+        for name in names - before:
+            self._on_node[name].add(number)
+        if names:
+            self._nodes_of[number] = names
+        else:
+            del self._nodes_of[number]

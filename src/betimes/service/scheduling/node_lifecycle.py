@@ -219,7 +219,8 @@ class NodeLifecycle:
 
     def _keep_off(self, name: str) -> None:
         """Jobs that were to have a node that takes none any more, and are not there yet, wait for others."""
-        for job in list(self._state.ledger.jobs.values()):
+        jobs = self._state.ledger.jobs
+        for job in [jobs[number] for number in self._state.job_index.on_node(name)]:
             bound = (job.binding or {}).get("places", ()) if "owed" in (job.binding or {}) else ()
             run = job.run
             holds = run is not None and run.launched and any(where == name for where, _ in run.places)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 
 from betimes.cluster.resources import Amounts
@@ -30,6 +31,9 @@ class Occupancy:
         self.nodes = ledger.nodes
         self.holdings: dict[RunId, _Holding] = {}
         self.used: dict[str, Amounts] = {}
+        self._runs: defaultdict[str, dict[RunId, None]] = defaultdict(
+            dict
+        )  # by node, in the order of `holdings`
         for job in ledger.jobs.values():
             if job.run is not None and job.run.launched:
                 holding = _Holding(job.spec, job.run.places, job.units_per_task)
@@ -42,9 +46,7 @@ class Occupancy:
 
     def runs_on(self, name: str) -> list[RunId]:
         """The runs that hold something of a node."""
-        return [
-            run for run, holding in self.holdings.items() if any(where == name for where, _ in holding.places)
-        ]
+        return list(self._runs.get(name, ()))
 
     def reserve(self, run: RunId, job: Job) -> Places | None:
         """Take what a run needs, where the policy has put it; null: others have not left all of that yet."""
@@ -79,12 +81,19 @@ class Occupancy:
     def release(self, run: RunId) -> None:
         """Nothing of a run is left."""
         holding = self.holdings.pop(run, None)
-        if holding is not None:
-            self._count(holding, -1)
+        if holding is None:
+            return
+        self._count(holding, -1)
+        for name, _ in holding.places:
+            self._runs[name].pop(run, None)
+            if not self._runs[name]:
+                del self._runs[name]
 
     def _take(self, run: RunId, holding: _Holding) -> None:
         self.holdings[run] = holding
         self._count(holding, 1)
+        for name, _ in holding.places:
+            self._runs[name][run] = None
 
     def _count(self, holding: _Holding, sign: int) -> None:
         for name, amounts in holding.amounts:
