@@ -39,6 +39,10 @@ class Holder(Protocol):
     state: NodesState
     changed: bool  # the next pass is to look at everything
 
+    def unbind(self, slot: int) -> None:
+        """The job of a slot gives up what it is bound to."""
+        ...
+
 
 class RentedMachines:
     """The rented machines of an engine, by their numbers there. A number is used again, under the next generation."""
@@ -76,15 +80,28 @@ class RentedMachines:
             return
         state.pool[0].now = now_s
         logged = int(state.cluster[0].logged)
+        self._unbind_all(number)
         _report_gone(state, number, cause)
         state.cluster[0].logged = logged  # nothing of this was decided
         self._engine.changed = True
 
     def report_refused(self, number: int, generation: int, now_s: float) -> None:
         """A machine that was ordered is not to be had; the policy decides anew at a later tick."""
-        if self.is_there(number, generation):
-            self._engine.state.pool[0].now = now_s
-            _report_refused(self._engine.state, number, now_s + ASK_AGAIN_S)
+        state = self._engine.state
+        if not self.is_there(number, generation):
+            return
+        state.pool[0].now = now_s
+        logged = int(state.cluster[0].logged)
+        self._unbind_all(number)
+        _report_refused(state, number, now_s + ASK_AGAIN_S)
+        state.pool[0].events += 1  # a planner is asked again
+        state.cluster[0].logged = logged
+
+    def _unbind_all(self, number: int) -> None:
+        """Jobs that were to have this machine wait for another, or stay where they are."""
+        state = self._engine.state
+        while (first := int(state.machines[number].residents)) >= 0:
+            self._engine.unbind(int(state.placements[first].slot))
 
     def is_there(self, number: int, generation: int) -> bool:
         """Whether a number still stands for the machine that was rented under it."""

@@ -45,6 +45,7 @@ KINDS = {
     "quoted": "a job was promised a start and an end",
     "granted": "the policy gives a job a number of units, or none",
     "nominated": "the policy preempts other jobs on these nodes for a job",
+    "migrating": "the policy moves a running job to other machines, at once or when these are up",
     "unbound": "a job loses the nodes that were being vacated or reserved for it",
     "reserved": "the policy has reserved a later start for a job on these nodes",
     "parallelism-changed": "how many units a set of trials can use from now on: no more than it has trials left",
