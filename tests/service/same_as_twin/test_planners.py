@@ -1,7 +1,7 @@
 """Policies that plan in rounds, in the service and in the twin: the same machines, starts, ends, moves and bill.
 
-The same specifications go to both; the service rents from the fake cloud on a virtual clock. Live the speed of jobs beside
-each other is not measured: what `t=1` takes for known, so that both plan with the same.
+The same specifications go to both; the service rents from the fake cloud on a virtual clock. How much jobs slow each
+other is not measured live, and `t=1` takes for known that they do not, so that both plan with the same.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from tests.service.served_traces import serve_trace
 
 STOP_S = 16.0
 OFFERS = tuple(
-    Offer(type=f"c{cores}", cpu=cores, memory_gib=4 * cores, usd_per_h=0.05 * cores, boot_s=100.0, setup_s=21.0)
+    Offer(
+        type=f"c{cores}", cpu=cores, memory_gib=4 * cores, usd_per_h=0.05 * cores, boot_s=100.0, setup_s=21.0
+    )
     for cores in (2, 4, 8)
 )
 CLUSTER = Cluster("planned", (), offers=OFFERS)

@@ -126,7 +126,7 @@ class LiveNodes:
         if policy.policy.planner is not None:
             self.rounds = PlannerRounds(str(policy), planner_for(policy, offers, quota), restart_s)
         self.foresees = self.rents and plays_out(policy)
-        self.offered = shapes_of(offers)
+        self.offers, self.offered = tuple(offers), shapes_of(offers)
         self.booting: set[int] = set()  # jobs whose own machines are not up yet
         self.tasks_of: dict[int, JobTasks] = {}
         self.unit_of: dict[int, Amounts] = {}
@@ -513,7 +513,7 @@ class LiveNodes:
         return self._round()
 
     def _enter(self, wanted: Sequence[JobRequest], first: int) -> list[int]:
-        """Know the jobs that have been submitted by their slots, which it returns; `first`: their order of submission."""
+        """Know the submitted jobs by their slots, which it returns; first: the order of submission of the first."""
         if not wanted:
             return []
         seqs, marks = as_array(self.state.jobs)["seq"], as_array(self.state.progress)["served_by"]
@@ -603,7 +603,7 @@ class LiveNodes:
         if start_s < math.inf:
             self.promised[job] = start_s
         if MIGRATE in decided and holds and need.bound >= 0:
-            yield Migrate(job, self._held(job, int(need.bound)), need.moves_when_free == 1)
+            yield Migrate(job, self._held(job, int(need.bound)), bool(need.moves_when_free == 1))
         if PREEMPT in decided and holds and need.vacate_at < math.inf:
             yield Preempt(job, float(need.vacate_at), self.job_of.get(int(need.preemptor)))
 

@@ -1,6 +1,6 @@
 """The rounds of a planner on live nodes: when it is asked, what it is shown, and what becomes of its decisions.
 
-As in the twin (`twin.nodes.planner_rounds`), at multiples of its period for as long as there are jobs or rented machines.
+As in the twin (`twin.nodes.planner_rounds`), at multiples of its period while there are jobs or rented machines.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def planner_for(policy: ChosenPolicy[NodesPolicy], offers: Sequence[Offer], quot
 class PlannerRounds:
     """Asks a planner about the state that it is handed, which is the live one or a copy that is played forward.
 
-    restart_s: what a job loses when it is started again. next_s: when the planner is asked next, infinity: when a job comes.
+    restart_s: what a job loses when it is started again. next_s: when the planner is asked next; infinity: once a job
+    comes.
     """
 
     def __init__(self, policy: str, planner: Planner, restart_s: float) -> None:
@@ -137,4 +138,3 @@ class PlannerRounds:
             number += 1
         self.next_s = number * period_s
         ask_at(state, self.next_s, ROUND)
-

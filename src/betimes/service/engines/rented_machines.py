@@ -10,7 +10,7 @@ import numpy as np
 
 from betimes.core.nodes.columns import Instruction, NodesState, with_more_nodes
 from betimes.core.nodes.log import RELEASE, RENT
-from betimes.core.nodes.machines import GOING
+from betimes.core.nodes.machines import DRAINING, GOING
 from betimes.core.nodes.reported_machines import (
     put_off,
     report_gone,
@@ -81,7 +81,10 @@ class RentedMachines:
         state.pool[0].now = now_s
         logged = int(state.cluster[0].logged)
         self._unbind_all(number)
-        _report_gone(state, number, cause)
+        if state.machines[number].residents >= 0:  # what has left is not known here yet: it goes when it is
+            state.machines[number].state = DRAINING
+        else:
+            _report_gone(state, number, cause)
         state.cluster[0].logged = logged  # nothing of this was decided
         self._engine.changed = True
 
@@ -100,8 +103,23 @@ class RentedMachines:
     def _unbind_all(self, number: int) -> None:
         """Jobs that were to have this machine wait for another, or stay where they are."""
         state = self._engine.state
-        while (first := int(state.machines[number].residents)) >= 0:
-            self._engine.unbind(int(state.placements[first].slot))
+        at, bound = int(state.machines[number].residents), set[int]()
+        while at >= 0:
+            slot = int(state.placements[at].slot)
+            if at in self._bound_places(slot):
+                bound.add(slot)
+            at = int(state.placements[at].after)
+        for slot in sorted(bound, key=lambda slot: int(state.jobs[slot].seq)):
+            self._engine.unbind(slot)
+
+    def _bound_places(self, slot: int) -> set[int]:
+        """The placements that a job is bound to, and does not hold."""
+        state, found = self._engine.state, set[int]()
+        at = int(state.needs[slot].bound)
+        while at >= 0:
+            found.add(at)
+            at = int(state.placements[at].follows)
+        return found
 
     def is_there(self, number: int, generation: int) -> bool:
         """Whether a number still stands for the machine that was rented under it."""
