@@ -374,7 +374,7 @@ class LiveNodes:
             self.state.needs[slot].vacate_at = carried.leave_by_s
             row[0] = self._plan(tasks, carried.places)
             self._call(self.state, trace, row, steps.HOLD, slot)
-        elif carried.owed and _are_of(tasks, carried.bound):
+        elif carried.owed and self.rounds is None and _are_of(tasks, carried.bound):
             row[0] = self._plan(tasks, carried.bound, carried.owed)
             self._call(self.state, trace, row, steps.BIND, slot)
         else:

@@ -44,7 +44,7 @@ KINDS = {
     "released": "a user releases a held job",
     "quoted": "a job was promised a start and an end",
     "granted": "the policy gives a job a number of units, or none",
-    "nominated": "the policy preempts other jobs on these nodes for a job",
+    "nominated": "a job is to start on these nodes, once other jobs have made room there, or machines are up",
     "migrating": "the policy moves a running job to other machines, at once or when these are up",
     "unbound": "a job loses the nodes that were being vacated or reserved for it",
     "reserved": "the policy has reserved a later start for a job on these nodes",

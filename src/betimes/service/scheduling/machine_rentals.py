@@ -37,8 +37,8 @@ class MachineRentals:
         """The cloud has given out a machine that was ordered, which boots."""
         self._refused.pop(machine.type, None)
         expected = self._engine.name_machine(move, machine.name)
-        self._rebind(move, machine.name)
         self._nodes.rent(machine, "policy", by_policy=True)
+        self._rebind(move, machine.name)
         if (move.machine, move.generation) in self._unwanted:
             self._unwanted.discard((move.machine, move.generation))
             self._nodes.give_up(machine.name)
