@@ -82,7 +82,7 @@ def test_same_reservations_as_the_model(case: Case):
 
 
 @pytest.mark.slow
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(cases(too_wide=True))
 def test_same_as_the_model_often(case: Case):
     check_case(case)
@@ -96,7 +96,7 @@ def test_same_reservations_as_the_model_often(case: Case):
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(crowded_cases())
 def test_same_as_the_model_often_where_many_are_preempted(case: Case):
     check_case(case)

@@ -20,7 +20,7 @@ from tests.twin.pool.workloads import (
 )
 
 FEW = settings(max_examples=12)
-MANY = settings(max_examples=60)
+MANY = settings(max_examples=30)
 
 
 def check_binary(setup: Setup) -> None:

@@ -168,7 +168,7 @@ class LiveNodes:
             self.state.cluster[0].select_s = 0.0
         self.largest = np.maximum(self._largest(), 0).tolist()
         self.promised: dict[int, float] = {}  # by job, the start of the reservation that was reported last
-        self.changed = False  # nodes were opened or closed, and nobody has looked since
+        self.changed = False  # nodes were opened or closed, and no pass has followed yet
 
     def _largest(self) -> NDArray[np.int64]:
         """(3,) the most that any machine has of each, on which jobs can run."""
@@ -176,7 +176,7 @@ class LiveNodes:
         return np.array(machines, dtype=np.int64).reshape(-1, 3).max(axis=0, initial=0)
 
     def next_timer_s(self) -> float:
-        """When the next belief is outrun, or somebody should have left."""
+        """When the next belief is outrun, or a victim should have left."""
         return float(self.state.timers[0].at_s) if self.state.cluster[0].timers > 0 else math.inf
 
     def catch_up(self, now_s: float) -> list[Decisions]:
@@ -196,7 +196,7 @@ class LiveNodes:
         return rounds
 
     def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
-        """As the twin has it: at one instant all that is due, then all submissions, then one pass for everybody."""
+        """As the twin has it: at one instant all that is due, then all submissions, then one pass over the queue."""
         rounds = list[Decisions]()
         gone = {self.slot_of[job] for job in what.gone}
         for slot in gone:
@@ -346,7 +346,7 @@ class LiveNodes:
         return True
 
     def restore(self, carried: Restored, now_s: float) -> None:
-        """Take over a job as it stands; nobody decides, and no time passes. `settle` follows when all are there."""
+        """Take over a job as it stands; nothing is decided, and no time passes. `settle` follows when all are there."""
         if self.state.pool[0].free == 0:
             self.state = with_more_slots(self.state)
         pool = self.state.pool[0]
@@ -451,7 +451,7 @@ class LiveNodes:
         return Bind(job, self._held(job, int(need.bound)), self._owed(int(need.bound)))
 
     def first_waiting(self) -> int | None:
-        """The first of the queue; None: nobody waits, unless for victims to leave."""
+        """The first of the queue; None: no job waits, unless for victims to leave."""
         cluster = self.state.cluster[0]
         if cluster.waiting == 0:
             return None
@@ -473,7 +473,7 @@ class LiveNodes:
                 self._step(steps.SPECULATE_UNTIL, slot, now_s + PATIENCE_S)
 
     def _intervene(self, now_s: float, what: Inputs) -> bool:
-        """Carry out what the loop itself does not know; returns whether everybody has to be looked at again."""
+        """Carry out what the loop itself does not know; returns whether all jobs have to be looked at again."""
         self.state.pool[0].now = now_s
         waiting = [slot for job in what.done if self.state.needs[slot := self.slot_of[job]].holder < 0]
         for slot in waiting:

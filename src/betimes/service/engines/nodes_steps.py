@@ -53,7 +53,7 @@ def step(
     """One thing happens at pool.now; returns a status of `twin.nodes.events`.
 
     ADVANCE: submissions from row[0] on and whatever is due up to the instant `value`, as far as the budget goes.
-    AGAIN: at pool.now, whatever is due and a pass over everybody. FINISH: a job turns out to finish at `value`. GO: one
+    AGAIN: at pool.now, whatever is due and a pass over the queue. FINISH: a job turns out to finish at `value`. GO: one
     that has been told to leave does so at `value`. WITHDRAW: a job that does not run is no more. UNBIND: a nominated
     job waits again, one that was to move stays. LOSE: a job has lost its nodes, and waits; machines of its own for the
     cause `value`. BELIEVE: it has `value` seconds left. OPEN: node `slot`
