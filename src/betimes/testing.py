@@ -30,6 +30,8 @@ from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import (
     EventView,
+    FleetPlanView,
+    FleetView,
     JobFilter,
     JobStory,
     JobView,
@@ -161,6 +163,14 @@ class InMemoryService:
     def policy(self) -> PolicyView:
         """The policy in force."""
         return self._ask(self._parts.backend.policy())
+
+    def fleet(self) -> FleetView:
+        """What is rented, and what it costs."""
+        return self._ask(self._parts.backend.fleet())
+
+    def fleet_plan(self) -> FleetPlanView:
+        """What the policy would change now. Raises Conflict for one that does not plan in rounds."""
+        return self._ask(self._parts.backend.fleet_plan())
 
     def set_policy(self, policy: str) -> PolicyView:
         """Decide by another policy from now on. Raises PolicyError, Conflict."""

@@ -6,11 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
 from betimes.errors import Conflict, Unknown
-from betimes.service.api.examples import PORTFOLIO
+from betimes.service.api.examples import FLEET, FLEET_PLAN, PORTFOLIO
 from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     EventView,
+    FleetPlanView,
+    FleetView,
     Health,
     JobStory,
     JobView,
@@ -191,6 +193,14 @@ class Service:
     def policy(self) -> PolicyView:
         self._ask("policy", None)
         return self.in_force
+
+    def fleet(self) -> FleetView:
+        self._ask("fleet", None)
+        return FLEET
+
+    def fleet_plan(self) -> FleetPlanView:
+        self._ask("fleet_plan", None)
+        return FLEET_PLAN
 
     def portfolio(self, last: int) -> PortfolioView:
         self.asked.append(("portfolio", last))

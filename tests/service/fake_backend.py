@@ -10,12 +10,14 @@ from typing import Any
 from betimes.errors import Conflict, InputError, PolicyError, Refused, Unknown
 from betimes.foresight.objectives import parse_objectives
 from betimes.service.access.auth import RunTokens
-from betimes.service.api.examples import PORTFOLIO
+from betimes.service.api.examples import FLEET, FLEET_PLAN, PORTFOLIO
 from betimes.service.api.log_files import LocalLog, LogReader
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     EventView,
+    FleetPlanView,
+    FleetView,
     Health,
     JobFilter,
     JobStory,
@@ -197,6 +199,14 @@ class FakeBackend:
             raise PolicyError(f"there is no policy {text[:40]!r}; `betimes policies` lists them")
         self.policy_here = PolicyView(policy=text, engine="pool", since_at=self.now)
         return self.policy_here
+
+    async def fleet(self) -> FleetView:
+        self._may_fail()
+        return FLEET
+
+    async def fleet_plan(self) -> FleetPlanView:
+        self._may_fail()
+        return FLEET_PLAN
 
     async def portfolio(self, last: int) -> PortfolioView:
         self._may_fail()

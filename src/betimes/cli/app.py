@@ -13,6 +13,7 @@ from betimes.cli.live import (
     demo,
     doctor,
     events,
+    fleet,
     job,
     jobs,
     logs,
@@ -68,6 +69,7 @@ app.command("hold", short_help="Keep waiting jobs from starting.")(control.hold)
 app.command("release", short_help="Let held jobs start again.")(control.release)
 app.add_typer(nodes.verbs, name="nodes")
 app.add_typer(policy.verbs, name="policy")
+app.add_typer(fleet.verbs, name="fleet")
 app.command("portfolio", short_help="Show what a portfolio has chosen, and what came of it.")(
     portfolio.portfolio
 )

@@ -19,6 +19,8 @@ from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.spec_errors import faults
 from betimes.service.views.models import (
     EventView,
+    FleetPlanView,
+    FleetView,
     Health,
     JobStory,
     JobView,
@@ -95,6 +97,8 @@ _node = decode.answer_of(NodeView)
 _nodes = decode.answer_of(_Many)
 _lease = decode.answer_of(Lease)
 _policy = decode.answer_of(PolicyView)
+_fleet = decode.answer_of(FleetView)
+_fleet_plan = decode.answer_of(FleetPlanView)
 _portfolio = decode.answer_of(PortfolioView)
 
 
@@ -211,6 +215,16 @@ def heartbeat(name: str) -> Call[Lease]:
 def policy() -> Call[PolicyView]:
     """The policy in force."""
     return Call("GET", f"{API}/policy", _policy)
+
+
+def fleet() -> Call[FleetView]:
+    """What is rented, and what it costs."""
+    return Call("GET", f"{API}/fleet", _fleet)
+
+
+def fleet_plan() -> Call[FleetPlanView]:
+    """What the policy would change now."""
+    return Call("GET", f"{API}/fleet/plan", _fleet_plan)
 
 
 def portfolio(last: int) -> Call[PortfolioView]:

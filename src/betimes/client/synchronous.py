@@ -17,6 +17,8 @@ from betimes.errors import NotReachable
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import (
     EventView,
+    FleetPlanView,
+    FleetView,
     Health,
     JobStory,
     JobView,
@@ -200,6 +202,17 @@ class Client:
     def policy(self) -> PolicyView:
         """The policy in force, and why its last decision did nothing, if so."""
         return self._ask(calls.policy())
+
+    def fleet(self) -> FleetView:
+        """What is rented now, what it costs an hour, and what a machine for each task would cost."""
+        return self._ask(calls.fleet())
+
+    def fleet_plan(self) -> FleetPlanView:
+        """What the policy in force would rent, give back and move now, with reasons; nothing is changed by that.
+
+        Raises Conflict for a policy that does not plan in rounds.
+        """
+        return self._ask(calls.fleet_plan())
 
     def portfolio(self, last: int = 20) -> PortfolioView:
         """The newest selections of portfolios, newest first: what was chosen and expected, and what came of it."""

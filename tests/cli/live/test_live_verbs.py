@@ -297,6 +297,18 @@ def test_policy_says_why_its_last_decision_started_nobody(betimes: Call, service
     assert betimes("policy", "show", "--json").json()["idle"]["code"] == "no-room"
 
 
+def test_fleet(betimes: Call, service: Service) -> None:
+    found = betimes("fleet")
+    assert "c4-0" in found.out
+    assert "1 rented, $0.2 an hour; a machine for each task would be $0.3" in found.out
+    planned = betimes("fleet", "plan")
+    assert "migrate" in planned.out
+    assert "$0.1 an hour less; the next round is at" in planned.out
+    assert betimes("fleet", "--json").json()["saving_usd_per_h"] == 0.1
+    assert betimes("fleet", "plan", "--json").json()["steps"][1]["machine"] == "c2-0"
+    assert service.asked == [("fleet", None), ("fleet_plan", None), ("fleet", None), ("fleet_plan", None)]
+
+
 def test_portfolio(betimes: Call, service: Service) -> None:
     found = betimes("portfolio", "--last", "5")
     assert "odb/unicef/best decides, of portfolio:period=8" in found.out

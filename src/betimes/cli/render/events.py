@@ -49,7 +49,14 @@ def _width(data: Data, _: float) -> str:
 def _nominated(data: Data, _: float) -> str:
     if not data.get("places"):
         return "no job is preempted for it any more"
+    if not any(any(one) for one in data.get("owed", ())):
+        return f"it is to start{_on(data['places'])}, once all of it is up"
     return f"other jobs are preempted for it{_on(data['places'])}"
+
+
+def _migrating(data: Data, _: float) -> str:
+    when = "once there is room, and all of it is up" if data["keeps_running"] else "at once"
+    return f"moves {when}:{_on(data['places'])} instead of{_on(data['before'])}"
 
 
 def _reserved(data: Data, _: float) -> str:
@@ -188,6 +195,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "queued": _queued,
     "granted": _granted,
     "nominated": _nominated,
+    "migrating": _migrating,
     "parallelism-changed": _width,
     "reserved": _reserved,
     "stopping": _told,

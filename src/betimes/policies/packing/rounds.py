@@ -53,7 +53,7 @@ class Rounds:
 
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
         """What is to be done now; raises ClusterError for a task that fits no type, PolicyViolation for a bad plan."""
-        machines = [each for each in snapshot.machines if each.offer >= 0 and each.phase in _STAYING]
+        machines = [each for each in snapshot.machines if each.offer >= 0 and _stays(each)]
         round_ = self._round(snapshot, machines)
         plan = self.planner.plan(round_)
         check(plan, round_.problem)
@@ -127,6 +127,11 @@ class Rounds:
 def _id(machine: MachineSnapshot) -> int:
     """A number that no other machine has had before it."""
     return machine.generation * _NUMBERS + machine.machine
+
+
+def _stays(machine: MachineSnapshot) -> bool:
+    """Whether a machine is there for longer: one that is up and takes no new tasks is about to be taken away."""
+    return machine.phase in _STAYING and (machine.is_open or machine.phase != MachinePhase.UP)
 
 
 def _may_wait(places: Sequence[Place], ready: set[int]) -> bool:

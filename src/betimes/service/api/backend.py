@@ -10,6 +10,8 @@ from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.view import TuningView
 from betimes.service.views.models import (
     EventView,
+    FleetPlanView,
+    FleetView,
     Health,
     JobFilter,
     JobStory,
@@ -95,6 +97,14 @@ class Backend(Protocol):
 
     async def set_policy(self, text: str, user: str) -> PolicyView:
         """Decide by another policy from now on, or by a point of the latest front. Raises PolicyError, Conflict."""
+        ...
+
+    async def fleet(self) -> FleetView:
+        """What is rented, and what it costs."""
+        ...
+
+    async def fleet_plan(self) -> FleetPlanView:
+        """What the policy would change now. Raises Conflict for one that does not plan in rounds."""
         ...
 
     async def portfolio(self, last: int) -> PortfolioView:

@@ -12,7 +12,15 @@ from betimes.service.api.context import Here, User
 from betimes.service.api.document import PREFIX, NodeName, body, failing
 from betimes.service.api.jobs import json
 from betimes.service.api.models import NodeList, PolicyChoice
-from betimes.service.views.models import Lease, NodeSpec, NodeView, PolicyView, PortfolioView
+from betimes.service.views.models import (
+    FleetPlanView,
+    FleetView,
+    Lease,
+    NodeSpec,
+    NodeView,
+    PolicyView,
+    PortfolioView,
+)
 
 router = APIRouter(prefix=PREFIX, tags=["cluster"])
 
@@ -107,6 +115,33 @@ async def heartbeat(name: NodeName, here: Here, _: User) -> Response:
 async def get_policy(here: Here, _: User) -> Response:
     """By what the service decides."""
     return json((await here.backend.policy()).model_dump_json())
+
+
+@router.get(
+    "/fleet",
+    summary="What is rented",
+    operation_id="get_fleet",
+    response_model=FleetView,
+    responses={200: examples.shown(examples.FLEET, "The rented machines."), **failing(401, 403, 503)},
+)
+async def get_fleet(here: Here, _: User) -> Response:
+    """Rented machines, what they cost an hour, and what a machine for each task would cost."""
+    return json((await here.backend.fleet()).model_dump_json())
+
+
+@router.get(
+    "/fleet/plan",
+    summary="What the policy would change now",
+    operation_id="get_fleet_plan",
+    response_model=FleetPlanView,
+    responses={
+        200: examples.shown(examples.FLEET_PLAN, "The plan, step by step."),
+        **failing(401, 403, 409, 503),
+    },
+)
+async def get_fleet_plan(here: Here, _: User) -> Response:
+    """What it would rent, give back and move, with reasons; nothing is changed by asking."""
+    return json((await here.backend.fleet_plan()).model_dump_json())
 
 
 @router.get(

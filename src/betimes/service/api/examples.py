@@ -12,6 +12,10 @@ from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     Estimate,
     EventView,
+    FleetMachine,
+    FleetPlanView,
+    FleetStep,
+    FleetView,
     Health,
     JobStory,
     JobView,
@@ -63,6 +67,17 @@ PORTFOLIO = PortfolioView(
         waiting=12, score=41.5, scores={"oda/fifo/first": 38.2, "odb/unicef/best": 41.5}, slowdown=1.7, machine_s=7200,
         took_s=0.02, finished=3, slowdown_since=1.6,
     )],
+)  # fmt: skip
+FLEET = FleetView(
+    policy="eva", machines=[FleetMachine(
+        name="c4-0", type="c4", status="up", usd_per_h=0.2, rented_at=_NOON, jobs=[3, 5],
+    )], usd_per_h=0.2, no_packing_usd_per_h=0.3, saving_usd_per_h=0.1,
+)  # fmt: skip
+FLEET_PLAN = FleetPlanView(
+    policy="eva", at=_NOON + 300, steps=[
+        FleetStep(kind="migrate", job=5, machine="c4-0", reason="c2-0 can then be given back; it leaves c2-0 at once"),
+        FleetStep(kind="release", machine="c2-0", reason="once job 5 has left: saves $0.1 an hour"),
+    ], usd_per_h_change=-0.1,
 )  # fmt: skip
 ASKED = Reason(code="asked", text="asked for by ada")
 SEARCH = SearchView(

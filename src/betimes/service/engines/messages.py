@@ -84,6 +84,15 @@ class Bind:
 
 
 @dataclass(frozen=True, slots=True)
+class Migrate:
+    """A job that runs goes to other nodes: it leaves at once, or with `keep` once these are up and have room."""
+
+    job: int
+    places: tuple[Allocation, ...]
+    keep: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Reserve:
     """A waiting job is promised nodes from an instant on."""
 
@@ -164,7 +173,7 @@ class Restored:
     keeps_wait: bool = True  # it waits as long as it would have before
 
 
-Move = Grant | Preempt | Bind | Reserve | Outrun | Rent | StopSpeculating
+Move = Grant | Preempt | Migrate | Bind | Reserve | Outrun | Rent | StopSpeculating
 """A decision about a job."""
 
 MachineMove = RentMachine | ReleaseMachine

@@ -16,7 +16,8 @@ from betimes.policies.nodes.portfolio import UTILITY
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.parsing import ChosenPolicy
 from betimes.service.engines import nodes as nodes_engine
-from betimes.service.engines import pool
+from betimes.service.engines import planner_rounds, pool
+from betimes.service.engines.planner_rounds import planner_for
 
 
 def kind_of(policy: str) -> tuple[Engine, str]:
@@ -45,11 +46,6 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
         _check_portfolio(policy, parse_nodes_policy(text))
     if not found.rents:
         return
-    if found.planner is not None:
-        raise PolicyError(
-            f"policy {policy}: it packs tasks onto machines in rounds, and moves them, which so far only the simulator "
-            "does; choose another (`betimes policies`), or try it with `betimes simulate`"
-        )
     values = parse_nodes_policy(text).values
     if values.get("retrain"):
         raise PolicyError(
@@ -73,6 +69,8 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
             f"policy {policy}: it rents machines, and none are offered; describe some ([[offers]]) in a cluster file "
             "and start the service with `betimes up --cluster FILE.toml`"
         )
+    if found.planner is not None:
+        planner_for(parse_nodes_policy(text), offers, None)
 
 
 def _check_portfolio(policy: str, chosen: ChosenPolicy[NodesPolicy]) -> None:
@@ -152,6 +150,8 @@ def kernels_of(policy: str) -> str | None:
 def _entries_for(chosen: AnyChosen) -> Sequence[Entry[..., Any]]:
     if isinstance(chosen.policy, Policy):
         return pool.ENTRIES
+    if chosen.policy.planner is not None:
+        return (*nodes_engine.ENTRIES, *planner_rounds.ENTRIES)
     return (*nodes_engine.ENTRIES, *((take_snapshot, play_on) if chosen.policy.members is not None else ()))
 
 

@@ -28,12 +28,13 @@ from betimes.core.nodes.columns import (
     with_more_steps,
 )
 from betimes.core.nodes.dedicated_machines import machines_for, offer_for
-from betimes.core.nodes.log import BIND, DOUBLE, PREEMPT, RELEASE, RENT, RESERVE, START
+from betimes.core.nodes.log import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
 from betimes.core.nodes.schedule import change_rules
 from betimes.core.nodes.timers import EXPIRED
 from betimes.core.status import (
+    ASKED,
     DONE,
     NEED_NODES,
     NEED_PLACEMENTS,
@@ -62,6 +63,7 @@ from betimes.service.engines.messages import (
     Grant,
     Inputs,
     JobRequest,
+    Migrate,
     Move,
     Outrun,
     Play,
@@ -71,6 +73,7 @@ from betimes.service.engines.messages import (
     Restored,
     StopSpeculating,
 )
+from betimes.service.engines.planner_rounds import PlannerRounds, planner_for
 from betimes.service.engines.rented_machines import RentedMachines, with_longer_log, with_room_for_nodes
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.scheduling.job import Account
@@ -119,8 +122,11 @@ class LiveNodes:
         self.rents = policy.policy.wait is not None and len(offers) > 0
         self.provisions = policy.policy.shares_rented and len(offers) > 0
         self.machines = RentedMachines(self)
+        self.rounds: PlannerRounds | None = None
+        if policy.policy.planner is not None:
+            self.rounds = PlannerRounds(str(policy), planner_for(policy, offers, quota), restart_s)
         self.foresees = self.rents and plays_out(policy)
-        self.offered = shapes_of(offers)
+        self.offers, self.offered = tuple(offers), shapes_of(offers)
         self.booting: set[int] = set()  # jobs whose own machines are not up yet
         self.tasks_of: dict[int, JobTasks] = {}
         self.unit_of: dict[int, Amounts] = {}
@@ -200,6 +206,8 @@ class LiveNodes:
         for job in what.done:
             if self.state.needs[self.slot_of[job]].holder >= 0:
                 self._step(steps.FINISH, self.slot_of[job], now_s)
+            if self.rounds is not None:
+                self.rounds.ended.append((int(self.state.jobs[self.slot_of[job]].seq), now_s))
         again = self._intervene(now_s, what)
         for job in what.done:
             self.booting.discard(job)
@@ -225,9 +233,16 @@ class LiveNodes:
         need, logged = self.state.needs[slot], int(self.state.cluster[0].logged)
         if need.holder < 0 and need.bound < 0:
             return  # it waits already
+        if need.holder >= 0 and need.bound >= 0:  # it was about to move
+            self._step(steps.UNBIND, slot)
         self._step(steps.LOSE if need.holder >= 0 else steps.UNBIND, slot, float(cause))
         self.state.cluster[0].logged = logged  # nothing of this was decided
         self.booting.discard(job)
+        self.changed = True
+
+    def unbind(self, slot: int) -> None:
+        """The job of a slot gives up what it is bound to: it waits again, or stays where it is."""
+        self._step(steps.UNBIND, slot)
         self.changed = True
 
     def refuse_machines(self, job: int, now_s: float, again_s: float) -> None:
@@ -268,6 +283,8 @@ class LiveNodes:
             trace.arrivals[slots].run_s = more.believed_s  # what is believed is true in a play-out
 
         what = steps.PLAY
+        rounds = None if self.rounds is None else self.rounds.copied(slots, more)
+        seqs = [int(one.seq) for one in self.state.jobs] + [int(self.state.pool[0].submitted)]
         if self.provisions:  # machines may be rented for ever for a job that they do not hold
             what, copy.pool[0].budget, copy.cluster[0].select_s = steps.ADVANCE, MOST_INSTANTS, math.inf
 
@@ -277,7 +294,11 @@ class LiveNodes:
                 status = self._call(state, aside, row, what, value=math.inf)
                 if status in (DONE, PAUSED):
                     break
-                state = self._with_room(state, status, jobs)
+                if status == ASKED and rounds is not None:
+                    rounds.hear_of(aside, seqs)
+                    state = rounds.hold(state)
+                else:
+                    state = self._with_room(state, status, jobs)
             found = {**jobs, **({slots: more.job} if more is not None else {})}
             rows = np.array(list(found), dtype=np.int64)
             start_s, finish_s = in_rows(aside, "start_s", math.nan), in_rows(aside, "finish_s", math.nan)
@@ -336,7 +357,7 @@ class LiveNodes:
         self._fill(trace.arrivals[0], carried.wanted, tasks, now_s)
         self.tasks_of[carried.wanted.job], self.unit_of[carried.wanted.job] = tasks, carried.wanted.demand
         slot, account = int(self.state.free[self.state.pool[0].free - 1]), carried.account
-        self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
+        self._know(slot, carried.wanted)
         if account.resizes > 0:
             self.resizes_of[carried.wanted.job] = account.resizes
         row = np.zeros(1, dtype=np.int64)
@@ -353,7 +374,7 @@ class LiveNodes:
             self.state.needs[slot].vacate_at = carried.leave_by_s
             row[0] = self._plan(tasks, carried.places)
             self._call(self.state, trace, row, steps.HOLD, slot)
-        elif carried.owed and _are_of(tasks, carried.bound):
+        elif carried.owed and self.rounds is None and _are_of(tasks, carried.bound):
             row[0] = self._plan(tasks, carried.bound, carried.owed)
             self._call(self.state, trace, row, steps.BIND, slot)
         else:
@@ -472,27 +493,47 @@ class LiveNodes:
             self.tasks_of[one.job], self.unit_of[one.job] = self._split(one), one.demand
             self._fill(trace.arrivals[at], one, self.tasks_of[one.job], until_s)
         row, what = np.zeros(1, dtype=np.int64), steps.AGAIN if again else steps.ADVANCE
+        first = int(self.state.pool[0].submitted)
         self.state.pool[0].budget = 0 if again else 1
         while True:
             status = self._call(self.state, trace, row, what, value=until_s)
             if status in (DONE, PAUSED):
                 break
-            self.state = self._with_room(self.state, status, self.job_of)
+            if status == ASKED:
+                wanted, _ = (), self._enter(wanted, first)
+                self._ask_planner()
+            else:
+                self.state = self._with_room(self.state, status, self.job_of)
             what = steps.ADVANCE
-        progress = as_array(self.state.progress)
-        new = (
-            [slot for slot in np.flatnonzero(progress["served_by"] >= 0).tolist() if slot not in self.job_of]
-            if wanted
-            else []
-        )
-        for slot, one in zip(sorted(new, key=lambda slot: self.state.jobs[slot].seq), wanted, strict=True):
-            self.state.progress[slot].row = slot
-            self.slot_of[one.job], self.job_of[slot] = slot, one.job
-            if self.rents and not self._can_rent(slot, one):
-                self._step(steps.WAIT_UNTIL, slot, math.inf)
+        new = self._enter(wanted, first)
         if self.foresees:
             self._balk(until_s, new)
+        if self.rounds is not None:
+            self.rounds.wake(self.state)
         return self._round()
+
+    def _enter(self, wanted: Sequence[JobRequest], first: int) -> list[int]:
+        """Know the submitted jobs by their slots, which it returns; first: the order of submission of the first."""
+        if not wanted:
+            return []
+        seqs, marks = as_array(self.state.jobs)["seq"], as_array(self.state.progress)["served_by"]
+        new = np.flatnonzero((marks >= 0) & (seqs >= first)).tolist()
+        for slot, one in zip(sorted(new, key=lambda slot: self.state.jobs[slot].seq), wanted, strict=True):
+            self._know(slot, one)
+            self.state.progress[slot].row = slot
+            if self.rents and not self._can_rent(slot, one):
+                self._step(steps.WAIT_UNTIL, slot, math.inf)
+        return new
+
+    def _know(self, slot: int, wanted: JobRequest) -> None:
+        """A job is in this slot from now on."""
+        self.slot_of[wanted.job], self.job_of[slot] = slot, wanted.job
+        if self.rounds is not None:
+            self.rounds.know(slot, wanted)
+
+    def _ask_planner(self) -> None:
+        assert self.rounds is not None, "a planner is asked only where there is one"
+        self.state = self.rounds.hold(self.state)
 
     def _can_rent(self, slot: int, wanted: JobRequest) -> bool:
         """Whether the machines that would be rented for a job that waits hold it as a whole."""
@@ -561,6 +602,8 @@ class LiveNodes:
             yield Reserve(job, start_s, self._held(job, int(need.reservation)))
         if start_s < math.inf:
             self.promised[job] = start_s
+        if MIGRATE in decided and holds and need.bound >= 0:
+            yield Migrate(job, self._held(job, int(need.bound)), bool(need.moves_when_free == 1))
         if PREEMPT in decided and holds and need.vacate_at < math.inf:
             yield Preempt(job, float(need.vacate_at), self.job_of.get(int(need.preemptor)))
 
@@ -609,6 +652,8 @@ class LiveNodes:
         arrival.believed_per_work = 1.0
         arrival.user = -1
         arrival.longest_s = math.inf
+        if self.rounds is not None:  # a job that moves has left when that is reported, and not at once
+            arrival.stop_s = max(wanted.grace_s, PATIENCE_S)
         arrival.choice, arrival.speculated = wanted.choice, int(not wanted.may_restart)
         arrival.fits_no_owned = int(self.rents and not self._is_held(tasks))
 
@@ -660,4 +705,4 @@ def _are_of(tasks: JobTasks, places: Sequence[Allocation]) -> bool:
 
 def _order(move: Move) -> int:
     """Who leaves comes before who is to have the room, and that before who starts."""
-    return (Outrun, Preempt, StopSpeculating, Reserve, Bind, Rent, Grant).index(type(move))
+    return (Outrun, Migrate, Preempt, StopSpeculating, Reserve, Bind, Rent, Grant).index(type(move))

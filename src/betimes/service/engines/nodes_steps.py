@@ -55,7 +55,7 @@ def step(
     ADVANCE: submissions from row[0] on and whatever is due up to the instant `value`, as far as the budget goes.
     AGAIN: at pool.now, whatever is due and a pass over the queue. FINISH: a job turns out to finish at `value`. GO: one
     that has been told to leave does so at `value`. WITHDRAW: a job that does not run is no more. UNBIND: a nominated
-    job waits again. LOSE: a job has lost its nodes, and waits; machines of its own for the
+    job waits again, one that was to move stays. LOSE: a job has lost its nodes, and waits; machines of its own for the
     cause `value`. BELIEVE: it has `value` seconds left. OPEN: node `slot`
     takes new tasks (value 1) or none (0). ENTER: the job of trace.arrivals[0] has
     a slot, and no place yet. QUEUE: it waits. HOLD, BIND, BOOK: it has, is bound to, or is promised from `value` on the
@@ -77,6 +77,8 @@ def step(
         withdraw(state, slot)
     elif what == UNBIND:
         unbind(state, slot)
+        if state.needs[slot].holder >= 0:
+            return DONE
         return wait(state, rules, slot)
     elif what == LOSE:
         if state.needs[slot].rented > 0:

@@ -10,7 +10,7 @@ import numpy as np
 
 from betimes.core.nodes.columns import Instruction, NodesState, with_more_nodes
 from betimes.core.nodes.log import RELEASE, RENT
-from betimes.core.nodes.machines import GOING
+from betimes.core.nodes.machines import DRAINING, GOING
 from betimes.core.nodes.reported_machines import (
     put_off,
     report_gone,
@@ -38,6 +38,10 @@ class Holder(Protocol):
 
     state: NodesState
     changed: bool  # the next pass is to look at everything
+
+    def unbind(self, slot: int) -> None:
+        """The job of a slot gives up what it is bound to."""
+        ...
 
 
 class RentedMachines:
@@ -76,15 +80,46 @@ class RentedMachines:
             return
         state.pool[0].now = now_s
         logged = int(state.cluster[0].logged)
-        _report_gone(state, number, cause)
+        self._unbind_all(number)
+        if state.machines[number].residents >= 0:  # what has left is not known here yet: it goes when it is
+            state.machines[number].state = DRAINING
+        else:
+            _report_gone(state, number, cause)
         state.cluster[0].logged = logged  # nothing of this was decided
         self._engine.changed = True
 
     def report_refused(self, number: int, generation: int, now_s: float) -> None:
         """A machine that was ordered is not to be had; the policy decides anew at a later tick."""
-        if self.is_there(number, generation):
-            self._engine.state.pool[0].now = now_s
-            _report_refused(self._engine.state, number, now_s + ASK_AGAIN_S)
+        state = self._engine.state
+        if not self.is_there(number, generation):
+            return
+        state.pool[0].now = now_s
+        logged = int(state.cluster[0].logged)
+        self._unbind_all(number)
+        _report_refused(state, number, now_s + ASK_AGAIN_S)
+        state.pool[0].events += 1  # a planner is asked again
+        state.cluster[0].logged = logged
+
+    def _unbind_all(self, number: int) -> None:
+        """Jobs that were to have this machine wait for another, or stay where they are."""
+        state = self._engine.state
+        at, bound = int(state.machines[number].residents), set[int]()
+        while at >= 0:
+            slot = int(state.placements[at].slot)
+            if at in self._bound_places(slot):
+                bound.add(slot)
+            at = int(state.placements[at].after)
+        for slot in sorted(bound, key=lambda slot: int(state.jobs[slot].seq)):
+            self._engine.unbind(slot)
+
+    def _bound_places(self, slot: int) -> set[int]:
+        """The placements that a job is bound to, and does not hold."""
+        state, found = self._engine.state, set[int]()
+        at = int(state.needs[slot].bound)
+        while at >= 0:
+            found.add(at)
+            at = int(state.placements[at].follows)
+        return found
 
     def is_there(self, number: int, generation: int) -> bool:
         """Whether a number still stands for the machine that was rented under it."""

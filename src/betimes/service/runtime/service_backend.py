@@ -47,8 +47,11 @@ from betimes.service.spec.pipelines import check_names
 from betimes.service.spec.whole_units import rounding_note
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.tuning.view import TuningView
+from betimes.service.views.fleet import fleet, fleet_plan
 from betimes.service.views.models import (
     EventView,
+    FleetPlanView,
+    FleetView,
     Health,
     JobFilter,
     JobStory,
@@ -356,6 +359,14 @@ class ServiceBackend:
             )
         await self.tuner.set_policy(text, user)
         return await self.policy()
+
+    async def fleet(self) -> FleetView:
+        """What is rented, and what it costs."""
+        return fleet(self.scheduler)
+
+    async def fleet_plan(self) -> FleetPlanView:
+        """What the policy would change now."""
+        return fleet_plan(self.scheduler)
 
     async def portfolio(self, last: int) -> PortfolioView:
         """The newest selections of portfolios, newest first."""

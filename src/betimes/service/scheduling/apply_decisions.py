@@ -10,6 +10,7 @@ from betimes.service.engines.messages import (
     Bind,
     Decisions,
     Grant,
+    Migrate,
     Move,
     Outrun,
     Preempt,
@@ -77,6 +78,9 @@ class DecisionApplier:
             grace_s = move.leave_by_s - self._state.now_s
             by_at = move.leave_by_s + self._state.ledger.epoch_at
             self._runs.preempt_until(job, grace_s, by_at, [] if room_for is None else [room_for], more)
+        elif isinstance(move, Migrate):
+            places = self._engine.places_of(move.places)
+            log("migrating", "policy", number, before=job.places, places=places, keeps_running=move.keep)
         elif isinstance(move, Rent):
             self._rentals.rent(job, move)
         elif isinstance(move, StopSpeculating):

@@ -63,7 +63,10 @@ class Built:
 
     def name(self, number: int) -> str:
         """The name of a node, or of a rented machine, by its number."""
-        return self.nodes[number] if number < len(self.nodes) else self.machines[number][0]
+        if number < len(self.nodes):
+            return self.nodes[number]
+        found = self.machines.get(number)
+        return ordered_name(number) if found is None else found[0]
 
 
 def build(
@@ -149,6 +152,11 @@ def build(
     accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
     machines = {numbers[name]: (name, _generation(engine, numbers[name])) for name in rented}
     return Built(engine, kind, list(nodes), accounts, _shapes(nodes, offered), offered, machines)
+
+
+def ordered_name(number: int) -> str:
+    """What a machine is called that is ordered, and that the cloud has not named yet."""
+    return f"ordered-{number}"
 
 
 def shared(nodes: dict[str, Node]) -> dict[str, Node]:

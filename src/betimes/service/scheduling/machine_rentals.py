@@ -5,6 +5,7 @@ from __future__ import annotations
 from betimes.service.engines.messages import MachineMove, RentMachine
 from betimes.service.machines.machine import Machine
 from betimes.service.scheduling.effects import OrderMachine
+from betimes.service.scheduling.engine_factory import ordered_name
 from betimes.service.scheduling.node import BOOTING, DRAINING, UP
 from betimes.service.scheduling.node_lifecycle import NodeLifecycle
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -37,6 +38,7 @@ class MachineRentals:
         self._refused.pop(machine.type, None)
         expected = self._engine.name_machine(move, machine.name)
         self._nodes.rent(machine, "policy", by_policy=True)
+        self._rebind(move, machine.name)
         if (move.machine, move.generation) in self._unwanted:
             self._unwanted.discard((move.machine, move.generation))
             self._nodes.give_up(machine.name)
@@ -46,9 +48,24 @@ class MachineRentals:
     def refused(self, move: RentMachine, type: str, text: str) -> None:  # noqa: A002
         """The cloud has no such machine: the policy decides anew at its next tick."""
         self._engine.refuse_machine(move)
+        self._rebind(move, None)
         if self._refused.get(type) != text:
             self._refused[type] = text
             self._nodes.not_rented(type, text)
+
+    def _rebind(self, move: RentMachine, name: str | None) -> None:
+        """Jobs that are bound to a machine that was ordered know its name; null: they are to have it no more."""
+        before = ordered_name(move.machine)
+        for job in self._state.ledger.jobs.values():
+            binding = job.binding or {}
+            places = binding.get("places", ())
+            if not any(where == before for where, _ in places):
+                continue
+            if name is None:
+                self._state.log("unbound", "policy", job.job_id)
+            else:
+                named = [(name if where == before else where, units) for where, units in places]
+                self._state.log("nominated", "policy", job.job_id, **{**binding, "places": named})
 
     def give_back_unmanaged(self) -> None:
         """Machines that a policy has rented are given back under one that does not, as soon as nothing runs there."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from betimes.cluster import Offer
-from betimes.service.engines.messages import Play
+from betimes.service.engines.messages import Allocation, Play
 from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.apply_decisions import DecisionApplier
 from betimes.service.scheduling.engine_factory import Settings
@@ -114,6 +114,10 @@ class Scheduler:
     def engine(self) -> Any:
         """The engine of the policy in force. Raises Conflict before the first policy is set."""
         return self._engine.engine
+
+    def node_name(self, number: int) -> str:
+        """The name of a node by the engine's number; a machine that the cloud has not named yet has a number."""
+        return self._engine.places_of([Allocation(number, 1)])[0][0]
 
     @property
     def kind(self) -> str | None:

@@ -348,6 +348,46 @@ class PortfolioView(View):
     selections: list[SelectionView]
 
 
+class FleetMachine(View):
+    """A rented machine, and the jobs that run on it."""
+
+    name: str
+    type: str
+    status: str
+    usd_per_h: float
+    rented_at: float
+    jobs: list[int]
+
+
+class FleetView(View):
+    """What is rented now, USD an hour; beside a machine for each task, null: the policy does not plan in rounds."""
+
+    policy: str
+    machines: list[FleetMachine]
+    usd_per_h: float
+    no_packing_usd_per_h: float | None
+    saving_usd_per_h: float | None
+
+
+class FleetStep(View):
+    """One step of a plan: rent, release, start, migrate or preempt."""
+
+    kind: str
+    reason: str
+    type: str | None = None  # of a machine to be rented
+    machine: str | None = None
+    job: int | None = None
+
+
+class FleetPlanView(View):
+    """What the policy would change now; `at`: its next round, null: none is due before a job comes."""
+
+    policy: str
+    at: float | None
+    steps: list[FleetStep]
+    usd_per_h_change: float  # of the whole fleet once all is done
+
+
 class Page(View, Generic[T]):
     """Some of many; `following` asks for the next ones (as `after`), null: there are no more."""
 

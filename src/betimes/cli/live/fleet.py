@@ -1,0 +1,105 @@
+"""`betimes fleet`: what is rented, what it costs, and what the policy in force would change next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from betimes.cli import options
+from betimes.cli.live.connection import State
+from betimes.cli.render.tables import Column
+from betimes.errors import InputError
+
+if TYPE_CHECKING:
+    from betimes.service.views.models import FleetPlanView, FleetView
+
+verbs = typer.Typer(
+    help="Show what is rented and what it costs, or what is planned next.", no_args_is_help=False
+)
+
+_MACHINES = (
+    Column("Machine", flexible=True),
+    Column("Type"),
+    Column("Status"),
+    Column("USD/h", right=True),
+    Column("Jobs", flexible=True),
+)
+_STEPS = (
+    Column("Step"),
+    Column("Job", right=True),
+    Column("Machine", flexible=True),
+    Column("Why", flexible=True),
+)
+
+
+@verbs.callback(invoke_without_command=True)
+def fleet(context: typer.Context, state: State = None, as_json: options.Json = False) -> None:
+    """Show what is rented and what it costs, or what is planned next."""
+    if context.invoked_subcommand is not None:
+        if state is not None or as_json:
+            raise InputError("fleet: give --state and --json behind the verb: betimes fleet plan ...")
+        return
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+
+    with connect(state) as service:
+        found = service.fleet()
+    if as_json:
+        print_json(found)
+    else:
+        _print(found)
+
+
+@verbs.command()
+def plan(state: State = None, as_json: options.Json = False) -> None:
+    """Show what the policy in force would rent, give back and move now, and why; nothing is changed by that."""
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+
+    with connect(state) as service:
+        found = service.fleet_plan()
+    if as_json:
+        print_json(found)
+    else:
+        _print_plan(found)
+
+
+def _print(found: FleetView) -> None:
+    from betimes.cli.render.tables import say, show
+
+    if not found.machines:
+        say(f"Nothing is rented under policy {found.policy}")
+        return
+    show(
+        _MACHINES,
+        [
+            [one.name, one.type, one.status, f"{one.usd_per_h:g}", ", ".join(map(str, one.jobs))]
+            for one in found.machines
+        ],
+        wide=False,
+    )
+    said = f"{len(found.machines)} rented, ${found.usd_per_h:.4g} an hour"
+    if found.no_packing_usd_per_h is not None:
+        said += f"; a machine for each task would be ${found.no_packing_usd_per_h:.4g}"
+    say(said)
+
+
+def _print_plan(found: FleetPlanView) -> None:
+    from betimes.cli.render.tables import say, show
+    from betimes.cli.render.times import clock, now
+
+    when = "" if found.at is None else f"; the next round is at {clock(found.at, now())}"
+    if not found.steps:
+        say(f"{found.policy} would change nothing now{when}")
+        return
+    show(
+        _STEPS,
+        [
+            [one.kind, "" if one.job is None else str(one.job), one.machine or one.type or "", one.reason]
+            for one in found.steps
+        ],
+        wide=False,
+    )
+    more = "more" if found.usd_per_h_change >= 0 else "less"
+    say(f"The fleet would then cost ${abs(found.usd_per_h_change):.4g} an hour {more}{when}")

@@ -1,0 +1,140 @@
+"""The rounds of a planner on live nodes: when it is asked, what it is shown, and what becomes of its decisions.
+
+As in the twin (`twin.nodes.planner_rounds`), at multiples of its period while there are jobs or rented machines.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from betimes.cluster import Cluster, Offer
+from betimes.core.nodes import instructions
+from betimes.core.nodes.columns import NodesState, with_more_placements
+from betimes.core.nodes.planning import instructions as batch_of
+from betimes.core.nodes.planning import paid_until, refusals, seqs_of, snapshot_of
+from betimes.core.nodes.timers import ROUND, set_policy_timer
+from betimes.core.planning import Decision, Planner, Refusal, Snapshot
+from betimes.core.status import DONE, NEED_LOG, NEED_NODES
+from betimes.errors import PolicyViolation
+from betimes.kernels import as_array, entry
+from betimes.policies import ChosenPolicy
+from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.service.engines.messages import JobRequest
+from betimes.service.engines.rented_machines import with_longer_log, with_room_for_nodes
+from betimes.twin.nodes.event_loop import Trace
+
+ask_at = entry(set_policy_timer, NodesState, float, int)
+ENTRIES = (instructions.carry_out, paid_until, ask_at)
+"""What has to be compiled for planners, besides live nodes."""
+
+
+def planner_for(policy: ChosenPolicy[NodesPolicy], offers: Sequence[Offer], quota: int | None) -> Planner:
+    """The planner of a policy for what can be rented. Raises PolicyError, ClusterError."""
+    found = policy.policy.planner_of(policy.values, Cluster("offers", (), offers=tuple(offers), quota=quota))
+    assert found is not None, "only a policy that plans in rounds has a planner"
+    return found
+
+
+class PlannerRounds:
+    """Asks a planner about the state that it is handed, which is the live one or a copy that is played forward.
+
+    restart_s: what a job loses when it is started again. next_s: when the planner is asked next; infinity: once a job
+    comes.
+    """
+
+    def __init__(self, policy: str, planner: Planner, restart_s: float) -> None:
+        self.policy, self.planner, self.restart_s = policy, planner, restart_s
+        self.next_s = math.inf
+        self.kinds: list[str] = []  # by slot
+        self.ended: list[tuple[int, float]] = []  # by order of submission, since the planner was asked last
+        self.refused: list[Refusal] = []  # of the last round
+        self._events = -1  # of the engine, when the planner was asked last
+        self._heard = 0  # outcomes of a play-out that the planner knows
+
+    def know(self, slot: int, wanted: JobRequest) -> None:
+        """A job is in this slot from now on. Jobs of one kind, which need the same, disturb others alike."""
+        self.kinds += [""] * (slot + 1 - len(self.kinds))
+        self.kinds[slot] = (
+            f"{wanted.max_units} x {wanted.gpu:g} GPU, {wanted.cpu:g} cores, {wanted.memory_gib:g} GiB"
+        )
+
+    def copied(self, slots: int, more: JobRequest | None = None) -> PlannerRounds:
+        """The same, to be asked about a copy of the state, where row `slots` is one more job."""
+        found = copy.deepcopy(self)
+        if more is not None:
+            found.know(slots, more)
+        return found
+
+    def hear_of(self, trace: Trace, seqs: Sequence[int]) -> None:
+        """Jobs have ended in a play-out; seqs: the order of submission of each row."""
+        ended = as_array(trace.outcomes)[self._heard : trace.finished[0]]
+        self._heard = int(trace.finished[0])
+        rows, finish_s = ended["row"].tolist(), ended["finish_s"].tolist()
+        self.ended += [(seqs[row], at_s) for row, at_s in zip(rows, finish_s, strict=True)]
+
+    def wake(self, state: NodesState) -> None:
+        """Something has come: ask at the first multiple of the period, if nothing is planned yet."""
+        if self.next_s == math.inf and (state.pool[0].active > 0 or state.cluster[0].rented > 0):
+            self._ask_from(state, float(state.pool[0].now))
+
+    def hold(self, state: NodesState) -> NodesState:
+        """Let the planner decide, carry that out, and set the timer of the next round; the state, with more room."""
+        now_s = float(state.pool[0].now)
+        if self.planner.every_round or int(state.pool[0].events) != self._events:
+            state = self._plan(state)
+            self._events = -1 if self.refused else int(state.pool[0].events)
+        self.next_s = math.inf
+        if state.pool[0].active > 0 or state.cluster[0].rented > 0:
+            self._ask_from(state, now_s, later=True)
+        return state
+
+    def foreseen(self, state: NodesState) -> tuple[Snapshot, Sequence[Decision]]:
+        """What the planner would decide now; nothing is changed by that."""
+        rounds = self.copied(0)
+        snapshot = rounds._snapshot(state)
+        return snapshot, rounds.planner.plan(snapshot)
+
+    def _plan(self, state: NodesState) -> NodesState:
+        snapshot = self._snapshot(state)
+        try:
+            decisions = self.planner.plan(snapshot)
+        except PolicyViolation as error:
+            raise PolicyViolation(f"policy {self.policy} at {snapshot.now_s:g} s: {error}") from error
+        batch, of = batch_of(decisions, snapshot, seqs_of(state))
+        at = np.zeros(1, dtype=np.int64)
+        while (status := instructions.carry_out(state, batch, at)) != DONE:
+            if status == NEED_LOG:
+                state = with_longer_log(state)
+            elif status == NEED_NODES:
+                state = with_room_for_nodes(state)
+            else:
+                state = with_more_placements(state)
+        self.refused = refusals(decisions, batch, of, snapshot)
+        return state
+
+    def _snapshot(self, state: NodesState) -> Snapshot:
+        """What the planner is shown.
+
+        What jobs ended at the very instant comes in the next round, as in the twin. How fast jobs are beside their
+        neighbours is not measured, so that nothing is said of it.
+        """
+        now_s = float(state.pool[0].now)
+        ended = [one for one in self.ended if one[1] < now_s]
+        self.ended = [one for one in self.ended if one[1] >= now_s]
+        found = snapshot_of(state, self.kinds, ended)
+        return found._replace(
+            jobs=tuple(job._replace(speed=0.0, init_s=job.init_s + self.restart_s) for job in found.jobs)
+        )
+
+    def _ask_from(self, state: NodesState, at_s: float, *, later: bool = False) -> None:
+        """Ask at the first multiple of the planner's period that is no earlier, or that is later."""
+        period_s = self.planner.period_s
+        number = math.floor(at_s / period_s)
+        while number * period_s < at_s or (later and number * period_s == at_s):
+            number += 1
+        self.next_s = number * period_s
+        ask_at(state, self.next_s, ROUND)

@@ -1,0 +1,167 @@
+"""What is rented, what it costs beside a machine for each task, and what a planner would change next, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from betimes.cluster import Offer
+from betimes.cluster.resources import Amounts, whole_capacity
+from betimes.core.planning import Bind, Decision, Migrate, Place, Preempt, Release, Rent, Snapshot, Start
+from betimes.errors import Conflict
+from betimes.service.engines.nodes import LiveNodes
+from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.scheduler import Scheduler
+from betimes.service.views.models import FleetMachine, FleetPlanView, FleetStep, FleetView
+
+
+def fleet(scheduler: Scheduler) -> FleetView:
+    """What is rented now."""
+    ledger, engine = scheduler.ledger, scheduler.engine
+    rented = [node for node in ledger.nodes.values() if node.rented_at is not None]
+    machines = [
+        FleetMachine(
+            name=node.machine.name,
+            type=node.machine.type,
+            status=node.status,
+            usd_per_h=node.machine.usd_per_h or 0.0,
+            rented_at=node.rented_at or 0.0,
+            jobs=_jobs_on(scheduler, node),
+        )
+        for node in rented
+    ]
+    usd_per_h = sum(one.usd_per_h for one in machines)
+    alone = _alone_usd_per_h(engine) if isinstance(engine, LiveNodes) and engine.rounds is not None else None
+    return FleetView(
+        policy=ledger.policy,
+        machines=machines,
+        usd_per_h=usd_per_h,
+        no_packing_usd_per_h=alone,
+        saving_usd_per_h=None if alone is None else alone - usd_per_h,
+    )
+
+
+def fleet_plan(scheduler: Scheduler) -> FleetPlanView:
+    """What the policy would change now. Raises Conflict for a policy that does not plan in rounds."""
+    engine, policy = scheduler.engine, scheduler.ledger.policy
+    if not isinstance(engine, LiveNodes) or engine.rounds is None:
+        raise Conflict(
+            f"policy {policy} does not plan in rounds; `betimes policy set eva` puts one in force that does"
+        )
+    snapshot, decisions = engine.rounds.foreseen(engine.state)
+    names = _Names(scheduler, engine, decisions)
+    next_s = engine.rounds.next_s
+    return FleetPlanView(
+        policy=policy,
+        at=next_s + scheduler.ledger.epoch_at if next_s < float("inf") else None,
+        steps=[_step(number, names, snapshot, decisions) for number in range(len(decisions))],
+        usd_per_h_change=sum(_change(one, engine, snapshot) for one in decisions),
+    )
+
+
+class _Names:
+    """What machines and jobs of a planner's answer are called."""
+
+    def __init__(self, scheduler: Scheduler, engine: LiveNodes, decisions: Sequence[Decision]) -> None:
+        self._scheduler, self.engine, self._decisions = scheduler, engine, decisions
+
+    def machine(self, number: int) -> str:
+        if number >= 0:
+            return self._scheduler.node_name(number)
+        rent = self._decisions[-2 - number]
+        return f"a new {self.engine.offers[rent.offer].type}" if isinstance(rent, Rent) else "a new machine"
+
+    def places(self, places: Sequence[Place]) -> str:
+        return " and ".join(self.machine(one.machine) for one in places)
+
+    def job(self, slot: int) -> int:
+        return self.engine.job_of[slot]
+
+
+def _step(number: int, names: _Names, snapshot: Snapshot, decisions: Sequence[Decision]) -> FleetStep:
+    one = decisions[number]
+    if isinstance(one, Rent):
+        offer = names.engine.offers[one.offer]
+        jobs = [names.job(slot) for slot in _going_to(-2 - number, decisions)]
+        return FleetStep(
+            kind="rent",
+            type=offer.type,
+            reason=f"for {_named(jobs)}, at ${offer.charged_usd_per_h:g} an hour",
+        )
+    if isinstance(one, Release):
+        leaving = [
+            names.job(job.job)
+            for job in snapshot.jobs
+            if any(place.machine == one.machine for place in job.places)
+        ]
+        saved = -_change(one, names.engine, snapshot)
+        have = "have" if len(leaving) > 1 else "has"
+        why = f"once {_named(leaving)} {have} left" if leaving else "nothing runs there"
+        return FleetStep(
+            kind="release", machine=names.machine(one.machine), reason=f"{why}: saves ${saved:g} an hour"
+        )
+    job = names.job(one.job)
+    if isinstance(one, Preempt):
+        return FleetStep(kind="preempt", job=job, reason="it is to wait")
+    to = names.places(one.places)
+    if isinstance(one, Start | Bind):
+        return FleetStep(kind="start", job=job, machine=to, reason="it waits")
+    assert isinstance(one, Migrate), "there are no other decisions"
+    held = next(each for each in snapshot.jobs if each.job == one.job)
+    released = {each.machine for each in decisions if isinstance(each, Release)}
+    emptied = [place for place in held.places if place.machine in released]
+    why = f"{names.places(emptied)} can then be given back" if emptied else "it leaves room for others"
+    when = "once these are up" if one.keep else "at once"
+    return FleetStep(
+        kind="migrate", job=job, machine=to, reason=f"{why}; it leaves {names.places(held.places)} {when}"
+    )
+
+
+def _going_to(machine: int, decisions: Sequence[Decision]) -> list[int]:
+    return [
+        one.job
+        for one in decisions
+        if isinstance(one, Start | Bind | Migrate) and any(place.machine == machine for place in one.places)
+    ]
+
+
+def _change(decision: Decision, engine: LiveNodes, snapshot: Snapshot) -> float:
+    """What a decision adds to the hour's price of the fleet, USD."""
+    if isinstance(decision, Rent):
+        return engine.offers[decision.offer].charged_usd_per_h
+    if isinstance(decision, Release):
+        offer = next(each.offer for each in snapshot.machines if each.machine == decision.machine)
+        return -engine.offers[offer].charged_usd_per_h
+    return 0.0
+
+
+def _alone_usd_per_h(engine: LiveNodes) -> float:
+    """What the tasks that run, or that are bound to machines, would cost an hour on a machine each."""
+    return sum(
+        engine.tasks_of[job].count * _cheapest_usd_per_h(engine.tasks_of[job].demand, engine.offers)
+        for slot, job in engine.job_of.items()
+        if engine.state.needs[slot].holder >= 0 or engine.state.needs[slot].bound >= 0
+    )
+
+
+def _cheapest_usd_per_h(demand: Amounts, offers: Sequence[Offer]) -> float:
+    prices = [
+        offer.charged_usd_per_h
+        for offer in offers
+        if all(
+            need <= room for need, room in zip(demand, whole_capacity(offer.amounts).tolist(), strict=True)
+        )
+    ]
+    return min(prices, default=0.0)
+
+
+def _jobs_on(scheduler: Scheduler, node: Node) -> list[int]:
+    name = node.machine.name
+    return [
+        job.job_id
+        for job in scheduler.ledger.jobs.values()
+        if any(where == name for where, _ in (job.run.places if job.run is not None else job.places))
+    ]
+
+
+def _named(jobs: Sequence[int]) -> str:
+    return f"job{'s' if len(jobs) > 1 else ''} {', '.join(map(str, jobs))}"

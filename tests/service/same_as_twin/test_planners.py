@@ -1,0 +1,90 @@
+"""Policies that plan in rounds, in the service and in the twin: the same machines, starts, ends, moves and bill.
+
+The same specifications go to both; the service rents from the fake cloud on a virtual clock. How much jobs slow each
+other is not measured live, and `t=1` takes for known that they do not, so that both plan with the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from betimes.cluster import Cluster, Offer
+from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.service.executors.virtual import WORK
+from betimes.service.spec.job_spec import JobSpec
+from tests.service.same_as_twin.test_rents import on_grid, workload_of
+from tests.service.same_as_twin.test_ticks import leases_of
+from tests.service.served_traces import serve_trace
+
+STOP_S = 16.0
+OFFERS = tuple(
+    Offer(
+        type=f"c{cores}", cpu=cores, memory_gib=4 * cores, usd_per_h=0.05 * cores, boot_s=100.0, setup_s=21.0
+    )
+    for cores in (2, 4, 8)
+)
+CLUSTER = Cluster("planned", (), offers=OFFERS)
+TROUBLED = replace(
+    CLUSTER,
+    name="troubled",
+    offers=tuple(replace(offer, boot_failure_frac=0.3, boot_sigma=0.2) for offer in OFFERS),
+)
+
+
+def jobs_of(count: int, seed: int, gap_s: float = 300.0) -> tuple[list[JobSpec], np.ndarray]:
+    """Jobs of one to five cores, each one task, some of which can share a machine."""
+    rng = np.random.default_rng(seed)
+    run_s = np.maximum(1.0, on_grid(rng.lognormal(8.5, 1.0, count)))
+    cores = rng.choice((1.0, 2.0, 3.0, 5.0), count)
+    specs = [
+        JobSpec(
+            command=["true"],
+            name=f"job-{row}",
+            workdir="/",
+            cpu=float(cores[row]),
+            memory_gib=float(2 * cores[row]),
+            min_units=1,
+            max_units=1,
+            grace_s=STOP_S,
+            estimate_s=float(run_s[row]),
+            env={WORK: repr(float(run_s[row]))},
+        )
+        for row in range(count)
+    ]
+    return specs, np.cumsum(on_grid(rng.exponential(gap_s, count)))
+
+
+@pytest.mark.parametrize(
+    ("policy", "cluster", "count"),
+    [
+        ("no-packing", CLUSTER, 20),
+        ("eva:t=1", CLUSTER, 30),
+        pytest.param("no-packing", TROUBLED, 40, marks=pytest.mark.slow),
+        pytest.param("eva:t=1", TROUBLED, 40, marks=pytest.mark.slow),
+        pytest.param("eva:t=1,rules=paper", CLUSTER, 40, marks=pytest.mark.slow),
+        pytest.param("stratus", CLUSTER, 40, marks=pytest.mark.slow),
+        pytest.param("synergy:t=1", CLUSTER, 40, marks=pytest.mark.slow),
+        pytest.param("consolidation", CLUSTER, 40, marks=pytest.mark.slow),
+    ],
+)
+def test_the_same_plans(policy: str, cluster: Cluster, count: int, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(count, 1)
+    jobs = workload_of(specs, submit_s)
+    jobs = replace(jobs, extra={**jobs.extra, "kill_delay_s": np.full(count, STOP_S)})
+    twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate")
+    assert twin.leases is not None
+    submissions = list(zip(submit_s.tolist(), specs, strict=True))
+    served = serve_trace(jobs, cluster, policy, tmp_path, submissions=submissions, promise_every=10)
+    assert served.start_s.tolist() == twin.jobs.start_s.tolist()
+    assert served.finish_s.tolist() == twin.jobs.finish_s.tolist()
+    found, usd = leases_of(served)
+    ours = [(from_s, until_s) for from_s, until_s, _ in found]
+    assert ours == sorted(zip(twin.leases.requested_s.tolist(), twin.leases.ended_s.tolist(), strict=True))
+    assert usd == pytest.approx(float(twin.leases.cost_usd.sum()), abs=0.005)
+    moves = [event for event in served.store.each_event(0) if event.kind == "migrating"]
+    if policy.startswith("eva"):
+        assert moves

@@ -1,0 +1,81 @@
+"""Planners in the service: what is rented and planned, another engine while machines boot, a cloud with too few."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from betimes.cluster import Cluster, Offer
+from betimes.errors import PolicyError
+from betimes.service.engines.named_policies import check_live
+from betimes.testing import InMemoryService
+
+OFFERS = (
+    Offer(type="c2", cpu=2, memory_gib=8, usd_per_h=0.1, boot_s=100.0),
+    Offer(type="c4", cpu=4, memory_gib=16, usd_per_h=0.18, boot_s=100.0),
+)
+CLUSTER = Cluster("planned", (), offers=OFFERS)
+
+
+def submit(service: InMemoryService, cpu: float, work_s: float) -> int:
+    return service.submit(command=["x"], cpu=cpu, grace_s=10.0, estimate_s=work_s, work_s=work_s).job_id
+
+
+def test_what_is_rented_costs_less_than_a_machine_for_each_task() -> None:
+    with InMemoryService(CLUSTER, policy="eva:t=1") as service:
+        service.advance(1.0)
+        jobs = [submit(service, 2.0, 2000.0) for _ in range(2)]
+        service.advance(300.0)  # past the round
+        found = service.fleet()
+        assert [(one.type, one.status) for one in found.machines] == [("c4", "booting")]
+        service.advance(200.0)
+        found = service.fleet()
+        assert [one.jobs for one in found.machines] == [jobs]
+        assert found.usd_per_h == 0.18
+        assert found.no_packing_usd_per_h == pytest.approx(0.2)
+        assert found.saving_usd_per_h == pytest.approx(0.02)
+        assert service.fleet_plan().steps == []
+        service.finish()
+
+
+def test_a_plan_is_shown_before_it_happens_and_then_does() -> None:
+    with InMemoryService(CLUSTER, policy="eva:t=1") as service:
+        service.advance(1.0)
+        submit(service, 2.0, 550.0)
+        submit(service, 2.0, 40000.0)
+        service.advance(1190.0)  # the first has left half of the machine empty
+        plan = service.fleet_plan()
+        asked = [(step.kind, step.job) for step in plan.steps]
+        assert (plan.at, plan.usd_per_h_change) == (1200.0, pytest.approx(-0.08))
+        assert asked == [("rent", None), ("migrate", 2), ("release", None)]
+        assert plan.steps[1].reason == "c4-0 can then be given back; it leaves c4-0 once these are up"
+        assert service.fleet().machines[0].type == "c4", "asking has changed nothing"
+        service.advance(20.0)
+        assert [event.job_id for event in service.events(kinds=["migrating"])] == [2]
+        service.advance(200.0)
+        assert [one.type for one in service.fleet().machines] == ["c2"]
+
+
+def test_another_policy_while_machines_boot() -> None:
+    with InMemoryService(CLUSTER, policy="eva:t=1") as service:
+        jobs = [submit(service, 2.0, 2000.0) for _ in range(2)]
+        service.advance(50.0)
+        service.set_policy("no-packing")
+        service.finish()
+        assert [service.job(job).job.status for job in jobs] == ["finished", "finished"]
+
+
+def test_a_job_whose_machine_is_not_to_be_had_waits_for_another() -> None:
+    few = replace(CLUSTER, offers=(replace(OFFERS[0], capacity=1),))
+    with InMemoryService(few, policy="no-packing") as service:
+        jobs = [submit(service, 2.0, 700.0) for _ in range(2)]
+        service.finish()
+        assert [service.job(job).job.status for job in jobs] == ["finished", "finished"]
+
+
+def test_policies_that_cannot_be_used_are_refused() -> None:
+    with pytest.raises(PolicyError, match="none are offered"):
+        check_live("eva", ())
+    with pytest.raises(PolicyError, match="policy owl: it has to know"):
+        check_live("owl", OFFERS)
