@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from queue import SimpleQueue
 
@@ -51,7 +51,7 @@ def is_left_running() -> bool:
 
 
 @contextmanager
-def _heeding_signals(step: Callable[[int], bool]) -> Iterator[Callable[[int], bool]]:
+def _heeding_signals(step: Callable[[int], bool]) -> Generator[Callable[[int], bool]]:
     """`step`, called from a thread of its own: compiled code lets go of the interpreter, and this thread waits.
 
     A signal that raises here leaves the call running; its result is dropped. The thread serves all calls, of which a

@@ -54,7 +54,7 @@ def candidates_of(
         count += 1
     at = 0
     while at < len(members):
-        group, copies = members[at], 0
+        group, copies = int(members[at]), 0
         while at < len(members) and members[at] == group:
             copies += 1
             at += 1

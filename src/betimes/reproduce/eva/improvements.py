@@ -100,11 +100,16 @@ def _on(seeds: tuple[str, ...]) -> Experiment:
         progress("done", pace.total, pace.total)
         shares = [100.0 * each[eva()]["usd"] / usd for each, usd in zip(found, base, strict=True)]
         moves = [each[eva()]["migrations"] for each in found]
-        return [
+        made = [
             Row("all on", "cost", None, statistics.mean(shares), UNITS["cost"], _each(shares)),
             Row("all on", "moves", None, statistics.mean(moves), UNITS["migrations"], _each(moves)),
             *gains({name: [(each[a], each[b]) for each in found] for name, (a, b) in SWITCHES.items()}, base),
         ]
+        if out is not None:
+            from betimes.reproduce.row_picture import draw
+
+            draw(NAME, made, out / f"{NAME}.svg")
+        return made
 
     name = f"{NAME}:{'+'.join(seeds)}" if seeds else NAME
     summary = f"what each switch of improved Eva saves on {JOBS} jobs, by seed"
