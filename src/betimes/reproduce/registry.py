@@ -8,6 +8,7 @@ from pathlib import Path
 from betimes.errors import InputError
 from betimes.reproduce import portfolio, waiting
 from betimes.reproduce.data import check, data_directory
+from betimes.reproduce.eva import improvements as eva_improvements
 from betimes.reproduce.eva import planning as eva_planning
 from betimes.reproduce.eva import simulations as eva_simulations
 from betimes.reproduce.eva import table6 as eva_table6
@@ -44,6 +45,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         *eva_planning.EXPERIMENTS,
         *eva_table6.EXPERIMENTS,
         *eva_simulations.EXPERIMENTS,
+        *eva_improvements.EXPERIMENTS,
         *waiting.EXPERIMENTS,
     )
 }

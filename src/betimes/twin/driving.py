@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from queue import SimpleQueue
 
 from betimes.kernels import INTERPRETED, Ints
 
@@ -29,13 +31,14 @@ def drive(
     """
     started = time.perf_counter()
     rows, again = FIRST_ROWS, True
-    while again or row[0] < jobs:
-        before, called = int(row[0]), time.perf_counter()
-        again = _heeding_signals(step, min(jobs, before + rows))
-        pace = (int(row[0]) - before + 1) / (time.perf_counter() - called + 1e-6)
-        rows = max(1, min(2 * rows, int(pace * SECONDS_A_CALL)))
-        if progress is not None:
-            progress(int(row[0]))
+    with _heeding_signals(step) as heeding:
+        while again or row[0] < jobs:
+            before, called = int(row[0]), time.perf_counter()
+            again = heeding(min(jobs, before + rows))
+            pace = (int(row[0]) - before + 1) / (time.perf_counter() - called + 1e-6)
+            rows = max(1, min(2 * rows, int(pace * SECONDS_A_CALL)))
+            if progress is not None:
+                progress(int(row[0]))
     return time.perf_counter() - started
 
 
@@ -47,30 +50,40 @@ def is_left_running() -> bool:
     return any(thread.is_alive() for thread in _left)
 
 
-def _heeding_signals(step: Callable[[int], bool], stop: int) -> bool:
-    """step(stop), from a thread of its own: compiled code lets go of the interpreter, and this thread waits.
+@contextmanager
+def _heeding_signals(step: Callable[[int], bool]) -> Generator[Callable[[int], bool]]:
+    """`step`, called from a thread of its own: compiled code lets go of the interpreter, and this thread waits.
 
-    A signal that raises here leaves the call running; its result is dropped.
+    A signal that raises here leaves the call running; its result is dropped. The thread serves all calls, of which a
+    planner's rounds make tens of thousands.
     """
     if INTERPRETED or threading.current_thread() is not threading.main_thread():
-        return step(stop)  # Python in between, or no signal comes here
-    again, errors, done = list[bool](), list[BaseException](), threading.Event()
+        yield step  # Python in between, or no signal comes here
+        return
+    asked: SimpleQueue[int | None] = SimpleQueue()
+    answered: SimpleQueue[bool | BaseException] = SimpleQueue()
 
-    def call() -> None:
+    def serve() -> None:
+        while (stop := asked.get()) is not None:
+            try:
+                answered.put(step(stop))
+            except BaseException as error:  # whatever it is belongs to the thread that waits
+                answered.put(error)
+
+    def call(stop: int) -> bool:
+        asked.put(stop)
         try:
-            again.append(step(stop))
-        except BaseException as error:  # whatever it is belongs to the thread that waits
-            errors.append(error)
-        finally:
-            done.set()
+            answer = answered.get()
+        except BaseException:
+            _left.append(thread)
+            raise
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
 
-    thread = threading.Thread(target=call, daemon=True)
+    thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
-        done.wait()
-    except BaseException:
-        _left.append(thread)
-        raise
-    if errors:
-        raise errors[0]
-    return again[0]
+        yield call
+    finally:
+        asked.put(None)

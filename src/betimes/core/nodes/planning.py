@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,10 +42,8 @@ def snapshot_of(
     kinds: what kind a job is of, by its row. finished: jobs that have ended since the snapshot before.
     """
     now_s = float(state.pool[0].now)
-    seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["served_by"]
-    live = np.flatnonzero(marks >= 0)
-    slots = live[np.argsort(seqs[live])]
-    machines = np.flatnonzero(as_array(state.machines)["state"] != UNUSED)
+    slots, _ = _live(state)
+    machines = np.flatnonzero(_plain(state.machines)["state"] != UNUSED)
     return Snapshot(
         now_s,
         tuple(_jobs(state, slots, now_s, kinds)),
@@ -82,7 +81,7 @@ def instructions(
                     lines.append((what, one.job, place.machine, place.tasks, -1, keep))
         of += [at] * (len(lines) - before)
     batch = blank(Instruction, len(lines))
-    for record, (what, job, node, tasks, offer, value) in zip(as_array(batch), lines, strict=True):
+    for record, (what, job, node, tasks, offer, value) in zip(_plain(batch), lines, strict=True):
         # A machine that is to be rented is named by its line, not by its decision.
         record.node = -2 - line_of.get(-2 - node, len(lines)) if node <= -2 else node
         record.what, record.job, record.other = what, job, seqs.get(job, -1)
@@ -97,7 +96,7 @@ def refusals(
     """The decisions of a batch that could not be carried out, and why."""
     rows = {job.job: job.row for job in snapshot.jobs}
     found: dict[int, Refusal] = {}
-    for at, verdict in zip(of, as_array(batch)["verdict"].tolist(), strict=True):
+    for at, verdict in zip(of, _plain(batch)["verdict"].tolist(), strict=True):
         if verdict:
             one = decisions[at]
             row = -1 if isinstance(one, Rent | Release) else rows.get(one.job, -1)
@@ -107,9 +106,21 @@ def refusals(
 
 def seqs_of(state: NodesState) -> dict[int, int]:
     """The order of submission of each live job, by its slot."""
-    seqs, marks = as_array(state.jobs)["seq"], as_array(state.progress)["served_by"]
-    live = np.flatnonzero(marks >= 0)
-    return dict(zip(live.tolist(), seqs[live].tolist(), strict=True))
+    slots, seqs = _live(state)
+    return dict(zip(slots.tolist(), seqs.tolist(), strict=True))
+
+
+def _live(state: NodesState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The slots of live jobs, and what each is in the order of submission, in that order."""
+    slots = np.flatnonzero(_plain(state.progress)["served_by"] >= 0)
+    seqs = _plain(state.jobs)["seq"][slots]
+    order = np.argsort(seqs)
+    return slots[order], seqs[order]
+
+
+def _plain(records: Records[Any]) -> NDArray[Any]:
+    """Records as a plain array: a column of an array of records takes several times as long."""
+    return as_array(records).view(np.ndarray)
 
 
 _NEED = ("holder", "bound", "placed", "vacate_at", "tasks", "gpu", "cpu", "memory", "contends")
@@ -119,10 +130,7 @@ _DELAYS = ("launch_s", "init_s", "stop_s")
 def _jobs(
     state: NodesState, slots: NDArray[np.int64], now_s: float, kinds: Sequence[str]
 ) -> list[JobSnapshot]:
-    # As plain arrays: a column of an array of records takes several times as long.
-    jobs, needs, accounts = (
-        as_array(each)[slots].view(np.ndarray) for each in (state.jobs, state.needs, state.progress)
-    )
+    jobs, needs, accounts = (_plain(each)[slots] for each in (state.jobs, state.needs, state.progress))
     stalled_until_s = accounts["since"] + accounts["stall"]
     worked_s = np.maximum(0.0, now_s - stalled_until_s) * accounts["rate"] * accounts["believed_per_work"]
     left_s = np.maximum(0.0, accounts["believed_left"] - worked_s)
@@ -136,7 +144,7 @@ def _jobs(
         rates,
         *(needs[name] for name in (*_NEED, *_DELAYS)),
     )
-    placed_on = as_array(state.placements).view(np.ndarray)
+    placed_on = _plain(state.placements)
     placements = list(zip(*(placed_on[name].tolist() for name in ("node", "tasks", "follows")), strict=True))
     found = list[JobSnapshot]()
     for values in zip(*(column.tolist() for column in columns), strict=True):
@@ -184,7 +192,7 @@ _OF_NODE = ("up", "gpu", "cpu", "memory", "free_gpu", "free_cpu", "free_memory")
 
 
 def _machines(state: NodesState, numbers: NDArray[np.int64]) -> list[MachineSnapshot]:
-    machines, nodes = (as_array(each)[numbers].view(np.ndarray) for each in (state.machines, state.nodes))
+    machines, nodes = (_plain(each)[numbers] for each in (state.machines, state.nodes))
     columns = (
         numbers,
         *(machines[name] for name in _OF_MACHINE),
@@ -213,6 +221,6 @@ def _machines(state: NodesState, numbers: NDArray[np.int64]) -> list[MachineSnap
 
 def _rentable(state: NodesState) -> tuple[int, ...]:
     """Of each offer, how many more machines can be rented."""
-    offers, cluster = as_array(state.offers), state.cluster[0]
+    offers, cluster = _plain(state.offers), state.cluster[0]
     left = np.minimum(offers["capacity"] - offers["rented"], cluster.quota - cluster.rented)
     return tuple(int(each) for each in left.tolist())

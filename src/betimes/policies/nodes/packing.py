@@ -25,6 +25,15 @@ ONLY = Parameter(
     "both",
     choices=("both", "full", "partial"),
 )
+PLANNER = Parameter(
+    "planner",
+    "what plans a Full: Algorithm 1, or beside it the cheapest covering (exact), whichever saves more",
+    "heuristic",
+    choices=("heuristic", "exact"),
+)
+LIMIT = Parameter(
+    "limit", "seconds that the exact planner may take", 2.0, low=0.01, high=3600.0, is_duration=True
+)
 
 
 def _switch(name: str, help: str, *values: str) -> Parameter:  # noqa: A002 - the field's word
@@ -107,8 +116,10 @@ def _eva(values: Values, cluster: Cluster) -> Any:
     from betimes.policies.packing import RULES as NAMED
     from betimes.policies.packing import Eva
 
-    rules = NAMED[str(values["rules"])].with_(only=str(values["only"]), **_switched(values))
-    return Eva(rules, default_pair=_number(values, "t"))
+    rules = NAMED[str(values["rules"])].with_(
+        only=str(values["only"]), planner=str(values["planner"]), **_switched(values)
+    )
+    return Eva(rules, default_pair=_number(values, "t"), limit_s=_number(values, "limit"))
 
 
 def _switched(values: Values) -> dict[str, str | bool]:
@@ -166,7 +177,7 @@ PACKING = (
         summary="Rents and packs by reservation price and observed interference; moves tasks when that pays.",
         question="Which machines to rent, and which tasks share one?",
         paper="Eva (EuroSys 2025)",
-        parameters=(PERIOD, PAIR, RULES, ONLY, *SWITCHES),
+        parameters=(PERIOD, PAIR, RULES, ONLY, PLANNER, LIMIT, *SWITCHES),
         planner=_rounds(_eva),
     ),
 )

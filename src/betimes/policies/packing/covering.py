@@ -23,6 +23,11 @@ MOST_PATTERNS = 20_000
 Pattern = tuple[int, tuple[int, ...]]
 """The place of a type in the catalogue, and how many tasks of each demand are on it."""
 
+
+class NoCoveringInTime(BetimesError):
+    """The solver found no covering before its limit."""
+
+
 _PAYS = 1e-7  # of the price of a pattern: what a new one must save at least
 
 
@@ -52,7 +57,7 @@ def cover(
     known: Sequence[Pattern] = (),
     most_patterns: int = MOST_PATTERNS,
 ) -> Covering:
-    """The cheapest covering of `counts` tasks of each demand. Raises BetimesError where the solver finds none in time.
+    """The cheapest covering of `counts` tasks of each demand. Raises NoCoveringInTime where the solver finds none.
 
     `known` are patterns of a plan, to which those that are generated are added. `limit_s` limits each call of the
     solver, which does not always keep to it: see `Exact`, which ends the process.
@@ -124,7 +129,7 @@ def _milp(
         options={"time_limit": limit_s, "mip_rel_gap": 0.0},
     )
     if result.x is None:
-        raise BetimesError(f"the exact planner found no plan in {limit_s:g} s ({result.message.strip()})")
+        raise NoCoveringInTime(f"the exact planner found no plan in {limit_s:g} s ({result.message.strip()})")
     return result
 
 

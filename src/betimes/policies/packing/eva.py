@@ -8,6 +8,7 @@ from typing import Any, Literal, get_args
 
 from betimes.errors import PolicyError
 from betimes.policies.packing.criterion import Estimates, move_usd, prefers_full
+from betimes.policies.packing.exact import Solver, covered, covering_of
 from betimes.policies.packing.full_reconfiguration import DownSizing, FillRunning, full_reconfiguration
 from betimes.policies.packing.matching import match
 from betimes.policies.packing.partial_reconfiguration import partial_reconfiguration
@@ -18,6 +19,9 @@ from betimes.policies.packing.valuation import Penalty, Valuation, valued
 
 Only = Literal["both", "full", "partial"]
 
+FullPlanner = Literal["heuristic", "exact"]
+"""What plans a Full Reconfiguration: Algorithm 1, or beside it the cheapest covering, of which the one that saves more
+counts."""
 
 _VALUES = {
     "fill_running": get_args(FillRunning),
@@ -25,6 +29,7 @@ _VALUES = {
     "table": get_args(Meaning),
     "penalty": get_args(Penalty),
     "only": get_args(Only),
+    "planner": get_args(FullPlanner),
 }
 
 
@@ -46,6 +51,7 @@ class Rules:
     keep_running: bool = False  # a task stays on its old machine until the new one is up
     rounded: bool = False  # to cents, before the two plans are compared
     only: Only = "both"
+    planner: FullPlanner = "heuristic"
 
     def __post_init__(self) -> None:
         for switch, values in _VALUES.items():
@@ -94,12 +100,23 @@ class Weighing:
     full: bool
 
 
+@dataclass
+class Coverings:
+    """How many Full Reconfigurations asked for a covering, how many got one in time, and how many took it."""
+
+    asked: int = 0
+    found: int = 0
+    adopted: int = 0
+
+
 class Eva:
     """The planner: what it learns from round to round is the throughput table and the rate of events.
 
     `rules` is paper, released or improved, or a `Rules`. With `known` it believes that instead of learning a table.
     `weighed` is the last round's decision, None where there was no choice: a Full is only planned where it may
-    be adopted. Raises PolicyError for rules that are not there.
+    be adopted. With the exact planner `limit_s` is the wall-clock time that a covering may take, `coverings` counts
+    them, and what is planned may depend on the machine. Raises PolicyError for rules that are not
+    there.
     """
 
     def __init__(
@@ -108,6 +125,7 @@ class Eva:
         *,
         default_pair: float = DEFAULT_PAIR,
         known: Throughput | None = None,
+        limit_s: float = 2.0,
     ) -> None:
         if isinstance(rules, str):
             if rules not in RULES:
@@ -118,6 +136,9 @@ class Eva:
         self.throughput: Throughput = self.table if known is None else known
         self.estimates = Estimates(rules.honest_events)
         self.weighed: Weighing | None = None
+        self.limit_s = limit_s
+        self.coverings = Coverings()
+        self._solver: Solver | None = None
         self._alone_usd_per_h: dict[int, float] = {}
         self._packing: Valuation | None = None
         self._beside: Valuation | None = None
@@ -165,13 +186,39 @@ class Eva:
 
     def _full(self, packing: Valuation, beside: Valuation) -> tuple[Bin, ...]:
         rules = self.rules
-        return full_reconfiguration(
+        bins = full_reconfiguration(
             packing,
             fill_running=rules.fill_running,
             down_sizing=rules.down_sizing,
-            refill=not rules.matching,
+            refill=not self._matches,
             beside=beside,
         )
+        return bins if rules.planner == "heuristic" else self._cheaper(bins, beside)
+
+    def _cheaper(self, bins: tuple[Bin, ...], valuation: Valuation) -> tuple[Bin, ...]:
+        """The bins, or where that saves more the cheapest covering of all that are not on pinned machines."""
+        problem = valuation.problem
+        if self._solver is None or self._solver.catalogue != problem.catalogue:
+            self._solver = Solver(problem.catalogue, self.limit_s)
+        stay = tuple(each for each in bins if each.machine in problem.pinned)
+        moving = tuple(each for each in bins if each.machine not in problem.pinned)
+        if not moving:
+            return bins
+        covering = covering_of(moving, problem, self._solver)
+        self.coverings.asked += 1
+        if covering is None:
+            return bins
+        self.coverings.found += 1
+        other = (*stay, *covered(covering, moving, problem))
+        if savings_usd_per_h(Plan(other), valuation) <= savings_usd_per_h(Plan(bins), valuation) + 1e-6:
+            return bins
+        self.coverings.adopted += 1
+        return other
+
+    @property
+    def _matches(self) -> bool:
+        """Whether bins are assigned to machines that run; those of a covering have none of their own."""
+        return self.rules.matching or self.rules.planner == "exact"
 
     def _partial(self, packing: Valuation, beside: Valuation) -> tuple[Bin, ...]:
         rules = self.rules
@@ -179,14 +226,14 @@ class Eva:
             packing,
             fill_running=rules.fill_running,
             down_sizing=rules.down_sizing,
-            refill=not rules.matching,
+            refill=not self._matches,
             beside=beside,
         )
 
     def _matched(
         self, bins: tuple[Bin, ...], free: Iterable[Machine], valuation: Valuation
     ) -> tuple[Bin, ...]:
-        if not self.rules.matching:
+        if not self._matches:
             return bins
         stay = tuple(each for each in bins if each.machine is not None)
         return (*stay, *match([each for each in bins if each.machine is None], free, valuation))

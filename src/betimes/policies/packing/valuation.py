@@ -25,10 +25,13 @@ from betimes.policies.packing.catalogue import Amounts, Demand, fits
 from betimes.policies.packing.problem import Problem, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
 from betimes.policies.packing.throughput import Entry, Throughput
+from betimes.policies.packing.weighing import weigh
 
 LEVELS = 2.0**20  # an hour's dollar
 _MOST_CONTENTS = 5000  # that are kept: some 10 KiB each
 _MOST_GROUPS = 1000  # that are kept though no task may be of them any more
+_NONE: NDArray[np.float64] = np.zeros(0)
+_NO_TABLE: NDArray[np.float64] = np.zeros((0, 0))
 _NOWHERE = 2**62  # a demand on a family where a task cannot run
 
 Penalty = Literal["none", "job", "own"]
@@ -131,6 +134,8 @@ class Valuation:
         self.kind = np.array([self._kind_number[group.kind] for group in self.groups], np.int64)
         self.price = np.array([group.price for group in self.groups])
         self.weight = np.array([group.weight(self.penalty) for group in self.groups])
+        self.found = np.zeros((len(self.groups), 3), np.int64)
+        self.worth = np.zeros((len(self.groups), 2))
         self._needed: dict[str, NDArray[np.int64]] = {}
         self._fitting: dict[int, NDArray[np.float64]] = {}
         self.priced_by: dict[int, list[int]] = {}
@@ -138,7 +143,8 @@ class Valuation:
             self.priced_by.setdefault(group.price_type, []).append(number)
         if len(self.kinds) > kinds or kinds == 0:
             pair = self.throughput.pair
-            self.pairs = np.array([[pair(kind, other) for other in self.kinds] for kind in self.kinds])
+            rows = [[pair(kind, other) for other in self.kinds] for kind in self.kinds]
+            self.pairs = np.array(rows, np.float64).reshape(len(rows), len(rows))
             self._index()
 
     def _index(self) -> None:
@@ -314,20 +320,44 @@ class Contents:
         """The candidates among the groups from this one on, best first."""
         valuation = self.valuation
         type_ = valuation.catalogue.types[self.type]
-        needed = valuation.needed(type_.family)
-        capacity = np.array(type_.capacity, np.int64)
-        free = capacity - needed[list(self.groups)].sum(axis=0)
-        fitting = first + np.flatnonzero((needed[first:] <= free).all(axis=1))
-        if not len(fitting):
-            return []
-        levels = np.rint(self._values(fitting) * LEVELS).astype(np.int64)
-        there = capacity > 0
-        size = capacity[there].astype(np.float64)
-        shares = (needed[fitting][:, there] / size) * (free[there] / size)
-        alignments = np.rint(shares.sum(axis=1) * LEVELS).astype(np.int64)
-        best = np.lexsort((fitting, -alignments, -levels))
-        columns = (each[best].tolist() for each in (levels, alignments, fitting))
-        return list(zip(*columns, strict=True))
+        own, slowed = self._recorded()
+        count = weigh(
+            valuation.needed(type_.family),
+            np.array(type_.capacity, np.int64),
+            valuation.kind,
+            valuation.price,
+            valuation.weight,
+            valuation.pairs,
+            np.array(self.groups, np.int64),
+            np.array(self.kinds, np.int64),
+            own,
+            slowed,
+            valuation.floor,
+            LEVELS,
+            first,
+            valuation.found,
+            valuation.worth,
+        )
+        found = [(worth, alignment, group) for group, worth, alignment in valuation.found[:count].tolist()]
+        found.sort(key=_best_first)
+        return found
+
+    def _recorded(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """By kind the recorded throughput next to these tasks, and by two kinds that of one of these next to one more
+        task and the others; NaN where nothing is recorded, and empty where nothing is at all.
+        """
+        valuation, kinds = self.valuation, self.kinds
+        own, slowed = _NONE, _NO_TABLE
+        if known := valuation.recorded.get(kinds):
+            own = np.full(len(valuation.kinds), np.nan)
+            own[list(known)] = list(known.values())
+        if valuation.completed:
+            for kind in set(kinds):
+                if known := valuation.completed.get((kind, _without(kinds, kind))):
+                    if slowed is _NO_TABLE:
+                        slowed = np.full((len(valuation.kinds),) * 2, np.nan)
+                    slowed[kind, list(known)] = list(known.values())
+        return own, slowed
 
     def adding(self, group: int) -> tuple[int, int] | None:
         """The level and the alignment of one more task of a group; None where it does not fit."""
@@ -335,32 +365,6 @@ class Contents:
         if self._adding is None:
             self._adding = {each: (worth, alignment) for worth, alignment, each in candidates}
         return self._adding.get(group)
-
-    def _values(self, candidates: NDArray[np.int64]) -> NDArray[np.float64]:
-        """TNRP with one more task of each candidate."""
-        valuation, pairs = self.valuation, self.valuation.pairs
-        kinds = self.kinds
-        new = valuation.kind[candidates]
-        present, counts = _counted(kinds)
-        own = (pairs[new[:, None], present] ** counts).prod(axis=1)
-        for kind, value in valuation.recorded.get(kinds, {}).items():
-            own[new == kind] = value
-        worth = self._worth(candidates, own)
-        if not kinds:
-            return worth
-        members, copies = _counted(self.groups)
-        old = valuation.kind[members][:, None]
-        slowed = (pairs[old, present] ** (counts - (old == present))).prod(axis=1)[:, None] * pairs[old, new]
-        if valuation.completed:
-            for kind in present.tolist():
-                for last, value in valuation.completed.get((kind, _without(kinds, kind)), {}).items():
-                    slowed[np.ix_(old[:, 0] == kind, new == last)] = value
-        return worth + (copies[:, None] * self._worth(members[:, None], slowed)).sum(axis=0)
-
-    def _worth(self, groups: NDArray[np.int64], throughput: NDArray[np.float64]) -> NDArray[np.float64]:
-        valuation = self.valuation
-        lost = (1.0 - throughput) * valuation.weight[groups]
-        return np.maximum(valuation.floor, valuation.price[groups] - lost)
 
     def cheapest(self, as_counted: bool) -> int:
         """The place of the cheapest type of any family that holds these tasks; the contents' own if none is cheaper.
@@ -393,12 +397,6 @@ class Contents:
 def _best_first(candidate: tuple[int, int, int]) -> tuple[int, int, int]:
     worth, alignment, group = candidate
     return -worth, -alignment, group
-
-
-def _counted(numbers: tuple[int, ...]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The different ones of sorted numbers, and how often each is there."""
-    counts = Counter(numbers)
-    return np.array(list(counts), np.int64), np.array(list(counts.values()), np.int64)
 
 
 def _without(kinds: tuple[int, ...], kind: int) -> tuple[int, ...]:

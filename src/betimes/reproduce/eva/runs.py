@@ -45,12 +45,14 @@ Figures = dict[str, float]
 """`usd` and those of `UNITS` but `cost` and `planning`."""
 
 
-def trace(data: Path, jobs: int, *, durations: str = "gavel", mean_gap_s: float = 1200.0) -> Workload:
-    """The first jobs of Eva's trace, which has two models of durations."""
+def trace(
+    data: Path, jobs: int, *, durations: str = "gavel", mean_gap_s: float = 1200.0, seed: int = SEED
+) -> Workload:
+    """The first jobs of Eva's trace, which has two models of durations; of another such trace with another seed."""
     from betimes.workload.generators import generate
 
     spec = f"eva:pods={data / PODS},jobs={jobs},durations={durations},mean_gap_s={mean_gap_s:g}"
-    return generate(spec, units=1, seed=SEED)
+    return generate(spec, units=1, seed=seed)
 
 
 def machines(throughput: float | None = None) -> Cluster:

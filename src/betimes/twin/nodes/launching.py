@@ -68,7 +68,7 @@ def _rows_of(jobs: Workload, interference: Interference) -> NDArray[np.int64]:
             try:
                 rows[kind] = interference.row(kind)
             except ClusterError as error:
-                raise InputError(f"job {jobs.job_id[number]}, field {KIND}: {error}") from None
+                raise InputError(f"{jobs.name}: job {jobs.job_id[number]}, field {KIND}: {error}") from None
     return np.array([rows[kind] for kind in kinds_of(jobs)], np.int64)
 
 
@@ -76,6 +76,6 @@ def _seconds(jobs: Workload, name: str) -> NDArray[np.float64]:
     values = np.nan_to_num(np.asarray(jobs.extra[name], dtype=np.float64), nan=0.0)
     if bad := np.flatnonzero(~((values >= 0) & np.isfinite(values))).tolist():
         raise InputError(
-            f"job {jobs.job_id[bad[0]]}, field {name}: expected 0 s or more, found {values[bad[0]]:g}"
+            f"{jobs.name}: job {jobs.job_id[bad[0]]}, field {name}: expected 0 s or more, found {values[bad[0]]:g}"
         )
     return values
