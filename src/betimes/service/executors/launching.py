@@ -81,7 +81,8 @@ def sync_launch(folder: str) -> None:
 async def is_known(bell: int) -> int | None:
     """Wait until it is known whether the command runs; `bell` is that of `spawn`.
 
-    Returns RUNS, or the exit status of a supervisor that has begun nothing: BUSY, NO_ROOM; null: it has ended otherwise.
+    Returns RUNS, or the exit status of a supervisor that has begun nothing: BUSY, NO_ROOM; null: it has ended
+    otherwise.
     """
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()

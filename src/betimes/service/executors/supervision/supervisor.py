@@ -146,11 +146,15 @@ class Supervisor:
             step, number, text = failure.split(" ", 2)
             trouble = describe(step, int(number), text, self.launch)
         if trouble is None:
-            try:
-                os.write(BELL_FD, bytes([RUNS]))
-            except BrokenPipeError:  # the service was killed: the next one finds the run by its folder
-                pass
+            self._ring()
         return trouble
+
+    def _ring(self) -> None:
+        """Let the service know that the command runs."""
+        try:
+            os.write(BELL_FD, bytes([RUNS]))
+        except BrokenPipeError:  # it was killed: the next one finds the run by its folder
+            return
 
     def _announce(self) -> str | None:
         """Pin and limit the command's process, and say in shim.json who runs where, before anything runs."""
