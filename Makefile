@@ -30,7 +30,7 @@ POLICIES ?= fifo,srsf,las,themis,afs,max-min,wfq
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help run compare test test-slow lint types imports check bench docs format lock \
+.PHONY: help run compare test test-slow test-failed lint types imports check bench docs format lock \
   setup setup-development clean again
 
 help: ## show this list
@@ -47,7 +47,7 @@ compare: $(READY) ## compare policies on a generated workload, or on yours: make
 
 # Where byte code is not kept, as the images of many containers have it, each of the programs that the tests start
 # compiles all of its imports again: three times the work.
-test test-slow: export PYTHONDONTWRITEBYTECODE :=
+test test-slow test-failed: export PYTHONDONTWRITEBYTECODE :=
 
 test: $(DEVELOPMENT) ## run the tests, but for the slow ones
 	@$(BETIMES) warm
@@ -56,6 +56,9 @@ test: $(DEVELOPMENT) ## run the tests, but for the slow ones
 test-slow: $(DEVELOPMENT) ## run the slow tests
 	@$(BETIMES) warm
 	@$(PYTEST) -m slow
+
+test-failed: $(DEVELOPMENT) ## run once more, one after the other, the tests that failed last
+	@$(VENV)/bin/python -m pytest --last-failed --last-failed-no-failures none
 
 lint: $(DEVELOPMENT) ## check the style (make format repairs most of it)
 	@$(VENV)/bin/python -m ruff check .

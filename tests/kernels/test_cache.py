@@ -110,6 +110,7 @@ def test_indices_that_are_checked_are_other_code(program: Program) -> None:
     assert len(program.files()) == 2
 
 
+@pytest.mark.slow
 def test_two_at_once(new: Program) -> None:
     both = [new.start(), new.start()]
     assert [each.communicate()[0].split()[0] for each in both] == ["9.0", "9.0"]
@@ -117,6 +118,7 @@ def test_two_at_once(new: Program) -> None:
     assert len(new.files()) == 1
 
 
+@pytest.mark.slow
 def test_one_that_is_killed_while_it_compiles_leaves_nothing_wrong(new: Program) -> None:
     for pause_s in (0.3, 0.8, 1.3):
         process = new.start()
@@ -151,6 +153,7 @@ def test_a_damaged_file_is_said_and_made_again(program: Program, damage: str) ->
     assert program.run() == ("9.0 True", "")
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_made_is_said_in_a_line(new: Program) -> None:
     new.cache.write_text("a file in its place")
     for _ in range(2):

@@ -95,7 +95,7 @@ def test_a_large_result_gives_a_small_file(tmp_path: Path) -> None:
     assert max(path.stat().st_size for path in tmp_path.iterdir()) < 500_000
 
 
-@settings(max_examples=10)
+@settings(max_examples=5)
 @given(case=random_results())
 def test_any_small_run_can_be_drawn(case: Result, tmp_path_factory: pytest.TempPathFactory) -> None:
     if case.segments is None or not len(case.segments):

@@ -108,7 +108,7 @@ def test_a_result_on_nodes_keeps_its_absences_and_resources(tmp_path: Path) -> N
     assert load(tmp_path / "out") != on_nodes(resources=(ResourceUse("gpu", 8.0, 1.0),))
     assert load(tmp_path / "out") != on_nodes(absences=None)
     table = pq.read_table(tmp_path / "out" / "absences.parquet").to_pydict()
-    assert list(table) == ["job_id", "row", "told_s", "left_s", "resumed_s"]
+    assert list(table) == ["job_id", "row", "preempted_s", "vacated_s", "resumed_s"]
     assert (table["job_id"], table["resumed_s"]) == ([1, 1], [18.0, 28.0])
     save(four_jobs("fifo"), tmp_path / "out")
     assert sorted(contents(tmp_path / "out")) == FILES  # no stale absences

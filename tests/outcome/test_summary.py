@@ -248,7 +248,7 @@ def test_ratios_do_not_depend_on_the_unit_of_time(case: Result, factor: float) -
     resources = tuple(dataclasses.replace(each, held_s=each.held_s * factor) for each in case.resources)
     absences = case.absences
     if absences is not None:
-        times = {name: getattr(absences, name) * factor for name in ("told_s", "left_s", "resumed_s")}
+        times = {name: getattr(absences, name) * factor for name in ("preempted_s", "vacated_s", "resumed_s")}
         absences = dataclasses.replace(absences, **times)
     before = summarise(dataclasses.replace(case, segments=None))
     after = summarise(

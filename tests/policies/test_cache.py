@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
 BY_SIZE_AND_TWO_WIDE = "[[3.0, 1.0], [4.0, 6.0]]"
 
 
+@pytest.mark.slow
 def test_a_later_start_compiles_nothing(folder: Folder) -> None:
     """The first run checks indices, the second compiles without; all others take what is there."""
     assert folder.finishes() == BY_SIZE_AND_TWO_WIDE

@@ -108,7 +108,7 @@ def test_units_and_work_are_conserved(
 @EVERY_POLICY
 @MODES
 @CHOICES
-@settings(max_examples=200)
+@settings(max_examples=80)
 def test_units_and_work_are_conserved_at_length(
     policy: str, fractional: bool, seed: int, units: int, whole_times: bool, sizes: str, restart_s: float
 ) -> None:

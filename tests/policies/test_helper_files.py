@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from betimes import Workload, simulate
 from tests.policies.user_folder import HELPER, Folder
 
@@ -44,6 +46,7 @@ def test_files_of_the_same_name_in_two_folders(tmp_path: Path) -> None:
     assert in_this_process(other.policy) == [8.0, 12.0]
 
 
+@pytest.mark.slow
 def test_old_code_is_not_kept_under_the_new_file(folder: Folder) -> None:
     """A process that has seen the file being edited leaves nothing wrong behind for the next one."""
     program = folder.program.read_text()

@@ -10,7 +10,7 @@ import pytest
 from betimes.reproduce import Row, reproduce
 from betimes.reproduce.pace import Pace
 from betimes.reproduce.pcs.fig7 import EXPERIMENT, TRACES, of_whole, rows_of_whole
-from betimes.reproduce.pcs.fig7_published import CONFIGURATIONS, FIGURE_7
+from betimes.reproduce.pcs.published import configurations, figure_7
 from betimes.reproduce.pcs.runs import CURVES, trace_file
 from betimes.workload import read_trace
 from betimes.workload.speedup import SpeedupTable
@@ -31,8 +31,9 @@ def assert_as_printed(rows: list[Row], case: str, *metrics: str) -> None:
 
 
 def test_published_values_are_complete():
-    assert set(CONFIGURATIONS) == set(FIGURE_7) == set(TRACES)
-    assert all(len(of_trace) == 7 for of_trace in FIGURE_7.values())
+    assert set(figure_7()) == set(TRACES)
+    assert all(len(of_trace) == 7 for of_trace in figure_7().values())
+    assert [len(configurations(trace)) for trace in TRACES] == [0, 3, 3, 3]
     assert EXPERIMENT.parts == TRACES
 
 

@@ -10,13 +10,10 @@ import pytest
 from betimes.reproduce import Row, reproduce
 from betimes.reproduce.pcs import fig6 as pcs_fig6
 from betimes.reproduce.pcs import fig8 as pcs_fig8
+from betimes.reproduce.pcs import published
 from betimes.reproduce.pcs.fig3 import TRACES
-from betimes.reproduce.pcs.fig6_published import FRONT, UNFAIRNESS
-from betimes.reproduce.pcs.fig9_published import BUDGETS, COSTS, FOUND, GPUS
-from betimes.reproduce.pcs.fig10_published import ERROR_MEAN, JCT_MEAN, SIZE_ERRORS
 from betimes.reproduce.pcs.fig11 import Seen, rows
 from betimes.reproduce.pcs.runs import TABLES, Planned, simulated
-from betimes.reproduce.pcs.workload_3_published import FIGURE_8
 from betimes.workload import Workload
 
 
@@ -25,12 +22,13 @@ def value(found: list[Row], case: str, metric: str) -> float:
 
 
 def test_published_values_are_complete():
-    assert {run.name for run in pcs_fig8.RUNS} == set(FIGURE_8)
-    assert set(FRONT) | set(UNFAIRNESS) <= {run.name for run in pcs_fig6.RUNS}
-    assert all(tuple(by_units) == GPUS for by_units in COSTS.values())
-    assert all(tuple(by_budget) == BUDGETS for by_budget in FOUND.values())
-    assert all(tuple(by_error) == SIZE_ERRORS for by_error in ERROR_MEAN.values())
-    assert JCT_MEAN["afs"][0] == 451424.0
+    assert {run.name for run in pcs_fig8.RUNS} == set(published.figure_8())
+    both = set(published.testbed_front()) | set(published.unfairness())
+    assert both <= {run.name for run in pcs_fig6.RUNS}
+    assert all(tuple(by_units) == (128, 256, 512, 1024) for by_units in published.costs().values())
+    assert all(tuple(after) == (128, 256, 512, 1024) for after in published.found_after().values())
+    assert all(tuple(each) == (0, 5, 10, 20, 30, 40) for each in published.error_mean().values())
+    assert published.jct_mean_s()["afs"][0] == 451424.0
     assert len(TRACES) == 6
 
 
@@ -86,9 +84,9 @@ def test_workload_3_gives_the_published_figure_8():
         return np.mean(columns, axis=0).tolist()
 
     fifo, srsf = over_seeds("fifo"), over_seeds("srsf")
-    assert fifo[0] / srsf[0] == pytest.approx(FIGURE_8["fifo"].jct_over_srsf, rel=0.05)
-    assert srsf[1] == pytest.approx(FIGURE_8["srsf"].error_mean, rel=0.05)
-    assert srsf[2] == pytest.approx(FIGURE_8["srsf"].error_p99, rel=0.05)
+    assert fifo[0] / srsf[0] == pytest.approx(published.figure_8()["fifo"].jct_over_srsf, rel=0.05)
+    assert srsf[1] == pytest.approx(published.figure_8()["srsf"].error_mean, rel=0.05)
+    assert srsf[2] == pytest.approx(published.figure_8()["srsf"].error_p99, rel=0.05)
 
 
 @pytest.mark.slow

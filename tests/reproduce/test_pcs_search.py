@@ -11,8 +11,8 @@ import pytest
 
 from betimes.reproduce.pcs.fig3 import ends
 from betimes.reproduce.pcs.fig9 import Timed, draw, gains
-from betimes.reproduce.pcs.fig9_published import COSTS
 from betimes.reproduce.pcs.fig10 import Moved, distances
+from betimes.reproduce.pcs.published import costs
 from betimes.reproduce.pcs.search import TAIL, Searched, problem_of, searched
 from betimes.reproduce.pcs.workloads import workload_3
 
@@ -97,7 +97,7 @@ def test_distances_from_a_front_are_parts_of_what_it_spans():
 
 
 def test_the_picture_of_what_a_search_costs(tmp_path: Path):
-    timed = [Timed(jobs, units, 1.0, 0.001) for jobs, by_units in COSTS.items() for units in by_units]
+    timed = [Timed(jobs, units, 1.0, 0.001) for jobs, by_units in costs().items() for units in by_units]
     some = made([(3.0, 3.0), (2.0, 2.0), (1.0, 4.0)])
     draw(timed, {"W": gains({"heuristic": [some], "free": [some]}, (1, 2))}, tmp_path / "a.svg")
     ET.parse(tmp_path / "a.svg")

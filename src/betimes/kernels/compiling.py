@@ -75,6 +75,17 @@ class Entry(Generic[P, T]):
             self._compiled = compiled_entry(cast("Any", self._kernel), *self._types())
         return self._compiled
 
+    def pointer(self) -> Any:
+        """The same compiled function as the value of a struct's hook, through which other entries call it.
+
+        An entry takes in all kernels that it calls. What is large and called by several is better compiled once.
+        """
+        if INTERPRETED:
+            return self.function
+        from betimes.kernels.dispatching import pointer_to_entry
+
+        return pointer_to_entry(cast("Any", self._kernel), *self._types())
+
     @property
     def is_loaded(self) -> bool:
         """Whether it can be called at once."""

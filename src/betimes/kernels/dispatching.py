@@ -80,7 +80,15 @@ def compiled_entry(kernel: Kernel, parameters: tuple[Any, ...], returns: Any) ->
 
 def compiled_hook(kernel: Kernel, parameters: tuple[Any, ...], returns: Any) -> Hook:
     """The hook, compiled or loaded."""
-    signature = signature_of(parameters, returns)
-    compiled = _dispatcher(kernel, signature, False).get_compile_result(signature)
+    return _pointer(kernel, signature_of(parameters, returns), for_python=False)
+
+
+def pointer_to_entry(kernel: Kernel, parameters: tuple[Any, ...], returns: Any) -> Hook:
+    """An entry as a hook, compiled or loaded."""
+    return _pointer(kernel, signature_of(parameters, returns), for_python=True)
+
+
+def _pointer(kernel: Kernel, signature: Any, for_python: bool) -> Hook:
+    compiled = _dispatcher(kernel, signature, for_python).get_compile_result(signature)
     address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
     return Hook(address, kernel.py_func, compiled)

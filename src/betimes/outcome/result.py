@@ -161,18 +161,19 @@ class SegmentColumns(_Columns):
 
 @dataclass(frozen=True, eq=False)
 class AbsenceColumns(_Columns):
-    """One row a preemption after which the job ran again: `row` is an index into the jobs, which was told to
-    leave at `told_s`, had left at `left_s` (its grace period was over) and ran again at `resumed_s`.
+    """One row a preemption after which the job ran again: `row` is an index into the jobs, which was
+    preempted at `preempted_s`, had vacated its nodes at `vacated_s` (its grace period was over) and ran again at
+    `resumed_s`.
     """
 
     row: Array
-    told_s: Array
-    left_s: Array
+    preempted_s: Array
+    vacated_s: Array
     resumed_s: Array
 
     @classmethod
     def _kinds(cls) -> dict[str, type[np.generic] | None]:
-        return {"row": np.int64, "told_s": np.float64, "left_s": np.float64, "resumed_s": np.float64}
+        return {"row": np.int64, "preempted_s": np.float64, "vacated_s": np.float64, "resumed_s": np.float64}
 
 
 @dataclass(frozen=True, eq=False)

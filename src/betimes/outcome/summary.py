@@ -117,8 +117,8 @@ def _on_nodes(result: Result, rows: Array, makespan_s: float) -> dict[str, Any]:
         out["preempted_jobs"] = int(np.sum(jobs.preemptions[rows] > 0))
         absences = result.absences.take(np.isin(result.absences.row, rows))
         intervals = {
-            "reschedule": absences.resumed_s - absences.told_s,
-            "vacated_to_resumed": absences.resumed_s - absences.left_s,
+            "reschedule": absences.resumed_s - absences.preempted_s,
+            "vacated_to_resumed": absences.resumed_s - absences.vacated_s,
         }
         for name, seconds in intervals.items():
             for percent in (50, 95):

@@ -11,7 +11,7 @@ from betimes.policies.hooks import EQUAL_SHARES, ONE_EACH_IN_ORDER, Policy
 
 @kernel
 def share(view: View, now: float, grants: Records[Grant], again: Records[Again]) -> int:
-    """Raise everybody's share together until the units are used up, each job no further than it can use."""
+    """Raise the shares of all jobs together until the units are used up, each job no further than it can use."""
     if view.pool[0].fractional == 0:
         return fill_whole(view, grants)
     count, left = fill(view, grants)

@@ -58,7 +58,8 @@ def test_a_later_result_replaces_the_earlier(betimes: Call, tmp_path: Path) -> N
     assert comparison["folders"] == ["srsf", "las"]
 
 
-@pytest.mark.parametrize("seeded", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.slow
+@pytest.mark.parametrize("seeded", [False, True])
 def test_equal_runs_write_equal_bytes_on_one_process_or_several(tmp_path: Path, seeded: bool) -> None:
     seeds = ["--seeds", "2"] if seeded else ["--predict-sample", "50", "--sizes", "noise:0.3"]
     made: list[dict[str, Any]] = []

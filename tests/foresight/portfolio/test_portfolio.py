@@ -70,7 +70,7 @@ def test_selections_are_a_period_apart_while_jobs_wait() -> None:
     assert found.at_s[0] == 60.0
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(
     st.sampled_from(list(CANDIDATES)),
     st.integers(0, 5),
@@ -104,7 +104,7 @@ def test_a_counted_budget_gives_the_same_choices_again() -> None:
     assert runs[0].selections != runs[2].selections  # the poor are drawn
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=4, deadline=None)
 @given(st.integers(0, 1000), st.sampled_from(("true", "estimate", "last-two", "noise:0.3")))
 def test_a_selection_never_changes_the_state_of_the_run(seed: int, sizes: str) -> None:
     chosen = parse_nodes_policy("portfolio:period=1,budget=20")

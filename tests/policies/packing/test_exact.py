@@ -59,7 +59,7 @@ def slot_form(catalogue: Catalogue, demands: list[Demand]) -> float:
 
 
 @given(st.lists(st.sampled_from(DEMANDS), min_size=1, max_size=6))
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=20)
 def test_patterns_and_slots_have_the_same_optimum(natural: list[tuple[int, int, int]]) -> None:
     demands = [Demand.of(each) for each in natural]
     counted = Counter(demands)

@@ -34,7 +34,7 @@ def fewest(plan: Plan, tasks: Problem, value: Valuation) -> int:
 
 
 @given(problems())
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=25)
 def test_no_assignment_moves_fewer(drawn: Problem) -> None:
     six = tuple(Task(t.id, t.job, t.kind, t.demand, t.machine) for t in drawn.tasks)[:6]
     tasks = Problem(drawn.catalogue, six, drawn.machines)

@@ -183,7 +183,7 @@ def test_full_never_costs_more_than_a_machine_for_each_task(tasks: Problem, know
     assert full(waiting, known, down_sizing="reuse").usd_per_h(TABLE_3) <= apart + 1e-6
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(known=tables(), rounds=st.lists(problems(), min_size=2, max_size=4), data=st.data())
 def test_what_is_kept_from_round_to_round_plans_as_if_nothing_were(
     known: ThroughputTable, rounds: list[Problem], data: st.DataObject

@@ -45,6 +45,7 @@ def end(process: subprocess.Popen[bytes], number: int) -> None:
     process.communicate(timeout=PATIENCE_S)
 
 
+@pytest.mark.slow
 def test_what_ran_when_the_service_was_killed_is_adopted(tmp_path: Path) -> None:
     state, gate = tmp_path / "state", tmp_path / "gate"
 

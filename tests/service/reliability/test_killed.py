@@ -198,6 +198,7 @@ def look_at_the_log(state: Path) -> None:
         store.close()
 
 
+@pytest.mark.slow
 def test_no_job_is_lost_or_doubled_whenever_the_service_is_killed(tmp_path: Path) -> None:
     found = kill_often(tmp_path, jobs=160, kills=8, seed=25)
     assert found["adopted"] > 0, found

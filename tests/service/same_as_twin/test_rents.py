@@ -167,21 +167,21 @@ CROWDED = replace(MIXED, name="crowded", offers=tuple(replace(offer, capacity=3)
 
 
 @pytest.mark.parametrize("cluster", [TROUBLED, CROWDED], ids=lambda cluster: cluster.name)
-@pytest.mark.parametrize("policy", ["njw", "compound:t=5m,b=10m,waits=none,lengths=speculate"])
+@pytest.mark.parametrize("policy", quick(["njw", "compound:t=5m,b=10m,waits=none,lengths=speculate"], "njw"))
 def test_the_same_rents_of_a_cloud_in_trouble(cluster: Cluster, policy: str, tmp_path: Path) -> None:
     """Some machines do not boot, and some are taken away; or there are not enough of them."""
     specs, submit_s = jobs_of(150, 4, (1, 2, 4, 8), 20.0)
     assert_alike(specs, submit_s, cluster, policy, tmp_path)
 
 
-@pytest.mark.parametrize("policy", ["sww:b=5m", "compound:t=2m,b=5m"])
+@pytest.mark.parametrize("policy", quick(["sww:b=5m", "compound:t=2m,b=5m"], "compound:t=2m,b=5m"))
 def test_a_wait_in_vain_is_foreseen(policy: str, tmp_path: Path) -> None:
     """A play-out is the twin's oracle where later jobs never go ahead: one core each, first come, first served."""
     specs, submit_s = jobs_of(150, 2, (1,), 8.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)
 
 
-@pytest.mark.parametrize("policy", ["sww:b=5m", "compound:t=2m,b=5m,lengths=speculate"])
+@pytest.mark.parametrize("policy", quick(["sww:b=5m", "compound:t=2m,b=5m,lengths=speculate"], "sww:b=5m"))
 def test_a_learned_wait(policy: str, tmp_path: Path) -> None:
     """A fixed model: 20 s, a minute for each job that waits, and a second for each that runs has run."""
     weights = np.zeros(1 + len(FEATURES))

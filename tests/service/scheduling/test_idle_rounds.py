@@ -46,7 +46,7 @@ def test_a_decision_that_did_something_has_nothing_to_explain() -> None:
     assert cluster.scheduler.idle is None
     cluster.go_on()
     assert cluster.scheduler.idle is not None
-    assert cluster.scheduler.idle["code"] == "nobody-waits"
+    assert cluster.scheduler.idle["code"] == "queue-empty"
     assert cluster.scheduler.idle["text"] == "no job is queued"
 
 

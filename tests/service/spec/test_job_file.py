@@ -336,7 +336,7 @@ def judged(name: str, text: bytes) -> None:
     assert "\n" not in said
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(content=files)
 def test_any_tables_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory, content: Any) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -345,7 +345,7 @@ def test_any_tables_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory
         judged("k.yaml", json.dumps(content).encode())
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(
     text=st.binary(max_size=200) | st.text(alphabet="ajobs[]{}=:'\"\n -&*!#1.,", max_size=80).map(str.encode)
 )
@@ -356,7 +356,7 @@ def test_any_bytes_are_read_or_refused(tmp_path_factory: pytest.TempPathFactory,
         judged("j.toml", text)
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(
     jobs=st.lists(
         st.fixed_dictionaries(

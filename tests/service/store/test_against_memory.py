@@ -150,7 +150,7 @@ def test_sqlite_answers_as_memory_does(sequence: list[tuple[str, Any]]) -> None:
         _check(default_url(Path(name)), Path(name), sequence)
 
 
-@settings(max_examples=10)
+@settings(max_examples=6)
 @given(st.lists(actions(), max_size=8))
 def test_postgresql_answers_as_memory_does(postgres_server: str, sequence: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as name, database(postgres_server) as url:

@@ -195,6 +195,7 @@ for upto in range(500, 20_001, 500):
 """
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_loses_nothing(url: str, folder: Path) -> None:
     written = log(20_000, 20_000)
     store = Store.open(url, folder)

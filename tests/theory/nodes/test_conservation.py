@@ -135,8 +135,8 @@ def test_work_is_conserved(policy: str, seed: int) -> None:
     jobs, _, result = watched(policy, seed)
     told = set[tuple[int, float]]()
     if result.absences is not None:
-        slow = result.absences.take(result.absences.left_s > result.absences.told_s)
-        told = set(zip(slow.row.tolist(), slow.told_s.tolist(), strict=True))
+        slow = result.absences.take(result.absences.vacated_s > result.absences.preempted_s)
+        told = set(zip(slow.row.tolist(), slow.preempted_s.tolist(), strict=True))
     worked, restarts = np.zeros(len(result.jobs)), np.zeros(len(result.jobs))
     begun = set[int]()
     for row, start, end in stays_of(result):
@@ -177,9 +177,11 @@ def test_every_preemption_ends(policy: str, seed: int) -> None:
     a = result.absences
     assert a is not None
     assert len(a) >= 5, "too few preemptions to say anything"
-    np.testing.assert_allclose(a.left_s - a.told_s, jobs.workload.grace_s[a.row], rtol=1e-9, atol=1e-9)
-    assert np.all(a.told_s <= a.left_s)
-    assert np.all(a.left_s <= a.resumed_s)
+    np.testing.assert_allclose(
+        a.vacated_s - a.preempted_s, jobs.workload.grace_s[a.row], rtol=1e-9, atol=1e-9
+    )
+    assert np.all(a.preempted_s <= a.vacated_s)
+    assert np.all(a.vacated_s <= a.resumed_s)
     assert np.all(a.resumed_s <= result.jobs.finish_s[a.row])
     np.testing.assert_array_equal(np.bincount(a.row, minlength=len(result.jobs)), result.jobs.preemptions)
 

@@ -39,7 +39,7 @@ def test_time_gained_by_one_is_not_taken_from_another() -> None:
     assert result.jobs.start_s.tolist() == [0, 0, 70, 30]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.lists(
         st.tuples(st.integers(0, 4), st.integers(1, 4), st.integers(1, 12), st.integers(0, 12)),

@@ -66,33 +66,37 @@ def check_case(case: Case) -> None:
     assert differences(step_through(simulation_of(case)), expected) == []
 
 
-@settings(max_examples=40, deadline=None)
 @given(cases(too_wide=True))
 def test_same_as_the_model(case: Case):
     check_case(case)
 
 
-@settings(max_examples=25, deadline=None)
 @given(crowded_cases())
 def test_same_as_the_model_where_many_are_preempted(case: Case):
     check_case(case)
 
 
-@settings(max_examples=40, deadline=None)
 @given(cases(reserving_policies(), most_jobs=20))
 def test_same_reservations_as_the_model(case: Case):
     check_case(case)
 
 
 @pytest.mark.slow
-@settings(max_examples=1_000, deadline=None)
+@settings(max_examples=400, deadline=None)
 @given(cases(too_wide=True))
 def test_same_as_the_model_often(case: Case):
     check_case(case)
 
 
 @pytest.mark.slow
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=100, deadline=None)
+@given(cases(reserving_policies(), most_jobs=20))
+def test_same_reservations_as_the_model_often(case: Case):
+    check_case(case)
+
+
+@pytest.mark.slow
+@settings(max_examples=200, deadline=None)
 @given(crowded_cases())
 def test_same_as_the_model_often_where_many_are_preempted(case: Case):
     check_case(case)

@@ -68,4 +68,4 @@ def test_same_bits(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_same_bits_at_length(tmp_path: Path) -> None:
-    check_same(run_nodes, batch(60, 25), tmp_path)
+    check_same(run_nodes, batch(25, 20), tmp_path)

@@ -26,7 +26,7 @@ def reachable(before: JobState | None) -> set[JobState | None]:
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(crowded_cases())
 def test_every_change_is_a_chain_of_legal_moves(case: Case):
     case = replace(case, jobs=tuple(replace(job, grace=max(1, job.grace)) for job in case.jobs))

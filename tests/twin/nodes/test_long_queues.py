@@ -59,8 +59,9 @@ def one_after_another(workload: Workload) -> list[float]:
     return start_s
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keys", KEYS)
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("seed", [1, 2])
 def test_the_shortest_of_a_thousand_goes_first(keys: str, seed: int) -> None:
     workload = crowd(keys, seed)
     run = run_of(workload)

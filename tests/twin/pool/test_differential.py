@@ -19,8 +19,8 @@ from tests.twin.pool.workloads import (
     same_in_floats,
 )
 
-FEW = settings(max_examples=25)
-MANY = settings(max_examples=60)
+FEW = settings(max_examples=12)
+MANY = settings(max_examples=30)
 
 
 def check_binary(setup: Setup) -> None:

@@ -225,7 +225,7 @@ def up(
         typer.Option(
             "--budget",
             metavar="USER=USD",
-            help="The most that a user's jobs may cost a month on machines that are rented for them; * is everybody "
+            help="The most that a user's jobs may cost a month on machines that are rented for them; * is each user "
             "else. By default any amount. Repeatable.",
             show_default=False,
         ),

@@ -162,8 +162,8 @@ class Absence:
     """A preemption: when the job was told to leave, when it had left, and when it ran again."""
 
     row: int
-    told_s: float
-    left_s: float
+    preempted_s: float
+    vacated_s: float
     resumed_s: float
 
 
@@ -185,7 +185,7 @@ class Machine:
     empty_s: float  # since when nothing is on it, if nothing is
     idle_s: float  # that it was up and empty before
     task_s: float  # that tasks were on it, summed over them
-    claims: int  # placements on it of jobs that wait for room there, or for it to be up, whoever makes it
+    claims: int  # placements on it of jobs that wait for room there, or for it to be up, by whichever job
     cause: int  # why it goes: `machines.RELEASED`, `FAILED` or `TAKEN_AWAY`
 
 
@@ -303,7 +303,7 @@ class Cluster:
     idle: int  # head of the list of its steps that are not used any more, -1: none
     planning: int  # 1: a pass has been interrupted for want of room, and goes on with what it has worked out
     shadow_s: float  # when the job with the reservation can start
-    reserved: int  # its slot, -1: nobody has one
+    reserved: int  # its slot, -1: there is none
     outlasts: int  # 1: a job has started beside it that is believed to run longer
     level_mask: int  # what of a level counts: -1: all of it; 1: only whether it is a trial job
     guarded: int  # 1: hooks are a user's: they are shown copies, and what they answer is looked at twice
@@ -353,7 +353,7 @@ class NodesState(Struct):
     fates: Records[Fate]  # a ring for each offer, of as many; of length 0 where nothing is drawn
     orders: Ints  # (offers,) machines of each that a policy has ordered and that are still to be rented
     leases: Records[Lease]
-    log: Records[Instruction]  # of length 0 where nobody reads it
+    log: Records[Instruction]  # of length 0 where it is not read
     interference: (
         FloatTable  # (workloads, workloads) speed of the row's next to one of the column's; empty: none
     )

@@ -1,6 +1,6 @@
 """What can happen on live nodes from outside, besides submissions and completions.
 
-Every one of them may change who can start where, so that the next pass looks at everybody again.
+Every one of them may change who can start where, so that the next pass looks at all jobs again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def withdraw(state: NodesState, slot: int) -> None:
 
 @kernel
 def unbind(state: NodesState, slot: int) -> None:
-    """A job that is bound to nodes gives up what it has there; its victims leave for nobody in particular.
+    """A job that is bound to nodes gives up what it has there; its victims leave, for no particular job.
 
     It is not in the queue afterwards.
     """
@@ -129,7 +129,7 @@ def bind(state: NodesState, slot: int, count: int) -> None:
 
 @kernel
 def lose(state: NodesState, slot: int) -> None:
-    """A job has lost its nodes, and nobody has told it to leave. It is not in the queue afterwards."""
+    """A job has lost its nodes without having been preempted. It is not in the queue afterwards."""
     pool, need, progress = state.pool[0], state.needs[slot], state.progress[slot]
     if need.vacate_at == math.inf:
         if pool.now > progress.since:

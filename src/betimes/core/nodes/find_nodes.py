@@ -35,7 +35,7 @@ def has_room(nodes: Records[Node], need: Need) -> bool:
 
 @kernel
 def may_fit(state: NodesState, slot: int) -> bool:
-    """Whether all tasks of the job find room at once on the nodes as they are, whoever has a reservation.
+    """Whether all tasks of the job find room at once on the nodes as they are, reservations aside.
 
     It stops at the first node that will do, and mostly looks at those just freed: who waits behind a reservation fits
     nowhere as a rule, and need not look at all nodes every time to find that out.

@@ -2,7 +2,7 @@
 
 A reservation that is taken back is a RESERVE of no node, from infinity on.
 
-Whoever wants it gives the state room (`State.log`) and takes it out; without room nothing is written.
+A driver that reads it gives the state room (`State.log`) and empties it; without room nothing is written.
 """
 
 from __future__ import annotations

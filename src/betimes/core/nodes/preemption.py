@@ -194,9 +194,9 @@ def _trim(state: NodesState, slot: int, victims: int, count: int) -> int:
 def _try_all(state: NodesState, slot: int, kept: int, count: int) -> None:
     """Mark in state.score the smallest set of the `kept` victims that suffices, ties to those taken earlier."""
     # The earliest victim is the highest bit: among sets of one size, the largest number has the earliest victims.
-    everybody = (1 << kept) - 1
-    best, fewest = everybody, kept
-    for members in range(everybody, 0, -1):
+    all_kept = (1 << kept) - 1
+    best, fewest = all_kept, kept
+    for members in range(all_kept, 0, -1):
         number = 0
         for k in range(kept):
             number += (members >> k) & 1

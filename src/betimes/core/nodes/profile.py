@@ -1,8 +1,8 @@
-"""The plan of reservations: what each node has free from each instant on, as everybody is believed to come and go.
+"""The plan of reservations: what each node has free from each instant on, as jobs are believed to start and end.
 
 Each node has a list of steps of its own, so that a reservation costs the steps of the nodes it is for, and a search
 looks at no more instants of a node than something happens there. A duration is added to an instant and never the
-difference of two: whoever begins when another ends must find the very same instant again.
+difference of two: a job that begins when another ends must find exactly the same instant.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def remove_at(state: NodesState, at: int, place: int) -> int:
 
 @kernel
 def first(state: NodesState) -> int:
-    """The slot of the job that ranks first, -1: nobody waits."""
+    """The slot of the job that ranks first, -1: the queue is empty."""
     if state.cluster[0].waiting == 0:
         return -1
     number = block_at(state, 0)

@@ -1,11 +1,11 @@
-"""Conservative backfilling: every waiting job has a reservation, and nobody goes ahead at the cost of another's.
+"""Conservative backfilling: every waiting job has a reservation, and none goes ahead at the cost of another's.
 
 Reservations stand: of a time, and of nodes. When something ends early, every waiting job in turn moves up as far as
-all other reservations let it (compression), so that nobody is put off by it. A job whose reservation is lost, for
+all other reservations let it (compression), so that none is put off by it. A job whose reservation is lost, for
 something outruns its belief, keeps its place in the queue: all behind it give theirs up and have their turn after it.
 
 The plan (`plan`) is worked out in the passes that need one. While all goes as believed no reservation can move: then
-whoever is due starts, and only newcomers ask for a plan; and where nobody has a reservation, they need none either.
+jobs that are due start, and only new ones ask for a plan; and where no job has a reservation, they need none either.
 Sources: Feitelson and Weil, Utilization and predictability in scheduling the IBM SP2 with backfilling, 1998;
 Mu'alem and Feitelson, Utilization, predictability, workloads, and user runtime estimates, 2001.
 """
@@ -63,7 +63,7 @@ def start_as_reserved(state: NodesState, rules: NodesRules) -> int:
         if cluster.unused < len(state.nodes) or not has_room_for_a_pass(state):
             return NEED_PLACEMENTS
         if booked == 0 and cluster.steps == 0:
-            # Only what runs is in the way, and that only ends: whoever fits now fits for as long as it takes.
+            # Only what runs is in the way, and that only ends: a job that fits now fits for as long as it takes.
             places = find_room(state, rules, state.nodes, slot, -1)
             if places < 0:
                 pool.offender = slot

@@ -47,7 +47,7 @@ FEW = 8  # newcomers that are tried by themselves
 
 @kernel
 def schedule(state: NodesState, rules: NodesRules) -> int:
-    """Start whoever can start now, and make room for those who may ask for it.
+    """Start the jobs that can start now, and preempt for those that may.
 
     Returns DONE, REFUSED + why, or NEED_PLACEMENTS: what has been decided stands, and the pass is to be called again.
     """
@@ -102,7 +102,7 @@ def change_rules(state: NodesState, rules: NodesRules) -> int:
 def _goes_by_the_first(rules: NodesRules) -> bool:
     """Whether a pass only ever needs the first of the queue, in an order that is another in each pass.
 
-    Policies that decide at ticks: between them, no place in the queue is shown to anybody.
+    Policies that decide at ticks: between them, no job's place in the queue is looked at.
     """
     return rules.dynamic and rules.tick_s > 0.0 and rules.window == 1 and not rules.preempts
 
@@ -199,7 +199,7 @@ def _ask_for_keys(state: NodesState, rules: NodesRules, count: int) -> int:
 
 @kernel
 def _try_newcomers(state: NodesState, rules: NodesRules) -> int:
-    """Nothing has changed since everybody else was tried: try those who have come since, in their order."""
+    """Nothing has changed since all other jobs were tried: try those that have come since, in their order."""
     cluster, newcomers = state.cluster[0], state.newcomers
     for k in range(1, cluster.arrived):
         slot, other = newcomers[k], k
@@ -289,7 +289,7 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
 
 @kernel
 def _room_for(state: NodesState, rules: NodesRules, slot: int) -> int:
-    """Nodes for a job that may start now, beside the reservation if somebody has one (`room.find_room`)."""
+    """Nodes for a job that may start now, beside the reservation if there is one (`find_nodes.find_room`)."""
     cluster, need = state.cluster[0], state.needs[slot]
     if cluster.reserved >= 0 and would_end(state, slot) > cluster.shadow_s:
         if may_fit(state, slot):

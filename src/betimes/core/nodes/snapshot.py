@@ -86,7 +86,7 @@ def _take_belief_for_truth(state: NodesState, copy: NodesState, slot: int) -> No
     job.remaining_s = left
     if need.rented > 0 and (
         need.alarm == BOOTED or need.alarm == RECLAIMED
-    ):  # nobody knows that it will be lost
+    ):  # that it will be lost is not known in advance
         need.alarm_s = need.speculates_until_s
         need.alarm = SPECULATED
     if need.holder >= 0:

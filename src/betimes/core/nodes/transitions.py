@@ -149,7 +149,7 @@ def vacate(state: NodesState, slot: int) -> None:
 def nominate(state: NodesState, slot: int, count: int) -> None:
     """Bind a job to the nodes of state.plan[:count], where state.sketch says how much of it is to come from victims.
 
-    What victims will give up there is owed; the rest is taken at once, so that nobody else can have it.
+    What victims will give up there is owed; the rest is taken at once, so that no other job can have it.
     """
     need = state.needs[slot]
     for at in range(count):
@@ -382,7 +382,9 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     if preemptor >= 0 and state.needs[preemptor].awaited == 0:
         cluster.nominated -= 1
         begin(state, preemptor)
-        for at in range(pool.holders):  # those whose room it does not need after all make room for nobody
+        for at in range(
+            pool.holders
+        ):  # victims whose room it does not need after all make room for no particular job
             if state.needs[state.holders[at]].preemptor == preemptor:
                 state.needs[state.holders[at]].preemptor = -1
 
@@ -493,8 +495,8 @@ def _record_absence(state: NodesState, slot: int) -> None:
     if len(state.absences) > 0:
         absence = state.absences[cluster.absences]
         absence.row = state.progress[slot].row
-        absence.told_s = need.preempted_s
-        absence.left_s = need.vacated_s
+        absence.preempted_s = need.preempted_s
+        absence.vacated_s = need.vacated_s
         absence.resumed_s = state.pool[0].now
         cluster.absences += 1
     need.vacated_s = math.nan

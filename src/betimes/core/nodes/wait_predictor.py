@@ -1,4 +1,4 @@
-"""Predicts waits from features, compiled: a linear function and regression trees, whoever has fitted them."""
+"""Predicts waits from features, compiled: a linear function and regression trees, fitted elsewhere."""
 
 from __future__ import annotations
 

@@ -15,8 +15,9 @@ from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.snapshot import copy_into
 from betimes.core.status import DONE, FORESEEN, PAUSED, REFUSED
 from betimes.kernels import Floats, Ints, blank, entry, kernel
-from betimes.twin.nodes.event_loop import NOTHING, Outcome, Trace, advance
+from betimes.twin.nodes.event_loop import NOTHING, Outcome, Trace
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.nodes.trace_loop import Loop, compiled_loop
 
 
 def _aside(run: NodesSimulation) -> Trace:
@@ -26,6 +27,7 @@ def _aside(run: NodesSimulation) -> Trace:
 
 @kernel
 def play_out(
+    loop: Loop,
     copy: NodesState,
     rules: NodesRules,
     aside: Trace,
@@ -55,7 +57,7 @@ def play_out(
         if status != PAUSED:
             return status
         copy.pool[0].budget = 1
-        status = advance(copy, rules, aside, nothing, nothing[0], math.inf)
+        status = loop.advance(copy, rules, aside, nothing, nothing[0], math.inf)
 
 
 @kernel
@@ -76,6 +78,7 @@ def _is_known(copy: NodesState, rules: NodesRules, predicted: Floats, row: int) 
 @entry
 @kernel
 def run_rows_predicting(
+    loop: Loop,
     state: NodesState,
     rules: NodesRules,
     trace: Trace,
@@ -97,7 +100,7 @@ def run_rows_predicting(
     """
     while True:
         if state.cluster[0].pending != NOTHING:  # called again in the middle of an instant: first all of it
-            status = advance(state, rules, trace, row, stop, state.pool[0].now)
+            status = loop.advance(state, rules, trace, row, stop, state.pool[0].now)
             if status != DONE:
                 return status
         while done[0] < row[0] and wanted[done[0]] == 0:
@@ -105,7 +108,7 @@ def run_rows_predicting(
         if done[0] < row[0]:
             copy_into(state, copy, believing)
             copy.cluster[0].select_s = math.inf  # the policy in force stays so
-            status = play_out(copy, ahead, aside, nothing, done[0], row[0], predicted)
+            status = play_out(loop, copy, ahead, aside, nothing, done[0], row[0], predicted)
             if status > REFUSED:
                 state.pool[0].offender = copy.pool[0].offender
                 return status - REFUSED + FORESEEN
@@ -116,8 +119,8 @@ def run_rows_predicting(
                     predicted[done[0]] = math.nan
                 done[0] += 1
         if row[0] >= stop:
-            return advance(state, rules, trace, row, stop, math.inf)
-        status = advance(state, rules, trace, row, stop, trace.arrivals[row[0]].submit_s)
+            return loop.advance(state, rules, trace, row, stop, math.inf)
+        status = loop.advance(state, rules, trace, row, stop, trace.arrivals[row[0]].submit_s)
         if status != DONE:
             return status
 
@@ -138,6 +141,7 @@ def predicting(run: NodesSimulation, wanted: Ints) -> Callable[[int], int]:
         if rules is not run.rules:  # another policy has been selected
             ahead, rules = run.rules.replaced(learns=False), run.rules
         return run_rows_predicting(
+            compiled_loop(),
             *(run.state, run.rules, run.trace, run.row, stop),
             *(copy, ahead, aside, nothing, believing, wanted, run.predicted, done),
         )

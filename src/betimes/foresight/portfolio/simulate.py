@@ -44,7 +44,8 @@ from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.foresight.portfolio.utility import bounded_slowdown, charged_s
 from betimes.kernels import Floats, Ints, Records, as_array, blank, entry, kernel
-from betimes.twin.nodes.event_loop import Outcome, Trace, advance
+from betimes.twin.nodes.event_loop import Outcome, Trace
+from betimes.twin.nodes.trace_loop import Loop, compiled_loop
 
 Ended = NDArray[Any]
 """Rows of `twin.nodes.event_loop.Outcome`."""
@@ -138,6 +139,7 @@ class Lookahead:
         while True:
             self._copy.params[: len(params)] = params
             status = play_on(
+                compiled_loop(),
                 *(self._snapshot, self._copy, rules, self._aside, self._no_more, self._run_s, self._count),
                 self._played,
             )
@@ -260,6 +262,7 @@ def _add_room(state: NodesState, snapshot: NodesState) -> None:
 @entry
 @kernel
 def play_on(
+    loop: Loop,
     snapshot: NodesState,
     copy: NodesState,
     rules: NodesRules,
@@ -285,7 +288,7 @@ def play_on(
     seen = 0
     for _ in range(MOST_INSTANTS):
         copy.pool[0].budget = 1
-        status = advance(copy, rules, aside, no_more, no_more[0], math.inf)
+        status = loop.advance(copy, rules, aside, no_more, no_more[0], math.inf)
         if status == NEED_SEGMENTS:
             _charge_leases(copy, begin_s, score)
         elif status != PAUSED and status != DONE:

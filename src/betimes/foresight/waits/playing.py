@@ -13,8 +13,9 @@ from betimes.core.nodes.timers import set_job_timer
 from betimes.core.nodes.wait_features import PREDICTED_S
 from betimes.core.status import DONE, FORESEEN, PAUSED, REFUSED
 from betimes.kernels import Floats, Ints, blank, entry, kernel
-from betimes.twin.nodes.event_loop import Outcome, Trace, advance
+from betimes.twin.nodes.event_loop import Outcome, Trace
 from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.nodes.trace_loop import Loop, compiled_loop
 
 INSTANTS = 64
 """Between two looks at whether the job has started."""
@@ -23,6 +24,7 @@ INSTANTS = 64
 @entry
 @kernel
 def play_until_started(
+    loop: Loop,
     state: NodesState,
     copy: NodesState,
     rules: NodesRules,
@@ -45,7 +47,7 @@ def play_until_started(
     started_s[0] = math.inf
     while progress.served_by >= 0 and need.holder < 0:
         copy.pool[0].budget = INSTANTS
-        status = advance(copy, rules, aside, nothing, nothing[0], need.until_s)
+        status = loop.advance(copy, rules, aside, nothing, nothing[0], need.until_s)
         if status == DONE and need.holder < 0 and progress.served_by >= 0:
             return DONE
         if status != DONE and status != PAUSED:
@@ -70,7 +72,7 @@ def play_waits(run: NodesSimulation) -> None:
             if not room or room[0][0] is not run.state:  # the columns have grown
                 room[:] = [(run.state, room_to_play(run.state))]
             status = play_until_started(
-                run.state, room[0][1], ahead, aside, nothing, believing, slot, started_s
+                *(compiled_loop(), run.state, room[0][1], ahead, aside, nothing, believing, slot, started_s)
             )
             if status == DONE:
                 break

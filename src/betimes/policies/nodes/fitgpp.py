@@ -19,8 +19,8 @@ FALLBACK = 2  # place of the parameter among the numbers: s, P, fallback
 def least_score(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
     """Size over the largest size, plus s times grace period over the longest; only who makes room alone.
 
-    The maxima are over all running best-effort jobs, also those that cannot be taken (equation 2). Where nobody
-    makes room alone, jobs are taken at random, or nobody if the fallback is off.
+    The maxima are over all running best-effort jobs, also those that cannot be taken (equation 2). Where no
+    single job makes room, victims are drawn at random, or none is taken if the fallback is off.
     """
     largest, longest_s = 0.0, 0.0
     for k in range(len(chosen)):
@@ -52,7 +52,7 @@ fitgpp = NodesPolicy(
         MOST_PREEMPTIONS,
         Parameter(
             "fallback",
-            "where no single job suffices: nobody, or some at random",
+            "where no single job suffices: take none, or some at random",
             "rand",
             choices=("none", "rand"),
         ),

@@ -52,7 +52,7 @@ PLACEMENT = Parameter(
 )
 BACKFILL = Parameter(
     "backfill",
-    "who may start while one before it does not fit: nobody, anybody, or who does not delay the first (easy) or any",
+    "which jobs may start past one that does not fit: none, any, or those that do not delay the first (easy) or any",
     "strict",
     choices=("strict", "skip-over", "easy", "conservative"),
 )
@@ -114,7 +114,7 @@ class NodesPolicy:
         if backfill == "strict":
             if window > 0:
                 raise PolicyError(
-                    f"policy {self.name}, parameter window: nobody goes ahead with backfill=strict; leave it out, "
+                    f"policy {self.name}, parameter window: no job goes ahead with backfill=strict; leave it out, "
                     "or choose skip-over, easy or conservative"
                 )
             window = 1
@@ -203,7 +203,7 @@ class NodesPolicy:
         return {
             "rank": self.rank or ORDERS[str(values.get("order", "fifo"))].rank,
             "place": self.place or RULES[str(values.get("placement", "best"))].place,
-            "evict": self.evict or nobody,
+            "evict": self.evict or no_victim,
             "provision": self.provision or nothing,
             "wait": self.wait or forever,
         }
@@ -326,8 +326,8 @@ def _number(parameter: Parameter, value: Value | None) -> float:
 
 
 @kernel
-def nobody(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
-    """Evict: nobody makes room."""
+def no_victim(view: NodesView, now: float, slot: int, draw: int, chosen: Ints, score: Floats) -> None:
+    """Evict: no job makes room."""
     for k in range(len(chosen)):
         score[k] = math.inf
 

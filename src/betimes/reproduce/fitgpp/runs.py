@@ -54,7 +54,7 @@ class Planned:
 
 
 def fifo() -> Planned:
-    """The baseline: nobody is preempted, and nobody overtakes the first."""
+    """The baseline: no job is preempted, and none overtakes the first."""
     return Planned("FIFO", "fifo")
 
 
@@ -142,7 +142,7 @@ def simulated(
 
 
 def figures_of(result: Result) -> Figures:
-    """The figures of one run; absences are NaN where nobody was preempted."""
+    """The figures of one run; absences are NaN where no job was preempted."""
     import numpy as np
 
     from betimes.outcome import job_metric
@@ -159,7 +159,7 @@ def figures_of(result: Result) -> Figures:
     figures["submitted"] = 3600.0 * len(jobs) / float(jobs.submit_s[-1] - jobs.submit_s[0])
     if result.absences is not None:
         absences = result.absences
-        for since, from_s in (("told", absences.told_s), ("left", absences.left_s)):
+        for since, from_s in (("told", absences.preempted_s), ("left", absences.vacated_s)):
             for percent in (50, 95):
                 figures[f"{since}_p{percent}"] = percentile(absences.resumed_s - from_s, percent) / 60.0
     return figures

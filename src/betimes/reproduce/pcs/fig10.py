@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from betimes.outcome.figure import COLOURS, drawing
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.pace import Pace
-from betimes.reproduce.pcs.fig10_published import ERROR_MEAN, JCT_MEAN, NEAR_FRONT
+from betimes.reproduce.pcs.published import error_mean, jct_mean_s, near_front
 from betimes.reproduce.pcs.runs import (
     CURVES,
     TABLES,
@@ -181,14 +181,14 @@ def _moved(data: Path, pace: Pace) -> tuple[Searched, list[Moved]]:
 
 def _noise_rows(noisy: list[Noisy]) -> list[Row]:
     afs_s = next(each.jct_mean_s for each in noisy if each.name == "afs" and each.size_error == 0)
-    their_afs_s = JCT_MEAN["afs"][0]
+    their_afs_s = jct_mean_s()["afs"][0]
     rows: list[Row] = []
     for each in noisy:
         case = f"sizes off by {each.size_error} %/{each.name}"
         values = [outcome.error() for outcome in each.outcomes]
         spread = f"noise seeds 0 to 4 give {min(values):.4g} to {max(values):.4g}" if each.size_error else ""
-        error = ERROR_MEAN[each.name].get(each.size_error)
-        jct_s = JCT_MEAN[each.name].get(each.size_error)
+        error = error_mean()[each.name].get(each.size_error)
+        jct_s = jct_mean_s()[each.name].get(each.size_error)
         rows += [
             Row(case, "pred_err_mean", error, each.error, "%", spread),
             Row(
@@ -204,7 +204,7 @@ def _load_rows(moved: list[Moved]) -> list[Row]:
     for each in moved:
         case = f"found at {each.tuned_load:.0%} load, run at {RUN:.0%}"
         told = f"{len(each.values)} configurations, found on other jobs; seed 0"
-        published = NEAR_FRONT if each.tuned_load == TUNED else None
+        published = near_front() if each.tuned_load == TUNED else None
         rows += [
             Row(
                 case,
@@ -239,7 +239,7 @@ def _draw(noisy: list[Noisy], front: Searched, moved: list[Moved], path: Path) -
             own = [each for each in noisy if each.name == name]
             at = [each.size_error for each in own]
             errors.plot(at, [each.error for each in own], "o-", color=colour, markersize=4, label=label)
-            theirs = ERROR_MEAN[name]
+            theirs = error_mean()[name]
             errors.plot(
                 list(theirs), list(theirs.values()), "o--", color=colour, markersize=5, markerfacecolor="none",
                 label=f"{label}, published",
@@ -249,9 +249,9 @@ def _draw(noisy: list[Noisy], front: Searched, moved: list[Moved], path: Path) -
             jcts.plot(
                 at, [each.jct_mean_s / afs_s for each in own], "o-", color=colour, markersize=4, label=label
             )
-            published_s = JCT_MEAN[name]
+            published_s = jct_mean_s()[name]
             jcts.plot(
-                list(published_s), [each / JCT_MEAN["afs"][0] for each in published_s.values()], "o--",
+                list(published_s), [each / jct_mean_s()["afs"][0] for each in published_s.values()], "o--",
                 color=colour, markersize=5, markerfacecolor="none", label=f"{label}, published",
             )  # fmt: skip
         errors.set_ylabel("Mean absolute prediction error (%)")

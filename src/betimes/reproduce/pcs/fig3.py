@@ -1,7 +1,7 @@
 """PCS (OSDI 2024), figure 3: the front of Workload-2, against those that were released with the study.
 
 A released front is the whole result of one search on the first 2,001 jobs of a trace (all, where there are fewer): 370
-evaluations, with a seed that nobody knows. The search here is given the same jobs, bounds, operators, numbers and way
+evaluations, with an unpublished seed. The search here is given the same jobs, bounds, operators, numbers and way
 to make classes, and seeds 0, 1 and 2. The ends of a front say most of it: FIFO, which is in every one, and the fastest
 point. Two points of a released front are run again from their variables. The policies to compare with, and the three
 points of seed 0 that the study would name, are run on the same jobs.
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from betimes.outcome.figure import COLOURS, drawing
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.pace import Pace
-from betimes.reproduce.pcs.fig3_published import EVALUATIONS, FRONTS, JOBS, STORED, Front
+from betimes.reproduce.pcs import published
 from betimes.reproduce.pcs.fig7 import BASELINES
 from betimes.reproduce.pcs.front_picture import labelled_axes, mark
 from betimes.reproduce.pcs.runs import (
@@ -34,7 +34,7 @@ from betimes.reproduce.pcs.search import NAMES, OF_BEST, Searched, problem_of, s
 if TYPE_CHECKING:
     from betimes.foresight.tuning import Problem
 
-TRACES = tuple(FRONTS)
+TRACES = tuple(published.fronts())
 QUICK = ("2869ce", "e13805")
 SEEDS = (0, 1, 2)
 
@@ -86,11 +86,13 @@ def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: 
     curves = SpeedupTable.read_csv(data / CURVES)
     problems = {
         trace: problem_of(
-            read_trace(data / trace_file(trace), format="philly-pcs").head(JOBS), units=UNITS, curves=curves
+            read_trace(data / trace_file(trace), format="philly-pcs").head(published.JOBS),
+            units=UNITS,
+            curves=curves,
         )
         for trace in traces
     }
-    runs = EVALUATIONS * len(SEEDS) + len(BASELINES) + len(NAMES)
+    runs = published.EVALUATIONS * len(SEEDS) + len(BASELINES) + len(NAMES)
     pace = Pace(progress, sum(len(each.workload) * runs for each in problems.values()))
     found = {trace: _found(trace, problem, pace) for trace, problem in problems.items()}
     stored = [row for trace in traces for row in _stored(trace, problems[trace])]
@@ -121,11 +123,11 @@ def _found(trace: str, problem: Problem, pace: Pace) -> Found:
     jobs = len(problem.workload)
     fronts: list[Searched] = []
     for seed in SEEDS:
-        told = pace.run(f"{trace}, search, seed {seed}", jobs * EVALUATIONS)
+        told = pace.run(f"{trace}, search, seed {seed}", jobs * published.EVALUATIONS)
         fronts.append(
             searched(
                 problem,
-                EVALUATIONS,
+                published.EVALUATIONS,
                 seed=seed,
                 published=True,
                 progress=lambda done, told=told: told(jobs * done),
@@ -155,15 +157,15 @@ def _policies(trace: str, found: Found) -> list[Row]:
 def _rows(trace: str, fronts: list[Searched]) -> list[Row]:
     import numpy as np
 
-    published: Front = FRONTS[trace]
+    front = published.fronts()[trace]
     all_ends = np.array([ends(front) for front in fronts])
     low, mean, high = all_ends.min(axis=0), all_ends.mean(axis=0), all_ends.max(axis=0)
     metrics = (
-        ("least_jct_mean", published.least_jct_s, "s"),
-        ("pred_err_mean_there", published.most_error, "%"),
-        ("most_jct_mean", published.most_jct_s, "s"),
-        ("least_pred_err_mean", published.least_error, "%"),
-        ("points", float(published.points), "points"),
+        ("least_jct_mean", front.least_jct_s, "s"),
+        ("pred_err_mean_there", front.most_error, "%"),
+        ("most_jct_mean", front.most_jct_s, "s"),
+        ("least_pred_err_mean", front.least_error, "%"),
+        ("points", front.points, "points"),
     )
     rows = [
         Row(
@@ -180,7 +182,7 @@ def _rows(trace: str, fronts: list[Searched]) -> list[Row]:
     return [
         *rows,
         Row(
-            trace, "search", published.seconds, float(np.mean(seconds)), "s",
+            trace, "search", front.seconds, float(np.mean(seconds)), "s",
             "published: on ten machines; ours: one process",
         ),
     ]  # fmt: skip
@@ -194,11 +196,11 @@ def _stored(trace: str, problem: Problem) -> list[Row]:
 
     evaluator = Evaluator(problem)
     rows: list[Row] = []
-    for number, point in enumerate(STORED.get(trace, ())):
-        config = HeuristicSpace(evaluator.sizes(), published=True).config(np.array(point.variables))
+    for number, point in enumerate(published.stored(trace)):
+        config = HeuristicSpace(evaluator.sizes(), published=True).config(np.array(point[:4]))
         values = None if config is None else evaluator.values(config.policy)
         if values is None:
-            raise ValueError(f"{trace}: the stored point {point.variables} is impossible")
+            raise ValueError(f"{trace}: the stored point {point[:4]} is impossible")
         note = "a stored point run again, classes as in the released code"
         case = f"{trace}/stored-{number}"
         rows += [
@@ -221,7 +223,7 @@ def _draw(found: dict[str, Found], path: Path) -> None:
                     front.values[:, 0] / best, 100.0 * front.values[:, 1],
                     ".-", color=colour, markersize=4, linewidth=0.6, label=f"found, seed {seed}",
                 )  # fmt: skip
-            theirs = FRONTS[trace]
+            theirs = published.fronts()[trace]
             axes.plot(
                 [theirs.least_jct_s / best, theirs.most_jct_s / best], [theirs.most_error, theirs.least_error],
                 "x", color="black", markersize=8, label="ends of the released front",

@@ -20,8 +20,8 @@ import numpy as np
 from betimes.outcome.figure import COLOURS, DASHES, drawing
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.pace import Pace
-from betimes.reproduce.pcs.fig6_published import CONFIGURATIONS, FRONT, UNFAIRNESS, Unfairness
 from betimes.reproduce.pcs.front_picture import labelled_axes, mark
+from betimes.reproduce.pcs.published import Unfairness, configurations, testbed_front, unfairness
 from betimes.reproduce.pcs.runs import TABLES, TIRESIAS, Outcome, OverSeeds, Planned, simulated
 from betimes.reproduce.pcs.search import OF_FIFO, problem_of, searched
 from betimes.reproduce.pcs.workloads import workload_1
@@ -44,7 +44,7 @@ RUNS = (
     Planned("themis", "themis"),
     Planned("afs", "afs"),
     Planned("max-min", "max-min"),
-    *(Planned(each.name, each.policy, "the released configuration") for each in CONFIGURATIONS),
+    *(Planned(each.name, each.policy, "the released configuration") for each in configurations("workload-1")),
 )
 
 
@@ -116,7 +116,7 @@ def _seeded(run: Planned, workloads: list[Workload], pace: Pace, real: bool = Fa
 
 def _rows(name: str, each: Seeded, reference_s: float) -> list[Row]:
     figure = each.run.name.removeprefix(FOUND)
-    point, theirs, ours = FRONT.get(figure), UNFAIRNESS.get(figure), each.unfairness()
+    point, theirs, ours = testbed_front().get(figure), unfairness().get(figure), each.unfairness()
     how = f"whole GPUs, {RESTART_S:g} s lost at each change" if name.startswith(REAL) else "nothing is lost"
     note = f"{each.run.note}; {how}" if each.run.note else how
     jct, error = (None, None) if point is None else (point.jct_over_pcs, point.error_mean)
@@ -154,10 +154,10 @@ def _draw(found: dict[str, Seeded], path: Path) -> None:
         left.set_xlabel("Unfairness (%)")
         left.set_ylabel("Part of the jobs")
         left.legend(fontsize=8, loc="lower right")
-        for name in FRONT:
+        for name in testbed_front():
             each = found[REAL + name]
             mark(right, name, each.jct_mean_s / found[reference(REAL + name)].jct_mean_s, each.error)
-        for name, point in FRONT.items():
+        for name, point in testbed_front().items():
             mark(right, name, point.jct_over_pcs, point.error_mean, hollow=True)
         labelled_axes(right)
         right.set_xlabel("Mean JCT over that of PCS-JCT")

@@ -1,7 +1,7 @@
 """PCS (OSDI 2024), figure 7: policies on Philly traces, by JCT and by how well promises held (Workload-2).
 
 64 GPUs, fractional grants, measured speed-up curves, whole traces, as published. The study predicted a random
-5,000 jobs of a longer trace, with a seed that nobody knows. Here every job is predicted, and a note says between
+5,000 jobs of a longer trace, with a seed that is not published. Here every job is predicted, and a note says between
 which values 95 % of such samples of 5,000 fall. After the released configurations of PCS come those found here, on
 the first jobs of the trace, and run on the rest of it (`pcs_fig7_found`).
 """
@@ -18,7 +18,7 @@ from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.pace import Pace
 from betimes.reproduce.pcs.fig7_found import draw as draw_found
 from betimes.reproduce.pcs.fig7_found import judged, steps
-from betimes.reproduce.pcs.fig7_published import CONFIGURATIONS, FIGURE_7, Published
+from betimes.reproduce.pcs.published import OnTrace, configurations, figure_7
 from betimes.reproduce.pcs.runs import (
     CURVES,
     TIRESIAS,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from betimes.workload import Workload
     from betimes.workload.speedup import SpeedupTable
 
-TRACES = tuple(FIGURE_7)
+TRACES = tuple(figure_7())
 QUICK = ("2869ce", "0e4a51")
 SAMPLE = 5000  # jobs that the study predicted of a longer trace
 SEED = 0  # of the samples; the runs themselves draw nothing
@@ -89,7 +89,7 @@ def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: 
     )
     whole = {trace: of_whole(trace, jobs, curves, pace) for trace, jobs in workloads.items()}
     found = {
-        trace: judged(trace, jobs, curves, BASELINES, FIGURE_7[trace], pace)
+        trace: judged(trace, jobs, curves, BASELINES, figure_7()[trace], pace)
         for trace, jobs in workloads.items()
     }
     progress("done", pace.total, pace.total)
@@ -101,7 +101,7 @@ def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: 
 
 def planned(trace: str) -> list[Planned]:
     """Every run of a whole trace: what PCS was compared with, max-min, and the released points of PCS."""
-    released = CONFIGURATIONS[trace]
+    released = configurations(trace)
     return [*BASELINES, *(Planned(point.name, point.policy, _CONFIGURED) for point in released)]
 
 
@@ -120,7 +120,7 @@ def rows_of_whole(trace: str, outcomes: list[Outcome]) -> list[Row]:
     for outcome in outcomes:
         notes = (outcome.run.note, _sampling_note(outcome, None), _sampling_note(outcome, 99.0))
         name = outcome.run.name
-        rows += compared(f"{trace}/{name}", outcome, best, FIGURE_7[trace].get(name), notes)
+        rows += compared(f"{trace}/{name}", outcome, best, figure_7()[trace].get(name), notes)
     return rows
 
 
@@ -155,7 +155,7 @@ def _draw(outcomes: dict[str, list[Outcome]], path: Path) -> None:
         panels: Any = figure.subplots(2, len(outcomes), squeeze=False, sharey="row")
         for column, (trace, of_trace) in enumerate(outcomes.items()):
             upper, lower = panels[:, column]
-            published = [FIGURE_7[trace].get(outcome.run.name) for outcome in of_trace]
+            published = [figure_7()[trace].get(outcome.run.name) for outcome in of_trace]
             _jct_panel(upper, of_trace, published)
             _error_panel(lower, of_trace, published)
             names = [_LABELS.get(outcome.run.name, outcome.run.name) for outcome in of_trace]
@@ -176,7 +176,7 @@ def _draw(outcomes: dict[str, list[Outcome]], path: Path) -> None:
         figure.legend(handles, names, loc="outside lower right", ncols=len(names))
 
 
-def _jct_panel(axes: Axes, outcomes: list[Outcome], published: list[Published | None]) -> None:
+def _jct_panel(axes: Axes, outcomes: list[Outcome], published: list[OnTrace | None]) -> None:
     best = best_jct_s(outcomes)
     theirs = [p.jct_over_best if p else np.nan for p in published]
     ours = [outcome.jct_mean_s / best for outcome in outcomes]
@@ -189,7 +189,7 @@ def _jct_panel(axes: Axes, outcomes: list[Outcome], published: list[Published | 
         )  # fmt: skip
 
 
-def _error_panel(axes: Axes, outcomes: list[Outcome], published: list[Published | None]) -> None:
+def _error_panel(axes: Axes, outcomes: list[Outcome], published: list[OnTrace | None]) -> None:
     axes.set_yscale("symlog", linthresh=_LEAST, linscale=0.3)
     _bars(axes, [p.error_mean if p else np.nan for p in published], [o.error() for o in outcomes], 0.0)
     for offset, tails in (

@@ -19,7 +19,7 @@ from betimes.reproduce.pcs.search import NAMES, OF_BEST, Searched, problem_of, s
 
 if TYPE_CHECKING:
     from betimes.reproduce.pace import Pace
-    from betimes.reproduce.pcs.fig7_published import Published
+    from betimes.reproduce.pcs.published import OnTrace
     from betimes.workload import Workload
     from betimes.workload.speedup import SpeedupTable
 
@@ -52,7 +52,7 @@ def judged(
     workload: Workload,
     curves: SpeedupTable,
     baselines: tuple[Planned, ...],
-    published: dict[str, Published],
+    published: dict[str, OnTrace],
     pace: Pace,
 ) -> Judged:
     """Search on the first jobs, pick the three points, and run them and the baselines on the rest."""
@@ -80,7 +80,7 @@ def _first(workload: Workload) -> int:
     return min(TRAIN, len(workload) // 2)
 
 
-def _rows(trace: str, outcomes: list[Outcome], published: dict[str, Published]) -> list[Row]:
+def _rows(trace: str, outcomes: list[Outcome], published: dict[str, OnTrace]) -> list[Row]:
     best = best_jct_s(outcomes)
     rows: list[Row] = []
     for outcome in outcomes:

@@ -17,9 +17,9 @@ from betimes.outcome.figure import drawing
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.pace import Pace
 from betimes.reproduce.pcs.front_picture import labelled_axes, mark
+from betimes.reproduce.pcs.published import OnWorkload3, configurations, figure_8
 from betimes.reproduce.pcs.runs import TIRESIAS, UNITS, Outcome, Planned, simulated
 from betimes.reproduce.pcs.search import OF_FIFO, TAIL, problem_of, searched
-from betimes.reproduce.pcs.workload_3_published import CONFIGURATIONS, FIGURE_8, Published
 from betimes.reproduce.pcs.workloads import workload_3
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ RUNS = (
     Planned("themis", "themis:lease=10"),
     Planned("afs", "afs"),
     Planned("max-min", "max-min", "FS in the released data"),
-    *(Planned(each.name, each.policy, "the released configuration") for each in CONFIGURATIONS),
+    *(Planned(each.name, each.policy, "the released configuration") for each in configurations("workload-3")),
 )
 
 
@@ -49,7 +49,7 @@ def workload(seed: int, jobs: int = JOBS) -> Workload:
 
 def run(_: Path | None, out: Path | None, progress: Progress) -> list[Row]:
     """The rows, means over the seeds, and with `out` a picture of JCT against the tail of errors."""
-    points = len(CONFIGURATIONS)
+    points = len(configurations("workload-3"))
     pace = Pace(
         progress,
         TRAIN_JOBS * (EVALUATIONS + 1) + JOBS * len(SEEDS) * (len(RUNS) + points),
@@ -88,7 +88,7 @@ def _search(pace: Pace) -> list[Planned]:
 
 
 def _rows(name: str, of_policy: list[Outcome], fastest: list[Outcome]) -> list[Row]:
-    published = FIGURE_8.get(name.removeprefix("found/"), Published(None, None, None))
+    published = figure_8().get(name.removeprefix("found/"), OnWorkload3())
     metrics = (
         ("jct_mean_over_srsf", published.jct_over_srsf, over_fastest(of_policy, fastest), "ratio"),
         ("pred_err_mean", published.error_mean, [each.error() for each in of_policy], "%"),
@@ -113,7 +113,7 @@ def _draw(outcomes: dict[str, list[Outcome]], path: Path) -> None:
             for axes in (right,) if found else (left,) if bare.startswith("PCS") else (left, right):
                 axes.plot(jct, tail, ".", color="grey", markersize=3)
                 mark(axes, bare, float(np.mean(jct)), float(np.mean(tail)))
-            published = FIGURE_8[bare]
+            published = figure_8()[bare]
             if not found and published.jct_over_srsf is not None and published.error_p99 is not None:
                 mark(left, bare, published.jct_over_srsf, published.error_p99, hollow=True)
         left.set_title("Released configurations")

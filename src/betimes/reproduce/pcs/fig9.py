@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from betimes.outcome.figure import COLOURS, DASHES, drawing
 from betimes.reproduce.experiment import Experiment, Progress, Row
 from betimes.reproduce.pace import Pace
-from betimes.reproduce.pcs.fig9_published import BUDGETS, COSTS, FOUND, GPUS
+from betimes.reproduce.pcs.published import costs, found_after
 from betimes.reproduce.pcs.runs import CURVES, TABLES, trace_file
 from betimes.reproduce.pcs.search import Searched, problem_of, searched
 from betimes.reproduce.pcs.workloads import workload_1
@@ -91,13 +91,16 @@ def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
     asked = {"Workload-1": problem(data, JOBS, UNITS), TRACE: _of_trace(data)}
     pace = Pace(
         progress,
-        sum(jobs * EVALUATIONS * len(by_units) for jobs, by_units in COSTS.items())
+        sum(jobs * EVALUATIONS * len(by_units) for jobs, by_units in costs().items())
         + JOBS * BUDGET * len(ARMS) * len(SEEDS) * len(asked),
     )
     timed = [
-        _timed(problem(data, jobs, units), pace) for jobs, by_units in COSTS.items() for units in by_units
+        _timed(problem(data, jobs, units), pace) for jobs, by_units in costs().items() for units in by_units
     ]
-    gained = {name: gains(_searches(name, each, pace), BUDGETS) for name, each in asked.items()}
+    gained = {
+        name: gains(_searches(name, each, pace), tuple(found_after()["heuristic"]))
+        for name, each in asked.items()
+    }
     progress("done", pace.total, pace.total)
     if out is not None:
         draw(timed, gained, out / "pcs-fig9.svg")
@@ -195,7 +198,7 @@ def _cost_rows(timed: list[Timed]) -> list[Row]:
     rows: list[Row] = []
     for each in timed:
         case = f"{each.jobs} jobs/{each.units} GPUs"
-        published = COSTS[each.jobs][each.units]
+        published = costs()[each.jobs][each.units]
         rows += [
             Row(
                 case, "simulation", 60.0 * published.simulation_min, each.simulation_s, "s",
@@ -217,7 +220,7 @@ def _gain_rows(workload: str, gained: Gains) -> list[Row]:
             case = f"{workload}/{arm}/{budget}"
             rows += [
                 Row(
-                    case, "of_own_front", FOUND.get(arm, {}).get(budget), gain.own, "%",
+                    case, "of_own_front", found_after().get(arm, {}).get(budget), gain.own, "%",
                     f"of the points on its front after {BUDGET:,} evaluations; {seeds}",
                 ),
                 Row(case, "of_joint_front", None, gain.joint, "%", f"of the points on the front of all; {seeds}"),
@@ -231,10 +234,10 @@ def draw(timed: list[Timed], gained: dict[str, Gains], path: Path) -> None:
     with drawing(path, 10.4, 3.7 * (1 + len(gained))) as figure:
         panels: Any = figure.subplots(1 + len(gained), 2)
         simulation, search = panels[0]
-        for jobs, colour in zip(COSTS, COLOURS, strict=False):
+        for jobs, colour in zip(costs(), COLOURS, strict=False):
             own = [each for each in timed if each.jobs == jobs]
             units = [each.units for each in own]
-            theirs = COSTS[jobs]
+            theirs = costs()[jobs]
             named = f"{jobs:,} jobs"
             for axes, published, ours in (
                 (
@@ -251,13 +254,14 @@ def draw(timed: list[Timed], gained: dict[str, Gains], path: Path) -> None:
         for axes, title in ((simulation, "One simulation (s)"), (search, "One search (s)")):
             axes.set_xscale("log", base=2)
             axes.set_yscale("log")
-            axes.set_xticks(GPUS, [str(n) for n in GPUS])
+            gpus = sorted({each.units for each in timed})
+            axes.set_xticks(gpus, [str(n) for n in gpus])
             axes.set_xlabel("GPUs")
             axes.set_title(title)
         simulation.legend(fontsize=8)
         for (points, volume), (workload, of_workload) in zip(panels[1:], gained.items(), strict=True):
             _gain_panel(points, {arm: {n: g.own for n, g in of.items()} for arm, of in of_workload.items()})
-            for (arm, published), colour in zip(FOUND.items(), COLOURS, strict=False):
+            for (arm, published), colour in zip(found_after().items(), COLOURS, strict=False):
                 points.plot(
                     list(published), list(published.values()), "o:", color=colour, markerfacecolor="none",
                     label=f"{arm}, published",

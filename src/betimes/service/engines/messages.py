@@ -244,7 +244,7 @@ class Engine(Protocol):
         ...
 
     def first_waiting(self) -> int | None:
-        """The job that is next under the policy; None: nobody waits for a decision."""
+        """The job that is next under the policy; None: no job waits for a decision."""
         ...
 
     def account(self, job: int) -> Account:

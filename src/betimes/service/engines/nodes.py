@@ -75,7 +75,7 @@ from betimes.service.engines.rented_machines import RentedMachines, with_longer_
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.scheduling.job import Account
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
-from betimes.twin.nodes.trace_loop import in_rows, new_trace
+from betimes.twin.nodes.trace_loop import compiled_loop, in_rows, new_trace, run_rows
 
 FIRST_SLOTS = 64
 FIRST_PLACEMENTS = 256
@@ -90,7 +90,7 @@ _believed_left = entry(believed_left, NodesState, int, float)
 _offer_for = entry(offer_for, NodesState, int, bool)
 _adopt = entry(change_rules, NodesState, NodesRules)
 _machines_for = entry(machines_for, NodesState, int, int)
-ENTRIES = (steps.step, _believed_left, _offer_for, _machines_for, _adopt, *rented_machines.ENTRIES)
+ENTRIES = (run_rows, steps.step, _believed_left, _offer_for, _machines_for, _adopt, *rented_machines.ENTRIES)
 """What has to be compiled for live nodes, besides their policy."""
 
 
@@ -164,7 +164,7 @@ class LiveNodes:
             self.state.cluster[0].select_s = 0.0
         self.largest = np.maximum(self._largest(), 0).tolist()
         self.promised: dict[int, float] = {}  # by job, the start of the reservation that was reported last
-        self.changed = False  # nodes were opened or closed, and nobody has looked since
+        self.changed = False  # nodes were opened or closed, and no pass has followed yet
 
     def _largest(self) -> NDArray[np.int64]:
         """(3,) the most that any machine has of each, on which jobs can run."""
@@ -172,7 +172,7 @@ class LiveNodes:
         return np.array(machines, dtype=np.int64).reshape(-1, 3).max(axis=0, initial=0)
 
     def next_timer_s(self) -> float:
-        """When the next belief is outrun, or somebody should have left."""
+        """When the next belief is outrun, or a victim should have left."""
         return float(self.state.timers[0].at_s) if self.state.cluster[0].timers > 0 else math.inf
 
     def catch_up(self, now_s: float) -> list[Decisions]:
@@ -192,7 +192,7 @@ class LiveNodes:
         return rounds
 
     def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
-        """As the twin has it: at one instant all that is due, then all submissions, then one pass for everybody."""
+        """As the twin has it: at one instant all that is due, then all submissions, then one pass over the queue."""
         rounds = list[Decisions]()
         gone = {self.slot_of[job] for job in what.gone}
         for slot in gone:
@@ -327,7 +327,7 @@ class LiveNodes:
         return True
 
     def restore(self, carried: Restored, now_s: float) -> None:
-        """Take over a job as it stands; nobody decides, and no time passes. `settle` follows when all are there."""
+        """Take over a job as it stands; nothing is decided, and no time passes. `settle` follows when all are there."""
         if self.state.pool[0].free == 0:
             self.state = with_more_slots(self.state)
         pool = self.state.pool[0]
@@ -432,7 +432,7 @@ class LiveNodes:
         return Bind(job, self._held(job, int(need.bound)), self._owed(int(need.bound)))
 
     def first_waiting(self) -> int | None:
-        """The first of the queue; None: nobody waits, unless for victims to leave."""
+        """The first of the queue; None: no job waits, unless for victims to leave."""
         cluster = self.state.cluster[0]
         if cluster.waiting == 0:
             return None
@@ -454,7 +454,7 @@ class LiveNodes:
                 self._step(steps.SPECULATE_UNTIL, slot, now_s + PATIENCE_S)
 
     def _intervene(self, now_s: float, what: Inputs) -> bool:
-        """Carry out what the loop itself does not know; returns whether everybody has to be looked at again."""
+        """Carry out what the loop itself does not know; returns whether all jobs have to be looked at again."""
         self.state.pool[0].now = now_s
         waiting = [slot for job in what.done if self.state.needs[slot := self.slot_of[job]].holder < 0]
         for slot in waiting:
@@ -629,7 +629,7 @@ class LiveNodes:
         value: float = 0.0,
         copy: NodesState | None = None,
     ) -> int:
-        return steps.step(state, self.rules, trace, row, what, slot, value, copy or state)
+        return steps.step(compiled_loop(), state, self.rules, trace, row, what, slot, value, copy or state)
 
     def _with_room(self, state: NodesState, status: int, job_of: dict[int, int]) -> NodesState:
         """The same state with room for what it had none for; raises PolicyViolation for a refusal."""

@@ -29,7 +29,8 @@ from betimes.core.nodes.snapshot import copy_into
 from betimes.core.nodes.transitions import book
 from betimes.core.status import DONE
 from betimes.kernels import Ints, entry, kernel
-from betimes.twin.nodes.event_loop import EVERYTHING, Trace, advance, enter, wait
+from betimes.twin.nodes.event_loop import EVERYTHING, Trace, enter, wait
+from betimes.twin.nodes.trace_loop import Loop
 
 ADVANCE, AGAIN, FINISH, GO, WITHDRAW, UNBIND, LOSE, BELIEVE = range(8)
 OPEN, ENTER, QUEUE, HOLD, BIND, BOOK, COPY, PLAY = range(8, 16)
@@ -39,6 +40,7 @@ RESUME_ALONE, START_ALONE, WAIT_UNTIL, SPECULATE_UNTIL = range(16, 20)
 @entry
 @kernel
 def step(
+    loop: Loop,
     state: NodesState,
     rules: NodesRules,
     trace: Trace,
@@ -51,7 +53,7 @@ def step(
     """One thing happens at pool.now; returns a status of `twin.nodes.events`.
 
     ADVANCE: submissions from row[0] on and whatever is due up to the instant `value`, as far as the budget goes.
-    AGAIN: at pool.now, whatever is due and a pass over everybody. FINISH: a job turns out to finish at `value`. GO: one
+    AGAIN: at pool.now, whatever is due and a pass over the queue. FINISH: a job turns out to finish at `value`. GO: one
     that has been told to leave does so at `value`. WITHDRAW: a job that does not run is no more. UNBIND: a nominated
     job waits again. LOSE: a job has lost its nodes, and waits; machines of its own for the
     cause `value`. BELIEVE: it has `value` seconds left. OPEN: node `slot`
@@ -63,10 +65,10 @@ def step(
     speculative run goes on until `value`.
     """
     if what == ADVANCE:
-        return advance(state, rules, trace, row, len(trace.arrivals), value)
+        return loop.advance(state, rules, trace, row, len(trace.arrivals), value)
     if what == AGAIN:
         state.cluster[0].pending = EVERYTHING
-        return advance(state, rules, trace, row, len(trace.arrivals), state.pool[0].now)
+        return loop.advance(state, rules, trace, row, len(trace.arrivals), state.pool[0].now)
     if what == FINISH:
         expect_finish(state, slot, value)
     elif what == GO:
@@ -108,5 +110,5 @@ def step(
         speculate_until(state, slot, value)
     elif what == PLAY:
         state.pool[0].budget = UNLIMITED
-        return advance(state, rules, trace, row, len(trace.arrivals), math.inf)
+        return loop.advance(state, rules, trace, row, len(trace.arrivals), math.inf)
     return DONE

@@ -161,7 +161,7 @@ class LivePool:
         self.units_seen[self.slot_of[job]] = 0.0
 
     def restore(self, carried: Restored, now_s: float) -> None:
-        """Take over a job as it stands; nobody decides, and no time passes."""
+        """Take over a job as it stands; no decision is made, and no time passes."""
         if self.state.pool[0].free == 0:
             self._grow()
         pool = self.state.pool[0]
@@ -203,7 +203,7 @@ class LivePool:
 
     @property
     def free_units(self) -> int:
-        """Units that nobody holds."""
+        """Units that no job holds."""
         pool = self.state.pool[0]
         return int(pool.units - pool.used)
 
@@ -342,7 +342,7 @@ class LivePool:
             if slot in self.job_of:
                 moves.append(Outrun(self.job_of[slot], float(sizes[slot])))
         changed = [slot for slot in np.flatnonzero(units != self.units_seen).tolist() if slot in self.job_of]
-        # Whoever was placed at this very instant may have been moved by another decision at it.
+        # A job that was placed at this instant may have been moved by a later decision at the same instant.
         changed += [slot for slot in self._placed_now() if units[slot] == self.units_seen[slot] > 0.0]
         for slot in sorted(
             changed, key=lambda slot: (units[slot] > self.units_seen[slot], jobs["seq"][slot])

@@ -18,7 +18,7 @@ class Preemption:
     """A run that was told to make room. Null: not known yet, or it never came to that."""
 
     run: int
-    by: tuple[int, ...]  # the jobs that take what it gives up; none: nobody in particular
+    by: tuple[int, ...]  # the jobs that take what it gives up; empty: no particular one
     policy: str
     told_at: float
     grace_s: float

@@ -24,7 +24,7 @@ CODES = {
     "speculated": "it ran on a rented machine for as long as a short job may, and starts anew",
     "budget": "its user has no budget left for rented machines",
     "not-rented": "the cloud did not give out a machine for it",
-    "nobody-waits": "no job is queued",
+    "queue-empty": "no job is queued",
     "reserved": "the policy has reserved a later start for it",
     "nominated": "other jobs are being preempted for it",
     "leaving": "its nodes are chosen, and runs that are stopping still occupy them",

@@ -98,7 +98,7 @@ class WaitReasons:
             queued = (job.job_id for job in self._jobs if job.status is Status.QUEUED and job.set_id is None)
             first = min(queued, default=None)
         if first is None:
-            return reason("nobody-waits", "no job is queued")
+            return reason("queue-empty", "no job is queued")
         found = self.why(self._state.ledger.jobs[first])
         text = f"job {first} is next: {found['text']}"
         return reason(found["code"], text, **{**found["evidence"], "job": first})

@@ -42,7 +42,7 @@ def keep_loaded(
     run = NodesSimulation(
         replace(workload, submit_s=np.zeros(len(workload))), parse_nodes_policy(policy), cluster, seed=seed
     )
-    run.state = run.state.replaced(absences=blank(Absence, 0))  # nobody asks for them
+    run.state = run.state.replaced(absences=blank(Absence, 0))  # not read here
     if run.tasks.reasons:
         raise InputError(f"{workload.name}: {run.tasks.reasons[0]}")
     demand = np.ascontiguousarray(run.tasks.count[:, None] * run.tasks.demand)

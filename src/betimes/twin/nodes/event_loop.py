@@ -134,7 +134,7 @@ class Trace(Struct):
     """
 
     arrivals: Records[Arrival]  # (jobs,) in order of submission
-    outcomes: Records[Outcome]  # (jobs,); of length 0 where nobody asks
+    outcomes: Records[Outcome]  # (jobs,); of length 0 where they are not read
     finished: Ints  # (1,) how many have: outcomes[:finished]
     history: Records[History]  # (users,)
     features: FloatTable  # of each outcome, where they are asked for (`State.features`)

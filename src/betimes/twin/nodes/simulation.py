@@ -473,7 +473,7 @@ class NodesSimulation:
         self.take_records()
         rows = np.concatenate(self.absence_chunks)
         return AbsenceColumns(
-            self.kept[rows["row"]], *(rows[name].copy() for name in ("told_s", "left_s", "resumed_s"))
+            self.kept[rows["row"]], *(rows[name].copy() for name in ("preempted_s", "vacated_s", "resumed_s"))
         )
 
     def _resources(

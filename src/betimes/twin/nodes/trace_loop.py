@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -10,7 +12,7 @@ from numpy.typing import NDArray
 
 from betimes.core.nodes.columns import FEATURE_COLUMNS, NodesState
 from betimes.core.nodes.rules import NodesRules
-from betimes.kernels import Ints, as_array, blank, entry, kernel
+from betimes.kernels import Ints, Struct, as_array, blank, entry, kernel
 from betimes.twin.history import History
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace, advance
 
@@ -30,6 +32,18 @@ def run_rows(
     row[0] is the next row when this returns.
     """
     return advance(state, rules, trace, row, stop, until)
+
+
+class Loop(Struct):
+    """The loop as other entries call it: compiled once, instead of within each of them."""
+
+    advance: Callable[[NodesState, NodesRules, Trace, Ints, int, float], int]
+
+
+@cache
+def compiled_loop() -> Loop:
+    """The loop, compiled or loaded."""
+    return Loop(advance=run_rows.pointer())
 
 
 def new_trace(jobs: int, users: int, observed: bool = False) -> Trace:

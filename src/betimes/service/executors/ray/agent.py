@@ -69,7 +69,7 @@ class NodeAgent:
         if executor is not None:
             await executor.close()
         self._reports.clear()
-        self._reported.set()  # whoever waits for reports of the session before
+        self._reported.set()  # wakes those that wait for reports of the session before
         cores = available_cpus()
         gpus = await asyncio.to_thread(find_gpus, _environ_of(self._node))
         ids = tuple(gpu.id for gpu in gpus.gpus)

@@ -30,7 +30,7 @@ class Joined:
     """The first word of the bridge: it has joined the cluster."""
 
     ray: str  # version
-    has_tokens: bool  # the cluster refuses whoever does not know its token
+    has_tokens: bool  # the cluster refuses clients without its token
 
 
 @dataclass(frozen=True)

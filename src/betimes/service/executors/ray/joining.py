@@ -55,7 +55,7 @@ class JoinedCluster:
 async def join(asked: RayOptions, secret: str) -> JoinedCluster:
     """Join a cluster. `secret`: the service's own, from which the name of its agents comes.
 
-    Raises InputError where that cannot be done, or where anybody could reach the cluster.
+    Raises InputError where that cannot be done, or where the cluster's ports are open to the world.
     """
     service = f"betimes-{hashlib.sha256(secret.encode()).hexdigest()[:12]}"
     connection = ClusterConnection(asked.address, service)

@@ -128,7 +128,7 @@ def machine_of(node: ClusterNode, share: float = 1.0) -> Machine:
 
 
 def check_closed(nodes: Iterable[ClusterNode], has_tokens: bool, is_allowed: bool) -> None:
-    """Refuse a cluster that anybody can reach: whoever does can run any command there.
+    """Refuse a cluster whose ports are open to the world: a client that reaches them can run any command there.
 
     Raises InputError where a node has a public address and the cluster asks for no token.
     """
