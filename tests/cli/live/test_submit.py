@@ -218,7 +218,7 @@ BAD = [
     (["--qos", "best", "--", "x"], ["--qos", "best", "trial"]),
     (["--qos", "best-effort", "--trial", "--", "x"], ["--trial", "--qos best-effort"]),
     (["--estimate", "soon", "--", "x"], ["--estimate", "soon", "1h30m"]),
-    (["--estimate", "0", "--", "x"], ["--estimate", "0", "not 0 itself"]),
+    (["--estimate", "0", "--", "x"], ["--estimate", "0", "more than 0"]),
     (["--estimate", "1h", "--steps", "3", "--step-s", "1", "--", "x"], ["estimate_s, or steps"]),
     (["--steps", "3", "--", "x"], ["steps and step_s go together"]),
     (["--grace", "-5s", "--", "x"], ["--grace", "-5s"]),

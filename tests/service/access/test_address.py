@@ -40,6 +40,23 @@ def test_what_is_no_url_is_refused(text: str) -> None:
         Client(text)
 
 
+@pytest.mark.parametrize("text", ["http://", "http://[", "https:///x"])
+def test_a_url_without_a_host_is_none(text: str) -> None:
+    with pytest.raises(InputError, match="is no URL"):
+        find_service(text)
+
+
+@pytest.mark.parametrize("secret", ["a\nb", "schl\u00fcssel"])
+def test_a_token_that_no_request_can_carry_is_refused_and_not_shown(secret: str) -> None:
+    for refused in (
+        lambda: find_service("http://127.0.0.1:1", token=secret),
+        lambda: find_service("http://127.0.0.1:1", environ={"BETIMES_TOKEN": secret}),
+    ):
+        with pytest.raises(InputError, match="is no token") as error:
+            refused()
+        assert secret not in str(error.value)
+
+
 def test_an_address_is_written_read_and_removed(tmp_path: Path) -> None:
     assert read_address(tmp_path) is None
     address = write_address(tmp_path, "http://127.0.0.1:1")

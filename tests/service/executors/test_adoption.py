@@ -14,6 +14,7 @@ import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -177,7 +178,7 @@ def test_a_run_whose_shim_is_just_starting_is_not_started_again(at: Path) -> Non
     reports = adopt(launch, then_wait=True)
 
     forker.close()
-    assert os.read(bell, 1) in (b"", bytes([files.BUSY]))
+    assert os.read(bell, 1) in (bytes([files.RUNS]), bytes([files.BUSY]))
     os.close(bell)
     assert isinstance(reports[-1], Ended)
     assert begun(at, 1) == 1
@@ -285,6 +286,61 @@ def test_a_restarted_machine_loses_what_ran(at: Path, had_begun: bool) -> None:
     assert begun(at, 1) == 1
 
 
+@pytest.mark.parametrize("content", ["", "\0" * 300, '{"why": "exi'])
+def test_an_exit_status_that_a_restart_of_the_machine_has_damaged_counts_as_missing(
+    at: Path, content: str
+) -> None:
+    launch = a_job(at, 1, 0)
+    run_to_end(launch)
+    Path(launch.folder, "exit.json").write_text(content)
+    record = json.loads(Path(launch.folder, "launch.json").read_text())
+    Path(launch.folder, "launch.json").write_text(json.dumps({**record, "boot_id": "an earlier one"}))
+
+    (ended,) = adopt(launch)
+
+    assert isinstance(ended, Ended)
+    assert (ended.why, ended.message) == ("node-lost", "the machine restarted while it ran")
+
+
+@pytest.mark.parametrize("may_restart", [True, False])
+def test_only_what_may_not_run_twice_waits_for_the_disk(
+    at: Path, monkeypatch: pytest.MonkeyPatch, may_restart: bool
+) -> None:
+    order: list[str] = []
+    spawn, sync = Forker.spawn, files.sync
+
+    def spawned(forker: Forker, folder: str, record: dict[str, Any]) -> tuple[int, int]:
+        order.append("spawn")
+        return spawn(forker, folder, record)
+
+    def synced(path: str) -> None:
+        order.append(Path(path).name)
+        sync(path)
+
+    monkeypatch.setattr(Forker, "spawn", spawned)
+    monkeypatch.setattr(files, "sync", synced)
+    run_to_end(a_launch(at, "true", may_restart=may_restart))
+
+    on_disk = ["launch.json", "1", "1", "runs"]
+    assert order == (["spawn", *on_disk] if may_restart else [*on_disk, "spawn"])
+
+
+def test_a_service_that_is_killed_before_the_command_begins_takes_nothing_with_it(at: Path) -> None:
+    launch = a_job(at, 1, 0)
+    record = write_launch(launch, Assigned(), False, KEEPING)
+    forker = Forker()
+    lock = files.try_lock(launch.folder)  # so that it has not begun yet
+    assert lock is not None
+    _, bell = forker.spawn(launch.folder, record)
+    os.close(bell)
+    os.close(lock)
+    forker.close()
+
+    play(until(Path(launch.folder, "exit.json").exists))
+    assert begun(at, 1) == 1
+    assert json.loads(Path(launch.folder, "exit.json").read_text())["exit_code"] == 0
+
+
 def test_a_folder_removed_under_a_run_does_not_stop_the_executor(at: Path) -> None:
     async def scenario() -> None:
         async with executing() as (executor, heard):
@@ -362,7 +418,7 @@ def test_two_shims_for_one_run_and_one_gives_way(at: Path) -> None:
         os.close(bell)
     forker.close()
 
-    assert sorted(said) == [b"", *[bytes([files.BUSY])] * 3]
+    assert sorted(said) == [bytes([files.RUNS]), *[bytes([files.BUSY])] * 3]
     play(until(lambda: begun(at, 1) > 0))
     assert begun(at, 1) == 1
 

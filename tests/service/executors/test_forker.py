@@ -12,6 +12,7 @@ from betimes.service.executors import forker as module
 from betimes.service.executors.devices import Assigned
 from betimes.service.executors.forker import Forker
 from betimes.service.executors.launching import Keeping, write_launch
+from betimes.service.executors.supervision import files
 from betimes.service.scheduling.run_reports import RunId
 from tests.service.executors.running import RUN, a_launch, alive, executing, play, shim_of, until
 
@@ -35,7 +36,7 @@ def test_another_takes_its_place(at: Path, monkeypatch: pytest.MonkeyPatch, numb
     assert first is not None
     os.kill(first, number)
     folder, said = start(forker, at, "true", number=2)
-    assert said == b""
+    assert said == bytes([files.RUNS])
     assert forker.pid != first
     assert not alive(first)
     forker.close()

@@ -59,6 +59,7 @@ def test_a_cancel_ends_a_job_whose_supervisor_is_suspended(tmp_path: Path) -> No
         until((tmp_path / "up-1").exists)
         shim = json.loads((state / "runs" / str(job) / "1" / "shim.json").read_text())
         os.kill(shim["pid"], signal.SIGSTOP)
+        until(lambda: ") T " in Path(f"/proc/{shim['pid']}/stat").read_text())  # a busy machine takes a while
         service.ask("POST", f"/jobs/{job}/cancel")
         until(lambda: status(service, job) == "cancelled")
         events = service.ask("GET", f"/jobs/{job}")["events"]

@@ -102,6 +102,8 @@ def test_jobs_that_have_been_over_for_long_are_forgotten(tmp_path: Path) -> None
             assert [job.job_id async for job in client.iterate_jobs()] == [slow]
             new = await client.submit(command=["x"], env={"VIRTUAL_WORK_S": "0.01"})
             assert new.job_id == slow + 1, "no number is used twice"
+            cancelled = await client.cancel([*quick, slow], where_possible=True)
+            assert [job.job_id for job in cancelled] == [slow], "those that are forgotten are left out"
 
     asyncio.run(main())
 

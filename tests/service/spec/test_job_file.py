@@ -188,7 +188,7 @@ BAD_TOML = [
     (JOB + "units = 0", 2, ["field units", "1 or more"]),
     (JOB + "units = 1.5", 2, ["field units", "whole number", "1.5"]),
     (JOB + "estimate = 'soon'", 2, ["field estimate", "soon", "1h30m"]),
-    (JOB + "estimate = 0", 2, ["field estimate", "not 0 itself"]),
+    (JOB + "estimate = 0", 2, ["field estimate", "more than 0"]),
     (JOB + "estimate = '1h'\nsteps = 3\nstep = 1", None, ["estimate"]),
     (JOB + "steps = " + "9" * 400 + "\nstep = 1", 2, ["field steps", "this number is too large", "1,000,000,000,000"]),
     (JOB + "steps = 1_000_000\nstep = '1d'", None, ["steps times step_s", "at most 1e+09 s"]),

@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from betimes.errors import InputError, NotReachable
 from betimes.service.access.private_files import write_private
@@ -97,14 +98,16 @@ def find_service(
     default directory.
 
     The token is `token`, else BETIMES_TOKEN, else the state directory's, which is shown to no other address than its
-    own. Raises InputError for a URL that is none, NotReachable if no service has been started there.
+    own. Raises InputError for a URL or a token that is none, NotReachable if no service has been started there.
     """
     folder = Path(state).expanduser().absolute() if state is not None else default_state(environ)
     given = check_url(url, "url") or (
         check_url(environ.get("BETIMES_URL"), "BETIMES_URL") if state is None else None
     )
     address = read_address(folder)
-    secret = token or (environ.get("BETIMES_TOKEN") if state is None else None)
+    secret = _check_token(token, "token") or (
+        _check_token(environ.get("BETIMES_TOKEN"), "BETIMES_TOKEN") if state is None else None
+    )
     if not given and address is None:
         raise NotReachable(f"no service runs with its state in {folder}; start one with `betimes up`")
     where = (given or (address.url if address else "")).rstrip("/")
@@ -115,11 +118,29 @@ def find_service(
 
 def check_url(url: str | None, what: str) -> str | None:
     """The URL of a service, as it was given; raises InputError for what is none, such as a state directory."""
-    if url and not url.startswith(("http://", "https://")):
+    if url and not _is_url(url):
         raise InputError(
             f"{what} {url[:200]!r} is no URL: give http://HOST:PORT, or a state directory as state=... (BETIMES_STATE)"
         )
     return url
+
+
+def _is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
+
+
+def _check_token(token: str | None, what: str) -> str | None:
+    """A token as it was given, which no message shows; raises InputError for what no request can carry."""
+    if token and not (token.isascii() and token.isprintable()):
+        raise InputError(
+            f"{what} is no token: it has line breaks, or characters that are not ASCII; give one as in "
+            f"STATE/{TOKEN_FILE}, without its line break"
+        )
+    return token
 
 
 def _token_of(state: Path) -> str:

@@ -132,6 +132,8 @@ class LiveNodes:
         self.unit_of: dict[int, Amounts] = {}
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
+        # For the many steps that neither submit nor end a job of a trace: to make one takes longer than such a step.
+        self._no_trace = new_trace(0, 1), np.zeros(1, dtype=np.int64)
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
         own, values = policy.policy, known_live(policy).values
         self.rules, params = own.rules(values), own.params(values)
@@ -326,7 +328,7 @@ class LiveNodes:
     def _snapshot(self, state: NodesState) -> SelectionSnapshot:
         """A copy of what is believed before the pass of a tick, in which jobs are rows by their slots."""
         copy = room_to_play(state)
-        self._call(state, new_trace(0, 1), np.zeros(1, dtype=np.int64), steps.COPY, copy=copy)
+        self._call(state, *self._no_trace, steps.COPY, copy=copy)
         slots = len(copy.free)
         as_array(copy.progress)["row"] = np.arange(slots)
         trace = new_trace(slots, 1)
@@ -658,8 +660,7 @@ class LiveNodes:
         arrival.fits_no_owned = int(self.rents and not self._is_held(tasks))
 
     def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: NodesState | None = None) -> None:
-        trace, row = new_trace(0, 1), np.zeros(1, dtype=np.int64)
-        status = self._call(self.state, trace, row, what, slot, value, copy)
+        status = self._call(self.state, *self._no_trace, what, slot, value, copy)
         if status != DONE:
             self._with_room(self.state, status, self.job_of)
 

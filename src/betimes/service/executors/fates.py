@@ -46,7 +46,7 @@ def look(folder: str) -> Fate:
 
     OSError where the folder cannot be read or written.
     """
-    over = read(folder, files.EXIT)
+    over = _read_exit(folder)
     if over is not None:
         return Over(over)
     if not Path(folder, files.LAUNCH).exists():
@@ -58,7 +58,7 @@ def look(folder: str) -> Fate:
             Running(shim) if shim else Starting()
         )  # a damaged one says nothing: it is over when the lock is free
     try:  # it has no supervisor, and gets none as long as the lock is held here
-        over = read(folder, files.EXIT)
+        over = _read_exit(folder)
         if over is not None:
             return Over(over)
         launch, shim = read(folder, files.LAUNCH) or {}, read(folder, files.SHIM)
@@ -90,6 +90,15 @@ def read(folder: str, name: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else {}
 
 
+def _read_exit(folder: str) -> dict[str, Any] | None:
+    """exit.json; None if it is missing, or if it is damaged as it was not on the disk when the machine restarted."""
+    over = read(folder, files.EXIT)
+    if over != {}:
+        return over
+    launch = read(folder, files.LAUNCH)
+    return over if launch is None or launch.get("boot_id") == boot_id() else None
+
+
 def record_end(folder: str, why: str, message: str, started_at_s: float | None = None) -> dict[str, Any]:
     """Write exit.json for a shim that cannot; what it says."""
     over = {
@@ -103,6 +112,7 @@ def record_end(folder: str, why: str, message: str, started_at_s: float | None =
         "cpu_s": None,
     }
     files.write_exit(folder, files.as_json(over))
+    files.sync_exit(folder)
     return over
 
 

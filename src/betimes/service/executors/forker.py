@@ -35,8 +35,9 @@ class Forker:
         self._lock = threading.Lock()
 
     def spawn(self, folder: str, record: dict[str, Any]) -> tuple[int, int]:
-        """Start the supervisor of a run: its process, and the bell, a descriptor that comes to an end once it is known
-        whether the command runs, perhaps after one byte: the exit status of a supervisor that has begun nothing.
+        """Start the supervisor of a run: its process, and the bell, a descriptor from which one byte can be read once
+        the command runs (RUNS) or a supervisor has begun nothing (its exit status), and which comes to an end with
+        the run: exit.json is there, or its supervisor was killed.
 
         OSError where there are too many processes or too little memory, or no room on the disk.
         """

@@ -29,7 +29,9 @@ class Keeping:
 
 
 def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Keeping) -> dict[str, Any]:
-    """Make the run's folders and launch.json, durably, and give its content; a launch.json that is there stands.
+    """Make the run's folders and launch.json, and give its content; a launch.json that is there stands.
+
+    It survives a power failure after `sync_launch`.
 
     OSError where that is not possible.
     """
@@ -61,19 +63,26 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
         "boot_id": boot_id(),
         "ends_with": keeping.ends_with,
     }
-    path = folder / files.LAUNCH
-    files.write_atomically(str(path), json.dumps(record), durable=False)
-    # All at the end, so that most file systems write their journal once. A run of which a power failure has taken away
-    # the folders, or some of this file, was not started.
-    for made in (path, folder, folder.parent, folder.parent.parent):
-        files.sync(str(made))
+    files.write_atomically(str(folder / files.LAUNCH), json.dumps(record))
     return record
+
+
+def sync_launch(folder: str) -> None:
+    """Make the folder of a run and launch.json survive a power failure. OSError where that is not possible.
+
+    A run whose folder a power failure has taken away is started again.
+    """
+    run = Path(folder)
+    # One after the other, so that most file systems write their journal once.
+    for made in (run / files.LAUNCH, run, run.parent, run.parent.parent):
+        files.sync(str(made))
 
 
 async def is_known(bell: int) -> int | None:
     """Wait until it is known whether the command runs; `bell` is that of `spawn`.
 
-    Returns the exit status of a supervisor that has begun nothing: BUSY, NO_ROOM; null: it has, or has ended otherwise.
+    Returns RUNS, or the exit status of a supervisor that has begun nothing: BUSY, NO_ROOM; null: it has ended
+    otherwise.
     """
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()

@@ -23,7 +23,7 @@ from betimes.service.executors.control import remove_control, write_request
 from betimes.service.executors.devices import Devices
 from betimes.service.executors.fates import Fate, Never, Over, Running, Starting, look, record_end
 from betimes.service.executors.forker import Forker
-from betimes.service.executors.launching import Keeping, is_known, last_error, write_launch
+from betimes.service.executors.launching import Keeping, is_known, last_error, sync_launch, write_launch
 from betimes.service.executors.leftovers import kill_leftovers
 from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, Place
 from betimes.service.executors.supervision import files, processes
@@ -45,6 +45,7 @@ class _Run:
     launch: Launch
     shim: dict[str, Any] | None = None  # its shim.json, once it runs
     spawned: int | None = None  # the shim that was started here
+    bell: int | None = None  # of that shim, until it is watched
     gave_way: bool = False  # it did, to another
     watch: Watch | None = None
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # it is known whether it runs
@@ -52,6 +53,12 @@ class _Run:
     is_forced: bool = False  # the service ends it itself, as its supervisor does not
     force: asyncio.TimerHandle | None = None  # when it will
     waits_for_room: bool = False  # on the disk, to be started
+
+    def close_bell(self) -> None:
+        """Hear its shim no longer."""
+        if self.bell is not None:
+            os.close(self.bell)
+            self.bell = None
 
 
 class LocalExecutor:
@@ -172,6 +179,7 @@ class LocalExecutor:
             await asyncio.wait(self._tasks)
         for run in self._runs.values():
             _cancel(run.watch, run.force)
+            run.close_bell()
         self._runs.clear()
         self._pool.shutdown()
         self._forker.close()
@@ -253,11 +261,12 @@ class LocalExecutor:
     async def _launch(self, run: _Run) -> Fate:
         """Start a shim and wait until it knows whether the command runs; what became of it."""
         folder = run.launch.folder
-        run.spawned, bell = await self._aside(self._spawn, run.launch)
-        try:
-            status = await is_known(bell)
-        finally:
-            os.close(bell)
+        run.spawned, run.bell = await self._aside(self._spawn, run.launch)
+        if run.launch.may_restart:
+            self._go(self._sync_launch(folder))
+        status = await is_known(run.bell)
+        if status != files.RUNS:
+            run.close_bell()
         run.gave_way = status == files.BUSY
         fate = await self._look(folder)
         if isinstance(fate, Never):  # it gave way to another shim, or could not do its work
@@ -273,7 +282,16 @@ class LocalExecutor:
     def _spawn(self, launch: Launch) -> tuple[int, int]:
         assigned, has_gpus = self._devices.held(launch.run), bool(self._devices.gpus)
         record = write_launch(launch, assigned, has_gpus, self._keeping)
+        if not launch.may_restart:
+            sync_launch(launch.folder)
         return self._forker.spawn(launch.folder, record)
+
+    async def _sync_launch(self, folder: str) -> None:
+        """While the run is being started: it may be started again should the power fail before this is done."""
+        try:
+            await self._aside(sync_launch, folder)
+        except OSError as error:
+            _log.warning("%s may not survive a power failure: %s", folder, error)
 
     async def _watch(self, run: _Run, shim: dict[str, Any]) -> None:
         adopted = run.spawned != shim["pid"]
@@ -281,8 +299,9 @@ class LocalExecutor:
             self._devices.hold(run.launch.run, had)
         run.shim = shim
         if not self._closed:
+            bell, run.bell = run.bell, None
             run.watch = Watch(
-                shim["pid"], shim["start_ticks"], lambda: self._go(self._finish(run)), self._look_s
+                shim["pid"], shim["start_ticks"], lambda: self._go(self._finish(run)), self._look_s, bell
             )
             self._listener(Started(run.launch.run, shim["started_at_s"], adopted, _limited_by(shim)))
         run.settled.set()
@@ -345,6 +364,7 @@ class LocalExecutor:
                 "stopped",
                 {**over, "message": "the service has killed it, as its supervisor did not stop it"},
             )
+        run.close_bell()
         await self._aside(remove_control, _control(run))
         unseen = run.shim is None and run.spawned is not None  # it ended before it was looked at
         if unseen and why != "start-failed" and not self._closed:

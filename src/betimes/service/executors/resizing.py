@@ -75,7 +75,7 @@ def tell(
     OSError where units.json cannot be written.
     """
     now = {"units": units, "cpus": list(assigned.cpus), "gpus": dict(assigned.gpus)}
-    files.write_atomically(f"{folder}/{UNITS}", files.as_json(now), durable=False)
+    files.write_atomically(f"{folder}/{UNITS}", files.as_json(now))
     if cpus and hasattr(os, "sched_setaffinity"):
         for pid in processes.descendants(shim["pid"]):
             for thread in processes.threads(pid):

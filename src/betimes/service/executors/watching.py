@@ -15,16 +15,26 @@ class Watch:
     """Calls `ended` once, from the event loop, when a process has ended: by a pidfd if there are any, else by looking.
 
     The process is known by its number and its start, so that another one with the same number does not count. A child
-    of this process is waited for.
+    of this process is waited for. With a `bell`, a descriptor that it closes, the end of that counts instead.
     """
 
-    def __init__(self, pid: int, ticks: int | None, ended: Callable[[], None], look_s: float) -> None:
+    def __init__(
+        self,
+        pid: int,
+        ticks: int | None,
+        ended: Callable[[], None],
+        look_s: float,
+        bell: int | None = None,
+    ) -> None:
         self.pid, self.ticks = pid, ticks
         self._ended, self._look_s = ended, look_s
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._pidfd = _open_pidfd(pid)
-        if self._pidfd is not None and processes.lives(
+        self._bell = bell
+        self._pidfd = None if bell is not None else _open_pidfd(pid)
+        if bell is not None:
+            self._loop.add_reader(bell, self._tell)
+        elif self._pidfd is not None and processes.lives(
             pid, ticks
         ):  # asked after: now no other process gets its number
             self._loop.add_reader(self._pidfd, self._tell)
@@ -44,10 +54,11 @@ class Watch:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if self._pidfd is not None:
-            self._loop.remove_reader(self._pidfd)
-            os.close(self._pidfd)
-            self._pidfd = None
+        for descriptor in (self._bell, self._pidfd):
+            if descriptor is not None:
+                self._loop.remove_reader(descriptor)
+                os.close(descriptor)
+        self._bell = self._pidfd = None
 
     def _look(self) -> None:
         reap(self.pid)

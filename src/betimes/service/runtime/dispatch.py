@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from betimes.errors import Conflict
+from betimes.errors import Conflict, Unknown
 from betimes.service.machines.machine import Machine, machines_of
 from betimes.service.machines.mixed_nodes import kind_to_add
 from betimes.service.promises.quotes import promise
@@ -119,6 +119,12 @@ def _control(
 def _can_be(scheduler: Scheduler, action: Action, number: int, where_possible: bool) -> bool:
     try:
         scheduler.control.check(action, number)
+    except Unknown:
+        if not (
+            where_possible and 0 < number < scheduler.ledger.next_job
+        ):  # its row has been removed since it ended
+            raise
+        return False
     except Conflict:
         if not where_possible:
             raise

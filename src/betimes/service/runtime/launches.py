@@ -90,4 +90,5 @@ class Launches:
             control=str(self.state / "control" / f"{job.job_id}-{run.number}"),
             time_limit_s=spec.time_limit_s,
             warn_s=spec.warn_s,
+            may_restart=spec.requeue,
         )

@@ -56,7 +56,8 @@ def _text(error: ErrorDetails, known: Sequence[str], what: str) -> str:
             return f"missing; every {what} needs it"
         case "greater_than_equal" | "greater_than":
             limit = context.get("ge", context.get("gt"))
-            return f"{shown} is too small; give {_number(limit)} or more{_but(kind, limit)}"
+            least = f"more than {_number(limit)}" if kind == "greater_than" else f"{_number(limit)} or more"
+            return f"{shown} is too small; give {least}"
         case "less_than_equal" | "less_than":
             return f"{shown} is too large; give at most {_number(context.get('le', context.get('lt')))}"
         case "finite_number":
@@ -70,7 +71,7 @@ def _text(error: ErrorDetails, known: Sequence[str], what: str) -> str:
         case "string_unicode":
             return "is not text in UTF-8; write it in UTF-8"
         case "string_too_long" | "too_long":
-            what = "characters" if kind == "string_too_long" else "entries"
+            what = "characters" if isinstance(given, str) else "entries"
             return f"is longer than the {context['max_length']:,} {what} that are allowed; make it shorter"
         case "string_too_short" | "too_short":
             return "is empty; give at least one" if kind == "too_short" else "is empty; give it some text"
@@ -108,7 +109,3 @@ def _number(limit: object) -> str:
             f"{limit:,}" if abs(limit) < _EXACT else f"{limit:.6e}" if abs(limit) < _HUGE else "this number"
         )
     return f"{limit:g}" if isinstance(limit, float) else str(limit)
-
-
-def _but(kind: str, limit: object) -> str:
-    return f", but not {_number(limit)} itself" if kind == "greater_than" else ""

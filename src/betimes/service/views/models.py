@@ -257,7 +257,9 @@ class NodeSpec(BaseModel):
         }
         given = [name for name, amount in amounts.items() if amount is not None]
         if self.kind != "fake-cloud" and not {"cpu", "memory_gib"} <= set(given):
-            raise ValueError("virtual nodes need cpu and memory_gib, of each")
+            raise ValueError(
+                "virtual nodes need cpu and memory_gib, of each; with `betimes nodes add`: --cpu and --memory"
+            )
         if self.kind == "fake-cloud" and given:
             raise ValueError(
                 f"leave out {', '.join(given)}: the cloud knows what its {self.type} has and costs"

@@ -16,7 +16,8 @@ LOG = "log"
 ERRORS = "shim.err"
 RESERVED = "exit.reserved"
 
-BELL_FD = 3  # of a shim: the end of a pipe, closed once it is known whether the command runs
+BELL_FD = 3  # of a shim: the end of a pipe, closed once exit.json can be read
+RUNS = 0  # said to the bell: the command runs
 BUSY = 75  # the exit status of a shim that found the run taken
 NO_ROOM = 74  # the exit status of a shim that has not started the command, as the disk is full
 
@@ -57,22 +58,17 @@ def _was_started(folder: str) -> bool:
     return any(os.path.exists(os.path.join(folder, name)) for name in (SHIM, EXIT))
 
 
-def write_atomically(path: str, text: str, durable: bool) -> None:
-    """Replace a file in one step, readable by its owner alone; `durable`: also when the power fails right after."""
+def write_atomically(path: str, text: str) -> None:
+    """Replace a file in one step, readable by its owner alone; a power failure right after may undo or damage it."""
     partial = f"{path}.{os.getpid()}-{get_ident()}.part"
     descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
         with open(descriptor, "wb") as file:
             file.write(text.encode("ascii"))
-            file.flush()
-            if durable:
-                os.fsync(descriptor)
         os.replace(partial, path)
     except BaseException:
         os.unlink(partial)
         raise
-    if durable:
-        sync(os.path.dirname(path))
 
 
 def reserve_exit(folder: str) -> None:
@@ -93,7 +89,8 @@ def reserve_exit(folder: str) -> None:
 
 
 def write_exit(folder: str, text: str) -> None:
-    """Write exit.json in one step, durably, into the room that `reserve_exit` has allocated, or else into new room.
+    """Write exit.json in one step, into the room that `reserve_exit` has allocated, or else into new room. It survives
+    a power failure after `sync_exit`.
 
     OSError where there is neither; FileNotFoundError where the folder is gone.
     """
@@ -101,14 +98,17 @@ def write_exit(folder: str, text: str) -> None:
     try:
         descriptor = os.open(reserved, os.O_WRONLY | os.O_CLOEXEC)
     except FileNotFoundError:  # it was never reserved, or was removed
-        return write_atomically(os.path.join(folder, EXIT), text, durable=True)
+        return write_atomically(os.path.join(folder, EXIT), text)
     with open(descriptor, "wb") as file:
         file.write(text.encode("ascii"))
-        file.flush()
         file.truncate()
-        os.fsync(descriptor)
-    os.replace(reserved, os.path.join(folder, EXIT))
-    return sync(folder)
+    return os.replace(reserved, os.path.join(folder, EXIT))
+
+
+def sync_exit(folder: str) -> None:
+    """Make exit.json survive a power failure. OSError where that is not possible."""
+    sync(os.path.join(folder, EXIT))
+    sync(folder)
 
 
 def is_full(error: OSError) -> bool:

@@ -48,7 +48,7 @@ def serve(descriptor: int) -> None:
 
 
 def _supervise(folder: str, launch: dict[str, Any], errors: int, bell: int) -> NoReturn:
-    """Be the supervisor of a run. Why nothing has begun is said to the bell, as one byte."""
+    """Be the supervisor of a run. That the command runs, or why nothing has begun, is said to the bell, as one byte."""
     code = 1
     try:
         os.setsid()

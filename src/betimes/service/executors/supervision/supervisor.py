@@ -16,10 +16,12 @@ from .files import (
     EXIT,
     LOG,
     NO_ROOM,
+    RUNS,
     SHIM,
     as_json,
     is_full,
     reserve_exit,
+    sync_exit,
     take_run,
     write_atomically,
     write_exit,
@@ -144,8 +146,15 @@ class Supervisor:
             step, number, text = failure.split(" ", 2)
             trouble = describe(step, int(number), text, self.launch)
         if trouble is None:
-            os.close(BELL_FD)
+            self._ring()
         return trouble
+
+    def _ring(self) -> None:
+        """Let the service know that the command runs."""
+        try:
+            os.write(BELL_FD, bytes([RUNS]))
+        except BrokenPipeError:  # it was killed: the next one finds the run by its folder
+            return
 
     def _announce(self) -> str | None:
         """Pin and limit the command's process, and say in shim.json who runs where, before anything runs."""
@@ -178,7 +187,7 @@ class Supervisor:
             "cgroup": self.memory.group,
         }
         try:  # not forced to the disk: should the machine itself stop, launch.json tells enough
-            write_atomically(os.path.join(self.folder, SHIM), as_json(about), durable=False)
+            write_atomically(os.path.join(self.folder, SHIM), as_json(about))
         except OSError as error:
             return self._cannot_write(os.path.join(self.folder, SHIM), error)
         return None
@@ -342,7 +351,9 @@ class Supervisor:
             pause_s = min(2 * pause_s, 0.05)
 
     def _record(self, trouble: str | None, why_trouble: str) -> None:
-        """Write exit.json, however long it takes to find room for it."""
+        """Write exit.json, however long it takes to find room for it, and let the service know before it is on the
+        disk: what the service does about it follows a commit of its own.
+        """
         code = None if self.status is None or trouble else os.waitstatus_to_exitcode(self.status)
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         was_killed = code == -signal.SIGKILL and not self.killed
@@ -369,12 +380,20 @@ class Supervisor:
         self.memory.leave()
         while True:
             try:
-                return write_exit(self.folder, text)
+                write_exit(self.folder, text)
+                break
             except FileNotFoundError:  # the folder was removed, and the run with it
-                return None
+                return
             except OSError as error:
                 self._complain(f"cannot write {EXIT}, will try again: {error}")
                 time.sleep(1.0)
+        os.close(BELL_FD)
+        try:
+            sync_exit(self.folder)
+        except FileNotFoundError:  # the service knows how it ended, and has removed the folder
+            return
+        except OSError as error:
+            self._complain(f"{EXIT} may not survive a power failure: {error}")
 
     def _complain(self, text: str) -> None:
         """Say in shim.err what went wrong, once until something else does."""
