@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 
+import pytest
+
 from betimes.service.executors.protocol import FORCE_AFTER_S
 from betimes.service.promises.forecasts import Forecast, forecast
 from betimes.service.promises.leaving_runs import Leaving, leaving
+from betimes.testing import InMemoryService
 from tests.service.reliability.cluster import Cluster, spec
 
 
@@ -34,6 +37,24 @@ def test_behind_a_cancelled_job_nothing_is_promised_before_its_grace_period_is_o
     start_at, _ = promised(cluster).of[second]
     assert start_at is not None
     assert start_at >= cluster.now_at + FORCE_AFTER_S
+
+
+@pytest.mark.parametrize("policy", ["fifo", "nodes:fifo"])
+def test_a_cancelled_job_is_expected_to_end_within_its_grace_period(policy: str) -> None:
+    with InMemoryService(policy=policy) as service:
+        whole = {"min_units": 4, "max_units": 4}
+        first = service.submit(command=["x"], estimate_s=3600, grace_s=30, **whole).job_id
+        service.advance(5)
+        service.cancel(first)
+        behind = service.submit(command=["x"], estimate_s=10, **whole)
+        assert behind.quote is not None
+        assert (behind.quote.start_at, behind.quote.finish_at) == (35.0, 45.0)
+        changed = [each.data for each in service.job(first).events if each.kind == "estimate-changed"]
+        assert [(each["basis"], each["account"]["left_s"]) for each in changed] == [
+            ("grace", 30.0 if policy == "nodes:fifo" else 120.0)
+        ]
+        service.finish()
+        assert service.job(behind.job_id).job.started_at == 35.0
 
 
 def test_a_job_that_is_granted_the_place_of_one_that_leaves_starts_once_it_has() -> None:

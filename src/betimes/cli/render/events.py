@@ -121,6 +121,8 @@ def _believed(data: Data, _: float) -> str:
     left = f"{length(data['account']['left_s'])} of work left"
     if data["basis"] == "progress":
         return f"{left}, by its progress"
+    if data["basis"] == "grace":
+        return f"it is cancelled and ends within its grace period; {left}"
     return f"it outran its estimate; {left}"
 
 

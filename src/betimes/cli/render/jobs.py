@@ -18,6 +18,7 @@ BASES = {
     "last-two": "the mean of your last two jobs of this name",
     "default": "the default, as it has no estimate; give one with --estimate 2h",
     "doubled": "twice its estimate, which it outran",
+    "grace": "its grace period, as it is cancelled",
 }
 _STANDING = {
     "running": "running",

@@ -15,6 +15,10 @@ from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.state import SchedulerState
 
 
+LEAST_END_S = 1.0
+"""Until a run that was told to stop is believed to have left."""
+
+
 class Runs:
     """Runs as the executors are asked to have them; a run holds its nodes until the executor reports its exit."""
 
@@ -56,6 +60,19 @@ class Runs:
         self.log_stopping(job, why, cause, by_at, reasons.told(why, by_at))
         if not again:
             self._state.effects.append(StopRun(RunId(job.job_id, run.number), job.spec.grace_s, why))
+            if why == "cancelled":
+                self._expect_end(job)
+
+    def _expect_end(self, job: Job) -> None:
+        """What waits behind a job that is cancelled waits for its grace period, and not for its estimate."""
+        if job.account is None or not self._engine.knows(job):
+            return  # a trial: its set has the account
+        left_s = max(job.spec.grace_s, LEAST_END_S) * (
+            1.0 if self._engine.is_nodes else self._engine.speed(job)
+        )
+        if left_s < self._engine.believed_left_s(job):
+            self._engine.retract_belief(job.job_id)
+            self._engine.believe(job.job_id, left_s)
 
     def preempt(self, job: Job, by: Sequence[int] = ()) -> None:
         """Tell a run to make room for other jobs within the job's grace period."""

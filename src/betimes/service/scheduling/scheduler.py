@@ -199,8 +199,10 @@ class Scheduler:
             self._learnt.log(news)
         for number in reported:
             if number in self.ledger.jobs:
-                account = self._engine.account_row(number)
-                self._state.log("estimate-changed", "progress", number, account=account, basis="progress")
+                account, run = self._engine.account_row(number), self.ledger.jobs[number].run
+                ends = run is not None and run.stopping == "cancelled"
+                cause, basis = ("timer", "grace") if ends else ("progress", "progress")
+                self._state.log("estimate-changed", cause, number, account=account, basis=basis)
         for number in what.gone:
             self._jobs.requeue(self.ledger.jobs[number])
         self._decisions.apply(rounds)

@@ -53,7 +53,7 @@ class Estimate(View):
     as_of_at: float
     start_at: float | None
     finish_at: float | None
-    basis: str  # what the run time is taken from: estimate, progress, last-two, default, doubled
+    basis: str  # what the run time is taken from: estimate, progress, last-two, default, doubled, grace
 
 
 class QuoteOption(View):
