@@ -12,10 +12,9 @@ import pytest
 
 from betimes.cluster import read_cluster
 from betimes.cluster.offer import Offer
-from betimes.errors import ClusterError, InputError, PolicyError
+from betimes.errors import ClusterError, InputError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result, summarise
-from betimes.service.engines.named_policies import check_live
 from betimes.workload import Workload, read_trace
 
 PERIOD_S = 300.0
@@ -117,12 +116,6 @@ def test_eva_is_a_quarter_cheaper_on_its_trace() -> None:
 def test_no_end_is_promised_under_a_policy_that_plans_in_rounds() -> None:
     with pytest.raises(InputError, match="--predict: policy no-packing plans in rounds"):
         simulate_nodes(some_jobs(3, 1), "no-packing", cluster=read_cluster("ec2-2023-vcpu"), predict=True)
-
-
-@pytest.mark.parametrize("policy", ["eva", "no-packing"])
-def test_the_service_refuses_a_policy_that_packs_in_rounds(policy: str) -> None:
-    with pytest.raises(PolicyError, match="it packs tasks onto machines in rounds"):
-        check_live(policy, read_cluster("ec2-2023-vcpu").offers)
 
 
 def test_a_workload_that_the_table_of_interference_lacks_is_refused() -> None:

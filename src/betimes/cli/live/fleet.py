@@ -14,9 +14,7 @@ from betimes.errors import InputError
 if TYPE_CHECKING:
     from betimes.service.views.models import FleetPlanView, FleetView
 
-verbs = typer.Typer(
-    help="Show what is rented and what it costs, or what is planned next.", no_args_is_help=False
-)
+verbs = typer.Typer(help="Show the rented machines, their cost and the plan.", no_args_is_help=False)
 
 _MACHINES = (
     Column("Machine", flexible=True),
@@ -35,7 +33,7 @@ _STEPS = (
 
 @verbs.callback(invoke_without_command=True)
 def fleet(context: typer.Context, state: State = None, as_json: options.Json = False) -> None:
-    """Show what is rented and what it costs, or what is planned next."""
+    """Show the rented machines, their cost and the plan."""
     if context.invoked_subcommand is not None:
         if state is not None or as_json:
             raise InputError("fleet: give --state and --json behind the verb: betimes fleet plan ...")

@@ -76,7 +76,7 @@ def generate(
         str,
         typer.Argument(
             metavar="SPEC",
-            help="NAME[:k=v,...] with one of demo, synthetic, workload-1, workload-2, workload-3, fitgpp, eva.",
+            help="NAME[:k=v,...] with one of demo, synthetic, workload-1, workload-2, workload-3, fitgpp, eva, year.",
             show_default=False,
         ),
     ],

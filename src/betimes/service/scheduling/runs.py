@@ -14,7 +14,6 @@ from betimes.service.scheduling.preemption_costs import PreemptionCosts
 from betimes.service.scheduling.run_reports import RunId
 from betimes.service.scheduling.state import SchedulerState
 
-
 LEAST_END_S = 1.0
 """Until a run that was told to stop is believed to have left."""
 
