@@ -52,7 +52,7 @@ KINDS = {
     "launched": "a run was handed to the executor",
     "started": "the executor reports that a run's command runs",
     "learnt": "the run-time estimates of live jobs follow the last finished jobs of the same user and name",
-    "estimate-changed": "the work that a job is believed to have left changed: by progress, an outrun estimate, a cancel",
+    "estimate-changed": "the work believed to be left of a job changed: by progress, an outrun estimate, a cancel",
     "restarted": "a job that was stopped for another number of units runs again: how long that took",
     "resized": "a running job has taken another number of units without a restart",
     "stopping": "a run is asked to stop: preempted, resized or cancelled",

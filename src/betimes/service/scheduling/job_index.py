@@ -65,11 +65,6 @@ class JobIndex:
         self.entering.add(job.job_id)
         self.note(job)
 
-    def stays_out(self, job: Job) -> None:
-        """It has been told by now, or will not be."""
-        self.entering.discard(job.job_id)
-        self.note(job)
-
     def on_node(self, name: str) -> list[int]:
         """Those that a node is granted to, or that are bound to it, in the order of their numbers."""
         return sorted(self._on_node.get(name, ()))
