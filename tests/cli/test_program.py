@@ -160,6 +160,7 @@ def test_an_interruption_inside_a_finaliser_is_not_lost(raised: str, code: int) 
     assert done.stderr in ("betimes: interrupted\n", "")
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_is_reported(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import multiprocessing, os, signal\n"
@@ -223,7 +224,7 @@ def on_a_pool(view, now, chosen, key):
     ("policy", "number"),
     [
         ("on_nodes", signal.SIGINT),
-        ("on_a_pool", signal.SIGTERM),
+        pytest.param("on_a_pool", signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param("on_nodes", signal.SIGTERM, marks=pytest.mark.slow),
         pytest.param("on_a_pool", signal.SIGINT, marks=pytest.mark.slow),
     ],

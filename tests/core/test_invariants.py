@@ -60,19 +60,19 @@ def test_what_two_classes_leave_over_is_whole_again() -> None:
     assert result.jobs.finish_s.tolist() == [2.5, 15.0]
 
 
-@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(("seed", "jobs"), [(1, 30), pytest.param(2, 60, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("policy", "variant"), CASES)
-def test_after_every_event(policy: str, variant: str, seed: int) -> None:
+def test_after_every_event(policy: str, variant: str, seed: int, jobs: int) -> None:
     events = 0
-    run = simulation(workload(60, seed), policy, **VARIANTS[variant])
+    run = simulation(workload(jobs, seed), policy, **VARIANTS[variant])
     for state in after_every_event(run):
         check(state)
         assert wasted_units(state) == 0.0
         events += 1
     assert run.state.pool[0].active == 0
-    assert events > 60
+    assert events > jobs
     if "estimates" in variant:
-        assert run.state.pool[0].events > 2 * 60
+        assert run.state.pool[0].events > 2 * jobs
 
 
 @pytest.mark.parametrize("policy", POLICIES)

@@ -25,8 +25,8 @@ PAGES = (
     "docs/how-to/own-trace.md",
     "docs/how-to/from-python.md",
     "docs/how-to/test-against-betimes.md",
-    "docs/how-to/compare-policies.md",
-    "docs/how-to/tune.md",
+    pytest.param("docs/how-to/compare-policies.md", marks=pytest.mark.slow),
+    pytest.param("docs/how-to/tune.md", marks=pytest.mark.slow),
     "docs/how-to/own-policy.md",
     "docs/how-to/nodes.md",
 )

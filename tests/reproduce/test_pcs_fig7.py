@@ -37,6 +37,7 @@ def test_published_values_are_complete():
     assert EXPERIMENT.parts == TRACES
 
 
+@pytest.mark.slow
 def test_trace_2869ce(published_data: Path, tmp_path: Path):
     told: list[tuple[str, int, int]] = []
     rows = reproduce(

@@ -146,6 +146,7 @@ def completed(line: str, **environment: str) -> list[str]:
     return said.out.split()
 
 
+@pytest.mark.slow
 def test_a_shell_completes_what_the_service_knows(betimes: Call, live: Background) -> None:
     for _ in range(12):
         betimes("submit", "--", "true")

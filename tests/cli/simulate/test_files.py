@@ -110,6 +110,7 @@ def test_results_and_pictures_fit_into_one_directory(betimes: Call, tmp_path: Pa
     assert {"summary.json", "jobs.parquet", "jct-cdf.svg", "timeline-fifo.svg"} <= names
 
 
+@pytest.mark.slow
 def test_nothing_is_left_when_a_run_fails_half_way(betimes: Call, tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text(
         "from betimes.policies import priority\n"

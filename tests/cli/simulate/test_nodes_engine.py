@@ -272,6 +272,7 @@ def test_processes_and_the_table(betimes: Call, monkeypatch: pytest.MonkeyPatch)
     assert "p95 trial" in table
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "expected"), [("srsf", "[True, False]"), ("easy", "[False, True]")])
 def test_an_engine_compiles_its_own_kernels_only(policy: str, expected: str) -> None:
     """A first simulation must not wait for the other engine, which takes most of a minute."""
@@ -285,6 +286,7 @@ def test_an_engine_compiles_its_own_kernels_only(policy: str, expected: str) -> 
     assert done.stderr.strip().endswith(expected), done.stderr
 
 
+@pytest.mark.slow
 def test_a_policy_of_ones_own_says_which_engine_it_is_for(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "from betimes.policies.nodes.hooks import ordering\n"

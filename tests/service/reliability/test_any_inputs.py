@@ -168,7 +168,7 @@ def test_the_books_of_sets_are_right_for_longer(seed: int) -> None:
 
 
 @pytest.mark.parametrize("policies", [POOL, NODES, POOL + NODES], ids=["pool", "nodes", "both"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_the_books_are_right_while_a_policy_is_being_compiled(seed: int, policies: tuple[str, ...]) -> None:
     play(Cluster(policies[seed % len(policies)]), seed + 50, 20, policies, stands_by=True)
     if policies is not NODES:

@@ -181,7 +181,7 @@ def test_a_wait_in_vain_is_foreseen(policy: str, tmp_path: Path) -> None:
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)
 
 
-@pytest.mark.parametrize("policy", quick(["sww:b=5m", "compound:t=2m,b=5m,lengths=speculate"], "sww:b=5m"))
+@pytest.mark.parametrize("policy", quick(["sww:b=5m", "compound:t=2m,b=5m,lengths=speculate"]))
 def test_a_learned_wait(policy: str, tmp_path: Path) -> None:
     specs, submit_s = jobs_of(150, 2, (1, 1, 2, 4), 10.0)
     assert_alike(specs, submit_s, MIXED, f"{policy},{learned(tmp_path)}", tmp_path)
