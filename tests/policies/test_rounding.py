@@ -25,6 +25,12 @@ WFQ = "wfq:thresholds=20+60,weights=1/2+3/10+1/5,zeta_min=0,delta=0.1"
             [6, 2, 0],
             id="what is left when others have had of it",  # 40/7 units, less 6 - 16/7
         ),
+        pytest.param(
+            8,
+            (Job(0, 30, 3, min_units=3), Job(0, 10, 4), Job(0, 10, 4)),
+            [3, 4, 1],
+            id="a share that is a minimum",  # 8 x 3/10 over 1/2 + 3/10, in floating point less than 3
+        ),
     ],
 )
 def test_what_is_left_over_is_enough_for_a_minimum(

@@ -91,7 +91,7 @@ def client_options(url: str | None) -> ClientOptions:
 
 
 class ClientOptions(TypedDict):
-    """What httpx is told."""
+    """The headers and limits given to httpx."""
 
     trust_env: bool
     follow_redirects: bool

@@ -56,7 +56,7 @@ LEGAL: dict[tuple[JobState | None, Move], JobState] = {
 }
 """(state, move) -> next state. Whatever is missing is forbidden. ``None``: the job does not exist yet.
 
-A pool preempts at once; on nodes a job is told to leave and vacates when its grace period is over.
+A pool preempts at once; on nodes a job gets a notice and vacates its nodes when its grace period is over.
 """
 
 

@@ -122,6 +122,8 @@ def _serve_class(view: View, grants: Records[Grant], group: int, share: float, f
             if relaxed < relaxations:
                 cap = max(view.table[relaxed * curves + job.curve, cap], job.min_units)
             units = min(left, float(cap))
+            if job.least - NEARLY_NOTHING <= units < job.least:
+                units = float(job.least)  # 8 x (0.3 / 0.8) is a little less than the 3 that it is
             if units >= job.least:
                 grants[count].job = slot
                 grants[count].units = units

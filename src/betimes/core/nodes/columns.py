@@ -86,7 +86,7 @@ class Need:
     began_s: float  # when it took the nodes that it holds
     contends: int  # 1: its launch is complete
     leaves: int  # 1: it is about to leave the nodes that it holds
-    moves_when_free: int  # 1: it is told to leave once there is room on the nodes that it is bound to
+    moves_when_free: int  # 1: it is asked to vacate once there is room on the nodes that it is bound to
     claims: int  # 1: whatever is freed on the nodes that it is bound to is its own; 0: only what its victims give up
 
 
@@ -250,7 +250,7 @@ class Instruction:
     tasks: int  # of the job on the node
     offer: int  # -1: none
     value: float  # until when: of RESERVE its start, of PREEMPT when it will have left; else 0
-    other: int  # in the log the job that another is told to leave for, -1: none; else the order of submission of `job`
+    other: int  # in the log the job that this one is preempted for, -1: none; else the order of submission of `job`
     verdict: int  # `instructions.DONE`, or why it cannot be carried out
 
 

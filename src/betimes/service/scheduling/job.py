@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from betimes.service.scheduling.preemption import Preemption
+from betimes.service.scheduling.preemption_record import Preemption
 from betimes.service.scheduling.trial_set import TrialSet
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Status

@@ -17,7 +17,7 @@ from betimes.service.scheduling.job import Job, Rental, Run
 from betimes.service.scheduling.job_states import Transition, next_status
 from betimes.service.scheduling.node import UP, Node
 from betimes.service.scheduling.policy_record import PolicyRecord
-from betimes.service.scheduling.preemption import Preemption
+from betimes.service.scheduling.preemption_record import Preemption
 from betimes.service.scheduling.restart_cost import RestartCost
 from betimes.service.scheduling.runtime_estimates import USUAL_S, RuntimeEstimates
 from betimes.service.scheduling.siblings import apply_learnt

@@ -8,7 +8,7 @@ from typing import Any
 from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.policy_engine import PolicyEngine
-from betimes.service.scheduling.preemption import Preemption, nodes_held
+from betimes.service.scheduling.preemption_record import Preemption, nodes_held
 from betimes.service.scheduling.state import SchedulerState
 
 
