@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,10 @@ import pytest
 from betimes.cluster import Cluster, Offer
 from betimes.errors import PolicyError
 from betimes.service.engines.named_policies import check_live
+from betimes.service.machines.fake_cloud import FakeCloud
+from betimes.service.machines.machine import Machine
+from betimes.service.machines.provider import OpenCloud
+from betimes.service.machines.scenario import SetCapacity
 from betimes.testing import InMemoryService
 
 OFFERS = (
@@ -72,6 +77,36 @@ def test_a_job_whose_machine_is_not_to_be_had_waits_for_another() -> None:
         jobs = [submit(service, 2.0, 700.0) for _ in range(2)]
         service.finish()
         assert [service.job(job).job.status for job in jobs] == ["finished", "finished"]
+
+
+@pytest.fixture
+def no_c2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cloud has no c2 for the first 2,000 s."""
+
+    def cloud_of(cluster: Cluster) -> OpenCloud:
+        def open_cloud(held: Iterable[tuple[Machine, float]], made: Mapping[str, int]) -> FakeCloud:
+            script = (SetCapacity(0.0, "c2", 0), SetCapacity(2000.0, "c2", None))
+            return FakeCloud(cluster.offers, cluster.seed, cluster.quota, script)
+
+        return open_cloud
+
+    monkeypatch.setattr("betimes.testing.cloud_of", cloud_of)
+
+
+@pytest.mark.usefixtures("no_c2")
+@pytest.mark.parametrize("policy", ["eva:t=1", "no-packing", "synergy", "stratus", "consolidation"])
+def test_a_type_that_is_not_to_be_had_is_left_out_of_plans_for_a_while(policy: str) -> None:
+    with InMemoryService(CLUSTER, policy=policy) as service:
+        service.advance(1.0)
+        job = submit(service, 2.0, 150.0)
+        service.finish()
+        assert service.job(job).job.status == "finished"
+        ordered = [event.data["type"] for event in service.events(kinds=["ordered"])]
+        assert ordered == ["c2", "c4"], "the next choice, not the same again"
+        service.advance(2400.0 - service.now_s)
+        submit(service, 2.0, 300.0)
+        service.finish()
+        assert [event.data["type"] for event in service.events(kinds=["ordered"])][2:] == ["c2"]
 
 
 def test_policies_that_cannot_be_used_are_refused() -> None:

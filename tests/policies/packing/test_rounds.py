@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from betimes.cluster import read_cluster
+from betimes.cluster import Cluster, Offer, read_cluster
 from betimes.core.planning import (
     Decision,
     JobPhase,
@@ -16,11 +16,19 @@ from betimes.core.planning import (
     MachineSnapshot,
     Migrate,
     Place,
+    Rent,
     Snapshot,
 )
+from betimes.policies.packing.consolidation import Consolidation
+from betimes.policies.packing.eva import Eva, Rules
+from betimes.policies.packing.no_packing import NoPacking
+from betimes.policies.packing.owl import Owl
 from betimes.policies.packing.plan import Bin, Plan, Planner
 from betimes.policies.packing.problem import Round
 from betimes.policies.packing.rounds import Rounds
+from betimes.policies.packing.stratus import Stratus
+from betimes.policies.packing.synergy import Synergy
+from betimes.policies.packing.throughput import ThroughputTable
 
 PERIOD_S = 300.0
 
@@ -119,3 +127,43 @@ def test_a_job_waits_where_it_is_only_for_machines_that_boot(to: tuple[int | Non
     """Two jobs that wait for each other's room would wait for ever, and so would one for what it holds itself."""
     decisions = asked(Moves(*to), job(0, 0, 1), job(1, 2))
     assert [each.keep for each in decisions if isinstance(each, Migrate)] == [keeps]
+
+
+C2 = Offer(type="c2", cpu=2, memory_gib=8, usd_per_h=0.1, capacity=1)
+C4 = Offer(type="c4", cpu=4, memory_gib=16, usd_per_h=0.18)
+PLANNERS: dict[str, Callable[[], Planner]] = {
+    "eva": Eva,
+    "paper": lambda: Eva("paper", default_pair=1.0),
+    "exact": lambda: Eva(Rules(planner="exact"), default_pair=1.0),
+    "no-packing": NoPacking,
+    "stratus": Stratus,
+    "synergy": Synergy,
+    "owl": lambda: Owl(ThroughputTable(1.0)),
+    "consolidation": Consolidation,
+}
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_the_next_choice_is_planned_where_there_are_no_more_of_the_first(name: str) -> None:
+    """The only c2 there is has a job already; the other job gets a c4, beside it or alone."""
+    cluster = Cluster("few", (), offers=(C2, C4))
+    small = (0, 2000, 4096)
+    on = job(0, 0)._replace(demand=small, kind="k")
+    waits = job(1, phase=JobPhase.WAITS, speed=0.0)._replace(demand=small, kind="k", tasks=1, launched=False)
+    machine = MachineSnapshot(
+        0, 0, 0, MachinePhase.UP, True, (0, 2000, 8192), (0, 0, 4096), 0.0, 0.0, math.inf
+    )
+    for rentable, types in (((0, 9), {"c4"}), ((9, 9), {"c2", "c4"})):
+        snapshot = Snapshot(PERIOD_S, (on, waits), (machine,), rentable, ())
+        decisions = Rounds(PLANNERS[name](), cluster, PERIOD_S).plan(snapshot)
+        rented = {cluster.offers[each.offer].type for each in decisions if isinstance(each, Rent)}
+        assert rented, "the job that waits needs a machine"
+        assert rented <= types
+
+
+def test_a_task_that_fits_only_a_type_of_which_there_are_no_more_is_planned_all_the_same() -> None:
+    """It waits for that machine; what else runs is left where it is."""
+    cluster = Cluster("few", (), offers=(C4,))
+    waits = job(1, phase=JobPhase.WAITS, speed=0.0)._replace(demand=(0, 3000, 4096), tasks=1, launched=False)
+    decisions = Rounds(Eva(), cluster, PERIOD_S).plan(Snapshot(PERIOD_S, (waits,), (), (0,), ()))
+    assert [each for each in decisions if isinstance(each, Rent)] == [Rent(0)]

@@ -90,7 +90,7 @@ class Rounds:
         rented = tuple(
             Machine(_id(each), self.offers[each.offer], each.phase == MachinePhase.UP) for each in machines
         )
-        problem = Problem(self.catalogue, tuple(tasks), rented)
+        problem = Problem(self.catalogue.with_rentable(snapshot.rentable), tuple(tasks), rented)
         return Round(snapshot.now_s, problem, dict(snapshot.finished), reports)
 
     def _decisions(

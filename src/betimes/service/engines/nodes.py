@@ -247,6 +247,11 @@ class LiveNodes:
         self._step(steps.UNBIND, slot)
         self.changed = True
 
+    def leave_out(self, offer: int) -> None:
+        """The cloud had no machine of an offer just now: a planner does without for a while."""
+        if self.rounds is not None:
+            self.rounds.leave_out(offer, float(self.state.pool[0].now))
+
     def refuse_machines(self, job: int, now_s: float, again_s: float) -> None:
         """A job gets none of the machines that were to be rented for it; others are at `again_s`, if it still waits."""
         self.lose(job, now_s, FAILED)

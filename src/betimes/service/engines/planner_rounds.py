@@ -28,6 +28,7 @@ from betimes.service.engines.rented_machines import with_longer_log, with_room_f
 from betimes.twin.nodes.event_loop import Trace
 
 ask_at = entry(set_policy_timer, NodesState, float, int)
+LEFT_OUT_S = 600.0  # for which a type is not planned with, after the cloud had no machine of it
 ENTRIES = (instructions.carry_out, paid_until, ask_at)
 """What has to be compiled for planners, besides live nodes."""
 
@@ -54,6 +55,7 @@ class PlannerRounds:
         self.refused: list[Refusal] = []  # of the last round
         self._events = -1  # of the engine, when the planner was asked last
         self._heard = 0  # outcomes of a play-out that the planner knows
+        self._left_out: dict[int, float] = {}  # offers of which there were none, and until when
 
     def know(self, slot: int, wanted: JobRequest) -> None:
         """A job is in this slot from now on. Jobs of one kind, which need the same, disturb others alike."""
@@ -68,6 +70,10 @@ class PlannerRounds:
         if more is not None:
             found.know(slots, more)
         return found
+
+    def leave_out(self, offer: int, now_s: float) -> None:
+        """The cloud has had no machine of an offer: for a while none is planned where another type will do."""
+        self._left_out[offer] = now_s + LEFT_OUT_S
 
     def hear_of(self, trace: Trace, seqs: Sequence[int]) -> None:
         """Jobs have ended in a play-out; seqs: the order of submission of each row."""
@@ -86,7 +92,8 @@ class PlannerRounds:
         now_s = float(state.pool[0].now)
         if self.planner.every_round or int(state.pool[0].events) != self._events:
             state = self._plan(state)
-            self._events = -1 if self.refused else int(state.pool[0].events)
+            again = self.refused or any(until_s > now_s for until_s in self._left_out.values())
+            self._events = -1 if again else int(state.pool[0].events)
         self.next_s = math.inf
         if state.pool[0].active > 0 or state.cluster[0].rented > 0:
             self._ask_from(state, now_s, later=True)
@@ -127,7 +134,11 @@ class PlannerRounds:
         self.ended = [one for one in self.ended if one[1] >= now_s]
         found = snapshot_of(state, self.kinds, ended)
         return found._replace(
-            jobs=tuple(job._replace(speed=0.0, init_s=job.init_s + self.restart_s) for job in found.jobs)
+            jobs=tuple(job._replace(speed=0.0, init_s=job.init_s + self.restart_s) for job in found.jobs),
+            rentable=tuple(
+                0 if now_s < self._left_out.get(offer, 0.0) else count
+                for offer, count in enumerate(found.rentable)
+            ),
         )
 
     def _ask_from(self, state: NodesState, at_s: float, *, later: bool = False) -> None:
