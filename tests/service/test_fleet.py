@@ -9,11 +9,13 @@ import pytest
 
 from betimes.cluster import Cluster, Offer
 from betimes.errors import PolicyError
+from betimes.service.engines.move_savings import parts_usd_per_h
 from betimes.service.engines.named_policies import check_live
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.machines.scenario import SetCapacity
+from betimes.service.scheduling.move_record import MoveRecord
 from betimes.testing import InMemoryService
 
 OFFERS = (
@@ -60,6 +62,40 @@ def test_a_plan_is_shown_before_it_happens_and_then_does() -> None:
         assert [event.job_id for event in service.events(kinds=["migrating"])] == [2]
         service.advance(200.0)
         assert [one.type for one in service.fleet().machines] == ["c2"]
+
+
+def test_a_move_is_logged_with_what_it_is_to_save_and_then_with_what_it_has_saved() -> None:
+    """Job 2 has a c4 (0.18) to itself from 550 s on, goes to a c2 (0.10), and there is alone all the time."""
+    with InMemoryService(CLUSTER, policy="eva:t=1") as service:
+        service.advance(1.0)
+        submit(service, 2.0, 550.0)
+        submit(service, 2.0, 4000.0)
+        service.advance(1250.0)
+        (move,) = service.fleet().moves
+        assert (move.job, move.saving_usd_per_h) == (2, None), "it has been decided, and the c2 boots"
+        assert move.expected_saving_usd_per_h == pytest.approx(0.08)
+        service.advance(1000.0)
+        (move,) = service.fleet().moves
+        assert move.saving_usd_per_h == pytest.approx(0.08)
+        service.finish()
+        assert service.fleet().moves == []
+        (planned,) = [event.data["move"] for event in service.events(2, ["migrating"])]
+        (moved,) = service.events(2, ["moved"])
+        record, ended = MoveRecord(**moved.data["move"]), service.events(2, ["ended"])[-1]
+        assert record.decided_at == planned["decided_at"]
+        assert planned["expected_cost_usd"] == pytest.approx(
+            (0.18 * 10.0 + 0.1 * 100.0) / 3600
+        )  # grace, boot
+        assert record.saving_usd_per_h == pytest.approx(0.08)
+        launched = service.events(2, ["launched"])[-1]
+        assert record.paid_usd == pytest.approx(0.1 * (ended.at - launched.at) / 3600)
+        first = service.events(2, ["ended"])[0]
+        assert record.cost_usd == pytest.approx(0.18 * (launched.at - first.at) / 3600)
+
+
+def test_a_moved_job_pays_its_part_of_a_machine_that_it_shares() -> None:
+    both = {1: [("m", 0.5)], 2: [("m", 0.25), ("n", 1.0)]}
+    assert parts_usd_per_h(both, {"m": 0.3, "n": 0.1}) == pytest.approx({1: 0.2, 2: 0.2})
 
 
 def test_another_policy_while_machines_boot() -> None:

@@ -34,6 +34,13 @@ PLANNER = Parameter(
 LIMIT = Parameter(
     "limit", "seconds that the exact planner may take", 2.0, low=0.01, high=3600.0, is_duration=True
 )
+LEAST_SAVING = Parameter(
+    "least_saving",
+    "USD an hour that a plan must save over one that moves no running job; 0: a plan that saves anything is taken",
+    0.0,
+    low=0.0,
+    high=1e6,
+)
 
 
 def _switch(name: str, help: str, *values: str) -> Parameter:  # noqa: A002 - the field's word
@@ -117,7 +124,10 @@ def _eva(values: Values, cluster: Cluster) -> Any:
     from betimes.policies.packing import Eva
 
     rules = NAMED[str(values["rules"])].with_(
-        only=str(values["only"]), planner=str(values["planner"]), **_switched(values)
+        only=str(values["only"]),
+        planner=str(values["planner"]),
+        least_saving_usd_per_h=_number(values, "least_saving"),
+        **_switched(values),
     )
     return Eva(rules, default_pair=_number(values, "t"), limit_s=_number(values, "limit"))
 
@@ -177,7 +187,7 @@ PACKING = (
         summary="Rents and packs by reservation price and observed interference; moves tasks when that pays.",
         question="Which machines to rent, and which tasks share one?",
         paper="Eva (EuroSys 2025)",
-        parameters=(PERIOD, PAIR, RULES, ONLY, PLANNER, LIMIT, *SWITCHES),
+        parameters=(PERIOD, PAIR, RULES, ONLY, PLANNER, LIMIT, LEAST_SAVING, *SWITCHES),
         planner=_rounds(_eva),
     ),
 )

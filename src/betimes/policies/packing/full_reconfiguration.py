@@ -73,8 +73,8 @@ def pack(
 ) -> tuple[Bin, ...]:
     """Algorithm 1: sets of waiting tasks on new machines, and with `refill` on those that hold nothing yet (`free`).
 
-    The dearest type first, a scarce one as often as it is free; a set must be worth its machine. A task whose reservation price a type sets and that is
-    in no set by then gets one of its own, so that none is left over.
+    The dearest type first, a scarce one as often as it is free; a set must be worth its machine. A task whose
+    reservation price a type sets and that is in no set by then gets one of its own, so that none is left over.
     """
     catalogue = valuation.catalogue
     residents = valuation.problem.residents
@@ -87,8 +87,10 @@ def pack(
     bins: list[Bin] = []
     for k in catalogue.dearest_first:
         price = level(catalogue.types[k].usd_per_h)
-        # A set is worth its tasks' prices at most; the slack is what rounding each to a level can add.
-        while (k not in catalogue.scarce or left[k] > 0) and waiting.fitting_usd_per_h(k) * LEVELS + len(waiting.tasks) >= price:
+        while k not in catalogue.scarce or left[k] > 0:
+            # A set is worth its tasks' prices at most; the slack is what rounding each to a level can add.
+            if waiting.fitting_usd_per_h(k) * LEVELS + len(waiting.tasks) < price:
+                break
             own = spare.get(k)
             machine = own[0] if own else None
             added, contents = fill(waiting, valuation.empty(k), machine)

@@ -124,7 +124,7 @@ class LiveNodes:
         self.machines = RentedMachines(self)
         self.rounds: PlannerRounds | None = None
         if policy.policy.planner is not None:
-            self.rounds = PlannerRounds(str(policy), planner_for(policy, offers, quota), restart_s)
+            self.rounds = PlannerRounds(str(policy), planner_for(policy, offers, quota), offers, restart_s)
         self.foresees = self.rents and plays_out(policy)
         self.offers, self.offered = tuple(offers), shapes_of(offers)
         self.booting: set[int] = set()  # jobs whose own machines are not up yet
@@ -610,7 +610,8 @@ class LiveNodes:
         if start_s < math.inf:
             self.promised[job] = start_s
         if MIGRATE in decided and holds and need.bound >= 0:
-            yield Migrate(job, self._held(job, int(need.bound)), bool(need.moves_when_free == 1))
+            expected = None if self.rounds is None else self.rounds.expected.get(slot)
+            yield Migrate(job, self._held(job, int(need.bound)), bool(need.moves_when_free == 1), expected)
         if PREEMPT in decided and holds and need.vacate_at < math.inf:
             yield Preempt(job, float(need.vacate_at), self.job_of.get(int(need.preemptor)))
 

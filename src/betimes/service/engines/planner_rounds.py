@@ -24,6 +24,7 @@ from betimes.kernels import as_array, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.service.engines.messages import JobRequest
+from betimes.service.engines.move_savings import ExpectedSaving, expected_savings
 from betimes.service.engines.rented_machines import with_longer_log, with_room_for_nodes
 from betimes.twin.nodes.event_loop import Trace
 
@@ -47,8 +48,10 @@ class PlannerRounds:
     comes.
     """
 
-    def __init__(self, policy: str, planner: Planner, restart_s: float) -> None:
+    def __init__(self, policy: str, planner: Planner, offers: Sequence[Offer], restart_s: float) -> None:
         self.policy, self.planner, self.restart_s = policy, planner, restart_s
+        self.offers = tuple(offers)
+        self.expected: dict[int, ExpectedSaving] = {}  # of the last round's moves, by slot
         self.next_s = math.inf
         self.kinds: list[str] = []  # by slot
         self.ended: list[tuple[int, float]] = []  # by order of submission, since the planner was asked last
@@ -111,6 +114,7 @@ class PlannerRounds:
             decisions = self.planner.plan(snapshot)
         except PolicyViolation as error:
             raise PolicyViolation(f"policy {self.policy} at {snapshot.now_s:g} s: {error}") from error
+        self.expected = expected_savings(snapshot, decisions, self.offers)
         batch, of = batch_of(decisions, snapshot, seqs_of(state))
         at = np.zeros(1, dtype=np.int64)
         while (status := instructions.carry_out(state, batch, at)) != DONE:

@@ -77,6 +77,7 @@ class ReportHandling:
             message=report.message,
             **self._costs.of_leaving(job, worked_on=report.why == "exited"),
         )
+        self._runs.log_move_over(job)
         self._runs.release(report.run)
         self._go_on(job, report, asked)
 
