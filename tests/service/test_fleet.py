@@ -58,7 +58,7 @@ def test_a_plan_is_shown_before_it_happens_and_then_does() -> None:
         assert asked == [("rent", None), ("migrate", 2), ("release", None)]
         assert plan.steps[1].reason == "c4-0 can then be given back; it leaves c4-0 once these are up"
         assert service.fleet().machines[0].type == "c4", "asking has changed nothing"
-        service.advance(20.0)
+        service.advance(40.0)
         assert [event.job_id for event in service.events(kinds=["migrating"])] == [2]
         service.advance(200.0)
         assert [one.type for one in service.fleet().machines] == ["c2"]
@@ -96,6 +96,43 @@ def test_a_move_is_logged_with_what_it_is_to_save_and_then_with_what_it_has_save
 def test_a_moved_job_pays_its_part_of_a_machine_that_it_shares() -> None:
     both = {1: [("m", 0.5)], 2: [("m", 0.25), ("n", 1.0)]}
     assert parts_usd_per_h(both, {"m": 0.3, "n": 0.1}) == pytest.approx({1: 0.2, 2: 0.2})
+
+
+def report(service: InMemoryService, until_s: float, steps_per_s: float, *jobs: int) -> None:
+    """The jobs report every 40 s from now on, as far as they run."""
+    done = dict.fromkeys(jobs, 0.0)
+    for job in jobs:
+        done[job] = (service.job(job).job.progress_frac or 0.0) * STEPS
+    while service.now_s < until_s:
+        service.advance(40.0)
+        for job in jobs:
+            done[job] += 40.0 * steps_per_s
+            runs = service.job(job).runs
+            if runs and runs[-1].ended_at is None:
+                service.report_progress(job, done[job], STEPS)
+
+
+STEPS = 1e5
+
+
+def types(service: InMemoryService) -> list[str]:
+    return sorted(one.type for one in service.fleet().machines if one.jobs)
+
+
+@pytest.mark.slow
+def test_jobs_are_profiled_then_packed_and_parted_again_when_they_disturb_each_other() -> None:
+    """On a c4 each at first; together as a pair counts for 1; apart again as each then shows 0.3 of that."""
+    only = replace(CLUSTER, offers=(OFFERS[1],))
+    with InMemoryService(only, policy="eva:t=1,profile=30m") as service:
+        service.advance(1.0)
+        jobs = [submit(service, 2.0, STEPS) for _ in range(2)]
+        service.advance(450.0)
+        assert types(service) == ["c4", "c4"], "alone until their throughput is known"
+        report(service, 800.0, 1.0, *jobs)
+        assert types(service) == ["c4"]
+        report(service, 2000.0, 0.3, *jobs)
+        assert types(service) == ["c4", "c4"]
+        assert [event.job_id for event in service.events(kinds=["moved"])] == [2]
 
 
 def test_another_policy_while_machines_boot() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from betimes.cluster import Cluster, Offer, read_cluster
 from betimes.core.planning import (
+    Bind,
     Decision,
     JobPhase,
     JobSnapshot,
@@ -18,6 +19,7 @@ from betimes.core.planning import (
     Place,
     Rent,
     Snapshot,
+    new,
 )
 from betimes.policies.packing.consolidation import Consolidation
 from betimes.policies.packing.eva import Eva, Rules
@@ -167,3 +169,23 @@ def test_a_task_that_fits_only_a_type_of_which_there_are_no_more_is_planned_all_
     waits = job(1, phase=JobPhase.WAITS, speed=0.0)._replace(demand=(0, 3000, 4096), tasks=1, launched=False)
     decisions = Rounds(Eva(), cluster, PERIOD_S).plan(Snapshot(PERIOD_S, (waits,), (), (0,), ()))
     assert [each for each in decisions if isinstance(each, Rent)] == [Rent(0)]
+
+
+def test_a_job_is_profiled_alone_until_its_throughput_is_known_or_the_time_is_over() -> None:
+    """The planner does not see it, nor its machine; then it does."""
+    cluster = Cluster("two", (), offers=(C2, C4))
+    small, machine_0 = (0, 2000, 4096), (0, 4000, 16384)
+    new_job = job(0, phase=JobPhase.WAITS, speed=0.0)._replace(demand=small, tasks=1, profiled=False)
+    planner = Seen()
+    rounds = Rounds(planner, cluster, PERIOD_S, profile_s=600.0)
+    assert rounds.every_round, "that the time is over is no event"
+    decisions = rounds.plan(Snapshot(0.0, (new_job,), (), (9, 9), ()))
+    assert decisions == [Rent(0), Bind(0, (Place(new(0)),))]
+    runs = job(0, 0)._replace(demand=small, profiled=False)
+    machine = MachineSnapshot(0, 0, 1, MachinePhase.UP, True, machine_0, (0, 2000, 12288), 0.0, 0.0, math.inf)
+    for now_s, profiled, seen in ((300.0, False, 0), (600.0, False, 0), (600.0, True, 1), (900.0, False, 1)):
+        one = runs._replace(profiled=profiled)
+        assert rounds.plan(Snapshot(now_s, (one,), (machine,), (9, 9), ())) == []
+        assert len(planner.round.problem.tasks) == len(planner.round.problem.machines) == seen
+        if profiled:
+            rounds.plan(Snapshot(300.0, (runs,), (machine,), (9, 9), ()))

@@ -7,7 +7,7 @@ and becomes the job's finish at that instant. A job that has been told to leave 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -246,6 +246,12 @@ class LiveNodes:
         """The job of a slot gives up what it is bound to: it waits again, or stays where it is."""
         self._step(steps.UNBIND, slot)
         self.changed = True
+
+    def measure(self, job: int, throughput: float, beside: Iterable[int]) -> None:
+        """A job shows this share of its throughput alone beside others: an observation for a planner."""
+        if self.rounds is not None and job in self.slot_of:
+            slots = frozenset(self.slot_of[each] for each in beside if each in self.slot_of)
+            self.rounds.measure(self.slot_of[job], throughput, slots)
 
     def leave_out(self, offer: int) -> None:
         """The cloud had no machine of an offer just now: a planner does without for a while."""

@@ -17,7 +17,7 @@ from betimes.core.nodes.columns import NodesState, with_more_placements
 from betimes.core.nodes.planning import instructions as batch_of
 from betimes.core.nodes.planning import paid_until, refusals, seqs_of, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
-from betimes.core.planning import Decision, Planner, Refusal, Snapshot
+from betimes.core.planning import Decision, JobSnapshot, Planner, Refusal, Snapshot
 from betimes.core.status import DONE, NEED_LOG, NEED_NODES
 from betimes.errors import PolicyViolation
 from betimes.kernels import as_array, entry
@@ -29,6 +29,7 @@ from betimes.service.engines.rented_machines import with_longer_log, with_room_f
 from betimes.twin.nodes.event_loop import Trace
 
 ask_at = entry(set_policy_timer, NodesState, float, int)
+NOTEWORTHY = 0.01  # change of a job's throughput, as a share of that alone
 LEFT_OUT_S = 600.0  # for which a type is not planned with, after the cloud had no machine of it
 ENTRIES = (instructions.carry_out, paid_until, ask_at)
 """What has to be compiled for planners, besides live nodes."""
@@ -58,10 +59,14 @@ class PlannerRounds:
         self.refused: list[Refusal] = []  # of the last round
         self._events = -1  # of the engine, when the planner was asked last
         self._heard = 0  # outcomes of a play-out that the planner knows
+        self._measured: dict[int, tuple[float, frozenset[int]]] = {}  # by slot: throughput, beside which jobs
+        self._profiled: set[int] = set()  # slots of jobs whose throughput alone is known
         self._left_out: dict[int, float] = {}  # offers of which there were none, and until when
 
     def know(self, slot: int, wanted: JobRequest) -> None:
         """A job is in this slot from now on. Jobs of one kind, which need the same, disturb others alike."""
+        self._measured.pop(slot, None)
+        self._profiled.discard(slot)
         self.kinds += [""] * (slot + 1 - len(self.kinds))
         self.kinds[slot] = (
             f"{wanted.max_units} x {wanted.gpu:g} GPU, {wanted.cpu:g} cores, {wanted.memory_gib:g} GiB"
@@ -73,6 +78,14 @@ class PlannerRounds:
         if more is not None:
             found.know(slots, more)
         return found
+
+    def measure(self, slot: int, throughput: float, beside: frozenset[int]) -> None:
+        """A job shows this share of its throughput alone beside the jobs of these slots."""
+        self._profiled.add(slot)
+        known, alike = self._measured.get(slot, (math.nan, frozenset[int]()))
+        if alike != beside or not abs(known - throughput) < NOTEWORTHY:
+            self._events = -1  # the planner is asked again
+        self._measured[slot] = throughput, beside
 
     def leave_out(self, offer: int, now_s: float) -> None:
         """The cloud has had no machine of an offer: for a while none is planned where another type will do."""
@@ -130,20 +143,38 @@ class PlannerRounds:
     def _snapshot(self, state: NodesState) -> Snapshot:
         """What the planner is shown.
 
-        What jobs ended at the very instant comes in the next round, as in the twin. How fast jobs are beside their
-        neighbours is not measured, so that nothing is said of it.
+        What jobs ended at the very instant comes in the next round, as in the twin. How fast a job is beside its
+        neighbours is what its reports of progress show; of one that reports none nothing is said.
         """
         now_s = float(state.pool[0].now)
         ended = [one for one in self.ended if one[1] < now_s]
         self.ended = [one for one in self.ended if one[1] >= now_s]
         found = snapshot_of(state, self.kinds, ended)
         return found._replace(
-            jobs=tuple(job._replace(speed=0.0, init_s=job.init_s + self.restart_s) for job in found.jobs),
+            jobs=tuple(
+                job._replace(
+                    speed=self._throughput(job, found),
+                    init_s=job.init_s + self.restart_s,
+                    profiled=job.job in self._profiled,
+                )
+                for job in found.jobs
+            ),
             rentable=tuple(
                 0 if now_s < self._left_out.get(offer, 0.0) else count
                 for offer, count in enumerate(found.rentable)
             ),
         )
+
+    def _throughput(self, job: JobSnapshot, snapshot: Snapshot) -> float:
+        """What a job has shown beside those that are beside it now, 0: nothing."""
+        throughput, beside = self._measured.get(job.job, (0.0, frozenset()))
+        on = {place.machine for place in job.places}
+        now = {
+            each.job
+            for each in snapshot.jobs
+            if each.job != job.job and any(place.machine in on for place in each.places)
+        }
+        return throughput if beside == now else 0.0
 
     def _ask_from(self, state: NodesState, at_s: float, *, later: bool = False) -> None:
         """Ask at the first multiple of the planner's period that is no earlier, or that is later."""
