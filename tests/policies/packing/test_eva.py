@@ -149,17 +149,21 @@ def test_jobs_of_several_tasks_are_priced_as_a_whole() -> None:
             "matching": st.booleans(),
             "keep_running": st.booleans(),
             "rounded": st.booleans(),
+            "least_saving_usd_per_h": st.sampled_from([0.0, 1.0, 100.0]),
             "only": st.sampled_from(["both", "full", "partial"]),
         },
     ),
     st.lists(st.sampled_from([0.0, 0.4, 0.8, 0.9, 1.0]), min_size=30, max_size=30),
+    st.lists(st.lists(st.integers(0, 1), min_size=4, max_size=4), min_size=4, max_size=4),
 )
 @settings(deadline=None)
 def test_every_rule_plans_soundly_round_after_round(
-    tasks: Problem, rules: Rules, switches: dict[str, Any], reports: list[float]
+    tasks: Problem, rules: Rules, switches: dict[str, Any], reports: list[float], rentable: list[list[int]]
 ) -> None:
+    """Whatever tasks show, and whichever types there are no more of."""
     eva = Eva(rules.with_(**switches))
     for number in range(4):
+        tasks = replace(tasks, catalogue=tasks.catalogue.with_rentable(rentable[number]))
         shown = {task.id: reports[(task.id + number) % 30] for task in tasks.tasks}
         plan = eva.plan(Round(300.0 * number, tasks, reports=shown))
         check(plan, tasks)
@@ -175,6 +179,31 @@ def test_a_plan_that_is_carried_out_is_kept(drawn: Problem) -> None:
     tasks = applied(eva.plan(Round(0.0, loose)), loose)
     again = eva.plan(Round(300.0, tasks))
     assert changes(again, tasks).moves == ()
+
+
+def test_a_plan_that_saves_less_than_is_asked_for_moves_nothing() -> None:
+    """Full saves 3 USD an hour more than what stands; a new task is placed all the same."""
+    late = replace(RUNNING, tasks=(*RUNNING.tasks, replace(RUNNING.task[3], id=9, job=9, machine=None)))
+    for least, reason, moves in ((2.9, "full", True), (3.1, "partial", False)):
+        eva = Eva(Rules(least_saving_usd_per_h=least), known=table(1.0))
+        eva.plan(Round(0.0, RUNNING))
+        plan = eva.plan(Round(36000.0, late, finished={99: 35000.0}))
+        assert plan.reason == reason
+        assert any(move.from_machine is not None for move in changes(plan, late).moves) == moves
+        check(plan, late)
+    with pytest.raises(PolicyError, match="least_saving: expected USD an hour from 0, found -1"):
+        Rules(least_saving_usd_per_h=-1.0)
+
+
+def test_what_there_are_no_more_of_is_not_rented_where_another_type_will_do() -> None:
+    """A machine that runs is used again; for what fits nothing else the type is planned all the same."""
+    scarce = TABLE_3.with_rentable([0, 9, 9, 9])
+    tasks = problem(("t1", "t2", "t4"), {"t1": 1}, [(1, "it1")])
+    plan = Eva(known=table(1.0)).plan(Round(0.0, replace(tasks, catalogue=scarce)))
+    assert [(each.type, each.machine) for each in plan.bins] == [("it1", 1)]
+    new = problem(("t1", "t2", "t3"))
+    plan = Eva(known=table(1.0)).plan(Round(0.0, replace(new, catalogue=scarce)))
+    assert sorted(each.type for each in plan.bins) == ["it1", "it2", "it3"], "t1 fits only an it1"
 
 
 def test_rules_that_are_not_there_are_refused() -> None:

@@ -91,6 +91,7 @@ def test_every_job_ends_and_every_lease_does(policy: str) -> None:
     assert (result.leases.cause == 0).all()
     assert (result.leases.cost_usd > 0).all()
     assert (result.leases.ended_s >= result.leases.up_s).all()
+    assert summarise(result)["cost_usd"] == pytest.approx(result.leases.cost_usd.sum(), rel=1e-12)
 
 
 def evas(policy: str) -> Result:
