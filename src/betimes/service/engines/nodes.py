@@ -256,6 +256,11 @@ class LiveNodes:
         self._step(steps.UNBIND, slot)
         self.changed = True
 
+    def know_refused(self, offer: int) -> None:
+        """The cloud has no machine of an offer now, which a planner goes by."""
+        if self.rounds is not None:
+            self.rounds.know_refused(offer, float(self.state.pool[0].now))
+
     def refuse_machines(self, job: int, now_s: float, again_s: float) -> None:
         """A job gets none of the machines that were to be rented for it; others are at `again_s`, if it still waits."""
         self.lose(job, now_s, FAILED)
