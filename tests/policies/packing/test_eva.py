@@ -154,16 +154,13 @@ def test_jobs_of_several_tasks_are_priced_as_a_whole() -> None:
         },
     ),
     st.lists(st.sampled_from([0.0, 0.4, 0.8, 0.9, 1.0]), min_size=30, max_size=30),
-    st.lists(st.lists(st.integers(0, 1), min_size=4, max_size=4), min_size=4, max_size=4),
 )
 @settings(deadline=None)
 def test_every_rule_plans_soundly_round_after_round(
-    tasks: Problem, rules: Rules, switches: dict[str, Any], reports: list[float], rentable: list[list[int]]
+    tasks: Problem, rules: Rules, switches: dict[str, Any], reports: list[float]
 ) -> None:
-    """Whatever tasks show, and whichever types there are no more of."""
     eva = Eva(rules.with_(**switches))
     for number in range(4):
-        tasks = replace(tasks, catalogue=tasks.catalogue.with_rentable(rentable[number]))
         shown = {task.id: reports[(task.id + number) % 30] for task in tasks.tasks}
         plan = eva.plan(Round(300.0 * number, tasks, reports=shown))
         check(plan, tasks)
@@ -193,17 +190,6 @@ def test_a_plan_that_saves_less_than_is_asked_for_moves_nothing() -> None:
         check(plan, late)
     with pytest.raises(PolicyError, match="least_saving: expected USD an hour from 0, found -1"):
         Rules(least_saving_usd_per_h=-1.0)
-
-
-def test_what_there_are_no_more_of_is_not_rented_where_another_type_will_do() -> None:
-    """A machine that runs is used again; for what fits nothing else the type is planned all the same."""
-    scarce = TABLE_3.with_rentable([0, 9, 9, 9])
-    tasks = problem(("t1", "t2", "t4"), {"t1": 1}, [(1, "it1")])
-    plan = Eva(known=table(1.0)).plan(Round(0.0, replace(tasks, catalogue=scarce)))
-    assert [(each.type, each.machine) for each in plan.bins] == [("it1", 1)]
-    new = problem(("t1", "t2", "t3"))
-    plan = Eva(known=table(1.0)).plan(Round(0.0, replace(new, catalogue=scarce)))
-    assert sorted(each.type for each in plan.bins) == ["it1", "it2", "it3"], "t1 fits only an it1"
 
 
 def test_rules_that_are_not_there_are_refused() -> None:

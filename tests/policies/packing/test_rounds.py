@@ -163,12 +163,19 @@ def test_the_next_choice_is_planned_where_there_are_no_more_of_the_first(name: s
         assert rented <= types
 
 
-def test_a_task_that_fits_only_a_type_of_which_there_are_no_more_is_planned_all_the_same() -> None:
-    """It waits for that machine; what else runs is left where it is."""
-    cluster = Cluster("few", (), offers=(C4,))
-    waits = job(1, phase=JobPhase.WAITS, speed=0.0)._replace(demand=(0, 3000, 4096), tasks=1, launched=False)
-    decisions = Rounds(Eva(), cluster, PERIOD_S).plan(Snapshot(PERIOD_S, (waits,), (), (0,), ()))
-    assert [each for each in decisions if isinstance(each, Rent)] == [Rent(0)]
+@pytest.mark.parametrize("name", PLANNERS)
+def test_a_task_waits_for_the_only_type_that_holds_it_and_others_are_planned(name: str) -> None:
+    cluster = Cluster("few", (), offers=(C2, C4))
+    large, small = (
+        job(number, phase=JobPhase.WAITS, speed=0.0)._replace(
+            demand=(0, cores, 4096), kind="k", tasks=1, launched=False
+        )
+        for number, cores in ((0, 3000), (1, 2000))
+    )
+    decisions = Rounds(PLANNERS[name](), cluster, PERIOD_S).plan(
+        Snapshot(0.0, (large, small), (), (9, 0), ())
+    )
+    assert decisions == [Rent(0), Bind(1, (Place(new(0)),))]
 
 
 def test_a_job_is_profiled_alone_until_its_throughput_is_known_or_the_time_is_over() -> None:

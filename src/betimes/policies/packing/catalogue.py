@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
@@ -78,14 +78,9 @@ class InstanceType:
 
 @dataclass(frozen=True)
 class Catalogue:
-    """Instance types in the order of their file. Raises ClusterError where there are none, or two of one name.
-
-    `scarce` are the places of types of which no more machines can be had now: machines of them that run may be used,
-    and none is planned where another type will do.
-    """
+    """Instance types in the order of their file. Raises ClusterError where there are none, or two of one name."""
 
     types: tuple[InstanceType, ...]
-    scarce: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if not self.types:
@@ -102,11 +97,6 @@ class Catalogue:
     def of(cls, offers: Iterable[Offer]) -> Catalogue:
         """The types that offers let."""
         return cls(tuple(InstanceType.of(offer) for offer in offers))
-
-    def with_rentable(self, counts: Sequence[int]) -> Catalogue:
-        """The same where so many more machines of each type can be had."""
-        scarce = frozenset(k for k, count in enumerate(counts) if count <= 0)
-        return self if scarce == self.scarce else replace(self, scarce=scarce)
 
     @cached_property
     def place(self) -> dict[str, int]:
@@ -132,12 +122,11 @@ class Catalogue:
         return self.types[self.place[name]]
 
     def cheapest_holding(self, demands: Sequence[Demand]) -> int | None:
-        """The place of the cheapest type that holds all of these at once; None where no type does.
-
-        A scarce type only where no other holds them.
-        """
-        holding = [k for k in self.cheapest_first if fits(self.types[k], demands)]
-        return next((k for k in holding if k not in self.scarce), holding[0] if holding else None)
+        """The place of the cheapest type that holds all of these at once; None where no type does."""
+        for k in self.cheapest_first:
+            if fits(self.types[k], demands):
+                return k
+        return None
 
 
 def fits(type: InstanceType, demands: Iterable[Demand]) -> bool:  # noqa: A002 - the field's word

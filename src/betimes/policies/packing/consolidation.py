@@ -51,8 +51,7 @@ def _first_fit(tasks: Iterable[Task], boxes: Sequence[Box], catalogue: Catalogue
     for task in sorted(tasks, key=_size):
         box = next((each for each in (*boxes, *new) if each.fits(task)), None)
         if box is None:
-            holding = [k for k in catalogue.dearest_first if fits(catalogue.types[k], [task.demand])]
-            largest = next((k for k in holding if k not in catalogue.scarce), holding[0])
+            largest = next(k for k in catalogue.dearest_first if fits(catalogue.types[k], [task.demand]))
             box = Box(catalogue.types[largest])
             new.append(box)
         box.add(task)

@@ -79,11 +79,9 @@ def cover(
 def maximal_patterns(
     catalogue: Catalogue, demands: Sequence[Demand], counts: Sequence[int], most: int
 ) -> list[Pattern] | None:
-    """Every type that can be had with tasks to which none can be added; None where there are more than `most`."""
+    """Every type with tasks to which none can be added; None where there are more than `most`."""
     patterns: list[Pattern] = []
     for k, type_ in enumerate(catalogue.types):
-        if k in catalogue.scarce:
-            continue
         needs = [demand.on(type_.family) for demand in demands]
         taken = [0] * len(demands)
         # Depth first, by demand: how many of it, from the most that fit. A stack, since there may be many demands.
@@ -154,8 +152,7 @@ def _generated(
         new = [
             pattern
             for k in range(len(catalogue.types))
-            if k not in catalogue.scarce
-            and (pattern := _best_pattern(catalogue, k, demands, counts, worth, limit_s)) is not None
+            if (pattern := _best_pattern(catalogue, k, demands, counts, worth, limit_s)) is not None
             and pattern not in seen
         ]
         if not new:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
@@ -44,7 +43,7 @@ def full_reconfiguration(
     if fill_running != "never":
         top_up(waiting, stays, fill_running == "cost-test")
     free = [each for each in problem.machines if each.running and each.id not in problem.pinned]
-    bins = pack(valuation, waiting, free, down_sizing, refill=refill)
+    bins = pack(valuation, waiting, free if refill else (), down_sizing)
     return (*kept_bins(stays), *bins)
 
 
@@ -69,28 +68,25 @@ def kept_bins(kept: Iterable[Filled]) -> tuple[Bin, ...]:
 
 
 def pack(
-    valuation: Valuation, waiting: Waiting, free: Sequence[Machine], down_sizing: DownSizing, *, refill: bool
+    valuation: Valuation, waiting: Waiting, free: Sequence[Machine], down_sizing: DownSizing
 ) -> tuple[Bin, ...]:
-    """Algorithm 1: sets of waiting tasks on new machines, and with `refill` on those that hold nothing yet (`free`).
+    """Algorithm 1: sets of waiting tasks on machines that hold nothing yet (`free`), and on new ones.
 
-    The dearest type first, a scarce one as often as it is free; a set must be worth its machine. A task whose
-    reservation price a type sets and that is in no set by then gets one of its own, so that none is left over.
+    The dearest type first; a set must be worth its machine. A task whose reservation price a type sets and that is
+    in no set by then gets one of its own, so that none is left over.
     """
     catalogue = valuation.catalogue
     residents = valuation.problem.residents
     spare: dict[int, list[int]] = {}
-    left = Counter(catalogue.place[machine.type] for machine in free)  # of scarce types
-    for machine in free if refill else ():
+    for machine in free:
         spare.setdefault(catalogue.place[machine.type], []).append(machine.id)
     for machines in spare.values():
         machines.sort(key=lambda machine: -len(residents[machine]))
     bins: list[Bin] = []
     for k in catalogue.dearest_first:
         price = level(catalogue.types[k].usd_per_h)
-        while k not in catalogue.scarce or left[k] > 0:
-            # A set is worth its tasks' prices at most; the slack is what rounding each to a level can add.
-            if waiting.fitting_usd_per_h(k) * LEVELS + len(waiting.tasks) < price:
-                break
+        # A set is worth its tasks' prices at most; the slack is what rounding each to a level can add.
+        while waiting.fitting_usd_per_h(k) * LEVELS + len(waiting.tasks) >= price:
             own = spare.get(k)
             machine = own[0] if own else None
             added, contents = fill(waiting, valuation.empty(k), machine)
@@ -102,7 +98,6 @@ def pack(
                 machine = _first(spare.get(place)) if down_sizing == "reuse" else None
             if machine is not None:
                 spare[place].remove(machine)
-            left[place] -= 1
             tasks = tuple(waiting.tasks[position].id for position in added)
             bins.append(Bin(catalogue.types[place].name, tasks, machine))
         if waiting.has(valuation.priced_by.get(k, ())):

@@ -29,8 +29,6 @@ class Owl:
     def plan(self, round_: Round) -> Plan:
         """The machines to have from now on. Raises ClusterError for a task that fits no type."""
         problem = round_.problem
-        if self._valuation is not None and self._valuation.catalogue != problem.catalogue:
-            self._cheapest.clear()
         self._valuation = valuation = valued(self._valuation, problem, self.throughput, "none")
         boxes = standing(problem)
         stay = [box for box in boxes if len(box.tasks) > 1 or box.tasks[0].pinned]
@@ -67,10 +65,9 @@ class Owl:
 
     def _type(self, valuation: Valuation, a: int, b: int) -> int | None:
         first, second = valuation.groups[a], valuation.groups[b]
-        catalogue, key = valuation.catalogue, frozenset((first, second))
+        key = frozenset((first, second))
         if key not in self._cheapest:
-            k = catalogue.cheapest_holding([first.demand, second.demand])
-            self._cheapest[key] = None if k in catalogue.scarce else k
+            self._cheapest[key] = valuation.catalogue.cheapest_holding([first.demand, second.demand])
         return self._cheapest[key]
 
     def _machine(self, pair: list[Task], k: int, problem: Problem) -> int | None:

@@ -36,7 +36,7 @@ def partial_reconfiguration(
     if fill_running != "never":
         top_up(waiting, stays, fill_running == "cost-test")
     free = [each for each in problem.machines if each.running and each.id not in staying]
-    bins = pack(valuation, waiting, free, down_sizing, refill=refill)
+    bins = pack(valuation, waiting, free if refill else (), down_sizing)
     return (*kept_bins(stays), *bins)
 
 

@@ -133,10 +133,7 @@ def _best_prefix(waiting: Sequence[Task], catalogue: Catalogue) -> tuple[int, In
 
 def _feasible(tasks: Sequence[Task], catalogue: Catalogue) -> list[InstanceType]:
     demands = [task.demand for task in tasks]
-    holding = [k for k, each in enumerate(catalogue.types) if fits(each, demands)]
-    found = [catalogue.types[k] for k in holding if k not in catalogue.scarce]
-    # A task that fits only scarce types is planned all the same, alone.
-    return found or [catalogue.types[k] for k in holding if len(tasks) == 1]
+    return [each for each in catalogue.types if fits(each, demands)]
 
 
 def _score(tasks: Sequence[Task], type_: InstanceType, catalogue: Catalogue) -> float:

@@ -387,8 +387,7 @@ class Contents:
         if as_counted:
             gpu, cpu, memory = self.valuation.needed(family)[list(self.groups)].sum(axis=0).tolist()
             total = (gpu, cpu, memory)
-        catalogue = self.valuation.catalogue
-        for k in (k for k in catalogue.cheapest_first if k not in catalogue.scarce):
+        for k in self.valuation.catalogue.cheapest_first:
             enough = total is None or all(n <= q for n, q in zip(total, types[k].capacity, strict=True))
             if enough and fits(types[k], self.demands):
                 return k

@@ -30,7 +30,6 @@ from betimes.twin.nodes.event_loop import Trace
 
 ask_at = entry(set_policy_timer, NodesState, float, int)
 NOTEWORTHY = 0.01  # change of a job's throughput, as a share of that alone
-LEFT_OUT_S = 600.0  # for which a type is not planned with, after the cloud had no machine of it
 ENTRIES = (instructions.carry_out, paid_until, ask_at)
 """What has to be compiled for planners, besides live nodes."""
 
@@ -57,11 +56,11 @@ class PlannerRounds:
         self.kinds: list[str] = []  # by slot
         self.ended: list[tuple[int, float]] = []  # by order of submission, since the planner was asked last
         self.refused: list[Refusal] = []  # of the last round
+        self._refused_until_s: dict[int, float] = {}  # by offer, as the cloud has none
         self._events = -1  # of the engine, when the planner was asked last
         self._heard = 0  # outcomes of a play-out that the planner knows
         self._measured: dict[int, tuple[float, frozenset[int]]] = {}  # by slot: throughput, beside which jobs
         self._profiled: set[int] = set()  # slots of jobs whose throughput alone is known
-        self._left_out: dict[int, float] = {}  # offers of which there were none, and until when
 
     def know(self, slot: int, wanted: JobRequest) -> None:
         """A job is in this slot from now on. Jobs of one kind, which need the same, disturb others alike."""
@@ -71,6 +70,10 @@ class PlannerRounds:
         self.kinds[slot] = (
             f"{wanted.max_units} x {wanted.gpu:g} GPU, {wanted.cpu:g} cores, {wanted.memory_gib:g} GiB"
         )
+
+    def know_refused(self, offer: int, now_s: float) -> None:
+        """The cloud has no machine of an offer: the next two rounds go without it."""
+        self._refused_until_s[offer] = now_s + 2.0 * self.planner.period_s
 
     def copied(self, slots: int, more: JobRequest | None = None) -> PlannerRounds:
         """The same, to be asked about a copy of the state, where row `slots` is one more job."""
@@ -86,10 +89,6 @@ class PlannerRounds:
         if alike != beside or not abs(known - throughput) < NOTEWORTHY:
             self._events = -1  # the planner is asked again
         self._measured[slot] = throughput, beside
-
-    def leave_out(self, offer: int, now_s: float) -> None:
-        """The cloud has had no machine of an offer: for a while none is planned where another type will do."""
-        self._left_out[offer] = now_s + LEFT_OUT_S
 
     def hear_of(self, trace: Trace, seqs: Sequence[int]) -> None:
         """Jobs have ended in a play-out; seqs: the order of submission of each row."""
@@ -108,7 +107,7 @@ class PlannerRounds:
         now_s = float(state.pool[0].now)
         if self.planner.every_round or int(state.pool[0].events) != self._events:
             state = self._plan(state)
-            again = self.refused or any(until_s > now_s for until_s in self._left_out.values())
+            again = self.refused or any(until_s >= now_s for until_s in self._refused_until_s.values())
             self._events = -1 if again else int(state.pool[0].events)
         self.next_s = math.inf
         if state.pool[0].active > 0 or state.cluster[0].rented > 0:
@@ -150,7 +149,12 @@ class PlannerRounds:
         ended = [one for one in self.ended if one[1] < now_s]
         self.ended = [one for one in self.ended if one[1] >= now_s]
         found = snapshot_of(state, self.kinds, ended)
+        rentable = tuple(
+            0 if self._refused_until_s.get(offer, -math.inf) >= now_s else left
+            for offer, left in enumerate(found.rentable)
+        )
         return found._replace(
+            rentable=rentable,
             jobs=tuple(
                 job._replace(
                     speed=self._throughput(job, found),
@@ -158,10 +162,6 @@ class PlannerRounds:
                     profiled=job.job in self._profiled,
                 )
                 for job in found.jobs
-            ),
-            rentable=tuple(
-                0 if now_s < self._left_out.get(offer, 0.0) else count
-                for offer, count in enumerate(found.rentable)
             ),
         )
 

@@ -43,8 +43,8 @@ class Holder(Protocol):
         """The job of a slot gives up what it is bound to."""
         ...
 
-    def leave_out(self, offer: int) -> None:
-        """The cloud had no machine of an offer just now."""
+    def know_refused(self, offer: int) -> None:
+        """The cloud has no machine of an offer now."""
         ...
 
 
@@ -100,7 +100,7 @@ class RentedMachines:
         state.pool[0].now = now_s
         logged = int(state.cluster[0].logged)
         self._unbind_all(number)
-        self._engine.leave_out(int(state.machines[number].offer))
+        self._engine.know_refused(int(state.machines[number].offer))
         _report_refused(state, number, now_s + ASK_AGAIN_S)
         state.pool[0].events += 1  # a planner is asked again
         state.cluster[0].logged = logged
