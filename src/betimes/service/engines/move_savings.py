@@ -60,6 +60,9 @@ def expected_savings(
     Before: where jobs are, after: where all of this round's and earlier decisions have them. Moving costs the pause at
     what the job's machines cost it before, and the boot of machines that are rented in this round at what they will.
     """
+    moving = {one.job for one in decisions if isinstance(one, Migrate)}
+    if not moving:
+        return {}
     offer_of: dict[int, int] = {each.machine: each.offer for each in snapshot.machines}
     rented = {new(k): one.offer for k, one in enumerate(decisions) if isinstance(one, Rent)}
     offer_of |= rented
@@ -79,7 +82,6 @@ def expected_savings(
     after = {job.job: shares(job, sent.get(job.job, job.bound or job.places)) for job in snapshot.jobs}
     paid, to_pay = parts_usd_per_h(before, price), parts_usd_per_h(after, price)
     found: dict[int, ExpectedSaving] = {}
-    moving = {one.job for one in decisions if isinstance(one, Migrate)}
     for job in (each for each in snapshot.jobs if each.job in moving):
         boots = [rented[place.machine] for place in sent[job.job] if place.machine in rented]
         boot_s = max((offers[offer].boot_s + offers[offer].setup_s for offer in boots), default=0.0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,7 +18,7 @@ from betimes.core.nodes.columns import NodesState, with_more_placements
 from betimes.core.nodes.planning import instructions as batch_of
 from betimes.core.nodes.planning import paid_until, refusals, seqs_of, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
-from betimes.core.planning import Decision, JobSnapshot, Planner, Refusal, Snapshot
+from betimes.core.planning import Decision, Planner, Refusal, Snapshot
 from betimes.core.status import DONE, NEED_LOG, NEED_NODES
 from betimes.errors import PolicyViolation
 from betimes.kernels import as_array, entry
@@ -153,11 +154,12 @@ class PlannerRounds:
             0 if self._refused_until_s.get(offer, -math.inf) >= now_s else left
             for offer, left in enumerate(found.rentable)
         )
+        throughputs = self._throughputs(found)
         return found._replace(
             rentable=rentable,
             jobs=tuple(
                 job._replace(
-                    speed=self._throughput(job, found),
+                    speed=throughputs.get(job.job, 0.0),
                     init_s=job.init_s + self.restart_s,
                     profiled=job.job in self._profiled,
                 )
@@ -165,16 +167,21 @@ class PlannerRounds:
             ),
         )
 
-    def _throughput(self, job: JobSnapshot, snapshot: Snapshot) -> float:
-        """What a job has shown beside those that are beside it now, 0: nothing."""
-        throughput, beside = self._measured.get(job.job, (0.0, frozenset()))
-        on = {place.machine for place in job.places}
-        now = {
-            each.job
-            for each in snapshot.jobs
-            if each.job != job.job and any(place.machine in on for place in each.places)
-        }
-        return throughput if beside == now else 0.0
+    def _throughputs(self, snapshot: Snapshot) -> dict[int, float]:
+        """What jobs have shown beside those that are beside them now."""
+        if not self._measured:
+            return {}
+        on = defaultdict[int, set[int]](set)
+        for job in snapshot.jobs:
+            for place in job.places:
+                on[place.machine].add(job.job)
+        found: dict[int, float] = {}
+        for job in snapshot.jobs:
+            throughput, beside = self._measured.get(job.job, (0.0, frozenset[int]()))
+            now = {each for place in job.places for each in on[place.machine]} - {job.job}
+            if throughput > 0.0 and beside == now:
+                found[job.job] = throughput
+        return found
 
     def _ask_from(self, state: NodesState, at_s: float, *, later: bool = False) -> None:
         """Ask at the first multiple of the planner's period that is no earlier, or that is later."""
