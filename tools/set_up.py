@@ -61,11 +61,11 @@ def main() -> int:
         return 1
 
 
-def set_up(venv: Path, part: str) -> int:
+def set_up(venv: Path, wanted_part: str) -> int:
     """Bring `venv` up to date; 0, or 1 where this Python cannot. Raises CalledProcessError where a command failed."""
     stamps = {name: venv / (".ready" if name == "run" else f".ready-{name}") for name in SECTIONS}
     # An environment keeps what it has: all of its packages are of one lock.
-    last = max(at for at, name in enumerate(stamps) if name == part or stamps[name].exists())
+    last = max(at for at, name in enumerate(stamps) if name == wanted_part or stamps[name].exists())
     parts = list(stamps)[: last + 1]
     pins = pinned(LOCK.read_text())
     wanted = {part: _wanted(pins[part]) for part in parts}
