@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,11 +15,12 @@ from betimes.core.nodes.schedule import change_rules
 from betimes.core.status import DONE
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.objectives import Objective
+from betimes.foresight.portfolio.groups import Groups
 from betimes.foresight.portfolio.ledger import Ledger, Totals
+from betimes.foresight.portfolio.lookahead import Foreseen, Lookahead, PolicyFails, Simulation
 from betimes.foresight.portfolio.objective import Aim, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
-from betimes.foresight.portfolio.simulate import Foreseen, Lookahead, PolicyFails
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import Floats, entry
 from betimes.outcome import SelectionColumns
@@ -38,6 +39,7 @@ class Settings:
     """How a portfolio selects: `period` ticks of `tick_s` apart, within a limit, by utility or an objective.
 
     published: by that of the waiting jobs alone, else by that of the whole run. shadow: nothing is put in force.
+    workers: threads that simulate.
     """
 
     period: int
@@ -49,6 +51,7 @@ class Settings:
     hysteresis_frac: float = 0.0
     shadow: bool = False
     objective: Objective | str | None = None
+    workers: int = 1
 
     @classmethod
     def of(cls, values: dict[str, Value | None]) -> Settings:
@@ -56,7 +59,7 @@ class Settings:
         numbers: dict[str, float] = {
             name: value for name, value in values.items() if isinstance(value, int | float)
         }
-        for name in ("period", "budget"):
+        for name in ("period", "budget", "workers"):
             if name in numbers and numbers[name] != int(numbers[name]):
                 raise PolicyError(
                     f"policy portfolio, parameter {name}: {numbers[name]:g} is not a whole number"
@@ -78,6 +81,7 @@ class Settings:
             numbers["hysteresis"],
             values["shadow"] == "true",
             asked_for(str(values["objective"])),
+            int(numbers["workers"]),
         )
 
 
@@ -143,8 +147,8 @@ class Selector:
         self._policy, self._members, self._settings, self._aim = policy, members, settings, aim
         self._warn, self._clock = warn, clock
         self.rules: list[NodesRules] = [member.policy.rules(member.values, learns) for member in members]
-        self._ahead = [rules.replaced(learns=False) for rules in self.rules]
         self.params: list[Floats] = [member.policy.params(member.values) for member in members]
+        self._groups = Groups(members, self.rules, self.params)
         lots = np.random.default_rng([seed, LOTS])
         self.rotation = Rotation(
             list(range(len(members))), settings.limit, lambda count: int(lots.integers(count))
@@ -160,6 +164,11 @@ class Selector:
         return [member.name for member in self._members]
 
     @property
+    def workers(self) -> int:
+        """How many threads simulate."""
+        return self._settings.workers
+
+    @property
     def is_shadow(self) -> bool:
         """Whether what is chosen is reported only."""
         return self._settings.shadow
@@ -172,16 +181,21 @@ class Selector:
         if self._aim is not None:
             self._aim.look()
 
-        def simulate(member: int) -> tuple[float | None, float | int]:
-            begun, name = self._clock(), self._members[member].name
-            foreseen = self._foresee(lookahead, member)
-            score = None
-            scores_of[name] = np.nan
-            if foreseen is not None:
-                score = self._score(foreseen, lookahead, job_s, so_far)
-                scores_of[name] = score if self._aim is None else -score
-                foreseen_of[name] = foreseen
-            return score, self._clock() - begun if isinstance(self._settings.limit.budget, float) else 1
+        def simulate(members: Sequence[int]) -> dict[int, tuple[float | None, float]]:
+            begun_s, found = self._clock(), dict[int, float | None]()
+            for simulation in lookahead.play_all(self._groups.of(members), ends=self._aim is not None):
+                score = self._score(simulation, job_s, so_far)
+                for member in simulation.members:
+                    found[member] = score
+                    if isinstance(simulation.foreseen, Foreseen):
+                        foreseen_of[self._members[member].name] = simulation.foreseen
+                    else:
+                        self._leave_out(member, simulation.foreseen)
+            taken_s = self._clock() - begun_s
+            for member in members:
+                score, name = found[member], self._members[member].name
+                scores_of[name] = np.nan if score is None else score if self._aim is None else -score
+            return {member: (found[member], taken_s / len(members)) for member in members}
 
         scores = self.rotation.simulate(simulate)
         if not scores:
@@ -203,20 +217,20 @@ class Selector:
         self.in_force = chosen
         return Choice(now_s, waiting, scores_of, foreseen_of, chosen, self._members[chosen].name)
 
-    def _foresee(self, lookahead: Lookahead, member: int) -> Foreseen | None:
-        """What the policy would do for the jobs that wait; None, and a warning: its simulation failed."""
-        try:
-            return lookahead.play(self._ahead[member], self.params[member])
-        except PolicyFails as failure:
-            name = self._members[member].name
-            self.failed[name] = str(failure)
-            self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure}")
-            return None
+    def _leave_out(self, member: int, failure: PolicyFails) -> None:
+        """Say that the policy's simulation failed."""
+        name = self._members[member].name
+        self.failed[name] = str(failure)
+        self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure}")
 
-    def _score(self, foreseen: Foreseen, lookahead: Lookahead, job_s: float, so_far: Totals) -> float:
-        """What the simulation just made is worth; the best is the largest."""
+    def _score(self, simulation: Simulation, job_s: float, so_far: Totals) -> float | None:
+        """What a simulation is worth; the best is the largest. None: it failed."""
+        foreseen = simulation.foreseen
+        if isinstance(foreseen, PolicyFails):
+            return None
         if self._aim is not None:
-            return -self._aim.value(foreseen, lookahead)
+            assert simulation.ended is not None
+            return -self._aim.value(foreseen, *simulation.ended)
         if self._settings.published:
             return of_queue(self._settings.utility, job_s, foreseen)
         return of_run(self._settings.utility, so_far, job_s, foreseen)
@@ -240,7 +254,8 @@ class Portfolio:
         self._selector = Selector(
             str(run.policy), members, settings, warn, clock, seed=run.seed, learns=run.rules.learns, aim=aim
         )
-        self._lookahead, self._ledger = Lookahead(run, everyone=run.preempts), Ledger(run)
+        self._lookahead = Lookahead(run, everyone=run.preempts, workers=settings.workers)
+        self._ledger = Ledger(run)
         self.reflection = Reflection()
         self._decides = 0  # whose rules the run has: the first member's
 

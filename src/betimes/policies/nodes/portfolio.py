@@ -87,6 +87,9 @@ SECONDS = Parameter(
     high=1e6,
     is_duration=True,
 )
+WORKERS = Parameter(
+    "workers", "threads that simulate; the choices are the same with any number", 1.0, low=1.0, high=256.0
+)
 ALPHA = Parameter("alpha", "weight of cost: exponent of job time over rented time", 1.0, low=0.0, high=100.0)
 BETA = Parameter("beta", "weight of waiting: exponent of 1 / bounded slowdown", 1.0, low=0.0, high=100.0)
 SMART = Parameter("smart", "fraction of those simulated that count as good", 0.6, low=0.0, high=1.0)
@@ -112,6 +115,7 @@ PARAMETERS = (
     PERIOD,
     BUDGET,
     SECONDS,
+    WORKERS,
     ALPHA,
     BETA,
     SMART,
