@@ -62,7 +62,7 @@ def provision(state: NodesState, rules: NodesRules) -> int:
             next_s = now + rules.tick_s
     for number in range(len(state.machines)):
         machine = state.machines[number]
-        if machine.offer >= 0 and machine.state == RUNNING and machine.residents < 0:
+        if machine.residents < 0 and machine.offer >= 0 and machine.state == RUNNING:  # most are busy
             until_s = paid_until_s(state, number)
             if until_s - now <= rules.tick_s:
                 release(state, number)
