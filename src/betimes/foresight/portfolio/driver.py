@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.rules import NodesRules
@@ -15,9 +16,17 @@ from betimes.core.nodes.schedule import change_rules
 from betimes.core.status import DONE
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.objectives import Objective
+from betimes.foresight.portfolio.arrivals import MOST_JOBS, Arrivals
 from betimes.foresight.portfolio.groups import Groups
+from betimes.foresight.portfolio.hindsight import Hindsight
 from betimes.foresight.portfolio.ledger import Ledger, Totals
-from betimes.foresight.portfolio.lookahead import Foreseen, Lookahead, PolicyFails, Simulation
+from betimes.foresight.portfolio.lookahead import (
+    Foreseen,
+    Lookahead,
+    PolicyFails,
+    Simulation,
+    Successor,
+)
 from betimes.foresight.portfolio.objective import Aim, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
@@ -26,7 +35,7 @@ from betimes.kernels import Floats, entry
 from betimes.outcome import SelectionColumns
 from betimes.policies.hooks import Value
 from betimes.policies.nodes.hooks import Member
-from betimes.policies.nodes.portfolio import CANDIDATES, PAPER, preference
+from betimes.policies.nodes.portfolio import ARRIVALS, CANDIDATES, PAPER, preference
 from betimes.twin.nodes.simulation import NodesSimulation
 
 adopt = entry(change_rules, NodesState, NodesRules)
@@ -39,7 +48,8 @@ class Settings:
     """How a portfolio selects: `period` ticks of `tick_s` apart, within a limit, by utility or an objective.
 
     published: by that of the waiting jobs alone, else by that of the whole run. shadow: nothing is put in force.
-    workers: threads that simulate.
+    workers: threads that simulate. expects_more: simulations have jobs that may come, and after a
+    period the best member so far takes over.
     """
 
     period: int
@@ -52,6 +62,7 @@ class Settings:
     shadow: bool = False
     objective: Objective | str | None = None
     workers: int = 1
+    expects_more: bool = False
 
     @classmethod
     def of(cls, values: dict[str, Value | None]) -> Settings:
@@ -82,6 +93,7 @@ class Settings:
             values["shadow"] == "true",
             asked_for(str(values["objective"])),
             int(numbers["workers"]),
+            values["rules"] == ARRIVALS and budget is None and "seconds" not in numbers,
         )
 
 
@@ -143,7 +155,10 @@ class Selector:
         seed: int = 0,
         learns: bool = False,
         aim: Aim | None = None,
+        hindsight: Hindsight | None = None,
+        arrivals: Arrivals | None = None,
     ) -> None:
+        self._hindsight, self._arrivals = hindsight, arrivals
         self._policy, self._members, self._settings, self._aim = policy, members, settings, aim
         self._warn, self._clock = warn, clock
         self.rules: list[NodesRules] = [member.policy.rules(member.values, learns) for member in members]
@@ -180,22 +195,33 @@ class Selector:
         job_s = lookahead.look()
         if self._aim is not None:
             self._aim.look()
+        successor = self._successor(now_s)
+
+        scenarios = [None] if self._arrivals is None else self._arrivals.draw(now_s)
 
         def simulate(members: Sequence[int]) -> dict[int, tuple[float | None, float]]:
-            begun_s, found = self._clock(), dict[int, float | None]()
-            for simulation in lookahead.play_all(self._groups.of(members), ends=self._aim is not None):
-                score = self._score(simulation, job_s, so_far)
-                for member in simulation.members:
-                    found[member] = score
-                    if isinstance(simulation.foreseen, Foreseen):
-                        foreseen_of[self._members[member].name] = simulation.foreseen
-                    else:
-                        self._leave_out(member, simulation.foreseen)
+            begun_s = self._clock()
+            found: dict[int, list[Simulation]] = {member: [] for member in members}
+            for coming in scenarios:
+                groups, ends = self._groups.of(members), self._aim is not None
+                for simulation in lookahead.play_all(groups, ends, successor, coming):
+                    for member in simulation.members:
+                        found[member].append(simulation)
             taken_s = self._clock() - begun_s
+            all_s = job_s + sum(_job_s(coming) for coming in scenarios) / len(scenarios)
+            scored: dict[int, tuple[float | None, float]] = {}
             for member in members:
-                score, name = found[member], self._members[member].name
-                scores_of[name] = np.nan if score is None else score if self._aim is None else -score
-            return {member: (found[member], taken_s / len(members)) for member in members}
+                name = self._members[member].name
+                foreseen = _mean(found[member])
+                scores_of[name], score = np.nan, None
+                if isinstance(foreseen, PolicyFails):
+                    self._leave_out(member, foreseen)
+                else:
+                    foreseen_of[name] = foreseen
+                    score = self._score(foreseen, found[member][0], all_s, so_far)
+                    scores_of[name] = score if self._aim is None else -score
+                scored[member] = score, taken_s / len(members)
+            return scored
 
         scores = self.rotation.simulate(simulate)
         if not scores:
@@ -217,17 +243,22 @@ class Selector:
         self.in_force = chosen
         return Choice(now_s, waiting, scores_of, foreseen_of, chosen, self._members[chosen].name)
 
+    def _successor(self, now_s: float) -> Successor | None:
+        """The member that takes over in the simulations after the period, if any is known to be good."""
+        best = None if self._hindsight is None else self._hindsight.best(tuple(self.failed))
+        if best is None:
+            return None
+        at_s = now_s + self._settings.period * self._settings.tick_s
+        return Successor(at_s, self.rules[best].replaced(learns=False), self.params[best])
+
     def _leave_out(self, member: int, failure: PolicyFails) -> None:
         """Say that the policy's simulation failed."""
         name = self._members[member].name
         self.failed[name] = str(failure)
         self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure}")
 
-    def _score(self, simulation: Simulation, job_s: float, so_far: Totals) -> float | None:
-        """What a simulation is worth; the best is the largest. None: it failed."""
-        foreseen = simulation.foreseen
-        if isinstance(foreseen, PolicyFails):
-            return None
+    def _score(self, foreseen: Foreseen, simulation: Simulation, job_s: float, so_far: Totals) -> float:
+        """What a member is worth; the best is the largest."""
         if self._aim is not None:
             assert simulation.ended is not None
             return -self._aim.value(foreseen, *simulation.ended)
@@ -251,10 +282,23 @@ class Portfolio:
         aim = None
         if settings.objective is not None:
             aim = Aim(run, settings.objective, alone=settings.published)
+        hindsight, arrivals = None, None
+        if settings.expects_more and aim is None and run.rents:
+            hindsight, arrivals = Hindsight(run, members, settings.utility), Arrivals(run)
         self._selector = Selector(
-            str(run.policy), members, settings, warn, clock, seed=run.seed, learns=run.rules.learns, aim=aim
+            str(run.policy),
+            members,
+            settings,
+            warn,
+            clock,
+            seed=run.seed,
+            learns=run.rules.learns,
+            aim=aim,
+            hindsight=hindsight,
+            arrivals=arrivals,
         )
-        self._lookahead = Lookahead(run, everyone=run.preempts, workers=settings.workers)
+        most_coming = 0 if arrivals is None else MOST_JOBS
+        self._lookahead = Lookahead(run, run.preempts, settings.workers, most_coming)
         self._ledger = Ledger(run)
         self.reflection = Reflection()
         self._decides = 0  # whose rules the run has: the first member's
@@ -303,6 +347,29 @@ class Portfolio:
                 raise BetimesError(f"internal: {choice.name} failed after its simulation")
             self._decides = choice.member
         state.cluster[0].select_s = now_s + settings.period * settings.tick_s
+
+
+def _job_s(coming: NDArray[Any] | None) -> float:
+    """The time that jobs need machines for, s."""
+    return 0.0 if coming is None else float((coming["run_s"] * coming["tasks"]).sum())
+
+
+def _mean(simulations: Sequence[Simulation]) -> Foreseen | PolicyFails:
+    """What a member would do on the mean of several scenarios; why it fails in any."""
+    found: list[Foreseen] = []
+    for simulation in simulations:
+        if isinstance(simulation.foreseen, PolicyFails):
+            return simulation.foreseen
+        found.append(simulation.foreseen)
+    if len(found) == 1:
+        return found[0]
+    jobs, count = sum(each.jobs for each in found), len(found)
+    return Foreseen(
+        jobs / count,
+        sum(each.jobs * each.slowdown for each in found) / jobs,
+        sum(each.machine_s for each in found) / count,
+        sum(each.used_s for each in found) / count,
+    )
 
 
 def _preferred(members: list[Member]) -> list[int]:

@@ -6,6 +6,7 @@ differently, so that what they have in common is simulated once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -21,21 +22,25 @@ from betimes.core.nodes.columns import (
     room_to_play,
     with_more_nodes,
     with_more_placements,
+    with_more_slots,
     with_more_steps,
 )
 from betimes.core.nodes.rules import NodesRules
+from betimes.core.nodes.schedule import change_rules
 from betimes.core.status import (
     BAD_ORDERS,
     BAD_PLACE,
     DONE,
     NEED_NODES,
     NEED_PLACEMENTS,
+    NEED_SLOTS,
     NEED_STEPS,
     PAUSED,
     REFUSED,
 )
 from betimes.errors import BetimesError
 from betimes.foresight.portfolio.simulate import (
+    ENDS_LATER,
     MOST_INSTANTS,
     STRANDED,
     Played,
@@ -44,10 +49,12 @@ from betimes.foresight.portfolio.simulate import (
     play_on,
     take_snapshot,
 )
-from betimes.kernels import Floats, Ints, Records, as_array, blank
+from betimes.kernels import Floats, Ints, Records, as_array, blank, entry
 from betimes.policies.nodes.families import bits_of
-from betimes.twin.nodes.event_loop import Outcome, Trace
+from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
 from betimes.twin.nodes.trace_loop import compiled_loop
+
+take_over = entry(change_rules, NodesState, NodesRules)
 
 Ended = NDArray[Any]
 """Rows of `twin.nodes.event_loop.Outcome`."""
@@ -62,7 +69,7 @@ class Foreseen:
     for later jobs; below 0 where more of what was paid for before is used than is bought.
     """
 
-    jobs: int
+    jobs: float  # a whole number but where several scenarios were simulated
     slowdown: float
     machine_s: float
     used_s: float
@@ -80,6 +87,15 @@ class Together:
     params: Floats
     member_of: dict[int, int]  # by bit; of one policy by itself {0: it}
     divides: bool = False
+
+
+@dataclass(frozen=True)
+class Successor:
+    """The policy that takes over in every simulation after `at_s`."""
+
+    at_s: float
+    rules: NodesRules
+    params: Floats
 
 
 @dataclass(frozen=True)
@@ -122,13 +138,16 @@ class Lookahead:
     """Simulations of several policies from one state of a run, which they leave as it is.
 
     `look` takes the snapshot, `play_all` simulates policies from it. everyone: the jobs that run count, too. workers:
-    threads that simulate; what they find does not depend on their number.
+    threads that simulate; what they find does not depend on their number. most_coming: jobs that a scenario may add.
     """
 
-    def __init__(self, run: Simulated, everyone: bool = False, workers: int = 1) -> None:
-        self._run, self._everyone, self._workers = run, everyone, workers
-        self._run_s: Floats = np.full(len(run.job_ids), np.nan)
-        self._machines = self._placements = self._steps = 0  # as many as any simulation needed
+    def __init__(
+        self, run: Simulated, everyone: bool = False, workers: int = 1, most_coming: int = 0
+    ) -> None:
+        self._run, self._everyone, self._workers, self._most_coming = run, everyone, workers, most_coming
+        self._rows = len(run.job_ids)
+        self._run_s: Floats = np.full(self._rows + most_coming, np.nan)
+        self._machines = self._placements = self._steps = self._slots = 0  # as many as any simulation needed
         self._source: NodesState | None = None
 
     def look(self) -> float:
@@ -146,20 +165,28 @@ class Lookahead:
             raise simulation.foreseen
         return simulation.foreseen
 
-    def play_all(self, groups: Sequence[Together], ends: bool = False) -> list[Simulation]:
-        """Simulate policies from the snapshot. ends: with what becomes of each job.
+    def play_all(
+        self,
+        groups: Sequence[Together],
+        ends: bool = False,
+        successor: Successor | None = None,
+        coming: NDArray[Any] | None = None,
+    ) -> list[Simulation]:
+        """Simulate policies from the snapshot, each up to where its successor takes over, if there is one.
 
+        ends: with what becomes of each job. coming: rows of `Arrival`, jobs that are submitted meanwhile and count.
         Raises BetimesError where no job waits.
         """
-        count = int(np.count_nonzero(~np.isnan(self._run_s)))
-        if count == 0:
+        waiting = int(np.count_nonzero(~np.isnan(self._run_s[: self._rows])))
+        if waiting == 0:
             raise BetimesError(
                 "portfolio: no job waits, so that no policy has a utility; select while jobs wait"
             )
         found: list[Simulation] = []
         while groups:
+            count = waiting + self._let_come(coming)
             again: list[Together] = []
-            for group, played in zip(groups, self._played(groups, count, ends), strict=True):
+            for group, played in zip(groups, self._played(groups, count, ends, successor), strict=True):
                 if isinstance(played, _NeedsRoom):
                     self._note_need(played.status)
                     again.append(group)
@@ -172,32 +199,44 @@ class Lookahead:
         return found
 
     def _played(
-        self, groups: Sequence[Together], count: int, ends: bool
+        self, groups: Sequence[Together], count: int, ends: bool, successor: Successor | None
     ) -> Iterator[list[Simulation] | _NeedsRoom]:
         """Of each group, in their order."""
         players = self._players[: len(groups)]
         if len(players) == 1:
-            return (players[0].play(group, self._run_s, count, ends) for group in groups)
+            return (players[0].play(group, self._run_s, count, ends, successor) for group in groups)
         free = list(players)
 
         def play(group: Together) -> list[Simulation] | _NeedsRoom:
             player = free.pop()  # there are as many as threads
             try:
-                return player.play(group, self._run_s, count, ends)
+                return player.play(group, self._run_s, count, ends, successor)
             finally:
                 free.append(player)
 
-        for each in (begin, play_on, divide):
+        for each in (begin, play_on, divide, take_over):
             each.load()
         compiled_loop()
         with ThreadPoolExecutor(len(players)) as threads:
             return iter(list(threads.map(play, groups)))
+
+    def _let_come(self, coming: NDArray[Any] | None) -> int:
+        """Let these jobs be submitted in the simulations to follow; returns their number."""
+        count, rows = 0 if coming is None else len(coming), self._rows
+        self._run_s[rows:] = np.nan
+        if coming is not None:
+            self._run_s[rows : rows + count] = coming["run_s"]
+            for player in self._players:
+                player.let_come(coming)
+        return count
 
     def _note_need(self, status: int) -> None:
         if status == NEED_NODES:
             self._machines = 2 * len(self._snapshot.nodes)
         elif status == NEED_PLACEMENTS:
             self._placements = 2 * len(self._snapshot.placements)
+        elif status == NEED_SLOTS:
+            self._slots = 2 * len(self._snapshot.free)
         else:
             self._steps = 2 * len(self._snapshot.steps)
 
@@ -208,9 +247,11 @@ class Lookahead:
             self._snapshot = with_more_nodes(self._snapshot)
         while len(self._snapshot.placements) < self._placements:
             self._snapshot = with_more_placements(self._snapshot)
+        while len(self._snapshot.free) < self._slots:
+            self._snapshot = with_more_slots(self._snapshot)
         while len(self._snapshot.steps) < self._steps:
             self._snapshot = with_more_steps(self._snapshot)
-        self._players = [_Player(self._run, self._snapshot) for _ in range(self._workers)]
+        self._players = [_Player(self._run, self._snapshot, self._most_coming) for _ in range(self._workers)]
 
 
 class _NeedsRoom:
@@ -231,30 +272,39 @@ class _Branch:
 class _Player:
     """Plays copies of a snapshot forward, one at a time."""
 
-    def __init__(self, run: Simulated, snapshot: NodesState) -> None:
+    def __init__(self, run: Simulated, snapshot: NodesState, most_coming: int) -> None:
         self._run, self._snapshot = run, snapshot
-        rows = len(run.job_ids)
+        rows = self._rows = len(run.job_ids)
+        self._arrivals = run.trace.arrivals
+        if most_coming > 0:
+            self._arrivals = blank(Arrival, rows + most_coming)
+            as_array(self._arrivals)[:rows] = as_array(run.trace.arrivals)
         self._aside = run.trace.replaced(
-            outcomes=blank(Outcome, rows),
+            arrivals=as_array(self._arrivals)[:rows],
+            outcomes=blank(Outcome, rows + most_coming),
             finished=np.zeros(1, dtype=np.int64),
             features=np.zeros((0, FEATURE_COLUMNS)),
         )
-        self._no_more: Ints = np.array([rows], dtype=np.int64)
+        self._next_row: Ints = np.zeros(1, dtype=np.int64)
         self._unused: list[_Branch] = []
 
-    def play(self, group: Together, run_s: Floats, count: int, ends: bool) -> list[Simulation] | _NeedsRoom:
+    def let_come(self, coming: NDArray[Any]) -> None:
+        """Let these jobs be submitted in the simulations to follow."""
+        last = self._rows + len(coming)
+        as_array(self._arrivals)[self._rows : last] = coming
+        self._aside = self._aside.replaced(arrivals=as_array(self._arrivals)[:last])
+
+    def play(
+        self, group: Together, run_s: Floats, count: int, ends: bool, successor: Successor | None
+    ) -> list[Simulation] | _NeedsRoom:
         """Simulate the policies of a group; the `count` jobs that have a run time count."""
+        until_s = math.inf if successor is None else successor.at_s
         branch, waiting, found = self._branch(), list[_Branch](), list[Simulation]()
         branch.copy.params[: len(group.params)] = group.params
-        status = begin(self._snapshot, branch.copy, group.rules, self._aside, branch.played)
+        status = begin(self._snapshot, branch.copy, group.rules, self._aside, self._rows, branch.played)
         while True:
             if status == DONE:
-                status = play_on(
-                    compiled_loop(),
-                    *(branch.copy, group.rules, self._aside, self._no_more, run_s, count, branch.played),
-                )
-            if status in (NEED_NODES, NEED_PLACEMENTS, NEED_STEPS):
-                return _NeedsRoom(status)
+                status = self._play_on(branch, group.rules, run_s, count, until_s)
             here = bits_of(branch.copy.params) if group.divides else [0]
             if len(here) > 1 and status in (REFUSED + BAD_ORDERS, REFUSED + BAD_PLACE):
                 other = self._branch()
@@ -265,6 +315,13 @@ class _Player:
                 waiting.append(other)
                 status = DONE
                 continue
+            if status == ENDS_LATER and successor is not None:
+                branch.copy.params[: len(successor.params)] = successor.params
+                status = take_over(branch.copy, successor.rules)
+                if status == DONE:
+                    status = self._play_on(branch, successor.rules, run_s, count, math.inf)
+            if status in (NEED_NODES, NEED_PLACEMENTS, NEED_SLOTS, NEED_STEPS):
+                return _NeedsRoom(status)
             members = [group.member_of[bit] for bit in here]
             if status == DONE:
                 ended = self._ended(run_s) if ends else None
@@ -277,6 +334,12 @@ class _Player:
             branch, status = waiting.pop(), DONE
             # What has been written down since it was copied stands behind what it had by then.
             self._aside.finished[0] = branch.played[0].seen
+
+    def _play_on(self, branch: _Branch, rules: NodesRules, run_s: Floats, count: int, until_s: float) -> int:
+        return play_on(
+            compiled_loop(),
+            *(branch.copy, rules, self._aside, self._next_row, run_s, count, until_s, branch.played),
+        )
 
     def _branch(self) -> _Branch:
         if self._unused:

@@ -2,8 +2,9 @@
 
 Where any of the policies preempts, it is played until all jobs present have finished, for the running ones may suffer.
 
-Nothing more is submitted, what the scheduler believes about sizes is true, and nothing that is drawn by lot is
-known: machines boot in the usual time, none fails, none is taken away (spec/portfolio.md C.5).
+Nothing more is submitted but what a scenario adds (`arrivals`), what the scheduler believes about sizes is true, and
+nothing that is drawn by lot is known: machines boot in the usual time, none fails, none is taken away
+(spec/portfolio.md C.5).
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class Played:
     """What came of the jobs that count, so far."""
 
     begin_s: float  # when the snapshot was taken
+    row: int  # the next of the jobs that are still to come
     seen: int  # outcomes that have been looked at: also those of jobs that do not count
     finished: int
     slowdown: float  # bounded, summed over them
@@ -42,6 +44,7 @@ class Played:
 
 
 STRANDED = -100  # nothing more can happen, and some have not finished
+ENDS_LATER = -101  # nothing more happens up to the time that was given
 
 
 @entry
@@ -88,7 +91,11 @@ def take_snapshot(
 
 @kernel
 def _add_room(state: NodesState, snapshot: NodesState) -> None:
-    """Put the placements that only the snapshot has on its list; it may have more machines, too, all of them unused."""
+    """Put the placements and slots that only the snapshot has on its lists; it may have more machines, too."""
+    pool = snapshot.pool[0]
+    for slot in range(len(state.free), len(snapshot.free)):
+        snapshot.free[pool.free] = slot
+        pool.free += 1
     more, cluster = len(snapshot.placements) - len(state.placements), snapshot.cluster[0]
     if more > 0:
         for at in range(len(state.placements), len(snapshot.placements)):
@@ -104,14 +111,23 @@ def _add_room(state: NodesState, snapshot: NodesState) -> None:
 @entry
 @kernel
 def begin(
-    snapshot: NodesState, copy: NodesState, rules: NodesRules, aside: Trace, played: Records[Played]
+    snapshot: NodesState,
+    copy: NodesState,
+    rules: NodesRules,
+    aside: Trace,
+    first_row: int,
+    played: Records[Played],
 ) -> int:
-    """Let these rules decide on a copy of the snapshot; returns DONE, or why they cannot."""
+    """Let these rules decide on a copy of the snapshot, to which jobs come from `first_row` on.
+
+    Returns DONE, or why they cannot.
+    """
     copy_into(snapshot, copy, False)
     copy.cluster[0].leases = 0
     aside.finished[0] = 0
     score = played[0]
     score.begin_s = snapshot.pool[0].now
+    score.row = first_row
     score.finished = score.seen = 0
     score.slowdown = score.machine_s = score.bought_s = score.left_s = 0.0
     return change_rules(copy, rules)
@@ -124,20 +140,24 @@ def play_on(
     copy: NodesState,
     rules: NodesRules,
     aside: Trace,
-    no_more: Ints,
+    next_row: Ints,
     run_s: Floats,
     count: int,
+    until_s: float,
     played: Records[Played],
 ) -> int:
-    """Play the copy forward until the `count` jobs that have a run time have finished.
+    """Play the copy forward until the `count` jobs that have a run time have finished, or up to `until_s`.
 
-    Returns DONE, STRANDED, PAUSED after `MOST_INSTANTS`, or what the loop cannot go on for. A refused answer leaves
-    the copy as it was when it was asked for: `divide`, and call again. For lack of room, start again with more.
+    Returns DONE, ENDS_LATER where they have not by then, STRANDED, PAUSED after `MOST_INSTANTS`, or what the loop
+    cannot go on for. A refused answer leaves the copy as it was when it was asked for: `divide`, and call again. For
+    lack of room, start again with more.
     """
     score = played[0]
     for _ in range(MOST_INSTANTS):
         copy.pool[0].budget = int(copy.cluster[0].pending == NOTHING)
-        status = loop.advance(copy, rules, aside, no_more, no_more[0], math.inf)
+        next_row[0] = score.row
+        status = loop.advance(copy, rules, aside, next_row, len(aside.arrivals), until_s)
+        score.row = next_row[0]
         _count_finished(aside, run_s, score)
         if status == NEED_SEGMENTS:
             _charge_leases(copy, score)
@@ -148,7 +168,7 @@ def play_on(
             _charge_present(copy, score)
             return DONE
         if status == DONE:
-            return STRANDED
+            return STRANDED if until_s == math.inf else ENDS_LATER
     return PAUSED
 
 

@@ -47,12 +47,13 @@ MEMBERS = Parameter(
     "*",
     is_text=True,
 )
-WHOLE_RUN, PAPER = "whole-run", "paper"
+ARRIVALS, WHOLE_RUN, PAPER = "arrivals", "whole-run", "paper"
 RULES = Parameter(
     "rules",
-    "what a score is of: the whole run so far and the jobs that wait, or these alone, as published",
-    WHOLE_RUN,
-    choices=(WHOLE_RUN, PAPER),
+    "what a score is of: the whole run so far and the jobs that wait (whole-run); also jobs that may come, under the "
+    "member that would have been best so far (arrivals); the jobs that wait alone, as published (paper)",
+    ARRIVALS,
+    choices=(ARRIVALS, WHOLE_RUN, PAPER),
 )
 UTILITY = "utility"
 OBJECTIVE = Parameter(
