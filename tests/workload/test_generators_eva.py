@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from betimes.errors import InputError, TraceError
+import betimes
+from betimes.cluster import read_cluster
+from betimes.errors import ClusterError, InputError, TraceError
 from betimes.workload import Workload, read_trace
 from betimes.workload.generators import generate
 from betimes.workload.generators.eva import WORKLOADS
@@ -87,6 +89,18 @@ def test_a_small_list_of_pods(tmp_path: Path) -> None:
     ]
     assert (np.diff(made.submit_s) >= 0).all()
     assert all(str(each).endswith("[0]") for each in made.extra["workload_variant"])
+
+
+def test_its_jobs_are_for_any_machines(tmp_path: Path) -> None:
+    """A cluster that only rents has no units to generate jobs for, and needs none."""
+    path = tmp_path / "pods.csv"
+    path.write_text(HEADER + "a,3500,2000,1,500,Succeeded,0,10\n")
+    cluster = read_cluster("ec2-2023-vcpu")
+    made = betimes.generate(f"eva:pods={path}", cluster=cluster)
+    assert made.submit_s.tolist() == generate(f"eva:pods={path}", units=7).submit_s.tolist()
+    assert betimes.simulate(made, "eva", cluster=cluster).jobs.finished.all()
+    with pytest.raises(ClusterError, match="no nodes of its own"):
+        betimes.generate("demo", cluster=cluster)
 
 
 @pytest.mark.parametrize(

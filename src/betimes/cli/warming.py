@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from betimes.cli.render.progress import Display
     from betimes.foresight.engines import AnyChosen
+    from betimes.processes import Do, Say
 
 NOTICED_S = 1.0
 """What takes longer was compiled; what takes less came from the cache."""
@@ -51,20 +52,48 @@ def compile_closed_loop(display: Display, told: Told | None = None) -> float:
 
 
 def compile_all(display: Display, told: Told) -> None:
-    """Compile or load everything that ships with Betimes."""
-    from betimes.policies import NODES_POLICIES, POLICIES, parse_nodes_policy, parse_policy
+    """Compile or load everything that ships with Betimes; what nodes need beside what pools need, on two processors."""
+    from betimes.processes import Processes, cpus
+
+    if cpus() == 1:
+        for half in (_all_of_nodes, _all_of_pools):
+            half(display, told)
+        return
+    with Processes(_compiling_half, (), 2) as workers:
+        labels = ("compiling for nodes", "compiling for pools")
+        for label in labels:
+            display.expect(label, None)
+        halves = (_all_of_nodes, _all_of_pools)
+        for number, _ in workers.answers(halves, heard=lambda _, part: told(*part)):
+            display.finish(labels[number])
+
+
+def _compiling_half() -> Do:
+    from betimes.cli.render.progress import Display
+
+    def compile_half(half: Callable[[Display, Told], None], say: Say) -> None:
+        half(Display(), lambda name, seconds: say((name, seconds)))
+
+    return compile_half
+
+
+def _all_of_pools(display: Display, told: Told) -> None:
+    from betimes.policies import POLICIES, parse_policy
+
+    policies = [parse_policy(name) for name in POLICIES]
+    compile_kernels(policies, True, display, told)
+    _compiled({"the service on a pool": _of_service(f"pool:{policy}" for policy in policies)}, display, told)
+
+
+def _all_of_nodes(display: Display, told: Told) -> None:
+    from betimes.policies import NODES_POLICIES, parse_nodes_policy
     from betimes.policies.nodes.placement import RULES
 
-    pool = [parse_policy(name) for name in POLICIES]
-    nodes = [parse_nodes_policy(name) for name in NODES_POLICIES]
-    rules = [parse_nodes_policy(f"fifo:placement={rule}") for rule in RULES]
-    compile_kernels([*pool, *nodes, *rules], True, display, told)
+    named = [*NODES_POLICIES, *(f"fifo:placement={rule}" for rule in RULES)]
+    policies = [parse_nodes_policy(name) for name in named]
+    compile_kernels(policies, True, display, told)
     compile_closed_loop(display, told)
-    parts: Parts = {
-        "the service on a pool": _of_service(f"pool:{policy}" for policy in pool),
-        "the service on nodes": _of_service(f"nodes:{policy}" for policy in (*nodes, *rules)),
-    }
-    _compiled(parts, display, told)
+    _compiled({"the service on nodes": _of_service(f"nodes:{policy}" for policy in policies)}, display, told)
 
 
 def _of_pool(predict: bool) -> Parts:

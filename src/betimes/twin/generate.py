@@ -22,10 +22,13 @@ def generate(
     """The workload of a specification, for a pool of `units` or for `cluster`; the same for the same arguments.
 
     A generator that keeps a load (`fitgpp`) keeps it on `cluster`, or else on the nodes that its parameters
-    describe, and needs no `units`. Raises InputError naming generator, parameter and what was expected.
+    describe, and needs no `units`; neither does one whose jobs are the same for any (`eva`). Raises InputError
+    naming generator, parameter and what was expected.
     """
     described = described_cluster(spec)
     home = cluster or described
+    if units is None and not parse_spec(spec)[0].needs_units:
+        units = 1
     if units is None:
         if home is None:
             raise InputError(f"generator {spec}: say for how many units, as in units=64")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from betimes.cluster import Cluster, NodeGroup, Offer, read_cluster
+from betimes.errors import ClusterError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result, summarise
 from betimes.workload import Workload
@@ -167,3 +168,13 @@ def test_a_job_that_no_owned_machine_holds_runs_on_a_rented_one_at_once(policy: 
     )
     waits, rented, _ = run(jobs_of((0.0, 12, 100.0), (0.0, 8, 100.0)), policy, cluster)
     assert (waits, rented) == ([0, 0], [0])  # eight cores are two tasks on the owned machines
+
+
+@pytest.mark.parametrize(
+    "policy", ["njw", "ajw", "ajw-t:b=24h", "ljw:t=15m", "sww:b=24h", "compound:t=15m,b=24h"]
+)
+def test_nothing_to_rent(policy: str) -> None:
+    with pytest.raises(
+        ClusterError, match=rf"policy {policy.partition(':')[0]}.*cluster pool offers none; describe"
+    ):
+        simulate_nodes(jobs_of(*A1), policy, cluster=Cluster.pool(4))

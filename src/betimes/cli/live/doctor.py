@@ -12,11 +12,14 @@ from betimes.cli import options
 
 def doctor(
     ray: Annotated[
-        str,
+        str | None,
         typer.Option(
-            "--ray", metavar="auto|HOST:PORT", help="Which Ray cluster; auto: that which runs here."
+            "--ray",
+            metavar="auto|HOST:PORT",
+            help="Which Ray cluster; auto, the default: that which runs here.",
+            show_default=False,
         ),
-    ] = "auto",
+    ] = None,
     shared: Annotated[
         Path | None,
         typer.Option(
@@ -27,16 +30,22 @@ def doctor(
 ) -> None:
     """Check a Ray cluster for `betimes up --ray`: versions, clocks, GPUs, ports and the shared directory.
 
-    Exits with 1 if something is wrong. With --json an array of `check`, `node` (null: the cluster), `ok`, `text`.
+    Exits with 1 if something is wrong. Where Ray is not installed there is no cluster to check. With --json an array
+    of `check`, `node` (null: the cluster), `ok`, `text`.
     """
     import asyncio
     from dataclasses import asdict
+    from importlib.util import find_spec
 
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import show_pairs
-    from betimes.service.executors.ray.doctor import examine
+    from betimes.service.executors.ray.doctor import Finding, examine
 
-    found = asyncio.run(examine(ray, shared))
+    if ray is None and find_spec("ray") is None:
+        none = "Ray is not installed, which jobs on this machine do not need; for several: pip install 'betimes[ray]'"
+        found = [Finding("cluster", None, True, none)]
+    else:
+        found = asyncio.run(examine(ray or "auto", shared))
     if as_json:
         print_json([asdict(one) for one in found])
     else:

@@ -137,6 +137,11 @@ class NodesSimulation:
         if not rents:
             cluster.need_nodes()
         if policy.policy.wait is not None:
+            if not cluster.offers:
+                raise ClusterError(
+                    f"policy {policy}: it rents machines, and cluster {cluster.name} offers none; describe some "
+                    "([[offers]]) in a cluster file and name it with --cluster FILE.toml"
+                )
             if policy.values.get("spot") == "true":
                 self.cluster = cluster = with_spot(cluster)
             tasks = tasks or tasks_on_owned_first(workload, cluster)

@@ -163,4 +163,5 @@ GENERATOR = Generator(
         ),
     ),
     function=eva,
+    needs_units=False,
 )

@@ -67,7 +67,8 @@ class Parameter:
 class Generator:
     """A named way to make a workload; `source` is where it is described, `details` what a user must know.
 
-    in_chunks: makes the same jobs as several workloads, one after the other.
+    in_chunks: makes the same jobs as several workloads, one after the other. needs_units: whether the jobs depend on
+    how many units they are for.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Generator:
     function: Callable[..., Workload]
     details: str = ""
     in_chunks: Callable[..., Iterator[Workload]] | None = None
+    needs_units: bool = True
 
     def read(self, given: dict[str, str]) -> dict[str, Value]:
         """Every parameter's value from the given texts and the defaults; raises InputError."""
