@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import change_rules
 from betimes.core.status import DONE
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.objectives import Objective
@@ -26,19 +24,18 @@ from betimes.foresight.portfolio.lookahead import (
     PolicyFails,
     Simulation,
     Successor,
+    take_over,
 )
 from betimes.foresight.portfolio.objective import Aim, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
 from betimes.foresight.portfolio.utility import Utility
-from betimes.kernels import Floats, entry
+from betimes.kernels import Floats
 from betimes.outcome import SelectionColumns
 from betimes.policies.hooks import Value
 from betimes.policies.nodes.hooks import Member
 from betimes.policies.nodes.portfolio import ARRIVALS, CANDIDATES, PAPER, preference
 from betimes.twin.nodes.simulation import NodesSimulation
-
-adopt = entry(change_rules, NodesState, NodesRules)
 
 LOTS = 0x90F0  # sets the draws from the Poor apart from other draws of the seed
 
@@ -343,7 +340,7 @@ class Portfolio:
             run.rules = selector.rules[choice.member]
             params = selector.params[choice.member]
             state.params[: len(params)] = params
-            if adopt(state, run.rules) != DONE:
+            if take_over(state, run.rules) != DONE:
                 raise BetimesError(f"internal: {choice.name} failed after its simulation")
             self._decides = choice.member
         state.cluster[0].select_s = now_s + settings.period * settings.tick_s

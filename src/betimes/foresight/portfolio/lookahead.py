@@ -56,6 +56,9 @@ from betimes.twin.nodes.trace_loop import compiled_loop
 
 take_over = entry(change_rules, NodesState, NodesRules)
 
+ENTRIES = (take_snapshot, begin, play_on, divide, take_over)
+"""What simulations need compiled, beside the loop and the hooks of policies."""
+
 Ended = NDArray[Any]
 """Rows of `twin.nodes.event_loop.Outcome`."""
 
@@ -214,7 +217,7 @@ class Lookahead:
             finally:
                 free.append(player)
 
-        for each in (begin, play_on, divide, take_over):
+        for each in ENTRIES:
             each.load()
         compiled_loop()
         with ThreadPoolExecutor(len(players)) as threads:

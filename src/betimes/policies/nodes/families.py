@@ -18,7 +18,7 @@ from betimes.core.nodes.machines import paid_until_s
 from betimes.core.nodes.provisioning import NO_ANSWER
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.placements import Node, how_many_fit
-from betimes.kernels import Floats, Ints, Records, kernel
+from betimes.kernels import Floats, Ints, Records, is_hook_ready, kernel
 from betimes.policies.hooks import compiled
 from betimes.policies.nodes.hooks import Member
 from betimes.policies.nodes.provisioning import (
@@ -60,10 +60,21 @@ def bits_of(params: Floats) -> list[int]:
 
 def rules_of(rules: NodesRules) -> NodesRules:
     """The rules of a family, from those of one of its members."""
-    hooks: dict[str, Any] = {"place": place_alike, "provision": order_alike}
-    return rules.replaced(
-        **{name: compiled("portfolio", function, NodesRules, name) for name, function in hooks.items()}
-    )
+    return rules.replaced(**compiled_hooks())
+
+
+def compiled_hooks() -> dict[str, Any]:
+    """What a family has of its own of the hooks, compiled or loaded."""
+    return {name: compiled("portfolio", function, NodesRules, name) for name, function in _hooks().items()}
+
+
+def is_ready() -> bool:
+    """Whether `compiled_hooks` takes a moment only."""
+    return all(is_hook_ready(function, NodesRules, name) for name, function in _hooks().items())
+
+
+def _hooks() -> dict[str, Any]:
+    return {"place": place_alike, "provision": order_alike}
 
 
 @kernel
