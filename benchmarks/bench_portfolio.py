@@ -1,4 +1,4 @@
-"""All 60 policies of the portfolio are simulated on a queue of 1,000 jobs and 256 machines in a few tenths of a second.
+"""All 60 policies of the portfolio are simulated on a queue of 1,000 jobs and 256 machines in a tenth of a second.
 
 Two parts: CPU milliseconds of one selection against the length of the queue; and some weeks of a log of a
 supercomputer, its jobs of at most 64 processors: the utility of the whole run under each of the 60 policies by itself,

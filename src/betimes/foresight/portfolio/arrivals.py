@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,14 @@ MOST_JOBS = 300
 """Of a stretch; later ones are left out."""
 
 DRAWS = 0xA881  # sets the draws of stretches apart from other draws of the seed
+
+
+class Draws(Protocol):
+    """What says which jobs may be submitted next."""
+
+    def draw(self, now_s: float) -> list[NDArray[Any]]:
+        """Scenarios: rows of `Arrival`, at most `MOST_JOBS`, in order of submission, from now on."""
+        ...
 
 
 class Arrivals:

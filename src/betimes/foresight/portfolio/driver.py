@@ -14,7 +14,7 @@ from betimes.core.nodes.rules import NodesRules
 from betimes.core.status import DONE
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.objectives import Objective
-from betimes.foresight.portfolio.arrivals import MOST_JOBS, Arrivals
+from betimes.foresight.portfolio.arrivals import MOST_JOBS, Arrivals, Draws
 from betimes.foresight.portfolio.groups import Groups
 from betimes.foresight.portfolio.hindsight import Hindsight
 from betimes.foresight.portfolio.ledger import Ledger, Totals
@@ -153,7 +153,7 @@ class Selector:
         learns: bool = False,
         aim: Aim | None = None,
         hindsight: Hindsight | None = None,
-        arrivals: Arrivals | None = None,
+        arrivals: Draws | None = None,
     ) -> None:
         self._hindsight, self._arrivals = hindsight, arrivals
         self._policy, self._members, self._settings, self._aim = policy, members, settings, aim
@@ -265,7 +265,10 @@ class Selector:
 
 
 class Portfolio:
-    """Selects among members for a run, which it changes only by putting the chosen one's rules in force."""
+    """Selects among members for a run, which it changes only by putting the chosen one's rules in force.
+
+    arrivals: what may come, as somebody else knows it; by default what the policy's `rules` say.
+    """
 
     def __init__(
         self,
@@ -274,13 +277,14 @@ class Portfolio:
         settings: Settings,
         warn: Callable[[str], object],
         clock: Callable[[], float] = time.perf_counter,
+        arrivals: Draws | None = None,
     ) -> None:
         self._run, self._settings = run, settings
         aim = None
         if settings.objective is not None:
             aim = Aim(run, settings.objective, alone=settings.published)
-        hindsight, arrivals = None, None
-        if settings.expects_more and aim is None and run.rents:
+        hindsight = None
+        if arrivals is None and settings.expects_more and aim is None and run.rents:
             hindsight, arrivals = Hindsight(run, members, settings.utility), Arrivals(run)
         self._selector = Selector(
             str(run.policy),

@@ -76,7 +76,7 @@ SHADOW = Parameter(
     "false",
     choices=("false", "true"),
 )
-PERIOD = Parameter("period", "ticks from one selection to the next, while jobs wait", 8.0, low=1.0, high=1e6)
+PERIOD = Parameter("period", "ticks from one selection to the next, while jobs wait", 2.0, low=1.0, high=1e6)
 BUDGET = Parameter(
     "budget", "policies simulated in a selection; without it all", None, low=1.0, high=MOST_SIMULATED
 )
