@@ -3,8 +3,7 @@
 The scheduler alone, without HTTP and disk; a turn is everything from the input to events and effects. Machines of four
 cores are full and as many jobs wait as the table says. Rented by the policy (`oda`): at each step a machine is taken
 away with the jobs on it, which wait again; then the policy's tick orders another, the cloud gives it out, and it comes
-up and takes jobs. Added by the operator, who also drains one (`nodes:fifo`): a new engine is made, which takes over
-every job.
+up and takes jobs. Added by the operator, who also drains one (`nodes:fifo`).
 """
 
 from __future__ import annotations

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from betimes.errors import Refused
+from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.scenario import Outage, Reclaim
 from betimes.service.runtime.commands import SetPolicy
 from betimes.service.views.models import Status
@@ -89,6 +91,26 @@ def test_a_refusal_is_logged_once_and_the_policy_asks_again(tmp_path: Path) -> N
 
     house = play(tmp_path, "oda", test, clouds(Outage(1000.0, 1110.0), offered=BIG))
     assert len(house.told("not-rented")) == 1
+
+
+def test_a_planner_goes_without_a_type_that_the_cloud_refuses(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        (job,) = await house.submit(2000.0)
+        await house.at(290.0)
+        assert list(await house.statuses()) == ["own-0"]
+        await house.at(400.0)
+        assert (await house.statuses())["dear-0"] == "up"
+        await house.at(1400.0)
+        assert await house.job(job) == (Status.RUNNING, 1)
+
+    def open_cloud(held: Any, made: Any) -> FakeCloud:
+        dear = replace(BIG, type="dear", usd_per_h=3.0)
+        cloud = FakeCloud([BIG, dear], script=(Outage(1000.0, 1110.0),))
+        cloud.resume(held, made)
+        return cloud
+
+    house = play(tmp_path, "no-packing", test, open_cloud)
+    assert [event.data["type"] for event in house.store.events(kinds=["ordered"])] == ["big", "dear"]
 
 
 def test_what_no_machine_holds_is_refused(tmp_path: Path) -> None:

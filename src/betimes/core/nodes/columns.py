@@ -14,6 +14,7 @@ back a million times never drifts.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -478,10 +479,13 @@ def with_more_nodes(state: NodesState) -> NodesState:
 
     The ring of nodes that had something freed starts anew, so that all that wait look at every node again.
     """
-    bigger = _resized(state, nodes=2 * len(state.nodes))
-    as_array(bigger.needs)["freed_seen"] = -1
-    bigger.cluster[0].changed += 1
-    return bigger
+    wider = _of_nodes(2 * len(state.nodes), len(state.free), guarded=bool(state.cluster[0].guarded))
+    for name, column in wider.items():
+        mine = np.asarray(getattr(state, name))
+        np.asarray(column)[: len(mine)] = mine
+    as_array(state.needs)["freed_seen"] = -1
+    state.cluster[0].changed += 1
+    return state.replaced(**wider)
 
 
 def with_more_steps(state: NodesState) -> NodesState:
@@ -501,14 +505,12 @@ def room_to_play(state: NodesState) -> NodesState:
     )
 
 
-def _resized(
-    state: NodesState, *, nodes: int | None = None, slots: int | None = None, placements: int | None = None
-) -> NodesState:
+def _resized(state: NodesState, *, slots: int | None = None, placements: int | None = None) -> NodesState:
     """A copy with at least as much room; slots and placements that are new are not yet on their lists."""
     slots = slots or len(state.free)
     count, old = placements or len(state.placements), len(state.placements)
     fresh = _blank_state(
-        nodes or len(state.nodes),
+        len(state.nodes),
         slots,
         count,
         len(state.steps),
@@ -533,15 +535,11 @@ def _blank_state(
     as_array(spare)["follows"] = np.append(np.arange(1, placements), -1)
     progress = blank(Progress, slots)
     as_array(progress)["served_by"] = -1
-    machines = blank(Machine, nodes)
-    for name, nothing in (("offer", -1), ("residents", -1), ("due_s", math.inf)):
-        as_array(machines)[name] = nothing
-    rooms, aside = blank(Node, nodes), blank(Node, nodes)
     return NodesState(
+        **_of_nodes(nodes, slots, guarded=guarded),
         jobs=blank(Job, slots),
         needs=blank(Need, slots),
         progress=progress,
-        nodes=rooms,
         placements=spare,
         cluster=blank(Cluster, 1),
         pool=blank(Pool, 1),
@@ -549,35 +547,46 @@ def _blank_state(
         holders=_whole(slots),
         features=np.full((slots, FEATURE_COLUMNS), math.nan),
         free=np.arange(slots, dtype=np.int64)[::-1].copy(),
-        timers=blank(Timer, slots + nodes + 1),
-        timer_of=np.full(2 * max(slots, nodes) + 1, -1),
         queue=blank(Entry, BLOCK * room),
         blocks=blank(Block, room),
         directory=_fences(room),
-        vacated=_whole(nodes),
         newcomers=_whole(slots),
         segments=blank(Segment, 0),
         absences=blank(Absence, 0),
-        machines=machines,
         offers=blank(Terms, 0),
         fates=blank(Fate, 0),
         orders=_whole(0),
         leases=blank(Lease, 0),
         log=blank(Instruction, 0),
         interference=np.zeros((0, 0)),
-        sketch=blank(Node, nodes),
-        beside=blank(Node, nodes),
-        aside=aside,
-        shown=aside if guarded else rooms,
-        plan=blank(Choice, nodes),
-        fitting=_whole(nodes),
         chosen=_whole(slots),
-        asked=_whole(max(slots, nodes)),
-        score=np.zeros(max(slots, nodes)),
         ends=blank(End, 2 * slots),
         steps=blank(Step, steps),
-        cursor=_whole(nodes),
     )
+
+
+def _of_nodes(nodes: int, slots: int, *, guarded: bool) -> dict[str, Any]:
+    """The columns of a blank state whose length depends on the number of nodes."""
+    machines = blank(Machine, nodes)
+    for name, nothing in (("offer", -1), ("residents", -1), ("due_s", math.inf)):
+        as_array(machines)[name] = nothing
+    rooms, aside = blank(Node, nodes), blank(Node, nodes)
+    return {
+        "nodes": rooms,
+        "machines": machines,
+        "timers": blank(Timer, slots + nodes + 1),
+        "timer_of": np.full(2 * max(slots, nodes) + 1, -1),
+        "vacated": _whole(nodes),
+        "sketch": blank(Node, nodes),
+        "beside": blank(Node, nodes),
+        "aside": aside,
+        "shown": aside if guarded else rooms,
+        "plan": blank(Choice, nodes),
+        "fitting": _whole(nodes),
+        "asked": _whole(max(slots, nodes)),
+        "score": np.zeros(max(slots, nodes)),
+        "cursor": _whole(nodes),
+    }
 
 
 def _copied(terms: Records[Terms]) -> Records[Terms]:

@@ -51,12 +51,19 @@ def rent(state: NodesState, offer: int) -> int:
 
 
 @kernel
+def unused_number(state: NodesState) -> int:
+    """The first number that stands for no machine; NEED_NODES: there is none."""
+    for number in range(len(state.machines)):
+        if state.machines[number].state == UNUSED:
+            return number
+    return NEED_NODES
+
+
+@kernel
 def take_number(state: NodesState, offer: int, requested_s: float) -> int:
     """The number of a new machine of an offer, which boots; NEED_NODES: there is none."""
-    number = 0
-    while number < len(state.machines) and state.machines[number].state != UNUSED:
-        number += 1
-    if number == len(state.machines):
+    number = unused_number(state)
+    if number == NEED_NODES:
         return NEED_NODES
     machine, node, terms = state.machines[number], state.nodes[number], state.offers[offer]
     machine.state = BOOTING

@@ -24,6 +24,7 @@ from betimes.core.planning import (
     new,
 )
 from betimes.errors import ClusterError
+from betimes.policies.packing.availability import available, within
 from betimes.policies.packing.catalogue import Amounts, Catalogue, Demand
 from betimes.policies.packing.plan import Plan, Planner, changes, check
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
@@ -54,12 +55,16 @@ class Rounds:
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
         """What is to be done now; raises ClusterError for a task that fits no type, PolicyViolation for a bad plan."""
         machines = [each for each in snapshot.machines if each.offer >= 0 and _stays(each)]
-        round_ = self._round(snapshot, machines)
+        left = dict(zip(self.offers, snapshot.rentable, strict=True))
+        catalogue = available(self.catalogue, left, {self.offers[each.offer] for each in machines})
+        if catalogue is None:
+            return ()
+        round_ = self._round(snapshot, machines, catalogue)
         plan = self.planner.plan(round_)
         check(plan, round_.problem)
-        return self._decisions(snapshot, machines, round_.problem, plan)
+        return self._decisions(snapshot, machines, round_.problem, within(plan, round_.problem, left))
 
-    def _round(self, snapshot: Snapshot, machines: Sequence[MachineSnapshot]) -> Round:
+    def _round(self, snapshot: Snapshot, machines: Sequence[MachineSnapshot], catalogue: Catalogue) -> Round:
         numbers = {each.machine: _id(each) for each in machines}
         tasks, reports = list[Task](), dict[int, float]()
         # Where a task still is that the plan has elsewhere, the others show what they do not have to bear for long.
@@ -67,6 +72,13 @@ class Rounds:
         for job in snapshot.jobs:
             places = [place.machine for place in job.bound or job.places for _ in range(place.tasks)]
             demand = self._demands.setdefault(job.demand, Demand(job.demand))
+            if (
+                catalogue is not self.catalogue
+                and job.phase == JobPhase.WAITS
+                and catalogue.cheapest_holding([demand]) is None
+                and self.catalogue.cheapest_holding([demand]) is not None
+            ):
+                continue  # it waits until there is a machine for it
             for number in range(job.tasks):
                 at = numbers.get(places[number]) if places else None
                 one = Task(
@@ -90,7 +102,7 @@ class Rounds:
         rented = tuple(
             Machine(_id(each), self.offers[each.offer], each.phase == MachinePhase.UP) for each in machines
         )
-        problem = Problem(self.catalogue, tuple(tasks), rented)
+        problem = Problem(catalogue, tuple(tasks), rented)
         return Round(snapshot.now_s, problem, dict(snapshot.finished), reports)
 
     def _decisions(

@@ -30,6 +30,7 @@ from betimes.core.nodes.columns import (
 from betimes.core.nodes.dedicated_machines import machines_for, offer_for
 from betimes.core.nodes.log import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
+from betimes.core.nodes.owned_machines import add_owned, remove_owned
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
 from betimes.core.nodes.schedule import change_rules
 from betimes.core.nodes.timers import EXPIRED
@@ -93,7 +94,19 @@ _believed_left = entry(believed_left, NodesState, int, float)
 _offer_for = entry(offer_for, NodesState, int, bool)
 _adopt = entry(change_rules, NodesState, NodesRules)
 _machines_for = entry(machines_for, NodesState, int, int)
-ENTRIES = (run_rows, steps.step, _believed_left, _offer_for, _machines_for, _adopt, *rented_machines.ENTRIES)
+_add_owned = entry(add_owned, NodesState, int, int, int, int)
+_remove_owned = entry(remove_owned, NodesState, int)
+ENTRIES = (
+    run_rows,
+    steps.step,
+    _believed_left,
+    _offer_for,
+    _machines_for,
+    _adopt,
+    _add_owned,
+    _remove_owned,
+    *rented_machines.ENTRIES,
+)
 """What has to be compiled for live nodes, besides their policy."""
 
 
@@ -118,7 +131,7 @@ class LiveNodes:
         quota: int | None = None,
         member: str | None = None,
     ) -> None:
-        self.policy, self.capacity, self.shapes = policy, capacity, shapes
+        self.policy, self.shapes = policy, shapes
         self.rents = policy.policy.wait is not None and len(offers) > 0
         self.provisions = policy.policy.shares_rented and len(offers) > 0
         self.machines = RentedMachines(self)
@@ -148,6 +161,7 @@ class LiveNodes:
                     self.rules, params = one.policy.rules(one.values), one.policy.params(one.values)
         if own.wait is not None and not self.rents:  # there is nothing to rent: all jobs wait
             self.rules = self.rules.replaced(waits=False)
+        largest = self._largest(capacity.tolist())
         self.state: NodesState = new_nodes_state(
             capacity,
             kinds,
@@ -164,18 +178,13 @@ class LiveNodes:
             offers=live_terms(offers),
             quota=UNLIMITED if quota is None else quota,
             observed=self.rules.observes,
-            largest=self._largest(),
+            largest=largest,
         )
         if self.selects_every_s is not None:
             self.state.cluster[0].select_s = 0.0
-        self.largest = np.maximum(self._largest(), 0).tolist()
+        self.largest: list[int] = largest.tolist()
         self.promised: dict[int, float] = {}  # by job, the start of the reservation that was reported last
         self.changed = False  # nodes were opened or closed, and no pass has followed yet
-
-    def _largest(self) -> NDArray[np.int64]:
-        """(3,) the most that any machine has of each, on which jobs can run."""
-        machines = [*self.capacity.tolist(), *(self.offered if self.rents or self.provisions else ())]
-        return np.array(machines, dtype=np.int64).reshape(-1, 3).max(axis=0, initial=0)
 
     def next_timer_s(self) -> float:
         """When the next belief is outrun, or a victim should have left."""
@@ -247,6 +256,11 @@ class LiveNodes:
         self._step(steps.UNBIND, slot)
         self.changed = True
 
+    def know_refused(self, offer: int) -> None:
+        """The cloud has no machine of an offer now, which a planner goes by."""
+        if self.rounds is not None:
+            self.rounds.know_refused(offer, float(self.state.pool[0].now))
+
     def refuse_machines(self, job: int, now_s: float, again_s: float) -> None:
         """A job gets none of the machines that were to be rented for it; others are at `again_s`, if it still waits."""
         self.lose(job, now_s, FAILED)
@@ -264,8 +278,31 @@ class LiveNodes:
 
     def open_node(self, number: int, is_up: bool) -> None:
         """A node takes new tasks from now on, or none; `happen` lets the policy look."""
+        if bool(self.state.nodes[number].up) == is_up:
+            return
         self._step(steps.OPEN, number, 1.0 if is_up else 0.0)
         self.changed = True
+
+    def can_have(self, owned: Sequence[Amounts]) -> bool:
+        """Whether these may be the machines of one's own from now on, and mean nothing else for the jobs that wait."""
+        return not self.rents and self._largest(owned).tolist() == self.largest
+
+    def add_node(self, capacity: Amounts, kind: int) -> int:
+        """A node is there from now on, and is up; returns its number. `happen` lets the policy look."""
+        while (number := int(_add_owned(self.state, *capacity, kind))) == NEED_NODES:
+            self.state = with_room_for_nodes(self.state)
+        self.changed = True
+        return number
+
+    def remove_node(self, number: int) -> bool:
+        """A node is not there any more; False: something is on it still, or is to be. `happen` lets the policy look."""
+        self.changed = True
+        return bool(_remove_owned(self.state, number))
+
+    def _largest(self, owned: Sequence[Amounts]) -> NDArray[np.int64]:
+        """(3,) the most that any machine has of each, on which jobs can run."""
+        machines = [*owned, *(self.offered if self.rents or self.provisions else ())]
+        return np.array(machines, dtype=np.int64).reshape(-1, 3).max(axis=0, initial=0)
 
     def believed_left(self, job: int, now_s: float) -> float:
         """Work that is believed to be left now."""
@@ -414,8 +451,13 @@ class LiveNodes:
         if not 0 < tasks.units_each <= tasks.together:
             return False
         need = np.array(tasks.demand)
-        room = (self.capacity[:, need > 0] // need[need > 0]).min(axis=1, initial=tasks.count)
+        room = (self._owned()[:, need > 0] // need[need > 0]).min(axis=1, initial=tasks.count)
         return int(room.sum()) >= tasks.count
+
+    def _owned(self) -> NDArray[np.int64]:
+        """(nodes, 3) what each machine of one's own has."""
+        nodes = as_array(self.state.nodes)[as_array(self.state.machines)["offer"] < 0]
+        return np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)
 
     def _held_tasks(self, carried: Restored) -> JobTasks:
         """The tasks in which a job holds its places; single units where a pool has given them."""
@@ -429,7 +471,7 @@ class LiveNodes:
         counts = tasks.tasks_in([place.units for place in places])
         if counts is None:
             raise BetimesError(f"internal: {places} are not {tasks.count} tasks of {tasks.units_each} units")
-        while self.state.cluster[0].unused < len(places) + len(self.capacity):
+        while self.state.cluster[0].unused < len(places) + len(self.state.nodes):
             self.state = with_more_placements(self.state)
         # Lists of placements are read from their end.
         for at, (place, count) in enumerate(reversed(list(zip(places, counts, strict=True)))):

@@ -52,6 +52,7 @@ class PlannerRounds:
         self.kinds: list[str] = []  # by slot
         self.ended: list[tuple[int, float]] = []  # by order of submission, since the planner was asked last
         self.refused: list[Refusal] = []  # of the last round
+        self._refused_until_s: dict[int, float] = {}  # by offer, as the cloud has none
         self._events = -1  # of the engine, when the planner was asked last
         self._heard = 0  # outcomes of a play-out that the planner knows
 
@@ -61,6 +62,10 @@ class PlannerRounds:
         self.kinds[slot] = (
             f"{wanted.max_units} x {wanted.gpu:g} GPU, {wanted.cpu:g} cores, {wanted.memory_gib:g} GiB"
         )
+
+    def know_refused(self, offer: int, now_s: float) -> None:
+        """The cloud has no machine of an offer: the next two rounds go without it."""
+        self._refused_until_s[offer] = now_s + 2.0 * self.planner.period_s
 
     def copied(self, slots: int, more: JobRequest | None = None) -> PlannerRounds:
         """The same, to be asked about a copy of the state, where row `slots` is one more job."""
@@ -126,8 +131,13 @@ class PlannerRounds:
         ended = [one for one in self.ended if one[1] < now_s]
         self.ended = [one for one in self.ended if one[1] >= now_s]
         found = snapshot_of(state, self.kinds, ended)
+        rentable = tuple(
+            0 if self._refused_until_s.get(offer, -math.inf) >= now_s else left
+            for offer, left in enumerate(found.rentable)
+        )
         return found._replace(
-            jobs=tuple(job._replace(speed=0.0, init_s=job.init_s + self.restart_s) for job in found.jobs)
+            rentable=rentable,
+            jobs=tuple(job._replace(speed=0.0, init_s=job.init_s + self.restart_s) for job in found.jobs),
         )
 
     def _ask_from(self, state: NodesState, at_s: float, *, later: bool = False) -> None:

@@ -43,6 +43,10 @@ class Holder(Protocol):
         """The job of a slot gives up what it is bound to."""
         ...
 
+    def know_refused(self, offer: int) -> None:
+        """The cloud has no machine of an offer now."""
+        ...
+
 
 class RentedMachines:
     """The rented machines of an engine, by their numbers there. A number is used again, under the next generation."""
@@ -96,6 +100,7 @@ class RentedMachines:
         state.pool[0].now = now_s
         logged = int(state.cluster[0].logged)
         self._unbind_all(number)
+        self._engine.know_refused(int(state.machines[number].offer))
         _report_refused(state, number, now_s + ASK_AGAIN_S)
         state.pool[0].events += 1  # a planner is asked again
         state.cluster[0].logged = logged

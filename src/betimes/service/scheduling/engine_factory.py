@@ -49,23 +49,49 @@ class Built:
 
     engine: LivePool | LiveNodes | Standby
     kind: str  # pool or nodes
-    nodes: list[str]  # those that do not come and go by its decisions
+    nodes: dict[
+        int, tuple[str, Amounts]
+    ]  # those that do not come and go by its decisions, and what they have
+    kinds: dict[str, int]  # of their types
     accounts: dict[int, Account]  # of the jobs that it has taken over, in its own units of work
     shapes: tuple[Amounts, ...]  # of nodes that take work, by which jobs are split into tasks
     offered: tuple[Offer, ...] = ()  # what it rents for whatever it places there
     machines: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     """Names and generations of the machines that are rented so, by their numbers."""
 
-    def is_of(self, nodes: dict[str, Node]) -> bool:
-        """Whether it was made for these nodes; which of them take work it can be told, if the shapes are the same."""
-        kept = kept_nodes(nodes, self.offered)
-        return list(kept) == self.nodes and _shapes(kept, self.offered) == self.shapes
+    def take_over(self, nodes: dict[str, Node]) -> bool:
+        """Let the engine go on with these nodes; false: another has to be made.
+
+        That is so of a pool, where jobs would be split into other tasks, and where a node has become another, or one is
+        gone on which there is something still.
+        """
+        engine, kept = self.engine, kept_nodes(nodes, self.offered)
+        if not isinstance(engine, LiveNodes) or _shapes(kept, self.offered) != self.shapes:
+            return False
+        had = {name: (number, capacity) for number, (name, capacity) in self.nodes.items()}
+        if had.keys() != kept.keys() and not engine.can_have([node.capacity for node in kept.values()]):
+            return False
+        if any(name in kept and kept[name].capacity != capacity for name, (_, capacity) in had.items()):
+            return False
+        for name in had.keys() - kept.keys():
+            number, _ = had[name]
+            if not engine.remove_node(number):
+                return False
+            del self.nodes[number]
+        for name, node in kept.items():
+            if name in had:
+                number = had[name][0]
+            else:
+                number = engine.add_node(
+                    node.capacity, self.kinds.setdefault(node.machine.type, len(self.kinds))
+                )
+                self.nodes[number] = name, node.capacity
+            engine.open_node(number, node.status == UP)
+        return True
 
     def name(self, number: int) -> str:
         """The name of a node, or of a rented machine, by its number."""
-        if number < len(self.nodes):
-            return self.nodes[number]
-        found = self.machines.get(number)
+        found = self.nodes.get(number) or self.machines.get(number)
         return ordered_name(number) if found is None else found[0]
 
 
@@ -96,6 +122,7 @@ def build(
     numbers = {name: at for at, name in enumerate((*nodes, *rented))}
     live = sorted((job for job in jobs.values() if job.account is not None), key=_seq)
     capacity = np.array([node.capacity for node in nodes.values()], dtype=np.int64).reshape(-1, 3)
+    kinds = {type: at for at, type in enumerate(dict.fromkeys(node.machine.type for node in nodes.values()))}  # noqa: A001
     engine: LivePool | LiveNodes | Standby
     if not is_compiled:
         engine = Standby(kind)
@@ -111,11 +138,10 @@ def build(
             sizes=known or SIZES_WITHOUT_JOBS,
         )
     else:
-        kinds = np.unique([node.machine.type for node in nodes.values()], return_inverse=True)[1]
         engine = LiveNodes(
             parse_nodes_policy(text),
             capacity,
-            kinds.astype(np.int64),
+            np.array([kinds[node.machine.type] for node in nodes.values()], dtype=np.int64),
             shapes=_shapes(nodes, offered),
             units=float(max(1, pool_units(nodes, ()))),
             restart_s=settings.restart_s,
@@ -151,7 +177,8 @@ def build(
             engine.open_node(numbers[name], False)
     accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
     machines = {numbers[name]: (name, _generation(engine, numbers[name])) for name in rented}
-    return Built(engine, kind, list(nodes), accounts, _shapes(nodes, offered), offered, machines)
+    owned = {numbers[name]: (name, node.capacity) for name, node in nodes.items()}
+    return Built(engine, kind, owned, kinds, accounts, _shapes(nodes, offered), offered, machines)
 
 
 def ordered_name(number: int) -> str:

@@ -220,14 +220,9 @@ class PolicyEngine:
         """An offer by the engine's number."""
         return self.settings.offers[number]
 
-    def open_nodes(self) -> bool:
-        """Which nodes take work; false: a new engine has to be made, of a pool or for other (shapes of) nodes."""
-        engine, nodes = self.engine, self._state.ledger.nodes
-        if not isinstance(engine, LiveNodes) or self._built is None or not self._built.is_of(nodes):
-            return False
-        for number, name in enumerate(self._built.nodes):
-            engine.open_node(number, nodes[name].status == UP)
-        return True
+    def take_over_nodes(self) -> bool:
+        """Go on with the nodes that there are now; false: a new engine has to be made."""
+        return self._built is not None and self._built.take_over(self._state.ledger.nodes)
 
     # --- machines that it rents for whatever it places on them ------------------------------------------------
 

@@ -1,0 +1,109 @@
+"""What the cloud has none of: types that a round leaves out, and the next choice for machines of a plan beyond that."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from betimes.policies.packing.catalogue import Catalogue, fits
+from betimes.policies.packing.plan import Bin, Plan
+from betimes.policies.packing.problem import Problem
+
+
+def available(catalogue: Catalogue, left: Mapping[str, int], rented: Collection[str]) -> Catalogue | None:
+    """The types of which one more can be rented, and those that are: the catalogue of a round; None: there are none.
+
+    left: how many more of each type; rented: the types of machines that are there.
+    """
+    types = tuple(each for each in catalogue.types if left[each.name] > 0 or each.name in rented)
+    if len(types) == len(catalogue.types):
+        return catalogue
+    return Catalogue(types) if types else None
+
+
+def within(plan: Plan, problem: Problem, left: Mapping[str, int]) -> Plan:
+    """The plan with the next choice for each new machine of a type of which too few are left.
+
+    That is a machine that the plan would give back, best the one with most of the tasks; else the cheapest type that
+    holds them and can be had. Where there is neither, a job that waits goes on waiting; and if others would have to
+    move, they all stay where they are, and those that wait get machines of their own.
+    """
+    remaining = dict(left)
+    kept = {each.machine for each in plan.bins}
+    idle = {machine.id: machine.type for machine in problem.machines if machine.id not in kept}
+    bins, missing = list[Bin](), list[Bin]()
+    for each in plan.bins:
+        if each.machine is None and remaining[each.type] == 0:
+            missing.append(each)
+            continue
+        remaining[each.type] -= each.machine is None
+        bins.append(each)
+    if not missing:
+        return plan
+    waiting = set[int]()  # jobs for which there is nothing
+    for each in missing:
+        found = _on_idle(each.tasks, problem, idle) or _of_next_type(each.tasks, problem, remaining)
+        if found is None:
+            waiting |= {problem.task[task].job for task in each.tasks}
+        elif found.machine is None:
+            remaining[found.type] -= 1
+            bins.append(found)
+        else:
+            del idle[found.machine]
+            bins.append(found)
+    if any(problem.task[task].machine is not None for job in waiting for task in problem.jobs[job]):
+        return replace(plan, bins=(*_as_they_are(problem), *_each_alone(problem, left)))
+    without = (
+        replace(each, tasks=tuple(t for t in each.tasks if problem.task[t].job not in waiting))
+        for each in bins
+    )
+    return replace(plan, bins=tuple(each for each in without if each.tasks))
+
+
+def _as_they_are(problem: Problem) -> list[Bin]:
+    on = problem.residents
+    return [Bin(each.type, on[each.id], each.id) for each in problem.machines if on[each.id]]
+
+
+def _each_alone(problem: Problem, left: Mapping[str, int]) -> list[Bin]:
+    """A machine for each task of jobs that wait, as far as there are some."""
+    remaining, bins = dict(left), list[Bin]()
+    for tasks in problem.jobs.values():
+        if any(problem.task[task].machine is not None for task in tasks):
+            continue
+        after, own = dict(remaining), list[Bin]()
+        for task in tasks:
+            found = _of_next_type((task,), problem, after)
+            if found is None:
+                break
+            after[found.type] -= 1
+            own.append(found)
+        else:
+            remaining, bins = after, bins + own
+    return bins
+
+
+def _on_idle(tasks: tuple[int, ...], problem: Problem, idle: Mapping[int, str]) -> Bin | None:
+    """The tasks on a machine that would be given back; None: none holds them."""
+    demands = [problem.task[task].demand for task in tasks]
+    holding = [id_ for id_, type_ in idle.items() if fits(problem.catalogue.named(type_), demands)]
+    if not holding:
+        return None
+
+    def stay(machine: int) -> int:
+        return sum(problem.task[task].machine == machine for task in tasks)
+
+    best = max(
+        holding, key=lambda machine: (stay(machine), -problem.catalogue.named(idle[machine]).usd_per_h)
+    )
+    return Bin(idle[best], tasks, best)
+
+
+def _of_next_type(tasks: tuple[int, ...], problem: Problem, left: Mapping[str, int]) -> Bin | None:
+    """The tasks on a new machine of the cheapest other type; None: there is none left that holds them."""
+    demands = [problem.task[task].demand for task in tasks]
+    for k in problem.catalogue.cheapest_first:
+        type_ = problem.catalogue.types[k]
+        if left[type_.name] > 0 and fits(type_, demands):
+            return Bin(type_.name, tasks)
+    return None

@@ -1,0 +1,94 @@
+"""The engine goes on when nodes of one's own come and go, and decides what one that is made anew would."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from betimes.service.engines.nodes import LiveNodes
+from betimes.service.scheduling.engine_factory import Built
+from tests.service.reliability.cluster import Cluster, machine, spec
+
+SUBMIT, ADD, DRAIN, RESUME, LOSE, PASS = range(6)
+POLICIES = ("nodes:fifo", "easy", "conservative", "fitgpp", "slowdown")
+
+changes = st.lists(
+    st.tuples(st.integers(0, PASS), st.integers(0, 7), st.sampled_from([0.5, 1.0, 2.0])), max_size=25
+)
+
+
+def after(policy: str, wanted: list[tuple[int, int, float]]) -> list[tuple[Any, ...]]:
+    """Every event of a cluster to which this happens."""
+    cluster = Cluster(policy)
+    for at, (what, which, cores) in enumerate(wanted):
+        nodes = list(cluster.ledger.nodes)
+        name = nodes[which % len(nodes)]
+        if what == SUBMIT:
+            cluster.submit(spec(5.0 + which, cpu=cores, qos="trial" if which == 0 else "best-effort"))
+        elif what == ADD:
+            cluster.ask("nodes.add", machine(f"n-{10 + at}"), "operator")
+        elif what in (DRAIN, RESUME, LOSE):
+            status = {DRAIN: "draining", RESUME: "up", LOSE: "lost"}[what]
+            cluster.ask("nodes.set_status", name, status, "operator")
+        cluster.turn()
+        if what == PASS:
+            cluster.go_on(float(which))
+    return [(event.kind, event.job, event.at_s, without_seq(event.data)) for event in cluster.log]
+
+
+def without_seq(data: dict[str, Any]) -> dict[str, Any]:
+    """An engine that is made anew without jobs counts submissions from 0; what counts is their order."""
+    account = {name: value for name, value in data.get("account", {}).items() if name != "seq"}
+    return {**data, "account": account}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@given(wanted=changes)
+def test_an_engine_that_goes_on_decides_as_one_made_anew(policy: str, wanted: list[Any]) -> None:
+    kept = after(policy, wanted)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Built, "take_over", lambda *_: False)
+        anew = after(policy, wanted)
+    assert kept == anew
+
+
+def test_the_engine_goes_on_with_a_node_more_and_a_node_less() -> None:
+    cluster = Cluster("nodes:fifo", nodes=1)
+    engine = cluster.scheduler.engine
+    assert isinstance(engine, LiveNodes)
+    numbers = cluster.submit(*(spec(100.0, cpu=2.0) for _ in range(2)))
+    cluster.scheduler.nodes.add(machine("n-1"), "operator")
+    cluster.turn()
+    assert [dict(cluster.job(number).places) for number in numbers] == [{"n-0": 1}, {"n-1": 1}]
+    cluster.scheduler.nodes.left("n-1")
+    cluster.turn()
+    assert cluster.status(numbers[1]) == "queued"
+    cluster.scheduler.nodes.add(machine("n-2"), "operator")  # in the place of n-1
+    cluster.turn()
+    assert dict(cluster.job(numbers[1]).places) == {"n-2": 1}
+    assert cluster.scheduler.engine is engine
+
+
+@pytest.mark.parametrize(("cores", "goes_on"), [(1.0, True), (2.0, True), (4.0, False)])
+def test_jobs_are_split_anew_for_larger_nodes(cores: float, goes_on: bool) -> None:
+    cluster = Cluster("nodes:fifo", nodes=2)
+    engine = cluster.scheduler.engine
+    cluster.submit(*(spec(100.0, cpu=2.0) for _ in range(2)))
+    (wide,) = cluster.submit(spec(100.0, max_units=4, min_units=4, units_per_task="pack"))
+    cluster.scheduler.nodes.add(machine("other-1", cores), "operator")
+    cluster.turn()
+    assert (cluster.scheduler.engine is engine) == goes_on
+    assert bool(cluster.job(wide).units) == (cores == 4.0)
+
+
+def test_a_lost_node_comes_back_with_less() -> None:
+    cluster = Cluster("nodes:fifo", nodes=2)
+    cluster.scheduler.nodes.set_status("n-1", "lost", "timer")
+    cluster.turn()
+    cluster.scheduler.nodes.add(machine("n-1", 1.0), "operator")
+    cluster.turn()
+    numbers = cluster.submit(*(spec(100.0, cpu=1.0) for _ in range(4)))
+    assert [bool(cluster.job(number).units) for number in numbers] == [True, True, True, False]
