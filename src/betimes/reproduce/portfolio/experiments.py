@@ -52,7 +52,7 @@ UTILITY = (
     *(Setting(f"alpha=1,beta={beta}", beta=beta) for beta in (2, 3, 4, 0)),
 )
 INACCURACY = tuple(Setting(sizes, sizes=sizes) for sizes in ("true", "estimate", "last-two", "noise:0.5"))
-PERIOD = tuple(Setting(str(ticks), f"period={ticks}") for ticks in (1, 2, 4, 8, 16, 32))
+PERIOD = tuple(Setting(str(ticks), f"rules=whole-run,period={ticks}") for ticks in (1, 2, 4, 8, 16, 32))
 BUDGET = tuple(Setting(str(most), f"period=8,budget={most}") for most in (5, 10, 20, 30, 60))
 
 
