@@ -91,7 +91,8 @@ class PlannerRounds:
         now_s = float(state.pool[0].now)
         if self.planner.every_round or int(state.pool[0].events) != self._events:
             state = self._plan(state)
-            self._events = -1 if self.refused else int(state.pool[0].events)
+            again = self.refused or any(until_s >= now_s for until_s in self._refused_until_s.values())
+            self._events = -1 if again else int(state.pool[0].events)
         self.next_s = math.inf
         if state.pool[0].active > 0 or state.cluster[0].rented > 0:
             self._ask_from(state, now_s, later=True)
