@@ -17,17 +17,19 @@ from betimes.core.nodes.columns import NodesState, with_more_placements
 from betimes.core.nodes.planning import instructions as batch_of
 from betimes.core.nodes.planning import paid_until, refusals, seqs_of, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
-from betimes.core.planning import Decision, Planner, Refusal, Snapshot
+from betimes.core.planning import Decision, JobSnapshot, Planner, Refusal, Snapshot
 from betimes.core.status import DONE, NEED_LOG, NEED_NODES
 from betimes.errors import PolicyViolation
 from betimes.kernels import as_array, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.service.engines.messages import JobRequest
+from betimes.service.engines.move_savings import ExpectedSaving, expected_savings
 from betimes.service.engines.rented_machines import with_longer_log, with_room_for_nodes
 from betimes.twin.nodes.event_loop import Trace
 
 ask_at = entry(set_policy_timer, NodesState, float, int)
+NOTEWORTHY = 0.01  # change of a job's throughput, as a share of that alone
 ENTRIES = (instructions.carry_out, paid_until, ask_at)
 """What has to be compiled for planners, besides live nodes."""
 
@@ -46,8 +48,10 @@ class PlannerRounds:
     comes.
     """
 
-    def __init__(self, policy: str, planner: Planner, restart_s: float) -> None:
+    def __init__(self, policy: str, planner: Planner, offers: Sequence[Offer], restart_s: float) -> None:
         self.policy, self.planner, self.restart_s = policy, planner, restart_s
+        self.offers = tuple(offers)
+        self.expected: dict[int, ExpectedSaving] = {}  # of the last round's moves, by slot
         self.next_s = math.inf
         self.kinds: list[str] = []  # by slot
         self.ended: list[tuple[int, float]] = []  # by order of submission, since the planner was asked last
@@ -55,9 +59,13 @@ class PlannerRounds:
         self._refused_until_s: dict[int, float] = {}  # by offer, as the cloud has none
         self._events = -1  # of the engine, when the planner was asked last
         self._heard = 0  # outcomes of a play-out that the planner knows
+        self._measured: dict[int, tuple[float, frozenset[int]]] = {}  # by slot: throughput, beside which jobs
+        self._profiled: set[int] = set()  # slots of jobs whose throughput alone is known
 
     def know(self, slot: int, wanted: JobRequest) -> None:
         """A job is in this slot from now on. Jobs of one kind, which need the same, disturb others alike."""
+        self._measured.pop(slot, None)
+        self._profiled.discard(slot)
         self.kinds += [""] * (slot + 1 - len(self.kinds))
         self.kinds[slot] = (
             f"{wanted.max_units} x {wanted.gpu:g} GPU, {wanted.cpu:g} cores, {wanted.memory_gib:g} GiB"
@@ -73,6 +81,14 @@ class PlannerRounds:
         if more is not None:
             found.know(slots, more)
         return found
+
+    def measure(self, slot: int, throughput: float, beside: frozenset[int]) -> None:
+        """A job shows this share of its throughput alone beside the jobs of these slots."""
+        self._profiled.add(slot)
+        known, alike = self._measured.get(slot, (math.nan, frozenset[int]()))
+        if alike != beside or not abs(known - throughput) < NOTEWORTHY:
+            self._events = -1  # the planner is asked again
+        self._measured[slot] = throughput, beside
 
     def hear_of(self, trace: Trace, seqs: Sequence[int]) -> None:
         """Jobs have ended in a play-out; seqs: the order of submission of each row."""
@@ -110,6 +126,7 @@ class PlannerRounds:
             decisions = self.planner.plan(snapshot)
         except PolicyViolation as error:
             raise PolicyViolation(f"policy {self.policy} at {snapshot.now_s:g} s: {error}") from error
+        self.expected = expected_savings(snapshot, decisions, self.offers)
         batch, of = batch_of(decisions, snapshot, seqs_of(state))
         at = np.zeros(1, dtype=np.int64)
         while (status := instructions.carry_out(state, batch, at)) != DONE:
@@ -125,8 +142,8 @@ class PlannerRounds:
     def _snapshot(self, state: NodesState) -> Snapshot:
         """What the planner is shown.
 
-        What jobs ended at the very instant comes in the next round, as in the twin. How fast jobs are beside their
-        neighbours is not measured, so that nothing is said of it.
+        What jobs ended at the very instant comes in the next round, as in the twin. How fast a job is beside its
+        neighbours is what its reports of progress show; of one that reports none nothing is said.
         """
         now_s = float(state.pool[0].now)
         ended = [one for one in self.ended if one[1] < now_s]
@@ -138,8 +155,26 @@ class PlannerRounds:
         )
         return found._replace(
             rentable=rentable,
-            jobs=tuple(job._replace(speed=0.0, init_s=job.init_s + self.restart_s) for job in found.jobs),
+            jobs=tuple(
+                job._replace(
+                    speed=self._throughput(job, found),
+                    init_s=job.init_s + self.restart_s,
+                    profiled=job.job in self._profiled,
+                )
+                for job in found.jobs
+            ),
         )
+
+    def _throughput(self, job: JobSnapshot, snapshot: Snapshot) -> float:
+        """What a job has shown beside those that are beside it now, 0: nothing."""
+        throughput, beside = self._measured.get(job.job, (0.0, frozenset()))
+        on = {place.machine for place in job.places}
+        now = {
+            each.job
+            for each in snapshot.jobs
+            if each.job != job.job and any(place.machine in on for place in each.places)
+        }
+        return throughput if beside == now else 0.0
 
     def _ask_from(self, state: NodesState, at_s: float, *, later: bool = False) -> None:
         """Ask at the first multiple of the planner's period that is no earlier, or that is later."""
