@@ -7,6 +7,7 @@ VENV := .venv
 PYTHON ?= $(shell kept=$$(sed -n 's/^executable = //p' $(VENV)/pyvenv.cfg 2>/dev/null); command -v "$$kept" || echo python3)
 READY := $(VENV)/.ready
 DEVELOPMENT := $(VENV)/.ready-development
+WITH_RAY := $(VENV)/.ready-ray
 BETIMES := $(VENV)/bin/betimes
 PYTEST := $(VENV)/bin/python -m pytest -n $(or $(WORKERS),auto) --maxprocesses 8 --dist worksteal
 
@@ -31,7 +32,7 @@ endif
 
 .DEFAULT_GOAL := help
 .PHONY: help run compare test test-slow test-failed lint types imports check bench docs format lock \
-  setup setup-development clean again
+  setup setup-development setup-ray clean again
 
 help: ## show this list
 	@echo "make TARGET, where TARGET is one of"
@@ -91,15 +92,17 @@ setup: $(READY) ## make .venv with what Betimes runs with, and nothing else
 
 setup-development: $(DEVELOPMENT) ## make .venv, or add to it, with the packages of development
 
+setup-ray: $(WITH_RAY) ## make .venv, or add to it, with these and Ray, without which some slow tests are left out
+
 clean: ## remove .venv and what the tools left behind
 	rm -rf $(VENV) .pytest_cache .ruff_cache .import_linter_cache .hypothesis dist build
 	find src tests benchmarks tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A Python named by the caller may differ from the one in .venv: then look again, which costs nothing if it is not.
 ifneq ($(origin PYTHON),file)
-$(READY) $(DEVELOPMENT): again
+$(READY) $(DEVELOPMENT) $(WITH_RAY): again
 endif
 
-$(READY) $(DEVELOPMENT): requirements.lock pyproject.toml tools/set_up.py tools/pip_settings.py
+$(READY) $(DEVELOPMENT) $(WITH_RAY): requirements.lock pyproject.toml tools/set_up.py tools/pip_settings.py
 	$(NEW_ENOUGH)
-	@"$(PYTHON)" -m tools.set_up --venv "$(VENV)" $(if $(filter $(DEVELOPMENT),$@),--development)
+	@"$(PYTHON)" -m tools.set_up --venv "$(VENV)" $(patsubst $(VENV)/.ready-%,--%,$(filter-out $(READY),$@))

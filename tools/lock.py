@@ -1,9 +1,9 @@
 """Write ``requirements.lock``: the exact version of every package that Betimes runs and is developed with.
 
 Called as ``python3 -m tools.lock`` (``make lock``). The newest versions that ``pyproject.toml`` allows are resolved
-together, and what came of it is written down, the packages that only development needs in a section of their own: names
-and versions only, so that the file holds for any platform and any mirror. The oldest supported Python makes the lock,
-since a version that it can install, every later one can install too.
+together, and what came of it is written down, the packages that only development needs and those of Ray in sections
+of their own: names and versions only, so that the file holds for any platform and any mirror. The oldest supported
+Python makes the lock, since a version that it can install, every later one can install too.
 """
 
 from __future__ import annotations
@@ -16,16 +16,19 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from tools.set_up import DEVELOPMENT, pinned
+from tools.set_up import SECTIONS, pinned
 
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 
 HEADER = """\
 # Exact versions of everything that Betimes runs and is developed with. Written by `make lock`; do not edit.
-
-# Run time: what Betimes runs with, and what installs it
 """
+MEANING = {
+    "run": "what Betimes runs with, and what installs it",
+    "development": "what is needed besides",
+    "ray": "for jobs on several machines (betimes[ray])",
+}
 
 
 def main() -> int:
@@ -41,7 +44,8 @@ def main() -> int:
         print(f"Run `PYTHON=python{oldest} make lock`.", file=sys.stderr)
         return 1
     run_time = [*project["dependencies"], *settings["dependency-groups"]["set-up"]]
-    wanted = [*run_time, *project["optional-dependencies"]["dev"]]
+    development = [*run_time, *project["optional-dependencies"]["dev"]]
+    wanted = [*development, *project["optional-dependencies"]["ray"]]
     with tempfile.TemporaryDirectory(prefix="betimes-lock-") as folder:
         print(f"==> Resolving {len(wanted)} packages in a fresh environment (a minute or two)", flush=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
@@ -49,22 +53,25 @@ def main() -> int:
         pins = _resolved(pip, wanted)
         constraints = Path(folder, "constraints.txt")
         constraints.write_text("\n".join(pins.values()))
-        of_run_time = _resolved(pip, [*run_time, "--constraint", str(constraints)])
-    before = {pin for section in pinned(LOCK.read_text()) for pin in section} if LOCK.exists() else set()
-    sections = (
-        [pins[name] for name in sorted(pins) if name in of_run_time],
-        [pins[name] for name in sorted(pins) if name not in of_run_time],
+        sections: dict[str, list[str]] = {}
+        known = set[str]()
+        for part, packages in (("run", run_time), ("development", development), ("ray", wanted)):
+            needed = _resolved(pip, [*packages, "--constraint", str(constraints)])
+            sections[part] = [pins[name] for name in sorted(needed.keys() - known)]
+            known |= needed.keys()
+    before = (
+        {pin for section in pinned(LOCK.read_text()).values() for pin in section} if LOCK.exists() else set()
     )
     LOCK.write_text(
         HEADER
-        + "\n".join(sections[0])
-        + f"\n\n{DEVELOPMENT}: what is needed besides\n"
-        + "\n".join(sections[1])
-        + "\n"
+        + "".join(
+            f"\n{SECTIONS[part]}: {MEANING[part]}\n" + "".join(f"{pin}\n" for pin in section)
+            for part, section in sections.items()
+        )
     )
     for pin in sorted(before.symmetric_difference(pins.values()), key=str.lower):
         print(f"  {'-' if pin in before else '+'} {pin}")
-    print(f"==> {LOCK.name}: {len(sections[0])} packages of run time, {len(sections[1])} of development")
+    print(f"==> {LOCK.name}: " + ", ".join(f"{len(section)} of {part}" for part, section in sections.items()))
     return 0
 
 

@@ -1,12 +1,13 @@
 """Make a virtual environment for the Makefile to work in, or bring it up to date.
 
 Called as ``python3 -m tools.set_up``; needs the standard library alone. What is installed are the packages of
-``requirements.lock``, exactly: those that Betimes runs with, under ``--development`` all of them; and Betimes itself as
-an editable install. pip fetches uv, which installs the rest in a tenth of pip's time; where that cannot be, pip does.
+``requirements.lock``, exactly: those that Betimes runs with, under ``--development`` also those that it is developed
+with, under ``--ray`` besides Ray; and Betimes itself as an editable install. pip fetches uv, which installs the rest
+in a tenth of pip's time; where that cannot be, pip does.
 
-``.ready`` and ``.ready-development`` in the environment note by content what it holds, so that a second call, or one
-after a file was merely touched, costs nothing. They are absent while something is being installed: after an interrupted
-call the next starts afresh.
+``.ready``, ``.ready-development`` and ``.ready-ray`` in the environment note by content what it holds, so that a second
+call, or one after a file was merely touched, costs nothing. They are absent while something is being installed: after
+an interrupted call the next starts afresh.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from tools.pip_settings import for_uv
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements.lock"
 PROJECT = ROOT / "pyproject.toml"
-DEVELOPMENT = "# Development"  # the line of the lock below which are the packages that only development needs
+SECTIONS = {"run": "# Run time", "development": "# Development", "ray": "# Ray"}
+"""The line of the lock below which the packages of a part are, which needs those of the parts before it, too."""
 
 NO_ENSUREPIP = """\
 This Python cannot make virtual environments: its `ensurepip` module is missing.
@@ -44,9 +46,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Make a virtual environment, or bring it up to date.")
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv", help="its folder")
     parser.add_argument("--development", action="store_true", help="with the packages of development")
+    parser.add_argument("--ray", action="store_true", help="with these, and Ray, which some slow tests need")
     given = parser.parse_args()
+    part = "ray" if given.ray else "development" if given.development else "run"
     try:
-        return set_up(given.venv.absolute(), development=given.development)
+        return set_up(given.venv.absolute(), part)
     except subprocess.CalledProcessError as failed:
         sys.stderr.write(failed.output or "")
         command = shlex.join(str(part) for part in failed.cmd)
@@ -57,12 +61,13 @@ def main() -> int:
         return 1
 
 
-def set_up(venv: Path, *, development: bool) -> int:
+def set_up(venv: Path, wanted_part: str) -> int:
     """Bring `venv` up to date; 0, or 1 where this Python cannot. Raises CalledProcessError where a command failed."""
-    stamps = {"run": venv / ".ready", "development": venv / ".ready-development"}
-    # An environment of development stays one: all of its packages are of one lock.
-    parts = ["run", "development"] if development or stamps["development"].exists() else ["run"]
-    pins = dict(zip(stamps, pinned(LOCK.read_text()), strict=True))
+    stamps = {name: venv / (".ready" if name == "run" else f".ready-{name}") for name in SECTIONS}
+    # An environment keeps what it has: all of its packages are of one lock.
+    last = max(at for at, name in enumerate(stamps) if name == wanted_part or stamps[name].exists())
+    parts = list(stamps)[: last + 1]
+    pins = pinned(LOCK.read_text())
     wanted = {part: _wanted(pins[part]) for part in parts}
     found = {part: _found(stamps[part]) for part in parts}
     if found == wanted:
@@ -92,14 +97,15 @@ def set_up(venv: Path, *, development: bool) -> int:
     return 0
 
 
-def pinned(lock: str) -> tuple[list[str], list[str]]:
-    """The pins of a lock: what Betimes runs with, and what development needs besides."""
-    sections = lock.partition(DEVELOPMENT)[::2]
-    run_time, development = (
-        [line for line in section.splitlines() if "==" in line and not line.startswith("#")]
-        for section in sections
-    )
-    return run_time, development
+def pinned(lock: str) -> dict[str, list[str]]:
+    """The pins of each part of a lock."""
+    pins: dict[str, list[str]] = {name: [] for name in SECTIONS}
+    part = "run"
+    for line in lock.splitlines():
+        part = next((name for name, begins in SECTIONS.items() if line.startswith(begins)), part)
+        if "==" in line and not line.startswith("#"):
+            pins[part].append(line)
+    return pins
 
 
 class Installer:

@@ -136,6 +136,11 @@ class InMemoryService:
         """The event log, oldest first; at most 10,000 events."""
         return self._ask(self._parts.backend.events(0, 10_000, job, tuple(kinds))).items
 
+    def report_progress(self, job: int, done: float, total: float) -> None:
+        """A job says how far it is, as with `betimes.progress`. Raises Unknown; Conflict for one that does not run."""
+        runs = self.job(job).runs
+        self._ask(self._parts.backend.progress(job, runs[-1].number if runs else 0, done, total))
+
     def cancel(self, *jobs: int) -> Sequence[JobView]:
         """Cancel jobs, all or none. Raises Unknown; Conflict for one that is over."""
         return self._ask(self._parts.backend.cancel(jobs, self._user))

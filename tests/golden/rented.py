@@ -30,7 +30,7 @@ POLICIES = (
     "ode",
     "odm:placement=best",
     "odx",
-    "portfolio:period=1",
+    "portfolio:period=1,rules=whole-run",
     "no-packing",
     "stratus",
     "synergy",

@@ -34,8 +34,8 @@ def _by_name(pins: list[str]) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def sections() -> tuple[dict[str, str], dict[str, str]]:
     """Version by normalised name, from the lock file: of what Betimes runs with, and of what development adds."""
-    run_time, development = pinned((ROOT / "requirements.lock").read_text())
-    return _by_name(run_time), _by_name(development)
+    found = pinned((ROOT / "requirements.lock").read_text())
+    return _by_name(found["run"]), _by_name(found["development"])
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
 
 from betimes.cluster import Cluster, Offer
 from betimes.errors import PolicyError
+from betimes.service.engines.move_savings import parts_usd_per_h
 from betimes.service.engines.named_policies import check_live
+from betimes.service.machines.fake_cloud import FakeCloud
+from betimes.service.machines.machine import Machine
+from betimes.service.machines.provider import OpenCloud
+from betimes.service.machines.scenario import SetCapacity
+from betimes.service.scheduling.move_record import MoveRecord
 from betimes.testing import InMemoryService
 
 OFFERS = (
@@ -51,10 +58,81 @@ def test_a_plan_is_shown_before_it_happens_and_then_does() -> None:
         assert asked == [("rent", None), ("migrate", 2), ("release", None)]
         assert plan.steps[1].reason == "c4-0 can then be given back; it leaves c4-0 once these are up"
         assert service.fleet().machines[0].type == "c4", "asking has changed nothing"
-        service.advance(20.0)
+        service.advance(40.0)
         assert [event.job_id for event in service.events(kinds=["migrating"])] == [2]
         service.advance(200.0)
         assert [one.type for one in service.fleet().machines] == ["c2"]
+
+
+def test_a_move_is_logged_with_what_it_is_to_save_and_then_with_what_it_has_saved() -> None:
+    """Job 2 has a c4 (0.18) to itself from 550 s on, goes to a c2 (0.10), and there is alone all the time."""
+    with InMemoryService(CLUSTER, policy="eva:t=1") as service:
+        service.advance(1.0)
+        submit(service, 2.0, 550.0)
+        submit(service, 2.0, 4000.0)
+        service.advance(1250.0)
+        (move,) = service.fleet().moves
+        assert (move.job, move.saving_usd_per_h) == (2, None), "it has been decided, and the c2 boots"
+        assert move.expected_saving_usd_per_h == pytest.approx(0.08)
+        service.advance(1000.0)
+        (move,) = service.fleet().moves
+        assert move.saving_usd_per_h == pytest.approx(0.08)
+        service.finish()
+        assert service.fleet().moves == []
+        (planned,) = [event.data["move"] for event in service.events(2, ["migrating"])]
+        (moved,) = service.events(2, ["moved"])
+        record, ended = MoveRecord(**moved.data["move"]), service.events(2, ["ended"])[-1]
+        assert record.decided_at == planned["decided_at"]
+        assert planned["expected_cost_usd"] == pytest.approx(
+            (0.18 * 10.0 + 0.1 * 100.0) / 3600
+        )  # grace, boot
+        assert record.saving_usd_per_h == pytest.approx(0.08)
+        launched = service.events(2, ["launched"])[-1]
+        assert record.paid_usd == pytest.approx(0.1 * (ended.at - launched.at) / 3600)
+        first = service.events(2, ["ended"])[0]
+        assert record.cost_usd == pytest.approx(0.18 * (launched.at - first.at) / 3600)
+
+
+def test_a_moved_job_pays_its_part_of_a_machine_that_it_shares() -> None:
+    both = {1: [("m", 0.5)], 2: [("m", 0.25), ("n", 1.0)]}
+    assert parts_usd_per_h(both, {"m": 0.3, "n": 0.1}) == pytest.approx({1: 0.2, 2: 0.2})
+
+
+def report(service: InMemoryService, until_s: float, steps_per_s: float, *jobs: int) -> None:
+    """The jobs report every 40 s from now on, as far as they run."""
+    done = dict.fromkeys(jobs, 0.0)
+    for job in jobs:
+        done[job] = (service.job(job).job.progress_frac or 0.0) * STEPS
+    while service.now_s < until_s:
+        service.advance(40.0)
+        for job in jobs:
+            done[job] += 40.0 * steps_per_s
+            runs = service.job(job).runs
+            if runs and runs[-1].ended_at is None:
+                service.report_progress(job, done[job], STEPS)
+
+
+STEPS = 1e5
+
+
+def types(service: InMemoryService) -> list[str]:
+    return sorted(one.type for one in service.fleet().machines if one.jobs)
+
+
+@pytest.mark.slow
+def test_jobs_are_profiled_then_packed_and_parted_again_when_they_disturb_each_other() -> None:
+    """On a c4 each at first; together as a pair counts for 1; apart again as each then shows 0.3 of that."""
+    only = replace(CLUSTER, offers=(OFFERS[1],))
+    with InMemoryService(only, policy="eva:t=1,profile=30m") as service:
+        service.advance(1.0)
+        jobs = [submit(service, 2.0, STEPS) for _ in range(2)]
+        service.advance(450.0)
+        assert types(service) == ["c4", "c4"], "alone until their throughput is known"
+        report(service, 800.0, 1.0, *jobs)
+        assert types(service) == ["c4"]
+        report(service, 2000.0, 0.3, *jobs)
+        assert types(service) == ["c4", "c4"]
+        assert [event.job_id for event in service.events(kinds=["moved"])] == [2]
 
 
 def test_another_policy_while_machines_boot() -> None:
@@ -72,6 +150,36 @@ def test_a_job_whose_machine_is_not_to_be_had_waits_for_another() -> None:
         jobs = [submit(service, 2.0, 700.0) for _ in range(2)]
         service.finish()
         assert [service.job(job).job.status for job in jobs] == ["finished", "finished"]
+
+
+@pytest.fixture
+def no_c2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cloud has no c2 for the first 2,000 s."""
+
+    def cloud_of(cluster: Cluster) -> OpenCloud:
+        def open_cloud(held: Iterable[tuple[Machine, float]], made: Mapping[str, int]) -> FakeCloud:
+            script = (SetCapacity(0.0, "c2", 0), SetCapacity(2000.0, "c2", None))
+            return FakeCloud(cluster.offers, cluster.seed, cluster.quota, script)
+
+        return open_cloud
+
+    monkeypatch.setattr("betimes.testing.cloud_of", cloud_of)
+
+
+@pytest.mark.usefixtures("no_c2")
+@pytest.mark.parametrize("policy", ["eva:t=1", "no-packing", "synergy", "stratus", "consolidation"])
+def test_a_type_that_is_not_to_be_had_is_left_out_of_plans_for_a_while(policy: str) -> None:
+    with InMemoryService(CLUSTER, policy=policy) as service:
+        service.advance(1.0)
+        job = submit(service, 2.0, 150.0)
+        service.finish()
+        assert service.job(job).job.status == "finished"
+        ordered = [event.data["type"] for event in service.events(kinds=["ordered"])]
+        assert ordered == ["c2", "c4"], "the next choice, not the same again"
+        service.advance(2400.0 - service.now_s)
+        submit(service, 2.0, 300.0)
+        service.finish()
+        assert [event.data["type"] for event in service.events(kinds=["ordered"])][2:] == ["c2"]
 
 
 def test_policies_that_cannot_be_used_are_refused() -> None:

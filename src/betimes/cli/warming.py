@@ -124,12 +124,12 @@ def _of_planners(chosen: Sequence[AnyChosen]) -> Parts:
 
 
 def _of_portfolios(chosen: Sequence[AnyChosen]) -> Parts:
-    from betimes.foresight.portfolio.driver import adopt
-    from betimes.foresight.portfolio.simulate import play_on, take_snapshot
+    from betimes.foresight.portfolio.lookahead import ENTRIES
+    from betimes.policies.nodes.families import compiled_hooks
 
     if all(getattr(policy.policy, "members", None) is None for policy in chosen):
         return {}
-    return {"the selection of a portfolio": lambda: [each.load() for each in (adopt, take_snapshot, play_on)]}
+    return {"the selection of a portfolio": lambda: [compiled_hooks(), *(each.load() for each in ENTRIES)]}
 
 
 def _of_service(policies: Iterable[str]) -> Callable[[], Any]:

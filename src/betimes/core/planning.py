@@ -57,6 +57,7 @@ class JobSnapshot(NamedTuple):
     launch_s: float  # what it takes until then
     init_s: float  # and until it works
     stop_s: float  # and until it has left
+    profiled: bool = True  # its throughput alone is known
 
 
 class MachineSnapshot(NamedTuple):

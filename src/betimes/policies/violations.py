@@ -7,6 +7,7 @@ from betimes.core.status import (
     BAD_COUNT,
     BAD_GROUP,
     BAD_KEY,
+    BAD_ORDERS,
     BAD_PLACE,
     BAD_VICTIM,
     BAD_WAIT,
@@ -43,6 +44,7 @@ NODES_REASONS = {
     BAD_VICTIM: "gave a running job, as one that might make room, a score that is not a number, or none",
     BAD_WRITE: "changed what nodes have or what this job needs, so that there would be no room for it",
     BAD_WAIT: "let this job wait until a time that is not a number",
+    BAD_ORDERS: "gave no number of machines to rent while this job waits",
 }
 """Words for every reason why the answer of a policy for nodes cannot be used."""
 

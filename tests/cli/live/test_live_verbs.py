@@ -301,6 +301,7 @@ def test_fleet(betimes: Call, service: Service) -> None:
     found = betimes("fleet")
     assert "c4-0" in found.out
     assert "1 rented, $0.2 an hour; a machine for each task would be $0.3" in found.out
+    assert "Job 5 moves: expected to save $0.1 an hour for $0.004" in found.out
     planned = betimes("fleet", "plan")
     assert "migrate" in planned.out
     assert "$0.1 an hour less; the next round is at" in planned.out

@@ -16,6 +16,9 @@ def say(kind: str, node: str | None = None, **data: Any) -> str:
     return details(event, NOW)
 
 
+MOVE = {"decided_at": 1.0, "before_usd_per_h": 0.18, "after_usd_per_h": 0.1, "expected_cost_usd": 0.004}
+
+
 @pytest.mark.parametrize(
     ("kind", "data", "text"),
     [
@@ -27,6 +30,21 @@ def say(kind: str, node: str | None = None, **data: Any) -> str:
         ),
         ("granted", {"units": 2, "places": [["a", 1], ["b", 1]]}, "2 units on a (1), b (1)"),
         ("granted", {"units": 1, "places": []}, "1 unit"),
+        (
+            "migrating",
+            {"before": [["c4-0", 1]], "places": [["c2-0", 1]], "keeps_running": False, "move": MOVE},
+            "moves at once: on c2-0 instead of on c4-0; expected to save $0.08 an hour, for $0.004",
+        ),
+        (
+            "moved",
+            {"move": {**MOVE, "left_at": 50.0, "resumed_at": 60.0, "paid_usd": 0.3, "paid_until_at": 7260.0}},
+            "the move saved $0.03 an hour for 2 h, for $0.0005; expected: $0.08 an hour, for $0.004",
+        ),
+        (
+            "moved",
+            {"move": {**MOVE, "left_at": 50.0, "resumed_at": 60.0, "paid_until_at": 60.0}},
+            "the run that followed the move was over at once",
+        ),
         ("granted", {"units": 0, "places": []}, "no unit: other jobs come first"),
         ("launched", {"number": 2, "units": 1, "places": [["here", 1]]}, "run 2, 1 unit on here"),
         ("started", {"number": 2, "adopted": True}, "run 2 was found running"),

@@ -15,7 +15,7 @@ from betimes.core.nodes.columns import NodesView
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.foresight.portfolio.driver import Portfolio, Settings
-from betimes.foresight.portfolio.simulate import Lookahead
+from betimes.foresight.portfolio.lookahead import Lookahead
 from betimes.kernels import Floats, Ints, kernel
 from betimes.outcome import Result, load, save, summarise
 from betimes.policies import NODES_POLICIES, parse_nodes_policy

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from random import Random
 
@@ -32,9 +33,9 @@ def round_of(rotation: Rotation, scores: dict[int, float]) -> list[int]:
     """Those simulated, in order, where `scores` is what each would get."""
     simulated: list[int] = []
 
-    def simulate(member: int) -> tuple[float, int]:
-        simulated.append(member)
-        return scores[member], 1
+    def simulate(members: Sequence[int]) -> dict[int, tuple[float, float]]:
+        simulated.extend(members)
+        return {member: (scores[member], 1.0) for member in members}
 
     assert rotation.simulate(simulate) == {member: scores[member] for member in simulated}
     return simulated
@@ -89,7 +90,9 @@ def test_smart_first_simulates_the_good_ones_and_shares_the_rest() -> None:
 
 def test_a_policy_that_fails_is_in_no_set_any_more() -> None:
     rotation = Rotation([0, 1, 2], Limit(), first)
-    scores = rotation.simulate(lambda member: (None if member == 1 else float(member), 1))
+    scores = rotation.simulate(
+        lambda members: {member: (None if member == 1 else float(member), 1.0) for member in members}
+    )
     assert scores == {0: 0.0, 2: 2.0}
     assert sorted(rotation.smart + rotation.stale + rotation.poor) == [0, 2]
 
@@ -98,9 +101,10 @@ def test_by_the_clock_as_many_as_are_expected_to_fit_and_at_least_one() -> None:
     rotation = Rotation([0, 1, 2, 3], Limit(1.0), first)
     seen: list[int] = []
 
-    def simulate(member: int) -> tuple[float, float]:
+    def simulate(members: Sequence[int]) -> dict[int, tuple[float, float]]:
+        (member,) = members
         seen.append(member)
-        return float(member), 0.6
+        return {member: (float(member), 0.6)}
 
     assert set(rotation.simulate(simulate)) == {0, 1}  # what one takes is not known before
     rotation.limit = Limit(0.5)

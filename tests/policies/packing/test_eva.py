@@ -149,6 +149,7 @@ def test_jobs_of_several_tasks_are_priced_as_a_whole() -> None:
             "matching": st.booleans(),
             "keep_running": st.booleans(),
             "rounded": st.booleans(),
+            "least_saving_usd_per_h": st.sampled_from([0.0, 1.0, 100.0]),
             "only": st.sampled_from(["both", "full", "partial"]),
         },
     ),
@@ -175,6 +176,20 @@ def test_a_plan_that_is_carried_out_is_kept(drawn: Problem) -> None:
     tasks = applied(eva.plan(Round(0.0, loose)), loose)
     again = eva.plan(Round(300.0, tasks))
     assert changes(again, tasks).moves == ()
+
+
+def test_a_plan_that_saves_less_than_is_asked_for_moves_nothing() -> None:
+    """Full saves 3 USD an hour more than what stands; a new task is placed all the same."""
+    late = replace(RUNNING, tasks=(*RUNNING.tasks, replace(RUNNING.task[3], id=9, job=9, machine=None)))
+    for least, reason, moves in ((2.9, "full", True), (3.1, "partial", False)):
+        eva = Eva(Rules(least_saving_usd_per_h=least), known=table(1.0))
+        eva.plan(Round(0.0, RUNNING))
+        plan = eva.plan(Round(36000.0, late, finished={99: 35000.0}))
+        assert plan.reason == reason
+        assert any(move.from_machine is not None for move in changes(plan, late).moves) == moves
+        check(plan, late)
+    with pytest.raises(PolicyError, match="least_saving: expected USD an hour from 0, found -1"):
+        Rules(least_saving_usd_per_h=-1.0)
 
 
 def test_rules_that_are_not_there_are_refused() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
-from betimes.cluster import read_cluster
+from betimes.cluster import Cluster, Offer, read_cluster
 from betimes.core.planning import (
+    Bind,
     Decision,
     JobPhase,
     JobSnapshot,
@@ -16,11 +17,20 @@ from betimes.core.planning import (
     MachineSnapshot,
     Migrate,
     Place,
+    Rent,
     Snapshot,
+    new,
 )
+from betimes.policies.packing.consolidation import Consolidation
+from betimes.policies.packing.eva import Eva, Rules
+from betimes.policies.packing.no_packing import NoPacking
+from betimes.policies.packing.owl import Owl
 from betimes.policies.packing.plan import Bin, Plan, Planner
 from betimes.policies.packing.problem import Round
 from betimes.policies.packing.rounds import Rounds
+from betimes.policies.packing.stratus import Stratus
+from betimes.policies.packing.synergy import Synergy
+from betimes.policies.packing.throughput import ThroughputTable
 
 PERIOD_S = 300.0
 
@@ -119,3 +129,70 @@ def test_a_job_waits_where_it_is_only_for_machines_that_boot(to: tuple[int | Non
     """Two jobs that wait for each other's room would wait for ever, and so would one for what it holds itself."""
     decisions = asked(Moves(*to), job(0, 0, 1), job(1, 2))
     assert [each.keep for each in decisions if isinstance(each, Migrate)] == [keeps]
+
+
+C2 = Offer(type="c2", cpu=2, memory_gib=8, usd_per_h=0.1, capacity=1)
+C4 = Offer(type="c4", cpu=4, memory_gib=16, usd_per_h=0.18)
+PLANNERS: dict[str, Callable[[], Planner]] = {
+    "eva": Eva,
+    "paper": lambda: Eva("paper", default_pair=1.0),
+    "exact": lambda: Eva(Rules(planner="exact"), default_pair=1.0),
+    "no-packing": NoPacking,
+    "stratus": Stratus,
+    "synergy": Synergy,
+    "owl": lambda: Owl(ThroughputTable(1.0)),
+    "consolidation": Consolidation,
+}
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_the_next_choice_is_planned_where_there_are_no_more_of_the_first(name: str) -> None:
+    """The only c2 there is has a job already; the other job gets a c4, beside it or alone."""
+    cluster = Cluster("few", (), offers=(C2, C4))
+    small = (0, 2000, 4096)
+    on = job(0, 0)._replace(demand=small, kind="k")
+    waits = job(1, phase=JobPhase.WAITS, speed=0.0)._replace(demand=small, kind="k", tasks=1, launched=False)
+    machine = MachineSnapshot(
+        0, 0, 0, MachinePhase.UP, True, (0, 2000, 8192), (0, 0, 4096), 0.0, 0.0, math.inf
+    )
+    for rentable, types in (((0, 9), {"c4"}), ((9, 9), {"c2", "c4"})):
+        snapshot = Snapshot(PERIOD_S, (on, waits), (machine,), rentable, ())
+        decisions = Rounds(PLANNERS[name](), cluster, PERIOD_S).plan(snapshot)
+        rented = {cluster.offers[each.offer].type for each in decisions if isinstance(each, Rent)}
+        assert rented, "the job that waits needs a machine"
+        assert rented <= types
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_a_task_waits_for_the_only_type_that_holds_it_and_others_are_planned(name: str) -> None:
+    cluster = Cluster("few", (), offers=(C2, C4))
+    large, small = (
+        job(number, phase=JobPhase.WAITS, speed=0.0)._replace(
+            demand=(0, cores, 4096), kind="k", tasks=1, launched=False
+        )
+        for number, cores in ((0, 3000), (1, 2000))
+    )
+    decisions = Rounds(PLANNERS[name](), cluster, PERIOD_S).plan(
+        Snapshot(0.0, (large, small), (), (9, 0), ())
+    )
+    assert decisions == [Rent(0), Bind(1, (Place(new(0)),))]
+
+
+def test_a_job_is_profiled_alone_until_its_throughput_is_known_or_the_time_is_over() -> None:
+    """The planner does not see it, nor its machine; then it does."""
+    cluster = Cluster("two", (), offers=(C2, C4))
+    small, machine_0 = (0, 2000, 4096), (0, 4000, 16384)
+    new_job = job(0, phase=JobPhase.WAITS, speed=0.0)._replace(demand=small, tasks=1, profiled=False)
+    planner = Seen()
+    rounds = Rounds(planner, cluster, PERIOD_S, profile_s=600.0)
+    assert rounds.every_round, "that the time is over is no event"
+    decisions = rounds.plan(Snapshot(0.0, (new_job,), (), (9, 9), ()))
+    assert decisions == [Rent(0), Bind(0, (Place(new(0)),))]
+    runs = job(0, 0)._replace(demand=small, profiled=False)
+    machine = MachineSnapshot(0, 0, 1, MachinePhase.UP, True, machine_0, (0, 2000, 12288), 0.0, 0.0, math.inf)
+    for now_s, profiled, seen in ((300.0, False, 0), (600.0, False, 0), (600.0, True, 1), (900.0, False, 1)):
+        one = runs._replace(profiled=profiled)
+        assert rounds.plan(Snapshot(now_s, (one,), (machine,), (9, 9), ())) == []
+        assert len(planner.round.problem.tasks) == len(planner.round.problem.machines) == seen
+        if profiled:
+            rounds.plan(Snapshot(300.0, (runs,), (machine,), (9, 9), ()))

@@ -13,6 +13,7 @@ from typing import Any
 from betimes.core import invariants as of_pool
 from betimes.core.nodes import invariants as of_nodes
 from betimes.errors import InputError
+from betimes.service.engines.messages import Allocation
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.executors.virtual import EXIT_CODE, WORK, VirtualWorld
@@ -339,10 +340,11 @@ def places_of(scheduler: Scheduler, number: int) -> list[tuple[str, int]]:
     )
     nodes, counts = [], []
     while at >= 0:
-        nodes.append(list(scheduler.ledger.nodes)[int(state.placements[at].node)])
+        nodes.append(int(state.placements[at].node))
         counts.append(int(state.placements[at].tasks))
         at = int(state.placements[at].follows)
-    return list(zip(nodes, scheduler.engine.tasks(number).units_in(counts), strict=True))
+    held = map(Allocation, nodes, scheduler.engine.tasks(number).units_in(counts))
+    return scheduler.policy._engine.places_of(list(held))
 
 
 def same_engine(before: Scheduler, after: Scheduler) -> None:

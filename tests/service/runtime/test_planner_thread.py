@@ -16,7 +16,9 @@ from betimes.core.planning import (
     Decision,
     JobPhase,
     MachinePhase,
+    Migrate,
     Place,
+    Preempt,
     Release,
     Rent,
     Snapshot,
@@ -236,6 +238,27 @@ def test_a_planner_that_raises_leaves_the_last_plan_in_force(tmp_path: Path) -> 
     assert failed.data["problem"] == (
         "planner no-packing: it has failed: ValueError: no idea; the last plan stays in force"
     )
+
+
+def test_instructions_for_what_never_was_are_refused_one_by_one(tmp_path: Path) -> None:
+    def wild(snapshot: Snapshot) -> list[Decision]:
+        (job,) = (one.job for one in snapshot.jobs)
+        return [Rent(9), Migrate(job, (Place(77),)), Bind(job, (Place(new(0)),)), Preempt(4_000), Rent(0)]
+
+    planner = EachItsOwn(plan_of=wild)
+    planner.goes_on.set()
+
+    async def test(house: House) -> None:
+        await house.submit(900.0)
+        await until(lambda: of_kind(house, "ordered"))
+
+    refused = of_kind(play(tmp_path, planner, test), "instruction-refused")
+    assert [(one.job, one.data["instruction"]) for one in refused] == [
+        (None, "rent"),
+        (1, "migrate"),
+        (1, "bind"),
+        (None, "preempt"),
+    ]
 
 
 @pytest.mark.parametrize("answer", [None, 7, ["rent"], [Start(0, ((0, "one"),))]])  # type: ignore[list-item]

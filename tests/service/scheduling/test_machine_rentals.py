@@ -113,6 +113,18 @@ def test_a_planner_goes_without_a_type_that_the_cloud_refuses(tmp_path: Path) ->
     assert [event.data["type"] for event in house.store.events(kinds=["ordered"])] == ["big", "dear"]
 
 
+def test_a_planner_asks_again_for_the_only_type_there_is(tmp_path: Path) -> None:
+    async def test(house: House) -> None:
+        (job,) = await house.submit(2000.0)
+        await house.at(890.0)
+        assert await house.job(job) == (Status.QUEUED, 0)
+        await house.at(1000.0)
+        assert await house.job(job) == (Status.RUNNING, 1)
+
+    house = play(tmp_path, "no-packing", test, clouds(Outage(1000.0, 1110.0), offered=BIG))
+    assert [event.at_s - 1000.0 for event in house.store.events(kinds=["ordered"])] == [0.0, 900.0]
+
+
 def test_what_no_machine_holds_is_refused(tmp_path: Path) -> None:
     async def test(house: House) -> None:
         with pytest.raises(Refused, match="no offer of the cloud holds it either"):

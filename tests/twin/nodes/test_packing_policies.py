@@ -85,12 +85,18 @@ def test_no_packing_costs_what_its_timeline_says(seed: int) -> None:
 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_job_ends_and_every_lease_does(policy: str) -> None:
-    result = simulate_nodes(some_jobs(40, 3), policy, cluster=read_cluster("ec2-2023-vcpu"))
+    cluster = read_cluster("ec2-2023-vcpu")
+    result = simulate_nodes(some_jobs(40, 3), policy, cluster=cluster)
     assert np.isfinite(result.jobs.finish_s).all()
     assert result.leases is not None
     assert (result.leases.cause == 0).all()
     assert (result.leases.cost_usd > 0).all()
     assert (result.leases.ended_s >= result.leases.up_s).all()
+    price = {offer.type: offer.usd_per_h for offer in cluster.offers}
+    paid_h = (result.leases.ended_s - result.leases.booted_s) / 3600.0
+    usd = [price[kind] * hours for kind, hours in zip(result.leases.instance_type, paid_h, strict=True)]
+    assert result.leases.cost_usd == pytest.approx(np.array(usd))
+    assert summarise(result)["cost_usd"] == pytest.approx(result.leases.cost_usd.sum(), rel=1e-12)
 
 
 def evas(policy: str) -> Result:

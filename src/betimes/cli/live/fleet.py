@@ -12,7 +12,7 @@ from betimes.cli.render.tables import Column
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
-    from betimes.service.views.models import FleetPlanView, FleetView
+    from betimes.service.views.models import FleetMove, FleetPlanView, FleetView
 
 verbs = typer.Typer(help="Show the rented machines, their cost and the plan.", no_args_is_help=False)
 
@@ -81,6 +81,18 @@ def _print(found: FleetView) -> None:
     if found.no_packing_usd_per_h is not None:
         said += f"; a machine for each task would be ${found.no_packing_usd_per_h:.4g}"
     say(said)
+    for one in found.moves:
+        say(_moved(one))
+
+
+def _moved(one: FleetMove) -> str:
+    from betimes.cli.render.events import usd
+
+    planned = f"{usd(one.expected_saving_usd_per_h)} an hour for {usd(one.expected_cost_usd)}"
+    if one.saving_usd_per_h is None:
+        return f"Job {one.job} moves: expected to save {planned}"
+    came = f"{usd(one.saving_usd_per_h)} an hour for {usd(one.cost_usd or 0.0)}"
+    return f"Job {one.job} has moved: it saves {came}; expected: {planned}"
 
 
 def _print_plan(found: FleetPlanView) -> None:

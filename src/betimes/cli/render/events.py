@@ -56,7 +56,32 @@ def _nominated(data: Data, _: float) -> str:
 
 def _migrating(data: Data, _: float) -> str:
     when = "once there is room, and all of it is up" if data["keeps_running"] else "at once"
-    return f"moves {when}:{_on(data['places'])} instead of{_on(data['before'])}"
+    said = f"moves {when}:{_on(data['places'])} instead of{_on(data['before'])}"
+    if "move" not in data:
+        return said
+    from betimes.service.scheduling.move_record import MoveRecord
+
+    move = MoveRecord(**data["move"])
+    saving = usd(move.expected_saving_usd_per_h)
+    return f"{said}; expected to save {saving} an hour, for {usd(move.expected_cost_usd)}"
+
+
+def _moved(data: Data, _: float) -> str:
+    from betimes.cli.render.times import length
+    from betimes.service.scheduling.move_record import MoveRecord
+
+    move = MoveRecord(**data["move"])
+    if move.saving_usd_per_h is None or move.cost_usd is None:
+        return "the run that followed the move was over at once"
+    expected = f"{usd(move.expected_saving_usd_per_h)} an hour, for {usd(move.expected_cost_usd)}"
+    ran = length(move.hours * 3600.0)
+    came = f"{usd(move.saving_usd_per_h)} an hour for {ran}, for {usd(move.cost_usd)}"
+    return f"the move saved {came}; expected: {expected}"
+
+
+def usd(amount: float) -> str:
+    """An amount of money with enough digits for the price of a second."""
+    return f"{'-' if amount < 0 else ''}${abs(amount):.3g}"
 
 
 def _reserved(data: Data, _: float) -> str:
@@ -198,6 +223,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "granted": _granted,
     "nominated": _nominated,
     "migrating": _migrating,
+    "moved": _moved,
     "parallelism-changed": _width,
     "reserved": _reserved,
     "stopping": _told,

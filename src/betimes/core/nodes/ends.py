@@ -34,6 +34,37 @@ def pop_end(ends: Records[End], length: int) -> int:
 
 
 @kernel
+def put_end(ends: Records[End], at: int, at_s: float, rank: int, slot: int) -> None:
+    """Let an entry stand at a place of a list that is no heap."""
+    _write(ends, at, at_s, rank, slot)
+
+
+@kernel
+def take_first_end(ends: Records[End], length: int) -> int:
+    """Take the earliest out of a list in no order, which ends[length - 1] then holds; returns its new length."""
+    length -= 1
+    first, last = 0, ends[length]
+    first_s = ends[0].at_s
+    for at in range(1, length + 1):
+        if ends[at].at_s > first_s:  # mostly
+            continue
+        if ends[at].at_s < first_s or ends[at].rank < ends[first].rank:
+            first, first_s = at, ends[at].at_s
+    at_s, rank, slot = ends[first].at_s, ends[first].rank, ends[first].slot
+    _write(ends, first, last.at_s, last.rank, last.slot)
+    _write(ends, length, at_s, rank, slot)
+    return length
+
+
+@kernel
+def make_heap(ends: Records[End], length: int) -> None:
+    """Make a heap of a list in no order."""
+    for at in range(1, length):
+        end = ends[at]
+        _rise(ends, at, end.at_s, end.rank, end.slot)
+
+
+@kernel
 def _is_earlier(a: End, b: End) -> bool:
     """Whether `a` happens before `b`, without a branch: which of two does is not predictable."""
     return (a.at_s < b.at_s) | ((a.at_s == b.at_s) & (a.rank < b.rank))

@@ -13,10 +13,13 @@ from betimes.core.nodes.machines import RUNNING, paid_until_s, release, rent
 from betimes.core.nodes.queue import all_waiting
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import TICK, set_policy_timer
-from betimes.core.status import DONE, NEED_FATES, NEED_NODES
+from betimes.core.status import BAD_ORDERS, DONE, NEED_FATES, NEED_NODES, REFUSED
 from betimes.kernels import kernel
 
 NOT_DUE, DUE, ORDERED = range(3)
+
+NO_ANSWER = -(1 << 62)
+"""What a policy orders that does not say how many machines it wants: the run cannot go on."""
 
 
 @kernel
@@ -32,7 +35,7 @@ def first_tick(tick_s: float, at_s: float) -> float:
 def provision(state: NodesState, rules: NodesRules) -> int:
     """Rent what the policy orders for those that wait, and give back what is idle and about to cost again.
 
-    Returns DONE, NEED_NODES or NEED_FATES: the same call then goes on. Sets the next tick.
+    Returns DONE, REFUSED + why, or NEED_NODES or NEED_FATES: the same call then goes on. Sets the next tick.
     """
     cluster, now = state.cluster[0], state.pool[0].now
     if cluster.ticks == DUE:
@@ -41,6 +44,10 @@ def provision(state: NodesState, rules: NodesRules) -> int:
         if cluster.waiting > 0 and _can_rent(state):
             count = all_waiting(state, state.chosen)
             rules.provision(view_of(state), now, state.chosen[:count], state.orders)
+            for offer in range(len(state.offers)):
+                if state.orders[offer] == NO_ANSWER:
+                    state.pool[0].offender = state.chosen[0]
+                    return REFUSED + BAD_ORDERS
         cluster.ticks = ORDERED
     for offer in range(len(state.offers)):
         while state.orders[offer] > 0:
@@ -55,7 +62,7 @@ def provision(state: NodesState, rules: NodesRules) -> int:
             next_s = now + rules.tick_s
     for number in range(len(state.machines)):
         machine = state.machines[number]
-        if machine.offer >= 0 and machine.state == RUNNING and machine.residents < 0:
+        if machine.residents < 0 and machine.offer >= 0 and machine.state == RUNNING:  # most are busy
             until_s = paid_until_s(state, number)
             if until_s - now <= rules.tick_s:
                 release(state, number)

@@ -7,7 +7,7 @@ import math
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState, view_of
 from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least, note_least_of_all
-from betimes.core.nodes.ends import pop_end, push_end
+from betimes.core.nodes.ends import make_heap, pop_end, put_end, take_first_end
 from betimes.core.nodes.find_nodes import (
     BAD_SCORE,
     OVERBOOKED,
@@ -42,7 +42,7 @@ from betimes.core.status import (
 )
 from betimes.kernels import kernel
 
-FEW = 8  # newcomers that are tried by themselves
+FEW = 8  # newcomers that are tried by themselves, and jobs that are looked for in a queue without order
 
 
 @kernel
@@ -129,9 +129,10 @@ def _goes_by_the_first(rules: NodesRules) -> bool:
 def _start_in_turn(state: NodesState, rules: NodesRules) -> int:
     """Start jobs in order up to the first that does not fit; the queue itself stands in any order.
 
-    Mostly the very first does not fit. Only where it does, a heap gives those that follow. Returns as `schedule` does.
+    Mostly the very first does not fit, or one of the next few. A heap gives those that follow them. Returns as
+    `schedule` does.
     """
-    count, left = all_waiting(state, state.chosen), 0
+    count, left, tried = all_waiting(state, state.chosen), 0, 0
     verdict = _ask_for_keys(state, rules, count)
     if verdict != DONE:
         return verdict
@@ -149,7 +150,8 @@ def _start_in_turn(state: NodesState, rules: NodesRules) -> int:
     for k in range(count):
         if k != first:
             follower = state.chosen[k]
-            left = push_end(state.ends, left, state.score[k], state.jobs[follower].seq, follower)
+            put_end(state.ends, left, state.score[k], state.jobs[follower].seq, follower)
+            left += 1
     while True:
         if state.cluster[0].unused < len(state.nodes) or not has_room_for_a_pass(state):
             return NEED_PLACEMENTS
@@ -162,7 +164,10 @@ def _start_in_turn(state: NodesState, rules: NodesRules) -> int:
         _start_here(state, slot, places)
         if left == 0:
             return _complete(state)
-        left = pop_end(state.ends, left)
+        tried += 1
+        if tried == FEW:
+            make_heap(state.ends, left)
+        left = take_first_end(state.ends, left) if tried < FEW else pop_end(state.ends, left)
         slot = state.ends[left].slot
 
 

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import change_rules
 from betimes.core.status import DONE
 from betimes.errors import BetimesError, PolicyError, PolicyViolation
 from betimes.foresight.objectives import Objective
+from betimes.foresight.portfolio.arrivals import MOST_JOBS, Arrivals, Draws
+from betimes.foresight.portfolio.groups import Groups
+from betimes.foresight.portfolio.hindsight import Hindsight
 from betimes.foresight.portfolio.ledger import Ledger, Totals
+from betimes.foresight.portfolio.lookahead import (
+    Foreseen,
+    Lookahead,
+    PolicyFails,
+    Simulation,
+    Successor,
+    take_over,
+)
 from betimes.foresight.portfolio.objective import Aim, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
-from betimes.foresight.portfolio.simulate import Foreseen, Lookahead, PolicyFails
 from betimes.foresight.portfolio.utility import Utility
-from betimes.kernels import Floats, entry
+from betimes.kernels import Floats
 from betimes.outcome import SelectionColumns
 from betimes.policies.hooks import Value
 from betimes.policies.nodes.hooks import Member
-from betimes.policies.nodes.portfolio import CANDIDATES, PAPER, preference
+from betimes.policies.nodes.portfolio import ARRIVALS, CANDIDATES, PAPER, preference
 from betimes.twin.nodes.simulation import NodesSimulation
-
-adopt = entry(change_rules, NodesState, NodesRules)
 
 LOTS = 0x90F0  # sets the draws from the Poor apart from other draws of the seed
 
@@ -38,6 +45,8 @@ class Settings:
     """How a portfolio selects: `period` ticks of `tick_s` apart, within a limit, by utility or an objective.
 
     published: by that of the waiting jobs alone, else by that of the whole run. shadow: nothing is put in force.
+    workers: threads that simulate. expects_more: simulations have jobs that may come, and after a
+    period the best member so far takes over.
     """
 
     period: int
@@ -49,6 +58,8 @@ class Settings:
     hysteresis_frac: float = 0.0
     shadow: bool = False
     objective: Objective | str | None = None
+    workers: int = 1
+    expects_more: bool = False
 
     @classmethod
     def of(cls, values: dict[str, Value | None]) -> Settings:
@@ -56,7 +67,7 @@ class Settings:
         numbers: dict[str, float] = {
             name: value for name, value in values.items() if isinstance(value, int | float)
         }
-        for name in ("period", "budget"):
+        for name in ("period", "budget", "workers"):
             if name in numbers and numbers[name] != int(numbers[name]):
                 raise PolicyError(
                     f"policy portfolio, parameter {name}: {numbers[name]:g} is not a whole number"
@@ -78,6 +89,8 @@ class Settings:
             numbers["hysteresis"],
             values["shadow"] == "true",
             asked_for(str(values["objective"])),
+            int(numbers["workers"]),
+            values["rules"] == ARRIVALS and budget is None and "seconds" not in numbers,
         )
 
 
@@ -139,12 +152,15 @@ class Selector:
         seed: int = 0,
         learns: bool = False,
         aim: Aim | None = None,
+        hindsight: Hindsight | None = None,
+        arrivals: Draws | None = None,
     ) -> None:
+        self._hindsight, self._arrivals = hindsight, arrivals
         self._policy, self._members, self._settings, self._aim = policy, members, settings, aim
         self._warn, self._clock = warn, clock
         self.rules: list[NodesRules] = [member.policy.rules(member.values, learns) for member in members]
-        self._ahead = [rules.replaced(learns=False) for rules in self.rules]
         self.params: list[Floats] = [member.policy.params(member.values) for member in members]
+        self._groups = Groups(members, self.rules, self.params)
         lots = np.random.default_rng([seed, LOTS])
         self.rotation = Rotation(
             list(range(len(members))), settings.limit, lambda count: int(lots.integers(count))
@@ -160,6 +176,11 @@ class Selector:
         return [member.name for member in self._members]
 
     @property
+    def workers(self) -> int:
+        """How many threads simulate."""
+        return self._settings.workers
+
+    @property
     def is_shadow(self) -> bool:
         """Whether what is chosen is reported only."""
         return self._settings.shadow
@@ -171,17 +192,33 @@ class Selector:
         job_s = lookahead.look()
         if self._aim is not None:
             self._aim.look()
+        successor = self._successor(now_s)
 
-        def simulate(member: int) -> tuple[float | None, float | int]:
-            begun, name = self._clock(), self._members[member].name
-            foreseen = self._foresee(lookahead, member)
-            score = None
-            scores_of[name] = np.nan
-            if foreseen is not None:
-                score = self._score(foreseen, lookahead, job_s, so_far)
-                scores_of[name] = score if self._aim is None else -score
-                foreseen_of[name] = foreseen
-            return score, self._clock() - begun if isinstance(self._settings.limit.budget, float) else 1
+        scenarios = [None] if self._arrivals is None else self._arrivals.draw(now_s)
+
+        def simulate(members: Sequence[int]) -> dict[int, tuple[float | None, float]]:
+            begun_s = self._clock()
+            found: dict[int, list[Simulation]] = {member: [] for member in members}
+            for coming in scenarios:
+                groups, ends = self._groups.of(members), self._aim is not None
+                for simulation in lookahead.play_all(groups, ends, successor, coming):
+                    for member in simulation.members:
+                        found[member].append(simulation)
+            taken_s = self._clock() - begun_s
+            all_s = job_s + sum(_job_s(coming) for coming in scenarios) / len(scenarios)
+            scored: dict[int, tuple[float | None, float]] = {}
+            for member in members:
+                name = self._members[member].name
+                foreseen = _mean(found[member])
+                scores_of[name], score = np.nan, None
+                if isinstance(foreseen, PolicyFails):
+                    self._leave_out(member, foreseen)
+                else:
+                    foreseen_of[name] = foreseen
+                    score = self._score(foreseen, found[member][0], all_s, so_far)
+                    scores_of[name] = score if self._aim is None else -score
+                scored[member] = score, taken_s / len(members)
+            return scored
 
         scores = self.rotation.simulate(simulate)
         if not scores:
@@ -203,27 +240,35 @@ class Selector:
         self.in_force = chosen
         return Choice(now_s, waiting, scores_of, foreseen_of, chosen, self._members[chosen].name)
 
-    def _foresee(self, lookahead: Lookahead, member: int) -> Foreseen | None:
-        """What the policy would do for the jobs that wait; None, and a warning: its simulation failed."""
-        try:
-            return lookahead.play(self._ahead[member], self.params[member])
-        except PolicyFails as failure:
-            name = self._members[member].name
-            self.failed[name] = str(failure)
-            self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure}")
+    def _successor(self, now_s: float) -> Successor | None:
+        """The member that takes over in the simulations after the period, if any is known to be good."""
+        best = None if self._hindsight is None else self._hindsight.best(tuple(self.failed))
+        if best is None:
             return None
+        at_s = now_s + self._settings.period * self._settings.tick_s
+        return Successor(at_s, self.rules[best].replaced(learns=False), self.params[best])
 
-    def _score(self, foreseen: Foreseen, lookahead: Lookahead, job_s: float, so_far: Totals) -> float:
-        """What the simulation just made is worth; the best is the largest."""
+    def _leave_out(self, member: int, failure: PolicyFails) -> None:
+        """Say that the policy's simulation failed."""
+        name = self._members[member].name
+        self.failed[name] = str(failure)
+        self._warn(f"portfolio: {name} is left out from now on: in its simulation {failure}")
+
+    def _score(self, foreseen: Foreseen, simulation: Simulation, job_s: float, so_far: Totals) -> float:
+        """What a member is worth; the best is the largest."""
         if self._aim is not None:
-            return -self._aim.value(foreseen, lookahead)
+            assert simulation.ended is not None
+            return -self._aim.value(foreseen, *simulation.ended)
         if self._settings.published:
             return of_queue(self._settings.utility, job_s, foreseen)
         return of_run(self._settings.utility, so_far, job_s, foreseen)
 
 
 class Portfolio:
-    """Selects among members for a run, which it changes only by putting the chosen one's rules in force."""
+    """Selects among members for a run, which it changes only by putting the chosen one's rules in force.
+
+    arrivals: what may come, as somebody else knows it; by default what the policy's `rules` say.
+    """
 
     def __init__(
         self,
@@ -232,15 +277,30 @@ class Portfolio:
         settings: Settings,
         warn: Callable[[str], object],
         clock: Callable[[], float] = time.perf_counter,
+        arrivals: Draws | None = None,
     ) -> None:
         self._run, self._settings = run, settings
         aim = None
         if settings.objective is not None:
             aim = Aim(run, settings.objective, alone=settings.published)
+        hindsight = None
+        if arrivals is None and settings.expects_more and aim is None and run.rents:
+            hindsight, arrivals = Hindsight(run, members, settings.utility), Arrivals(run)
         self._selector = Selector(
-            str(run.policy), members, settings, warn, clock, seed=run.seed, learns=run.rules.learns, aim=aim
+            str(run.policy),
+            members,
+            settings,
+            warn,
+            clock,
+            seed=run.seed,
+            learns=run.rules.learns,
+            aim=aim,
+            hindsight=hindsight,
+            arrivals=arrivals,
         )
-        self._lookahead, self._ledger = Lookahead(run, everyone=run.preempts), Ledger(run)
+        most_coming = 0 if arrivals is None else MOST_JOBS
+        self._lookahead = Lookahead(run, run.preempts, settings.workers, most_coming)
+        self._ledger = Ledger(run)
         self.reflection = Reflection()
         self._decides = 0  # whose rules the run has: the first member's
 
@@ -284,10 +344,33 @@ class Portfolio:
             run.rules = selector.rules[choice.member]
             params = selector.params[choice.member]
             state.params[: len(params)] = params
-            if adopt(state, run.rules) != DONE:
+            if take_over(state, run.rules) != DONE:
                 raise BetimesError(f"internal: {choice.name} failed after its simulation")
             self._decides = choice.member
         state.cluster[0].select_s = now_s + settings.period * settings.tick_s
+
+
+def _job_s(coming: NDArray[Any] | None) -> float:
+    """The time that jobs need machines for, s."""
+    return 0.0 if coming is None else float((coming["run_s"] * coming["tasks"]).sum())
+
+
+def _mean(simulations: Sequence[Simulation]) -> Foreseen | PolicyFails:
+    """What a member would do on the mean of several scenarios; why it fails in any."""
+    found: list[Foreseen] = []
+    for simulation in simulations:
+        if isinstance(simulation.foreseen, PolicyFails):
+            return simulation.foreseen
+        found.append(simulation.foreseen)
+    if len(found) == 1:
+        return found[0]
+    jobs, count = sum(each.jobs for each in found), len(found)
+    return Foreseen(
+        jobs / count,
+        sum(each.jobs * each.slowdown for each in found) / jobs,
+        sum(each.machine_s for each in found) / count,
+        sum(each.used_s for each in found) / count,
+    )
 
 
 def _preferred(members: list[Member]) -> list[int]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from betimes.errors import InputError, PolicyError
 from betimes.foresight.objectives import Objective, parse_objective
-from betimes.foresight.portfolio.simulate import Foreseen, Lookahead
+from betimes.foresight.portfolio.lookahead import Ended, Foreseen
 from betimes.kernels import Floats, as_array
 from betimes.outcome import metrics
 from betimes.policies.nodes.portfolio import UTILITY
@@ -73,12 +73,12 @@ class Aim:
             self._past = [np.concatenate([*self._past, self._of_each(outcomes, run_s)])]
             self._finished = finished
 
-    def value(self, foreseen: Foreseen, lookahead: Lookahead) -> float:
-        """Of the last simulation: in seconds or as a ratio, cost in USD from now on."""
+    def value(self, foreseen: Foreseen, outcomes: Ended, run_s: Floats) -> float:
+        """Of a simulation, and what came of its jobs: in seconds or as a ratio, cost in USD from now on."""
         objective = self.objective
         if not isinstance(objective, Objective):
             return foreseen.used_s / 3600.0 * float(self.run.state.offers[0].usd_per_h)
-        values = np.concatenate([*self._past, self._of_each(*lookahead.ends())])
+        values = np.concatenate([*self._past, self._of_each(outcomes, run_s)])
         if objective.metric == "makespan":
             return float(values.max())
         return objective.measured(values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from betimes.foresight.portfolio.ledger import Totals
-from betimes.foresight.portfolio.simulate import Foreseen
+from betimes.foresight.portfolio.lookahead import Foreseen
 from betimes.foresight.portfolio.utility import Utility
 
 FEW_JOBS = 20

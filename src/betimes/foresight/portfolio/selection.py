@@ -16,8 +16,8 @@ PREFERENCE, INDEX, INCUMBENT, HISTORY = "preference", "index", "incumbent", "his
 
 SAME_FRAC = 1e-12  # scores closer than this are equal: the same jobs' slowdowns were added in another order
 
-Simulate = Callable[[int], tuple[float | None, float | int]]
-"""Simulates a policy; returns its score (None: it failed) and what that cost of the budget."""
+Simulate = Callable[[Sequence[int]], Mapping[int, tuple[float | None, float]]]
+"""Simulates policies; returns of each its score (None: it failed) and the seconds that it took."""
 
 Pick = Callable[[int], int]
 """Draws one of the first so many whole numbers."""
@@ -64,9 +64,11 @@ class Rotation:
         left = spending.spend(poor, left, self.pick)
         for each in (smart, stale):  # what the poor had no use for
             left = spending.spend(each, left)
+        spending.simulate()
         for each in (smart, stale, poor):  # there is nothing to choose from without one
             while each and not spending.scores:
-                spending.simulate_next(each)
+                spending.take(each, 0)
+                spending.simulate()
         ranked = sorted(spending.scores, key=lambda member: (-spending.scores[member], member))
         good = math.ceil(Fraction(str(self.limit.smart_frac)) * len(ranked))
         self.smart, self.stale, self.poor = ranked[:good], stale + smart, poor + ranked[good:]
@@ -77,36 +79,49 @@ class Rotation:
             return Fraction(len(self.smart) + len(self.stale) + len(self.poor))
         return Fraction(self.limit.budget)
 
+    @property
+    def goes_by_clock(self) -> bool:
+        """Whether the budget is seconds, so that it shows only after each simulation how many are left."""
+        return isinstance(self.limit.budget, float)
+
     def expected_cost(self, member: int) -> Fraction:
         """What a simulation is expected to cost: one where they are counted, by the clock what the last one took."""
-        by_clock = isinstance(self.limit.budget, float)
-        return Fraction(self.cost.get(member, 0.0)) if by_clock else Fraction(1)
+        return Fraction(self.cost.get(member, 0.0)) if self.goes_by_clock else Fraction(1)
 
 
 class _Spending:
-    """One selection's simulations."""
+    """One selection's simulations: by the clock one after the other, else all that are taken together."""
 
     def __init__(self, rotation: Rotation, simulate: Simulate) -> None:
         self.rotation, self._simulate = rotation, simulate
         self.scores: dict[int, float] = {}
+        self._taken: list[int] = []
 
     def spend(self, members: list[int], budget: Fraction, pick: Pick | None = None) -> Fraction:
-        """Simulate members in order, or as drawn, while the budget lasts, taking them out; returns what is left."""
+        """Take members in order, or as drawn, out while the budget lasts; returns what is left of it."""
         while members and budget > 0:
             at = pick(len(members)) if pick is not None else 0
             if self.rotation.expected_cost(members[at]) > budget:
                 break
-            budget -= self.simulate_next(members, at)
+            budget -= self.take(members, at)
         return budget
 
-    def simulate_next(self, members: list[int], at: int = 0) -> Fraction:
-        """Simulate one of the members, taking it out; returns what that cost."""
-        member = members.pop(at)
-        score, cost = self._simulate(member)
-        self.rotation.cost[member] = cost
-        if score is not None:
-            self.scores[member] = score
-        return Fraction(cost)
+    def take(self, members: list[int], at: int) -> Fraction:
+        """Take one of the members, to be simulated; returns what that costs."""
+        self._taken.append(members.pop(at))
+        return self.simulate() if self.rotation.goes_by_clock else Fraction(1)
+
+    def simulate(self) -> Fraction:
+        """Simulate those that have been taken; returns the seconds that they took."""
+        taken, self._taken = self._taken, []
+        if not taken:
+            return Fraction(0)
+        found = self._simulate(taken)
+        for member in taken:
+            score, self.rotation.cost[member] = found[member]
+            if score is not None:
+                self.scores[member] = score
+        return sum((Fraction(self.rotation.cost[member]) for member in taken), Fraction(0))
 
 
 def _share(score: float, best: float) -> float:

@@ -34,6 +34,21 @@ PLANNER = Parameter(
 LIMIT = Parameter(
     "limit", "seconds that the exact planner may take", 2.0, low=0.01, high=3600.0, is_duration=True
 )
+PROFILE = Parameter(
+    "profile",
+    "seconds that a job runs alone at most, until its reports of progress say how fast it is then; 0: none does",
+    0.0,
+    low=0.0,
+    high=1e6,
+    is_duration=True,
+)
+LEAST_SAVING = Parameter(
+    "least_saving",
+    "USD an hour that a plan must save over one that moves no running job; 0: a plan that saves anything is taken",
+    0.0,
+    low=0.0,
+    high=1e6,
+)
 
 
 def _switch(name: str, help: str, *values: str) -> Parameter:  # noqa: A002 - the field's word
@@ -72,7 +87,9 @@ def _rounds(
         # What the released log says depends on the time, and it may adopt a Full without an event.
         honest = values.get("honest_events") or ("false" if values.get("rules") == "released" else "true")
         every = every_round or honest == "false"
-        return Rounds(make(values, cluster), cluster, _number(values, "period"), every_round=every)
+        profile_s = _number(values, "profile") if "profile" in values else 0.0
+        period_s = _number(values, "period")
+        return Rounds(make(values, cluster), cluster, period_s, every_round=every, profile_s=profile_s)
 
     return planner
 
@@ -117,7 +134,10 @@ def _eva(values: Values, cluster: Cluster) -> Any:
     from betimes.policies.packing import Eva
 
     rules = NAMED[str(values["rules"])].with_(
-        only=str(values["only"]), planner=str(values["planner"]), **_switched(values)
+        only=str(values["only"]),
+        planner=str(values["planner"]),
+        least_saving_usd_per_h=_number(values, "least_saving"),
+        **_switched(values),
     )
     return Eva(rules, default_pair=_number(values, "t"), limit_s=_number(values, "limit"))
 
@@ -177,7 +197,7 @@ PACKING = (
         summary="Rents and packs by reservation price and observed interference; moves tasks when that pays.",
         question="Which machines to rent, and which tasks share one?",
         paper="Eva (EuroSys 2025)",
-        parameters=(PERIOD, PAIR, RULES, ONLY, PLANNER, LIMIT, *SWITCHES),
+        parameters=(PERIOD, PAIR, RULES, ONLY, PLANNER, LIMIT, LEAST_SAVING, PROFILE, *SWITCHES),
         planner=_rounds(_eva),
     ),
 )

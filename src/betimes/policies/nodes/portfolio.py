@@ -47,12 +47,13 @@ MEMBERS = Parameter(
     "*",
     is_text=True,
 )
-WHOLE_RUN, PAPER = "whole-run", "paper"
+ARRIVALS, WHOLE_RUN, PAPER = "arrivals", "whole-run", "paper"
 RULES = Parameter(
     "rules",
-    "what a score is of: the whole run so far and the jobs that wait, or these alone, as published",
-    WHOLE_RUN,
-    choices=(WHOLE_RUN, PAPER),
+    "what a score is of: the whole run so far and the jobs that wait (whole-run); also jobs that may come, under the "
+    "member that would have been best so far (arrivals); the jobs that wait alone, as published (paper)",
+    ARRIVALS,
+    choices=(ARRIVALS, WHOLE_RUN, PAPER),
 )
 UTILITY = "utility"
 OBJECTIVE = Parameter(
@@ -75,7 +76,7 @@ SHADOW = Parameter(
     "false",
     choices=("false", "true"),
 )
-PERIOD = Parameter("period", "ticks from one selection to the next, while jobs wait", 8.0, low=1.0, high=1e6)
+PERIOD = Parameter("period", "ticks from one selection to the next, while jobs wait", 2.0, low=1.0, high=1e6)
 BUDGET = Parameter(
     "budget", "policies simulated in a selection; without it all", None, low=1.0, high=MOST_SIMULATED
 )
@@ -86,6 +87,9 @@ SECONDS = Parameter(
     low=1e-6,
     high=1e6,
     is_duration=True,
+)
+WORKERS = Parameter(
+    "workers", "threads that simulate; the choices are the same with any number", 1.0, low=1.0, high=256.0
 )
 ALPHA = Parameter("alpha", "weight of cost: exponent of job time over rented time", 1.0, low=0.0, high=100.0)
 BETA = Parameter("beta", "weight of waiting: exponent of 1 / bounded slowdown", 1.0, low=0.0, high=100.0)
@@ -112,6 +116,7 @@ PARAMETERS = (
     PERIOD,
     BUDGET,
     SECONDS,
+    WORKERS,
     ALPHA,
     BETA,
     SMART,

@@ -25,17 +25,25 @@ PAID_TIME = Parameter(
     "first",
     choices=("first", "best", "worst"),
 )
+FIRST, BEST, WORST = range(len(PAID_TIME.choices))
+
 TICK_S = Parameter("tick", "seconds between two decisions", 20.0, low=1e-3, high=1e6, is_duration=True)
 
 
 @kernel
 def by_paid_time(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
     """Place: by the number, or by the time left that is paid for; the first parameter says which."""
+    score_by_paid_time(view, fitting, score, int(view.params[0]))
+
+
+@kernel
+def score_by_paid_time(view: NodesView, fitting: Ints, score: Floats, which: int) -> None:
+    """The score of each node under the choice of `PAID_TIME` that has this number."""
     for k in range(len(fitting)):
         score[k] = float(fitting[k])
-        if view.params[0] > 0.0 and view.machines[fitting[k]].offer >= 0:
+        if which > FIRST and view.machines[fitting[k]].offer >= 0:
             left_s = paid_until_s(view, fitting[k]) - view.pool[0].now
-            score[k] = left_s if view.params[0] == 1.0 else -left_s
+            score[k] = left_s if which == BEST else -left_s
 
 
 @kernel

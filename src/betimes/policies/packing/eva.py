@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, get_args
 
@@ -52,6 +52,7 @@ class Rules:
     rounded: bool = False  # to cents, before the two plans are compared
     only: Only = "both"
     planner: FullPlanner = "heuristic"
+    least_saving_usd_per_h: float = 0.0  # of a plan that moves jobs, over one that moves none; 0: any
 
     def __post_init__(self) -> None:
         for switch, values in _VALUES.items():
@@ -59,6 +60,10 @@ class Rules:
                 raise PolicyError(
                     f"eva, switch {switch}: expected {' or '.join(values)}, found {getattr(self, switch)!r}"
                 )
+        if not self.least_saving_usd_per_h >= 0:
+            raise PolicyError(
+                f"eva, least_saving: expected USD an hour from 0, found {self.least_saving_usd_per_h}"
+            )
 
     def with_(self, **switches: Any) -> Rules:
         """The same with some switches set otherwise; raises PolicyError for one that is not there, or a bad value."""
@@ -157,13 +162,22 @@ class Eva:
                 self._matched(self._full(packing, beside), unpinned, packing), rules.keep_running, "full"
             )
         if rules.only != "full":
-            bins = self._partial(packing, beside)
-            kept = {each.machine for each in bins}
-            bins = self._matched(bins, [each for each in unpinned if each.id not in kept], packing)
-            partial = Plan(bins, rules.keep_running, "partial")
+            partial = self._partial_plan(packing, beside, unpinned)
         plan = self._chosen(round_, beside, full, partial)
+        if rules.least_saving_usd_per_h > 0 and _moves(plan, problem):
+            still = self._partial_plan(packing, beside, unpinned, moves=False)
+            saves = self._savings(plan, beside) - self._savings(still, beside)
+            plan = plan if saves >= rules.least_saving_usd_per_h else still
         self.estimates.adopted(full=plan is full)
         return plan
+
+    def _partial_plan(
+        self, packing: Valuation, beside: Valuation, unpinned: Sequence[Machine], *, moves: bool = True
+    ) -> Plan:
+        bins = self._partial(packing, beside, moves=moves)
+        kept = {each.machine for each in bins}
+        bins = self._matched(bins, [each for each in unpinned if each.id not in kept], packing)
+        return Plan(bins, self.rules.keep_running, "partial")
 
     def _chosen(self, round_: Round, beside: Valuation, full: Plan | None, partial: Plan | None) -> Plan:
         """The plan that pays more; the one that there is where there is no choice."""
@@ -220,7 +234,7 @@ class Eva:
         """Whether bins are assigned to machines that run; those of a covering have none of their own."""
         return self.rules.matching or self.rules.planner == "exact"
 
-    def _partial(self, packing: Valuation, beside: Valuation) -> tuple[Bin, ...]:
+    def _partial(self, packing: Valuation, beside: Valuation, *, moves: bool) -> tuple[Bin, ...]:
         rules = self.rules
         return partial_reconfiguration(
             packing,
@@ -228,6 +242,7 @@ class Eva:
             down_sizing=rules.down_sizing,
             refill=not self._matches,
             beside=beside,
+            moves=moves,
         )
 
     def _matched(
@@ -277,6 +292,11 @@ class Eva:
         alone = Valuation(Problem(problem.catalogue, tuple(unplaced)), self.throughput, self.rules.penalty)
         bins = full_reconfiguration(alone, down_sizing=self.rules.down_sizing)
         return Plan(bins).usd_per_h(problem.catalogue)
+
+
+def _moves(plan: Plan, problem: Problem) -> bool:
+    """Whether a task that stands on a machine is to go elsewhere."""
+    return any(move.from_machine is not None for move in changes(plan, problem).moves)
 
 
 def savings_usd_per_h(plan: Plan, valuation: Valuation) -> float:

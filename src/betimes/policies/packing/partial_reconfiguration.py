@@ -18,13 +18,19 @@ def partial_reconfiguration(
     down_sizing: DownSizing = "never",
     refill: bool = True,
     beside: Valuation | None = None,
+    moves: bool = True,
 ) -> tuple[Bin, ...]:
     """Machines that are worth their price stay with their tasks, and may get more; Algorithm 1 packs the others.
 
-    `beside` values what is on machines, if not `valuation`; the other arguments are those of full_reconfiguration.
+    `beside` values what is on machines, if not `valuation`; without `moves` all machines with tasks stay, whatever they
+    are worth; the other arguments are those of full_reconfiguration.
     """
     problem = valuation.problem
-    staying = {each.id for each in problem.machines if _stays(beside or valuation, problem, each)}
+    staying = {
+        each.id
+        for each in problem.machines
+        if (_stays(beside or valuation, problem, each) if moves else problem.residents[each.id])
+    }
     waiting = Waiting(valuation, (task for task in problem.tasks if task.machine not in staying))
     stays = keep(beside or valuation, staying, lambda _: True)
     if fill_running != "never":

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from betimes.cluster import Cluster
 from betimes.core.planning import (
@@ -26,8 +27,9 @@ from betimes.core.planning import (
 from betimes.errors import ClusterError
 from betimes.policies.packing.availability import available, within
 from betimes.policies.packing.catalogue import Amounts, Catalogue, Demand
-from betimes.policies.packing.plan import Plan, Planner, changes, check
+from betimes.policies.packing.plan import Bin, Plan, Planner, changes, check
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
+from betimes.policies.packing.reservation_price import ReservationPrices
 
 _TASKS = 1 << 20  # more than a job has
 _NUMBERS = 1 << 32  # more than there are machines at once
@@ -38,13 +40,23 @@ _STAYING = (MachinePhase.BOOTING, MachinePhase.SETTING_UP, MachinePhase.UP)
 class Rounds:
     """A planner of packing, asked every `period_s` about a cluster's offers.
 
-    every_round: also when nothing has happened since; what it says then depends on the time.
+    every_round: also when nothing has happened since; what it says then depends on the time. profile_s: a job whose
+    throughput alone is not known runs alone on its machines for at most so long, and the planner does not see it.
     """
 
     def __init__(
-        self, planner: Planner, cluster: Cluster, period_s: float, *, every_round: bool = False
+        self,
+        planner: Planner,
+        cluster: Cluster,
+        period_s: float,
+        *,
+        every_round: bool = False,
+        profile_s: float = 0.0,
     ) -> None:
-        self.planner, self.period_s, self.every_round = planner, period_s, every_round
+        self.planner, self.period_s = planner, period_s
+        self.profile_s = profile_s
+        self._alone_since_s: dict[int, float] = {}  # by seq
+        self.every_round = every_round or profile_s > 0
         try:
             self.catalogue = Catalogue.of(cluster.offers)
         except ClusterError as error:
@@ -60,9 +72,56 @@ class Rounds:
         if catalogue is None:
             return ()
         round_ = self._round(snapshot, machines, catalogue)
-        plan = self.planner.plan(round_)
+        plan = self._planned(round_, self._profiles(snapshot, round_.problem))
         check(plan, round_.problem)
         return self._decisions(snapshot, machines, round_.problem, within(plan, round_.problem, left))
+
+    def _profiles(self, snapshot: Snapshot, problem: Problem) -> set[int]:
+        """The jobs (their seq) that run alone, so that their throughput alone becomes known, or are to."""
+        if self.profile_s <= 0:
+            return set()
+        since_s = self._alone_since_s
+        self._alone_since_s = {}
+        found: set[int] = set()
+        for job in (each for each in snapshot.jobs if not each.profiled):
+            tasks = problem.jobs[job.seq]
+            machines = {problem.task[task].machine for task in tasks}
+            beside = {
+                each for machine in machines if machine is not None for each in problem.residents[machine]
+            }
+            if not beside <= set(tasks):
+                continue
+            if job.phase == JobPhase.RUNS:
+                self._alone_since_s[job.seq] = since_s.get(job.seq, snapshot.now_s)
+            if snapshot.now_s - self._alone_since_s.get(job.seq, snapshot.now_s) < self.profile_s:
+                found.add(job.seq)
+        return found
+
+    def _planned(self, round_: Round, profiled: set[int]) -> Plan:
+        """The planner's plan for all jobs but those that are profiled, and their own machines."""
+        if not profiled:
+            return self.planner.plan(round_)
+        problem = round_.problem
+        alone = [task for task in problem.tasks if task.job in profiled]
+        own = {task.machine for task in alone if task.machine is not None}
+        rest = Problem(
+            problem.catalogue,
+            tuple(task for task in problem.tasks if task.job not in profiled),
+            tuple(machine for machine in problem.machines if machine.id not in own),
+        )
+        plan = self.planner.plan(replace(round_, problem=rest))
+        prices = ReservationPrices(problem.catalogue)
+        bins = [
+            Bin(machine.type, problem.residents[machine.id], machine.id)
+            for machine in problem.machines
+            if machine.id in own
+        ]
+        bins += [
+            Bin(problem.catalogue.types[prices.of(task).type].name, (task.id,))
+            for task in alone
+            if task.machine is None
+        ]
+        return replace(plan, bins=(*plan.bins, *bins))
 
     def _round(self, snapshot: Snapshot, machines: Sequence[MachineSnapshot], catalogue: Catalogue) -> Round:
         numbers = {each.machine: _id(each) for each in machines}

@@ -42,14 +42,18 @@ class Setting:
         return f"portfolio:{utility}" + (f",{self.parameters}" if self.parameters else "")
 
 
-RULES = (Setting("whole-run", "rules=whole-run"), Setting("paper", "rules=paper"))
+RULES = (
+    Setting("default"),
+    Setting("whole-run", "rules=whole-run,period=8"),
+    Setting("paper", "rules=paper,period=8"),
+)
 UTILITY = (
     *(Setting(f"alpha={alpha},beta=1", alpha=alpha) for alpha in (1, 2, 3, 4)),
     *(Setting(f"alpha=1,beta={beta}", beta=beta) for beta in (2, 3, 4, 0)),
 )
 INACCURACY = tuple(Setting(sizes, sizes=sizes) for sizes in ("true", "estimate", "last-two", "noise:0.5"))
-PERIOD = tuple(Setting(str(ticks), f"period={ticks}") for ticks in (1, 2, 4, 8, 16, 32))
-BUDGET = tuple(Setting(str(most), f"budget={most}") for most in (5, 10, 20, 30, 60))
+PERIOD = tuple(Setting(str(ticks), f"rules=whole-run,period={ticks}") for ticks in (1, 2, 4, 8, 16, 32))
+BUDGET = tuple(Setting(str(most), f"period=8,budget={most}") for most in (5, 10, 20, 30, 60))
 
 
 def against_members(workload: Workload, pace: Pace) -> Iterator[tuple[str, str, float, str]]:
@@ -188,7 +192,12 @@ def _published(experiment: str) -> dict[tuple[str, str], float]:
 
 
 EXPERIMENTS = (
-    _experiment("portfolio-traces", "The portfolio against its 60 members on four logs", against_members, 62),
+    _experiment(
+        "portfolio-traces",
+        "The portfolio against its 60 members on four logs",
+        against_members,
+        60 + len(RULES),
+    ),
     _experiment("portfolio-selection-share", "Which members the portfolio selects", shares, len(RULES)),
     _experiment(
         "portfolio-utility",

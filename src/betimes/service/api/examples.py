@@ -13,6 +13,7 @@ from betimes.service.views.models import (
     Estimate,
     EventView,
     FleetMachine,
+    FleetMove,
     FleetPlanView,
     FleetStep,
     FleetView,
@@ -71,7 +72,9 @@ PORTFOLIO = PortfolioView(
 FLEET = FleetView(
     policy="eva", machines=[FleetMachine(
         name="c4-0", type="c4", status="up", usd_per_h=0.2, rented_at=_NOON, jobs=[3, 5],
-    )], usd_per_h=0.2, no_packing_usd_per_h=0.3, saving_usd_per_h=0.1,
+    )], usd_per_h=0.2, no_packing_usd_per_h=0.3, saving_usd_per_h=0.1, moves=[FleetMove(
+        job=5, decided_at=_NOON, expected_saving_usd_per_h=0.1, expected_cost_usd=0.004,
+    )],
 )  # fmt: skip
 FLEET_PLAN = FleetPlanView(
     policy="eva", at=_NOON + 300, steps=[

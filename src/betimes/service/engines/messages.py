@@ -11,6 +11,7 @@ from betimes.cluster.resources import Amounts, demand_amounts
 from betimes.cluster.tasks import PACK, SPREAD
 from betimes.core.nodes.columns import AUTO
 from betimes.kernels import Floats
+from betimes.service.engines.move_savings import ExpectedSaving
 from betimes.service.engines.plans import Plan
 from betimes.service.scheduling.job import Account
 
@@ -91,6 +92,7 @@ class Migrate:
     job: int
     places: tuple[Allocation, ...]
     keep: bool
+    expected: ExpectedSaving | None = None  # null: no planner has decided it
 
 
 @dataclass(frozen=True, slots=True)

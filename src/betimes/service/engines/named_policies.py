@@ -8,9 +8,10 @@ from typing import Any
 from betimes.cluster import Offer
 from betimes.errors import ClusterError, PolicyError
 from betimes.foresight.engines import NODES, POOL, AnyChosen, Engine, engines_of
-from betimes.foresight.portfolio.simulate import play_on, take_snapshot
+from betimes.foresight.portfolio.lookahead import ENTRIES as SELECTION_ENTRIES
 from betimes.kernels import Entry
 from betimes.policies import Policy, parse_nodes_policy, parse_policy
+from betimes.policies.nodes import families
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.nodes.portfolio import UTILITY
 from betimes.policies.nodes.registry import NODES_POLICIES
@@ -116,6 +117,8 @@ def compile_policy(policy: str) -> None:
         chosen.policy.rules()
     else:
         chosen.policy.rules(chosen.values)
+        if chosen.policy.members is not None:
+            families.compiled_hooks()
     for each in _entries_for(chosen):
         each.load()
 
@@ -125,11 +128,9 @@ def is_compiled(policy: str) -> bool:
     chosen = _chosen(policy)
     if not all(each.is_ready() for each in _entries_for(chosen)):
         return False
-    return (
-        chosen.policy.is_ready()
-        if isinstance(chosen.policy, Policy)
-        else chosen.policy.is_ready(chosen.values)
-    )
+    if isinstance(chosen.policy, Policy):
+        return chosen.policy.is_ready()
+    return chosen.policy.is_ready(chosen.values) and (chosen.policy.members is None or families.is_ready())
 
 
 def kernels_of(policy: str) -> str | None:
@@ -152,7 +153,7 @@ def _entries_for(chosen: AnyChosen) -> Sequence[Entry[..., Any]]:
         return pool.ENTRIES
     if chosen.policy.planner is not None:
         return (*nodes_engine.ENTRIES, *planner_rounds.ENTRIES)
-    return (*nodes_engine.ENTRIES, *((take_snapshot, play_on) if chosen.policy.members is not None else ()))
+    return (*nodes_engine.ENTRIES, *(SELECTION_ENTRIES if chosen.policy.members is not None else ()))
 
 
 def _chosen(policy: str) -> AnyChosen:

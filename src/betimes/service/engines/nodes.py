@@ -7,7 +7,7 @@ and becomes the job's finish at that instant. A job that has been told to leave 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -139,7 +139,7 @@ class LiveNodes:
         self.rounds: PlannerRounds | None = None
         if policy.policy.planner is not None:
             planner = planner_for(policy, offers, quota)
-            self.rounds = PlannerRounds(planner, restart_s, is_aside=plans_aside)
+            self.rounds = PlannerRounds(planner, offers, restart_s, is_aside=plans_aside)
         self.foresees = self.rents and plays_out(policy)
         self.offers, self.offered = tuple(offers), shapes_of(offers)
         self.booting: set[int] = set()  # jobs whose own machines are not up yet
@@ -259,6 +259,12 @@ class LiveNodes:
         """The job of a slot gives up what it is bound to: it waits again, or stays where it is."""
         self._step(steps.UNBIND, slot)
         self.changed = True
+
+    def measure(self, job: int, throughput: float, beside: Iterable[int]) -> None:
+        """A job shows this share of its throughput alone beside others: an observation for a planner."""
+        if self.rounds is not None and job in self.slot_of:
+            slots = frozenset(self.slot_of[each] for each in beside if each in self.slot_of)
+            self.rounds.measure(self.slot_of[job], throughput, slots)
 
     def know_refused(self, offer: int) -> None:
         """The cloud has no machine of an offer now, which a planner goes by."""
@@ -651,7 +657,8 @@ class LiveNodes:
         if start_s < math.inf:
             self.promised[job] = start_s
         if MIGRATE in decided and holds and need.bound >= 0:
-            yield Migrate(job, self._held(job, int(need.bound)), bool(need.moves_when_free == 1))
+            expected = None if self.rounds is None else self.rounds.expected.get(slot)
+            yield Migrate(job, self._held(job, int(need.bound)), bool(need.moves_when_free == 1), expected)
         if PREEMPT in decided and holds and need.vacate_at < math.inf:
             yield Preempt(job, float(need.vacate_at), self.job_of.get(int(need.preemptor)))
 

@@ -17,17 +17,19 @@ from betimes.core.nodes import instructions
 from betimes.core.nodes.columns import NodesState, with_more_placements
 from betimes.core.nodes.planning import paid_until, refusals, seqs_of, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
-from betimes.core.planning import Decision, Planner, Snapshot
+from betimes.core.planning import Decision, JobSnapshot, Planner, Release, Rent, Snapshot
 from betimes.core.status import DONE, NEED_LOG, NEED_NODES
 from betimes.kernels import as_array, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.service.engines.messages import JobRequest
+from betimes.service.engines.move_savings import ExpectedSaving, expected_savings
 from betimes.service.engines.plans import Plan, Question, Refused, answer
 from betimes.service.engines.rented_machines import with_longer_log, with_room_for_nodes
 from betimes.twin.nodes.event_loop import Trace
 
 ask_at = entry(set_policy_timer, NodesState, float, int)
+NOTEWORTHY = 0.01  # change of a job's throughput, as a share of that alone
 ENTRIES = (instructions.carry_out, paid_until, ask_at)
 """What has to be compiled for planners, besides live nodes."""
 
@@ -46,8 +48,12 @@ class PlannerRounds:
     next_s: when the planner is asked next; infinity: once a job comes.
     """
 
-    def __init__(self, planner: Planner, restart_s: float, *, is_aside: bool = False) -> None:
+    def __init__(
+        self, planner: Planner, offers: Sequence[Offer], restart_s: float, *, is_aside: bool = False
+    ) -> None:
         self.planner, self.restart_s, self.is_aside = planner, restart_s, is_aside
+        self.offers = tuple(offers)
+        self.expected: dict[int, ExpectedSaving] = {}  # of the last round's moves, by slot
         self.next_s = math.inf
         self.kinds: list[str] = []  # by slot
         self.jobs: list[int] = []  # likewise
@@ -60,9 +66,13 @@ class PlannerRounds:
         self._refused_until_s: dict[int, float] = {}  # by offer, as the cloud has none
         self._events = -1  # of the engine, when the planner was asked last
         self._heard = 0  # outcomes of a play-out that the planner knows
+        self._measured: dict[int, tuple[float, frozenset[int]]] = {}  # by slot: throughput, beside which jobs
+        self._profiled: set[int] = set()  # slots of jobs whose throughput alone is known
 
     def know(self, slot: int, wanted: JobRequest) -> None:
         """A job is in this slot from now on. Jobs of one kind, which need the same, disturb others alike."""
+        self._measured.pop(slot, None)
+        self._profiled.discard(slot)
         self.kinds += [""] * (slot + 1 - len(self.kinds))
         self.jobs += [0] * (slot + 1 - len(self.jobs))
         self.jobs[slot] = wanted.job
@@ -83,6 +93,14 @@ class PlannerRounds:
         if more is not None:
             found.know(slots, more)
         return found
+
+    def measure(self, slot: int, throughput: float, beside: frozenset[int]) -> None:
+        """A job shows this share of its throughput alone beside the jobs of these slots."""
+        self._profiled.add(slot)
+        known, alike = self._measured.get(slot, (math.nan, frozenset[int]()))
+        if alike != beside or not abs(known - throughput) < NOTEWORTHY:
+            self._events = -1  # the planner is asked again
+        self._measured[slot] = throughput, beside
 
     def hear_of(self, trace: Trace, seqs: Sequence[int]) -> None:
         """Jobs have ended in a play-out; seqs: the order of submission of each row."""
@@ -106,6 +124,7 @@ class PlannerRounds:
             self.is_overdue = True
         elif self.planner.every_round or int(state.pool[0].events) != self._events:
             question = self._question(state)
+            self._events = question.events
             if self.is_aside:
                 self.pending = self._asked = question
             else:
@@ -152,7 +171,13 @@ class PlannerRounds:
                 state = with_more_placements(state)
         refused = refusals(plan.decisions, plan.batch, plan.of, plan.question.snapshot)
         self.refused.append(Refused(plan.question, refused))
-        self._events = -1 if refused else plan.question.events + int(state.pool[0].events) - before
+        stay = {one.decision.job for one in refused if not isinstance(one.decision, Rent | Release)}
+        expected = expected_savings(plan.question.snapshot, plan.decisions, self.offers)
+        self.expected = {slot: each for slot, each in expected.items() if slot not in stay}
+        is_news = self._events != plan.question.events  # something was measured meanwhile
+        now_s = float(state.pool[0].now)
+        again = refused or is_news or any(until_s >= now_s for until_s in self._refused_until_s.values())
+        self._events = -1 if again else plan.question.events + int(state.pool[0].events) - before
         return state
 
     def foreseen(self, state: NodesState) -> tuple[Snapshot, Sequence[Decision]]:
@@ -167,8 +192,8 @@ class PlannerRounds:
     def _snapshot(self, state: NodesState) -> Snapshot:
         """What the planner is shown.
 
-        What jobs ended at the very instant comes in the next round, as in the twin. How fast jobs are beside their
-        neighbours is not measured, so that nothing is said of it.
+        What jobs ended at the very instant comes in the next round, as in the twin. How fast a job is beside its
+        neighbours is what its reports of progress show; of one that reports none nothing is said.
         """
         now_s = float(state.pool[0].now)
         ended = [one for one in self.ended if one[1] < now_s]
@@ -180,8 +205,26 @@ class PlannerRounds:
         )
         return found._replace(
             rentable=rentable,
-            jobs=tuple(job._replace(speed=0.0, init_s=job.init_s + self.restart_s) for job in found.jobs),
+            jobs=tuple(
+                job._replace(
+                    speed=self._throughput(job, found),
+                    init_s=job.init_s + self.restart_s,
+                    profiled=job.job in self._profiled,
+                )
+                for job in found.jobs
+            ),
         )
+
+    def _throughput(self, job: JobSnapshot, snapshot: Snapshot) -> float:
+        """What a job has shown beside those that are beside it now, 0: nothing."""
+        throughput, beside = self._measured.get(job.job, (0.0, frozenset()))
+        on = {place.machine for place in job.places}
+        now = {
+            each.job
+            for each in snapshot.jobs
+            if each.job != job.job and any(place.machine in on for place in each.places)
+        }
+        return throughput if beside == now else 0.0
 
     def _ask_from(self, state: NodesState, at_s: float, *, later: bool = False) -> None:
         """Ask at the first multiple of the planner's period that is no earlier, or that is later."""

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager
 
 from betimes.foresight.portfolio.driver import Selector, Settings
 from betimes.foresight.portfolio.ledger import Totals
-from betimes.foresight.portfolio.simulate import Lookahead
+from betimes.foresight.portfolio.lookahead import Lookahead
 from betimes.policies import parse_nodes_policy
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.engines.selection import MemberRules
@@ -70,7 +70,9 @@ class Selections:
         names = selector.names
         selector.in_force = names.index(member) if member in names else None
         so_far = Totals(record.jobs, record.job_s, record.machine_s, record.slowdown)
-        choice = selector.choose(Lookahead(snapshot), snapshot.at_s, len(snapshot.waits), so_far)
+        choice = selector.choose(
+            Lookahead(snapshot, workers=selector.workers), snapshot.at_s, len(snapshot.waits), so_far
+        )
         expected = choice.foreseen[choice.name]
         return Selection(
             asked.policy,

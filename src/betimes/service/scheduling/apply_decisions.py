@@ -18,9 +18,11 @@ from betimes.service.engines.messages import (
     Reserve,
     StopSpeculating,
 )
+from betimes.service.engines.move_savings import ExpectedSaving
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_rentals import JobRentals
 from betimes.service.scheduling.machine_rentals import MachineRentals
+from betimes.service.scheduling.move_record import MoveRecord
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
@@ -74,13 +76,24 @@ class DecisionApplier:
             log("estimate-changed", "timer", number, account=account, basis="doubled", outran=True)
         elif isinstance(move, Preempt):
             room_for = move.makes_room_for
-            more = {} if room_for is None else {"makes_room_for": room_for}
+            makes_room = {} if room_for is None else {"makes_room_for": room_for}
             grace_s = move.leave_by_s - self._state.now_s
             by_at = move.leave_by_s + self._state.ledger.epoch_at
-            self._runs.preempt_until(job, grace_s, by_at, [] if room_for is None else [room_for], more)
+            self._runs.preempt_until(job, grace_s, by_at, [] if room_for is None else [room_for], makes_room)
         elif isinstance(move, Migrate):
             places = self._engine.places_of(move.places)
-            log("migrating", "policy", number, before=job.places, places=places, keeps_running=move.keep)
+            more: dict[str, Any] = (
+                {} if move.expected is None else {"move": _record(move.expected, self._state.now_at)}
+            )
+            log(
+                "migrating",
+                "policy",
+                number,
+                before=job.places,
+                places=places,
+                keeps_running=move.keep,
+                **more,
+            )
         elif isinstance(move, Rent):
             self._rentals.rent(job, move)
         elif isinstance(move, StopSpeculating):
@@ -111,6 +124,13 @@ class DecisionApplier:
             return
         if move.units == 0:
             self._runs.preempt(job, by)
+
+
+def _record(expected: ExpectedSaving, now_at: float) -> dict[str, Any]:
+    """What a move that has just been decided is to save."""
+    return MoveRecord(
+        now_at, expected.before_usd_per_h, expected.after_usd_per_h, expected.cost_usd
+    ).to_json()
 
 
 def _answer(reason: dict[str, Any] | None) -> tuple[str, int | None] | None:

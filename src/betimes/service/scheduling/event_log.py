@@ -48,6 +48,7 @@ KINDS = {
     "granted": "the policy gives a job a number of units, or none",
     "nominated": "a job is to start on these nodes, once other jobs have made room there, or machines are up",
     "migrating": "the policy moves a running job to other machines, at once or when these are up",
+    "moved": "the run that followed a move is over: what the move was expected to save, and what it has saved",
     "unbound": "a job loses the nodes that were being vacated or reserved for it",
     "reserved": "the policy has reserved a later start for a job on these nodes",
     "parallelism-changed": "how many units a set of trials can use from now on: no more than it has trials left",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from betimes.service.scheduling.move_record import MoveRecord
 from betimes.service.scheduling.preemption_record import Preemption
 from betimes.service.scheduling.trial_set import TrialSet
 from betimes.service.spec.job_spec import JobSpec
@@ -116,6 +117,8 @@ class Job:
     makes_room_for: int | None = None
     cancelled_by: str | None = None  # the cause of the event that asked for its end
     preemption: Preemption | None = None  # the last one
+    next_move: MoveRecord | None = None  # that is decided, and not yet made
+    move: MoveRecord | None = None  # after which it runs now
     binding: dict[str, Any] | None = (
         None  # nodes that it will have: when its victims have left, or from start_s on
     )
@@ -170,6 +173,11 @@ class Job:
         found["trials"] = asdict(self.trials) if self.trials else None
         found["preemption"] = self.preemption.to_json() if self.preemption else None
         found["rental"] = asdict(self.rental) if self.rental else None
+        for name, move in (("next_move", self.next_move), ("move", self.move)):
+            if move is not None:
+                found[name] = move.to_json()
+            else:
+                del found[name]
         return found
 
     @classmethod
@@ -188,6 +196,7 @@ class Job:
                 "trials": TrialSet(**trials) if trials else None,
                 "preemption": Preemption.from_json(preemption) if preemption else None,
                 "rental": Rental(**rental) if rental else None,
+                **{name: MoveRecord(**found[name]) for name in ("next_move", "move") if name in found},
             }
         )
 

@@ -15,6 +15,8 @@ from betimes.service.machines.budgets import month_of
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.job import Job, Rental, Run
 from betimes.service.scheduling.job_states import Transition, next_status
+from betimes.service.scheduling.move_accounts import count_moved
+from betimes.service.scheduling.move_record import MoveRecord
 from betimes.service.scheduling.node import UP, Node
 from betimes.service.scheduling.policy_record import PolicyRecord
 from betimes.service.scheduling.preemption_record import Preemption
@@ -42,6 +44,7 @@ class Ledger:
         self.over: dict[
             int, str
         ] = {}  # the status of jobs that are over and that others may still wait for, by number
+        self.moved: set[int] = set()  # jobs that run after a move whose saving is counted
         self.epoch_at = 0.0  # engines count seconds from here
         self.policy = ""
         self.policy_since_at = 0.0
@@ -65,6 +68,9 @@ class Ledger:
         job = self.jobs.get(event.job) if event.job is not None else None
         if event.job is not None and job is None and event.kind != "submitted":
             return None  # it was over within the turn; a promise may still have been on its way
+        if self.moved and event.kind in _WHO_RUNS_WHERE:
+            moved = [self.jobs[number] for number in sorted(self.moved)]
+            count_moved(moved, self.jobs, self.nodes, _nodes_of(event, job), event.at_s)
         if change is not None:
             job = change(self, event, job) or job
         if job is not None and "preemption" in event.data:
@@ -105,6 +111,7 @@ class Ledger:
         ledger = cls(default_run_s)
         ledger.runtime_estimates = RuntimeEstimates.from_json(found["run_times"], default_run_s)
         ledger.jobs = {one["job_id"]: Job.from_json(one) for one in found["jobs"]}
+        ledger.moved = {job.job_id for job in ledger.jobs.values() if job.move is not None}
         ledger.nodes = {one["machine"]["name"]: Node.from_json(one) for one in found["nodes"]}
         ledger.restart_cost = RestartCost(**found.get("restarts", {}))  # earlier versions measured none
         ledger.rented = found.get("rented", {})  # earlier versions rented nothing
@@ -128,6 +135,7 @@ class Ledger:
     def forget(self, job: Job) -> None:
         """A job that is over is kept by the store alone, but for how it ended while others wait for it."""
         del self.jobs[job.job_id]
+        self.moved.discard(job.job_id)
         self.over[job.job_id] = job.status.value
 
     def is_awaited(self, job_id: int) -> bool:
@@ -218,6 +226,18 @@ def _blocked(_: Ledger, event: Event, job: Job) -> None:
 def _bound(_: Ledger, event: Event, job: Job) -> None:
     """The job is to have these nodes once its victims have left, or from an instant on."""
     job.binding = event.data or None
+    if job.binding is None and job.next_move is not None and job.next_move.left_at is None:
+        job.next_move = None  # it stays where it is
+
+
+def _migrating(_: Ledger, event: Event, job: Job) -> None:
+    if "move" in event.data:
+        job.next_move = MoveRecord(**event.data["move"])
+
+
+def _move_over(ledger: Ledger, _: Event, job: Job) -> None:
+    job.move = None
+    ledger.moved.discard(job.job_id)
 
 
 def _told(_: Ledger, event: Event, job: Job) -> None:
@@ -252,6 +272,9 @@ def _launched(ledger: Ledger, event: Event, job: Job) -> None:
     job.attempt = job.run.number
     job.status = next_status(job.status, Transition.START)
     job.reason = None
+    if job.next_move is not None and job.next_move.left_at is not None:
+        job.move, job.next_move = job.next_move.resumed(event.at_s), None
+        ledger.moved.add(job.job_id)
     if (whole := set_of(ledger.jobs, job)) is not None:
         whole.trials.running += 1
         if whole.job.status is Status.QUEUED:
@@ -283,6 +306,8 @@ def _ended(ledger: Ledger, event: Event, job: Job) -> None:
     job.ran_s = job.has_run_s(event.at_s)
     if job.run is not None and (whole := set_of(ledger.jobs, job)) is not None:
         whole.trials.running -= 1
+    if job.next_move is not None:
+        job.next_move = job.next_move.left(event.at_s)
     job.run = None
     job.makes_room_for = None
 
@@ -421,6 +446,20 @@ def _selected(ledger: Ledger, event: Event, _: Job | None) -> None:
         ledger.member = event.data["member"]
 
 
+_WHO_RUNS_WHERE = ("launched", "ended", "node-added")
+"""The kinds of events that change what runs on a node, or what the node costs."""
+
+
+def _nodes_of(event: Event, job: Job | None) -> set[str]:
+    """The nodes where what runs, or the price, changes."""
+    if job is None:
+        return {event.data["machine"]["name"]}
+    places = (
+        event.data["places"] if event.kind == "launched" else job.run.places if job.run is not None else ()
+    )
+    return {str(name) for name, _ in places}
+
+
 _CHANGES: dict[str, Change] = {
     "opened": _opened,
     "submitted": _submitted,
@@ -432,6 +471,8 @@ _CHANGES: dict[str, Change] = {
     "nominated": _bound,
     "reserved": _bound,
     "unbound": _bound,
+    "migrating": _migrating,
+    "moved": _move_over,
     "rents": _rents,
     "unrented": _unrented,
     "stopping": _told,

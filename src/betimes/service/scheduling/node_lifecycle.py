@@ -210,6 +210,7 @@ class NodeLifecycle:
             state.note_run(job, Ended(run, state.now_at, None, why="lost"), "node-lost")
             cost = self._costs.of_leaving(job, worked_on=False)
             state.log("ended", cause, job.job_id, number=run.number, outcome="node-lost", **cost)
+            self._runs.log_move_over(job)
             self._runs.release(run)
             state.effects.append(DropRun(run, discards=not state.ledger.nodes[name].is_shared))
             if asked == "cancelled":

@@ -28,6 +28,7 @@ from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.engines.speedups import speed
 from betimes.service.scheduling.engine_factory import Built, Settings, build, resume_machine
 from betimes.service.scheduling.engine_job import wanted_of
+from betimes.service.scheduling.interference import Neighbours
 from betimes.service.scheduling.job import Account, Job, Places
 from betimes.service.scheduling.node import BOOTING, UP, Node
 from betimes.service.scheduling.standby import Standby
@@ -158,6 +159,16 @@ class PolicyEngine:
             self._request_for(jobs[wanted.job]) if wanted.job in numbers else wanted
             for wanted in self._pending.wanted
         ]
+
+    @property
+    def plans_in_rounds(self) -> bool:
+        """Whether a planner decides, who is to know how fast jobs are beside each other."""
+        return isinstance(self.engine, LiveNodes) and self.engine.rounds is not None
+
+    def measure(self, number: int, throughput: float, beside: Neighbours) -> None:
+        """A job shows this share of its throughput alone beside others."""
+        if isinstance(self.engine, LiveNodes):
+            self.engine.measure(number, throughput, beside)
 
     def believe(self, number: int, left_s: float) -> None:
         """A job is believed to have so much work left."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from betimes.errors import Conflict
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.engine_renewal import EngineRenewal
+from betimes.service.scheduling.interference import RelativeThroughput
 from betimes.service.scheduling.job import SPECULATED, Job, Places
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -37,6 +38,7 @@ class ReportHandling:
         self._jobs, self._runs, self._costs = jobs, runs, costs
         self._sets, self._renewal = sets, renewal
         self._rates: dict[int, ProgressRate] = {}  # by job
+        self._throughputs: dict[int, RelativeThroughput] = {}  # by job, under a policy that plans in rounds
 
     def take(self, report: Report) -> None:
         """An executor has reported something."""
@@ -77,6 +79,7 @@ class ReportHandling:
             message=report.message,
             **self._costs.of_leaving(job, worked_on=report.why == "exited"),
         )
+        self._runs.log_move_over(job)
         self._runs.release(report.run)
         self._go_on(job, report, asked)
 
@@ -104,6 +107,7 @@ class ReportHandling:
                 f"job {number}, attempt {attempt} is over; only the present attempt reports progress"
             )
         left_s = self._rate_of(number).report(self._state.now_at, done, total)
+        self._measure(job, attempt, done)
         self._renewal.note_restart(job)
         frac = min(1.0, done / total)
         self._costs.log_lost_work(job, frac)
@@ -122,6 +126,18 @@ class ReportHandling:
     def forget(self, number: int) -> None:
         """A job is over."""
         self._rates.pop(number, None)
+        self._throughputs.pop(number, None)
+
+    def _measure(self, job: Job, attempt: int, done: float) -> None:
+        """Let a planner know how fast a job is beside those that share its machines."""
+        if not self._engine.plans_in_rounds or job.run is None:
+            return
+        occupancy, number = self._state.occupancy, job.job_id
+        beside = {run.job for name, _ in job.run.places for run in occupancy.runs_on(name)} - {number}
+        seen = self._throughputs.setdefault(number, RelativeThroughput())
+        throughput = seen.report(self._state.now_at, attempt, done, frozenset(beside))
+        if throughput is not None:
+            self._engine.measure(number, throughput, frozenset(beside))
 
     def _rate_of(self, number: int) -> ProgressRate:
         return self._rates.setdefault(number, ProgressRate())

@@ -92,6 +92,11 @@ class Runs:
         for taker in by:
             self._state.log("preempts", "policy", taker, victim=job.job_id, run=run.number)
 
+    def log_move_over(self, job: Job) -> None:
+        """A job's run has ended: if it followed a move, say what that has saved."""
+        if job.move is not None:
+            self._state.log("moved", "executor", job.job_id, move=job.move.to_json())
+
     def log_stopping(
         self, job: Job, why: str, cause: str, by_at: float | None, reason: dict[str, Any], **more: Any
     ) -> None:

@@ -9,9 +9,11 @@ from betimes.cluster.resources import Amounts, whole_capacity
 from betimes.core.planning import Bind, Decision, Migrate, Place, Preempt, Release, Rent, Snapshot, Start
 from betimes.errors import Conflict
 from betimes.service.engines.nodes import LiveNodes
+from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.move_accounts import paid_until
 from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.views.models import FleetMachine, FleetPlanView, FleetStep, FleetView
+from betimes.service.views.models import FleetMachine, FleetMove, FleetPlanView, FleetStep, FleetView
 
 
 def fleet(scheduler: Scheduler) -> FleetView:
@@ -37,6 +39,23 @@ def fleet(scheduler: Scheduler) -> FleetView:
         usd_per_h=usd_per_h,
         no_packing_usd_per_h=alone,
         saving_usd_per_h=None if alone is None else alone - usd_per_h,
+        moves=[_move(scheduler, job) for job in ledger.jobs.values() if job.next_move or job.move],
+    )
+
+
+def _move(scheduler: Scheduler, job: Job) -> FleetMove:
+    """A job's move that is decided, or else the one after which it runs, counted until now."""
+    ledger = scheduler.ledger
+    counted = paid_until([job], ledger.jobs, ledger.nodes, scheduler.now_at) if job.next_move is None else ()
+    move = next((move for _, move in counted), job.next_move or job.move)
+    assert move is not None, "only jobs that have one are asked for theirs"
+    return FleetMove(
+        job=job.job_id,
+        decided_at=move.decided_at,
+        expected_saving_usd_per_h=move.expected_saving_usd_per_h,
+        expected_cost_usd=move.expected_cost_usd,
+        saving_usd_per_h=move.saving_usd_per_h,
+        cost_usd=move.cost_usd,
     )
 
 

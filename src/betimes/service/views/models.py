@@ -361,6 +361,17 @@ class FleetMachine(View):
     jobs: list[int]
 
 
+class FleetMove(View):
+    """A job's last move to other machines: the part of their price that it saves, as planned and as it came."""
+
+    job: int
+    decided_at: float
+    expected_saving_usd_per_h: float
+    expected_cost_usd: float  # of the pause, and of the boot of new machines
+    saving_usd_per_h: float | None = None  # null: it does not run there yet
+    cost_usd: float | None = None  # of the pause; null: it is not over
+
+
 class FleetView(View):
     """What is rented now, USD an hour; beside a machine for each task, null: the policy does not plan in rounds."""
 
@@ -369,6 +380,7 @@ class FleetView(View):
     usd_per_h: float
     no_packing_usd_per_h: float | None
     saving_usd_per_h: float | None
+    moves: list[FleetMove] = []  # of jobs that are not over
 
 
 class FleetStep(View):

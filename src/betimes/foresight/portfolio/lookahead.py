@@ -1,0 +1,380 @@
+"""What each of several policies would do for the jobs that wait: simulations from one snapshot, in one thread or more.
+
+Members of a family (`policies.nodes.families`) are simulated together: a simulation divides where they would decide
+differently, so that what they have in common is simulated once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.core.nodes.columns import (
+    FEATURE_COLUMNS,
+    Lease,
+    NodesState,
+    room_to_play,
+    with_more_nodes,
+    with_more_placements,
+    with_more_slots,
+    with_more_steps,
+)
+from betimes.core.nodes.rules import NodesRules
+from betimes.core.nodes.schedule import change_rules
+from betimes.core.status import (
+    BAD_ORDERS,
+    BAD_PLACE,
+    DONE,
+    NEED_NODES,
+    NEED_PLACEMENTS,
+    NEED_SLOTS,
+    NEED_STEPS,
+    PAUSED,
+    REFUSED,
+)
+from betimes.errors import BetimesError
+from betimes.foresight.portfolio.simulate import (
+    ENDS_LATER,
+    MOST_INSTANTS,
+    STRANDED,
+    Played,
+    begin,
+    divide,
+    play_on,
+    take_snapshot,
+)
+from betimes.kernels import Floats, Ints, Records, as_array, blank, entry
+from betimes.policies.nodes.families import bits_of
+from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
+from betimes.twin.nodes.trace_loop import compiled_loop
+
+take_over = entry(change_rules, NodesState, NodesRules)
+
+ENTRIES = (take_snapshot, begin, play_on, divide, take_over)
+"""What simulations need compiled, beside the loop and the hooks of policies."""
+
+Ended = NDArray[Any]
+"""Rows of `twin.nodes.event_loop.Outcome`."""
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What a policy would do for the jobs that count: those that wait, or all that are there.
+
+    slowdown: their mean bounded slowdown. machine_s: what is paid for from now on, s, where each machine present is
+    charged as if it were rented now. used_s: what is bought beyond what is already paid for, less what of that is left
+    for later jobs; below 0 where more of what was paid for before is used than is bought.
+    """
+
+    jobs: float  # a whole number but where several scenarios were simulated
+    slowdown: float
+    machine_s: float
+    used_s: float
+
+
+class PolicyFails(Exception):
+    """A policy cannot be simulated to the end; says why, in a few words."""
+
+
+@dataclass(frozen=True)
+class Together:
+    """Policies to be simulated as one: a family's rules, and of each bit whose it is; or one policy by itself."""
+
+    rules: NodesRules
+    params: Floats
+    member_of: dict[int, int]  # by bit; of one policy by itself {0: it}
+    divides: bool = False
+
+
+@dataclass(frozen=True)
+class Successor:
+    """The policy that takes over in every simulation after `at_s`."""
+
+    at_s: float
+    rules: NodesRules
+    params: Floats
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What has come of one simulation: for these members, all of which would do the same.
+
+    ended: what becomes of each job that counts, and its believed run time, s, if that was asked for.
+    """
+
+    members: list[int]
+    foreseen: Foreseen | PolicyFails
+    ended: tuple[Ended, Floats] | None = None
+
+
+class Simulated(Protocol):
+    """What is looked at: a run of the twin, or a snapshot of the service."""
+
+    @property
+    def state(self) -> NodesState:
+        """The cluster; `Progress.row` says which row of `trace` a job is."""
+        ...
+
+    @property
+    def trace(self) -> Trace:
+        """When jobs were submitted, by row."""
+        ...
+
+    @property
+    def job_ids(self) -> Sequence[Any] | NDArray[Any]:
+        """What jobs are called, by row."""
+        ...
+
+    @property
+    def believes(self) -> bool:
+        """Whether simulations go by what is believed of sizes, and not by the truth."""
+        ...
+
+
+class Lookahead:
+    """Simulations of several policies from one state of a run, which they leave as it is.
+
+    `look` takes the snapshot, `play_all` simulates policies from it. everyone: the jobs that run count, too. workers:
+    threads that simulate; what they find does not depend on their number. most_coming: jobs that a scenario may add.
+    """
+
+    def __init__(
+        self, run: Simulated, everyone: bool = False, workers: int = 1, most_coming: int = 0
+    ) -> None:
+        self._run, self._everyone, self._workers, self._most_coming = run, everyone, workers, most_coming
+        self._rows = len(run.job_ids)
+        self._run_s: Floats = np.full(self._rows + most_coming, np.nan)
+        self._machines = self._placements = self._steps = self._slots = 0  # as many as any simulation needed
+        self._source: NodesState | None = None
+
+    def look(self) -> float:
+        """Take a snapshot of the run between two instants, or before a pass; returns the time of the jobs, s."""
+        run = self._run
+        if self._source is not run.state:  # its columns have grown
+            self._source = run.state
+            self._make_room(run.state)
+        return take_snapshot(run.state, self._snapshot, self._run_s, run.believes, self._everyone)
+
+    def play(self, rules: NodesRules, params: Floats) -> Foreseen:
+        """Simulate a policy from the snapshot; raises PolicyFails, and BetimesError where no job waits."""
+        (simulation,) = self.play_all([Together(rules, params, {0: 0})])
+        if isinstance(simulation.foreseen, PolicyFails):
+            raise simulation.foreseen
+        return simulation.foreseen
+
+    def play_all(
+        self,
+        groups: Sequence[Together],
+        ends: bool = False,
+        successor: Successor | None = None,
+        coming: NDArray[Any] | None = None,
+    ) -> list[Simulation]:
+        """Simulate policies from the snapshot, each up to where its successor takes over, if there is one.
+
+        ends: with what becomes of each job. coming: rows of `Arrival`, jobs that are submitted meanwhile and count.
+        Raises BetimesError where no job waits.
+        """
+        waiting = int(np.count_nonzero(~np.isnan(self._run_s[: self._rows])))
+        if waiting == 0:
+            raise BetimesError(
+                "portfolio: no job waits, so that no policy has a utility; select while jobs wait"
+            )
+        found: list[Simulation] = []
+        while groups:
+            count = waiting + self._let_come(coming)
+            again: list[Together] = []
+            for group, played in zip(groups, self._played(groups, count, ends, successor), strict=True):
+                if isinstance(played, _NeedsRoom):
+                    self._note_need(played.status)
+                    again.append(group)
+                else:
+                    found += played
+            if again:
+                self._make_room(self._run.state)
+                self.look()
+            groups = again
+        return found
+
+    def _played(
+        self, groups: Sequence[Together], count: int, ends: bool, successor: Successor | None
+    ) -> Iterator[list[Simulation] | _NeedsRoom]:
+        """Of each group, in their order."""
+        players = self._players[: len(groups)]
+        if len(players) == 1:
+            return (players[0].play(group, self._run_s, count, ends, successor) for group in groups)
+        free = list(players)
+
+        def play(group: Together) -> list[Simulation] | _NeedsRoom:
+            player = free.pop()  # there are as many as threads
+            try:
+                return player.play(group, self._run_s, count, ends, successor)
+            finally:
+                free.append(player)
+
+        for each in ENTRIES:
+            each.load()
+        compiled_loop()
+        with ThreadPoolExecutor(len(players)) as threads:
+            return iter(list(threads.map(play, groups)))
+
+    def _let_come(self, coming: NDArray[Any] | None) -> int:
+        """Let these jobs be submitted in the simulations to follow; returns their number."""
+        count, rows = 0 if coming is None else len(coming), self._rows
+        self._run_s[rows:] = np.nan
+        if coming is not None:
+            self._run_s[rows : rows + count] = coming["run_s"]
+            for player in self._players:
+                player.let_come(coming)
+        return count
+
+    def _note_need(self, status: int) -> None:
+        if status == NEED_NODES:
+            self._machines = 2 * len(self._snapshot.nodes)
+        elif status == NEED_PLACEMENTS:
+            self._placements = 2 * len(self._snapshot.placements)
+        elif status == NEED_SLOTS:
+            self._slots = 2 * len(self._snapshot.free)
+        else:
+            self._steps = 2 * len(self._snapshot.steps)
+
+    def _make_room(self, state: NodesState) -> None:
+        """Let the snapshot, and copies to play with, have room for as many machines as any simulation needed."""
+        self._snapshot = room_to_play(state)
+        while len(self._snapshot.nodes) < self._machines:
+            self._snapshot = with_more_nodes(self._snapshot)
+        while len(self._snapshot.placements) < self._placements:
+            self._snapshot = with_more_placements(self._snapshot)
+        while len(self._snapshot.free) < self._slots:
+            self._snapshot = with_more_slots(self._snapshot)
+        while len(self._snapshot.steps) < self._steps:
+            self._snapshot = with_more_steps(self._snapshot)
+        self._players = [_Player(self._run, self._snapshot, self._most_coming) for _ in range(self._workers)]
+
+
+class _NeedsRoom:
+    """A simulation needs more room; `status` says of what."""
+
+    def __init__(self, status: int) -> None:
+        self.status = status
+
+
+@dataclass(frozen=True)
+class _Branch:
+    """A copy of the snapshot that is played forward, and what has come of it so far."""
+
+    copy: NodesState
+    played: Records[Played]
+
+
+class _Player:
+    """Plays copies of a snapshot forward, one at a time."""
+
+    def __init__(self, run: Simulated, snapshot: NodesState, most_coming: int) -> None:
+        self._run, self._snapshot = run, snapshot
+        rows = self._rows = len(run.job_ids)
+        self._arrivals = run.trace.arrivals
+        if most_coming > 0:
+            self._arrivals = blank(Arrival, rows + most_coming)
+            as_array(self._arrivals)[:rows] = as_array(run.trace.arrivals)
+        self._aside = run.trace.replaced(
+            arrivals=as_array(self._arrivals)[:rows],
+            outcomes=blank(Outcome, rows + most_coming),
+            finished=np.zeros(1, dtype=np.int64),
+            features=np.zeros((0, FEATURE_COLUMNS)),
+        )
+        self._next_row: Ints = np.zeros(1, dtype=np.int64)
+        self._unused: list[_Branch] = []
+
+    def let_come(self, coming: NDArray[Any]) -> None:
+        """Let these jobs be submitted in the simulations to follow."""
+        last = self._rows + len(coming)
+        as_array(self._arrivals)[self._rows : last] = coming
+        self._aside = self._aside.replaced(arrivals=as_array(self._arrivals)[:last])
+
+    def play(
+        self, group: Together, run_s: Floats, count: int, ends: bool, successor: Successor | None
+    ) -> list[Simulation] | _NeedsRoom:
+        """Simulate the policies of a group; the `count` jobs that have a run time count."""
+        until_s = math.inf if successor is None else successor.at_s
+        branch, waiting, found = self._branch(), list[_Branch](), list[Simulation]()
+        branch.copy.params[: len(group.params)] = group.params
+        status = begin(self._snapshot, branch.copy, group.rules, self._aside, self._rows, branch.played)
+        while True:
+            if status == DONE:
+                status = self._play_on(branch, group.rules, run_s, count, until_s)
+            here = bits_of(branch.copy.params) if group.divides else [0]
+            if len(here) > 1 and status in (REFUSED + BAD_ORDERS, REFUSED + BAD_PLACE):
+                other = self._branch()
+                divide(
+                    *(branch.copy, other.copy, branch.played, other.played),
+                    status == REFUSED + BAD_ORDERS,
+                )
+                waiting.append(other)
+                status = DONE
+                continue
+            if status == ENDS_LATER and successor is not None:
+                branch.copy.params[: len(successor.params)] = successor.params
+                status = take_over(branch.copy, successor.rules)
+                if status == DONE:
+                    status = self._play_on(branch, successor.rules, run_s, count, math.inf)
+            if status in (NEED_NODES, NEED_PLACEMENTS, NEED_SLOTS, NEED_STEPS):
+                return _NeedsRoom(status)
+            members = [group.member_of[bit] for bit in here]
+            if status == DONE:
+                ended = self._ended(run_s) if ends else None
+                found.append(Simulation(members, _foreseen(branch.played[0]), ended))
+            else:
+                found.append(Simulation(members, PolicyFails(self._why(status, branch.copy))))
+            self._unused.append(branch)
+            if not waiting:
+                return found
+            branch, status = waiting.pop(), DONE
+            # What has been written down since it was copied stands behind what it had by then.
+            self._aside.finished[0] = branch.played[0].seen
+
+    def _play_on(self, branch: _Branch, rules: NodesRules, run_s: Floats, count: int, until_s: float) -> int:
+        return play_on(
+            compiled_loop(),
+            *(branch.copy, rules, self._aside, self._next_row, run_s, count, until_s, branch.played),
+        )
+
+    def _branch(self) -> _Branch:
+        if self._unused:
+            return self._unused.pop()
+        room = 4 * len(self._snapshot.nodes)  # of which the loop asks for one for each rented machine
+        copy = room_to_play(self._snapshot).replaced(
+            params=self._snapshot.params.copy(), leases=blank(Lease, room)
+        )
+        return _Branch(copy, blank(Played, 1))
+
+    def _ended(self, run_s: Floats) -> tuple[Ended, Floats]:
+        """What came of each job that counts in the simulation that has just ended, and its believed run time, s."""
+        outcomes = as_array(self._aside.outcomes)[: int(self._aside.finished[0])]
+        run_s = run_s[outcomes["row"]]
+        counts = ~np.isnan(run_s)
+        return outcomes[counts], run_s[counts]
+
+    def _why(self, status: int, copy: NodesState) -> str:
+        if status == PAUSED:
+            return f"the jobs do not finish within {MOST_INSTANTS:,} events"
+        if status > REFUSED:
+            row = copy.progress[copy.pool[0].offender].row
+            return f"its answer about job {self._run.job_ids[row]} cannot be used"
+        if status == STRANDED:
+            return "some of the jobs never start"
+        raise BetimesError(f"internal: a simulated policy returned {status}")
+
+
+def _foreseen(played: Played) -> Foreseen:
+    return Foreseen(
+        int(played.finished),
+        float(played.slowdown) / int(played.finished),
+        float(played.machine_s),
+        float(played.bought_s) - float(played.left_s),
+    )

@@ -1,0 +1,140 @@
+"""Simulations in which jobs are submitted, and in which another member takes over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.foresight.portfolio.arrivals import HORIZON_S, SCENARIOS, Arrivals
+from betimes.foresight.portfolio.driver import Settings
+from betimes.foresight.portfolio.hindsight import FIRST_JOBS, Hindsight
+from betimes.foresight.portfolio.lookahead import Foreseen, Lookahead, Successor
+from betimes.foresight.portfolio.utility import Utility
+from betimes.kernels import as_array
+from betimes.policies import NODES_POLICIES, parse_nodes_policy
+from betimes.policies.nodes.portfolio import CANDIDATES
+from betimes.twin.nodes.simulation import NodesSimulation
+from tests.foresight.portfolio.clusters import VMS, bursts
+from tests.foresight.portfolio.test_families import at, groups
+
+MEMBER = "odb/slowdown/best"
+
+
+def test_jobs_that_come_end_as_they_do_in_the_run() -> None:
+    run = at(7, MEMBER, 40, "true")
+    first, rows = int(run.row[0]), len(run.jobs)
+    coming = as_array(run.trace.arrivals)[first:].copy()
+    lookahead = Lookahead(run, most_coming=len(coming))
+    lookahead.look()
+    number = list(CANDIDATES).index(MEMBER)
+    (found,) = (
+        simulation
+        for simulation in lookahead.play_all(groups(True), ends=True, coming=coming)
+        if number in simulation.members
+    )
+    assert found.ended is not None
+    assert isinstance(found.foreseen, Foreseen)
+    assert found.foreseen.jobs > len(coming) > 50
+    run.run()
+    really = as_array(run.trace.outcomes)[: int(run.trace.finished[0])]
+    finish_s = dict(zip(really["row"].tolist(), really["finish_s"].tolist(), strict=True))
+    for outcome in found.ended[0]:
+        row = int(outcome["row"])
+        assert outcome["finish_s"] == finish_s[row if row < rows else first + row - rows]
+
+
+def test_a_member_that_takes_over_from_itself_changes_nothing() -> None:
+    run = at(3, "oda/fifo/first", 30, "true")
+    lookahead = Lookahead(run)
+    lookahead.look()
+    alone = groups(False)
+    for number in (0, 17, 31, 59):
+        group = alone[number]
+        (plain,) = lookahead.play_all([group])
+        (handed,) = lookahead.play_all(
+            [group], successor=Successor(run.now_s + 160.0, group.rules, group.params)
+        )
+        assert handed.foreseen == plain.foreseen
+
+
+def test_members_of_a_family_hand_over_as_each_does_by_itself() -> None:
+    run = at(5, "odm/wfp3/worst", 70, "estimate")
+    lookahead = Lookahead(run, most_coming=200)
+    lookahead.look()
+    last = groups(False)[59]
+    successor = Successor(run.now_s + 300.0, last.rules, last.params)
+    coming = as_array(run.trace.arrivals)[int(run.row[0]) : int(run.row[0]) + 20].copy()
+    together, alone = (
+        {
+            member: one.foreseen
+            for one in lookahead.play_all(groups(families), successor=successor, coming=coming)
+            for member in one.members
+        }
+        for families in (True, False)
+    )
+    assert together == alone
+
+
+def test_stretches_are_of_the_past_and_begin_now() -> None:
+    plain = parse_nodes_policy("oda:order=fifo")
+    run = NodesSimulation(bursts(2, 200), plain, VMS)
+    now_s = float(run.jobs.submit_s[150])
+    run.advance_to(now_s)
+    past = as_array(run.trace.arrivals)[: int(run.row[0])]
+    finished = as_array(run.trace.outcomes)["row"][: int(run.trace.finished[0])]
+    drawn = Arrivals(run).draw(now_s)
+    assert len(drawn) == SCENARIOS
+    assert sum(len(stretch) for stretch in drawn) > 0
+    for stretch in drawn:
+        assert ((stretch["submit_s"] >= now_s) & (stretch["submit_s"] <= now_s + HORIZON_S)).all()
+        for job in stretch:
+            (of,) = np.flatnonzero(
+                (past["tasks"] == job["tasks"])
+                & ((past["run_s"] == job["run_s"]) | (past["believed_s"] == job["run_s"]))
+            )[:1]
+            assert of in finished or job["run_s"] == past["believed_s"][of]
+    again = Arrivals(run).draw(now_s)
+    assert all(np.array_equal(one, other) for one, other in zip(drawn, again, strict=True))
+
+
+def test_the_best_so_far_is_the_best_when_run_by_itself() -> None:
+    chosen = parse_nodes_policy("portfolio:members=od[bx]/*/best+oda/fifo/first")
+    members = list(NODES_POLICIES["portfolio"].in_turn(chosen.values))
+    jobs = bursts(9, FIRST_JOBS)
+    run = NodesSimulation(jobs, chosen, VMS)
+    hindsight = Hindsight(run, members, Utility())
+    assert hindsight.best() is None
+    run.run()
+    worth: list[float] = []
+    for member in members:
+        provisioning, order, placement = member.name.split("/")
+        policy = f"{provisioning}:order={order},placement={placement}"
+        result = simulate_nodes(jobs, policy, cluster=VMS, sizes="true")
+        assert result.leases is not None
+        run_s = np.maximum(result.jobs.run_alone_s, 10.0)
+        wait_s = result.jobs.start_s - result.jobs.submit_s
+        worth.append(
+            Utility().of(
+                float(jobs.work_s.sum()),
+                3600.0 * float(result.leases.cost_usd.sum()),
+                float(np.mean((wait_s + run_s) / run_s)),
+            )
+        )
+    best = hindsight.best()
+    assert best is not None
+    assert worth[best] == pytest.approx(max(worth))
+    assert hindsight.best((members[best].name,)) is None
+
+
+def test_rules_with_jobs_to_come_are_for_utility_and_the_same_each_time() -> None:
+    settings = Settings.of(parse_nodes_policy("portfolio:rules=arrivals").values)
+    assert settings.expects_more
+    for limited in ("budget=5", "seconds=1", "rules=whole-run", "rules=paper"):
+        assert not Settings.of(parse_nodes_policy(f"portfolio:{limited}").values).expects_more
+    one, again, plain = (
+        simulate_nodes(bursts(4, 90), f"portfolio:members=od[bx]/*/best,rules={rules}", cluster=VMS)
+        for rules in ("arrivals", "arrivals", "whole-run")
+    )
+    assert one == again
+    assert plain.selections != one.selections
