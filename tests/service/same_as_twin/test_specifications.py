@@ -132,6 +132,12 @@ def test_wide_jobs_on_mixed_nodes(policy: str, tmp_path: Path) -> None:
     assert_alike(specifications(jobs, 1), jobs.submit_s, MIXED, policy, tmp_path, is_disturbed=True)
 
 
+@pytest.mark.parametrize("policy", NODES)
+def test_few_wide_jobs_on_mixed_nodes(policy: str, tmp_path: Path) -> None:
+    jobs = wide(60)
+    assert_alike(specifications(jobs, 1), jobs.submit_s, MIXED, policy, tmp_path)
+
+
 def of_data(name: str) -> Path:
     path = GPU / name
     if not path.is_file():

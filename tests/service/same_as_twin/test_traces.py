@@ -49,6 +49,11 @@ NODES = [
     "sjf",
     "skip-over",
     "wfp3",
+    "ljf",
+    "widest:backfill=easy",
+    "slowdown",
+    "unicef:backfill=conservative",
+    "lowest-priority",
 ]
 
 

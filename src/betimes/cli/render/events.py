@@ -252,6 +252,8 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "ordered": _ordered,
     "selected": _selected,
     "not-selected": _problem,
+    "not-planned": _problem,
+    "instruction-refused": _problem,
     "rents": _reason,
     "unrented": _reason,
     "policy-set": _policy,

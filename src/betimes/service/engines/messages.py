@@ -12,6 +12,7 @@ from betimes.cluster.tasks import PACK, SPREAD
 from betimes.core.nodes.columns import AUTO
 from betimes.kernels import Floats
 from betimes.service.engines.move_savings import ExpectedSaving
+from betimes.service.engines.plans import Plan
 from betimes.service.scheduling.job import Account
 
 
@@ -205,6 +206,7 @@ class Inputs:
         default_factory=list[tuple[int, int]]
     )  # job, units that it can use from now on
     wanted: list[JobRequest] = field(default_factory=list[JobRequest])
+    plan: Plan | None = None  # the answer to a question that a planner was asked before
     look: bool = False  # the policy is to look, though nothing has happened
 
 

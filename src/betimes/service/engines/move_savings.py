@@ -64,7 +64,11 @@ def expected_savings(
     if not moving:
         return {}
     offer_of: dict[int, int] = {each.machine: each.offer for each in snapshot.machines}
-    rented = {new(k): one.offer for k, one in enumerate(decisions) if isinstance(one, Rent)}
+    rented = {
+        new(k): one.offer
+        for k, one in enumerate(decisions)
+        if isinstance(one, Rent) and 0 <= one.offer < len(offers)
+    }
     offer_of |= rented
     price = {
         number: offers[offer].charged_usd_per_h if offer >= 0 else 0.0 for number, offer in offer_of.items()
@@ -76,7 +80,11 @@ def expected_savings(
     sent = {one.job: one.places for one in decisions if isinstance(one, Start | Bind | Migrate)}
 
     def shares(job: JobSnapshot, places: Iterable[Place]) -> list[tuple[int, float]]:
-        return [(each.machine, each.tasks * largest_share(job.demand, room[each.machine])) for each in places]
+        return [
+            (each.machine, each.tasks * largest_share(job.demand, room[each.machine]))
+            for each in places
+            if each.machine in room  # else the decision is refused
+        ]
 
     before = {job.job: shares(job, job.places) for job in snapshot.jobs}
     after = {job.job: shares(job, sent.get(job.job, job.bound or job.places)) for job in snapshot.jobs}

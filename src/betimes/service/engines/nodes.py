@@ -130,6 +130,7 @@ class LiveNodes:
         offers: Sequence[Offer] = (),
         quota: int | None = None,
         member: str | None = None,
+        plans_aside: bool = False,
     ) -> None:
         self.policy, self.shapes = policy, shapes
         self.rents = policy.policy.wait is not None and len(offers) > 0
@@ -137,7 +138,8 @@ class LiveNodes:
         self.machines = RentedMachines(self)
         self.rounds: PlannerRounds | None = None
         if policy.policy.planner is not None:
-            self.rounds = PlannerRounds(str(policy), planner_for(policy, offers, quota), offers, restart_s)
+            planner = planner_for(policy, offers, quota)
+            self.rounds = PlannerRounds(planner, offers, restart_s, is_aside=plans_aside)
         self.foresees = self.rents and plays_out(policy)
         self.offers, self.offered = tuple(offers), shapes_of(offers)
         self.booting: set[int] = set()  # jobs whose own machines are not up yet
@@ -220,6 +222,8 @@ class LiveNodes:
             if self.rounds is not None:
                 self.rounds.ended.append((int(self.state.jobs[self.slot_of[job]].seq), now_s))
         again = self._intervene(now_s, what)
+        if what.plan is not None and self.rounds is not None:
+            self.state, again = self.rounds.carry_out(self.state, what.plan), True
         for job in what.done:
             self.booting.discard(job)
             del self.job_of[self.slot_of.pop(job)], self.tasks_of[job], self.unit_of[job]

@@ -1,6 +1,7 @@
 """The rounds of a planner on live nodes: when it is asked, what it is shown, and what becomes of its decisions.
 
-As in the twin (`twin.nodes.planner_rounds`), at multiples of its period while there are jobs or rented machines.
+As in the twin (`twin.nodes.planner_rounds`), at multiples of its period while there are jobs or rented machines. It
+answers at once, or outside, while all goes on: then its answer is carried out in a later turn.
 """
 
 from __future__ import annotations
@@ -15,17 +16,16 @@ import numpy as np
 from betimes.cluster import Cluster, Offer
 from betimes.core.nodes import instructions
 from betimes.core.nodes.columns import NodesState, with_more_placements
-from betimes.core.nodes.planning import instructions as batch_of
 from betimes.core.nodes.planning import paid_until, refusals, seqs_of, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
-from betimes.core.planning import Decision, Planner, Refusal, Snapshot
+from betimes.core.planning import Decision, Planner, Release, Rent, Snapshot
 from betimes.core.status import DONE, NEED_LOG, NEED_NODES
-from betimes.errors import PolicyViolation
 from betimes.kernels import as_array, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.service.engines.messages import JobRequest
 from betimes.service.engines.move_savings import ExpectedSaving, expected_savings
+from betimes.service.engines.plans import Plan, Question, Refused, answer
 from betimes.service.engines.rented_machines import with_longer_log, with_room_for_nodes
 from betimes.twin.nodes.event_loop import Trace
 
@@ -45,18 +45,25 @@ def planner_for(policy: ChosenPolicy[NodesPolicy], offers: Sequence[Offer], quot
 class PlannerRounds:
     """Asks a planner about the state that it is handed, which is the live one or a copy that is played forward.
 
-    restart_s: what a job loses when it is started again. next_s: when the planner is asked next; infinity: once a job
-    comes.
+    restart_s: what a job loses when it is started again. is_aside: questions are answered outside (`take_question`).
+    next_s: when the planner is asked next; infinity: once a job comes.
     """
 
-    def __init__(self, policy: str, planner: Planner, offers: Sequence[Offer], restart_s: float) -> None:
-        self.policy, self.planner, self.restart_s = policy, planner, restart_s
+    def __init__(
+        self, planner: Planner, offers: Sequence[Offer], restart_s: float, *, is_aside: bool = False
+    ) -> None:
+        self.planner, self.restart_s, self.is_aside = planner, restart_s, is_aside
         self.offers = tuple(offers)
         self.expected: dict[int, ExpectedSaving] = {}  # of the last round's moves, by slot
         self.next_s = math.inf
         self.kinds: list[str] = []  # by slot
+        self.jobs: list[int] = []  # likewise
         self.ended: list[tuple[int, float]] = []  # by order of submission, since the planner was asked last
-        self.refused: list[Refusal] = []  # of the last round
+        self.refused: list[Refused] = []  # since `take_refused`
+        self.pending: Question | None = None  # that is being answered outside
+        self.is_overdue = False  # the next question was due, and that was not answered
+        self._asked: Question | None = None  # that has not been taken yet
+        self._is_copy, self._has_failed = False, False
         self._refused_until_s: dict[int, float] = {}  # by offer, as the cloud has none
         self._events = -1  # of the engine, when the planner was asked last
         self._heard = 0  # outcomes of a play-out that the planner knows
@@ -68,6 +75,8 @@ class PlannerRounds:
         self._measured.pop(slot, None)
         self._profiled.discard(slot)
         self.kinds += [""] * (slot + 1 - len(self.kinds))
+        self.jobs += [0] * (slot + 1 - len(self.jobs))
+        self.jobs[slot] = wanted.job
         self.kinds[slot] = (
             f"{wanted.max_units} x {wanted.gpu:g} GPU, {wanted.cpu:g} cores, {wanted.memory_gib:g} GiB"
         )
@@ -78,7 +87,10 @@ class PlannerRounds:
 
     def copied(self, slots: int, more: JobRequest | None = None) -> PlannerRounds:
         """The same, to be asked about a copy of the state, where row `slots` is one more job."""
+        aside, self.pending, self._asked = (self.pending, self._asked), None, None
         found = copy.deepcopy(self)
+        self.pending, self._asked = aside
+        found.is_aside, found._is_copy = False, True
         if more is not None:
             found.know(slots, more)
         return found
@@ -104,15 +116,69 @@ class PlannerRounds:
             self._ask_from(state, float(state.pool[0].now))
 
     def hold(self, state: NodesState) -> NodesState:
-        """Let the planner decide, carry that out, and set the timer of the next round; the state, with more room."""
+        """Let the planner decide, carry that out, and set the timer of the next round; the state, with more room.
+
+        One that fails in a play-out is not asked again there: what it decided before holds.
+        """
         now_s = float(state.pool[0].now)
-        if self.planner.every_round or int(state.pool[0].events) != self._events:
-            state = self._plan(state)
-            again = self.refused or any(until_s >= now_s for until_s in self._refused_until_s.values())
-            self._events = -1 if again else int(state.pool[0].events)
+        if self.pending is not None:
+            self.is_overdue = True
+        elif self.planner.every_round or int(state.pool[0].events) != self._events:
+            question = self._question(state)
+            self._events = question.events
+            if self.is_aside:
+                self.pending = self._asked = question
+            else:
+                state = self.carry_out(state, answer(self.planner, question))
         self.next_s = math.inf
-        if state.pool[0].active > 0 or state.cluster[0].rented > 0:
+        active = state.pool[0].active > 0 or state.cluster[0].rented > 0
+        if active and not (self._is_copy and self._has_failed):
             self._ask_from(state, now_s, later=True)
+        return state
+
+    def take_question(self) -> tuple[Planner, Question] | None:
+        """What is to be answered outside, and a planner for that; null: nothing more has come up."""
+        question, self._asked = self._asked, None
+        return None if question is None else (copy.deepcopy(self.planner), question)
+
+    def take_refused(self) -> list[Refused]:
+        """What could not be carried out since this was asked last."""
+        found, self.refused = self.refused, []
+        return found
+
+    def give_up(self, question: Question) -> None:
+        """A question will have no answer: the next round asks anew, and shows once more which jobs have ended."""
+        if self.pending is question:
+            self.pending, self.is_overdue = None, False
+        self.ended = [*question.snapshot.finished, *self.ended]
+        self._events = -1
+
+    def carry_out(self, state: NodesState, plan: Plan) -> NodesState:
+        """Let happen what of a plan is still possible; the state, with more room. The rest is refused."""
+        if plan.problem is not None or plan.batch is None:
+            self._has_failed = True
+            self.give_up(plan.question)
+            self.refused.append(Refused(plan.question, problem=plan.problem))
+            return state
+        self.planner, self.pending, self.is_overdue = plan.planner, None, False
+        before = int(state.pool[0].events)
+        at = np.zeros(1, dtype=np.int64)
+        while (status := instructions.carry_out(state, plan.batch, at)) != DONE:
+            if status == NEED_LOG:
+                state = with_longer_log(state)
+            elif status == NEED_NODES:
+                state = with_room_for_nodes(state)
+            else:
+                state = with_more_placements(state)
+        refused = refusals(plan.decisions, plan.batch, plan.of, plan.question.snapshot)
+        self.refused.append(Refused(plan.question, refused))
+        stay = {one.decision.job for one in refused if not isinstance(one.decision, Rent | Release)}
+        expected = expected_savings(plan.question.snapshot, plan.decisions, self.offers)
+        self.expected = {slot: each for slot, each in expected.items() if slot not in stay}
+        is_news = self._events != plan.question.events  # something was measured meanwhile
+        now_s = float(state.pool[0].now)
+        again = refused or is_news or any(until_s >= now_s for until_s in self._refused_until_s.values())
+        self._events = -1 if again else plan.question.events + int(state.pool[0].events) - before
         return state
 
     def foreseen(self, state: NodesState) -> tuple[Snapshot, Sequence[Decision]]:
@@ -121,24 +187,8 @@ class PlannerRounds:
         snapshot = rounds._snapshot(state)
         return snapshot, rounds.planner.plan(snapshot)
 
-    def _plan(self, state: NodesState) -> NodesState:
-        snapshot = self._snapshot(state)
-        try:
-            decisions = self.planner.plan(snapshot)
-        except PolicyViolation as error:
-            raise PolicyViolation(f"policy {self.policy} at {snapshot.now_s:g} s: {error}") from error
-        self.expected = expected_savings(snapshot, decisions, self.offers)
-        batch, of = batch_of(decisions, snapshot, seqs_of(state))
-        at = np.zeros(1, dtype=np.int64)
-        while (status := instructions.carry_out(state, batch, at)) != DONE:
-            if status == NEED_LOG:
-                state = with_longer_log(state)
-            elif status == NEED_NODES:
-                state = with_room_for_nodes(state)
-            else:
-                state = with_more_placements(state)
-        self.refused = refusals(decisions, batch, of, snapshot)
-        return state
+    def _question(self, state: NodesState) -> Question:
+        return Question(self._snapshot(state), seqs_of(state), tuple(self.jobs), int(state.pool[0].events))
 
     def _snapshot(self, state: NodesState) -> Snapshot:
         """What the planner is shown.

@@ -11,7 +11,7 @@ import stat
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -138,7 +138,7 @@ async def _serving(
         store,
         Clock(0.0),
         launches,
-        options.settings,
+        replace(options.settings, plans_aside=not replays),  # a replay comes to the same each time
         options.default_run_s,
         options.lease_s,
         kernels,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 from betimes.cluster.cluster import NodeGroup
+from betimes.service.engines.plans import Plan
 from betimes.service.machines.machine import Kind, Machine
 from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.job import Places
@@ -186,6 +187,13 @@ class TakeSelection(Command[None]):
     """A selection of a portfolio has ended."""
 
     selection: Selection
+
+
+@dataclass(frozen=True)
+class TakePlan(Command[None]):
+    """A planner has answered."""
+
+    plan: Plan
 
 
 @dataclass(frozen=True)

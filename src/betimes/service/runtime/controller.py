@@ -38,6 +38,7 @@ from betimes.service.runtime.effect_runner import RETRY_S, EffectRunner
 from betimes.service.runtime.heartbeats import Heartbeats
 from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, in_order
 from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.planner_thread import PlannerThread
 from betimes.service.runtime.recovery_snapshots import keep_snapshot
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.selections import Selections
@@ -100,6 +101,7 @@ class Controller:
             rentals,
             lambda: self.clock.now_s(),  # noqa: PLW0108 (which clock it is may be known only after `recover`)
             Selections(self.inbox, self.background, lambda: self.clock.hold(), settings.seed),  # noqa: PLW0108 (likewise)
+            PlannerThread(self.inbox, self.background),
         )
         self.leases = Heartbeats(lease_s)
         self.source: Source | None = None

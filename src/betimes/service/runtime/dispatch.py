@@ -30,6 +30,7 @@ from betimes.service.runtime.commands import (
     SubmitJob,
     SubmitJobs,
     TakeOver,
+    TakePlan,
     TakeReport,
     TakeSelection,
 )
@@ -84,6 +85,8 @@ def carry_out(command: Command[Any], scheduler: Scheduler, rentals: Rentals | No
             return scheduler.policy.take_over()
         case TakeSelection(selection):
             return scheduler.selection.take(selection)
+        case TakePlan(plan):
+            return scheduler.planner.take(plan)
         case PromiseJobs(numbers, forecast, options):
             return promise(scheduler, numbers, forecast, options)
         case NoteTuning(kind, cause, data):

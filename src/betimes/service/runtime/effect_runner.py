@@ -14,9 +14,11 @@ from betimes.service.runtime.background import Background
 from betimes.service.runtime.commands import GiveBackNode, ReportResize
 from betimes.service.runtime.inbox import Inbox
 from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.planner_thread import PlannerThread
 from betimes.service.runtime.rentals import Rentals
 from betimes.service.runtime.selections import Selections
 from betimes.service.scheduling.effects import (
+    AskPlanner,
     DropRun,
     Effect,
     GiveBack,
@@ -50,10 +52,11 @@ class EffectRunner:
         rentals: Rentals | None,
         now_s: Callable[[], float],
         selections: Selections,
+        planner: PlannerThread,
     ) -> None:
         self.executors: dict[str, Executor] = {}
         self.worlds: list[VirtualWorld] = []
-        self._selections = selections
+        self._selections, self._planner = selections, planner
         self._inbox, self._background, self._launches = inbox, background, launches
         self._rentals, self._now_s = rentals, now_s
 
@@ -96,6 +99,9 @@ class EffectRunner:
             return
         if isinstance(effect, SelectMember):
             self._selections.begin(effect)
+            return
+        if isinstance(effect, AskPlanner):
+            self._planner.ask(effect)
             return
         if isinstance(effect, DropRun):
             for world in self.worlds:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from betimes.core.planning import Planner
 from betimes.service.engines.messages import RentMachine
+from betimes.service.engines.plans import Question
 from betimes.service.engines.selection import SelectionSnapshot
 from betimes.service.scheduling.job import Places
 from betimes.service.scheduling.policy_record import PolicyRecord
@@ -78,4 +80,23 @@ class SelectMember:
     member: str | None  # that decides; null: the first
 
 
-Effect = RentMachines | OrderMachine | SelectMember | StartRun | StopRun | ResizeRun | DropRun | GiveBack
+@dataclass(frozen=True, slots=True)
+class AskPlanner:
+    """Let the planner of the policy that is in force answer; it is no one else's until then."""
+
+    policy: str
+    planner: Planner
+    question: Question
+
+
+Effect = (
+    RentMachines
+    | OrderMachine
+    | SelectMember
+    | AskPlanner
+    | StartRun
+    | StopRun
+    | ResizeRun
+    | DropRun
+    | GiveBack
+)

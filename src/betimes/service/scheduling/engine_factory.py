@@ -40,6 +40,7 @@ class Settings:
     seed: int = 0  # of whatever is decided by lot
     offers: tuple[Offer, ...] = ()  # of machines that policies may rent
     quota: int | None = None  # of these at once; null: any number
+    plans_aside: bool = False  # planners answer in a thread, in a later turn, and not at the instant itself
     budgets: Budgets = field(default_factory=Budgets)  # for machines that are rented for one job alone
 
 
@@ -149,6 +150,7 @@ def build(
             offers=settings.offers,
             quota=settings.quota,
             member=member,
+            plans_aside=settings.plans_aside,
         )
         for name, node in rented.items():
             numbers[name] = resume_machine(engine, node, settings.offers, now_s, epoch_at)

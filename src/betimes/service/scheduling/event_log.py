@@ -34,6 +34,8 @@ KINDS = {
     "not-rented": "the cloud refused a machine that the policy ordered, or nodes after it had accepted the request",
     "selected": "the portfolio has chosen the member that decides from now on; the scores of those simulated",
     "not-selected": "a selection failed, or came too late; the member in force goes on deciding",
+    "not-planned": "a planner failed, or answered too late; what it decided before holds",
+    "instruction-refused": "an instruction of a planner is out of date: its job or machine is gone, or has no room",
     "ordered": "the policy has a machine rented that jobs can share",
     "rents": "the policy has a machine, or several, rented for a job alone",
     "unrented": "a job has none of its own any more: its speculative run is over, or the cloud lost or refused it",

@@ -21,6 +21,8 @@ from betimes.service.engines.messages import (
 )
 from betimes.service.engines.named_policies import rents_for_jobs, shared_offers
 from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.planner_rounds import PlannerRounds
+from betimes.service.engines.plans import Plan
 from betimes.service.engines.pool import LivePool
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.engines.speedups import speed
@@ -317,6 +319,22 @@ class PolicyEngine:
         """Another member of the portfolio decides from now on."""
         if self.engine.put_in_force(member):
             self.look()
+
+    # --- the answers of a planner ---------------------------------------------------------------------------------
+
+    @property
+    def rounds(self) -> PlannerRounds | None:
+        """When the planner of the policy in force is asked, and what; null: it has none, or is being compiled."""
+        engine = self._built.engine if self._built is not None else None
+        return engine.rounds if isinstance(engine, LiveNodes) else None
+
+    def hear_plan(self, plan: Plan) -> None:
+        """A question that was put to the planner in force is answered."""
+        self._pending.plan = plan
+
+    def machine_called(self, number: int) -> str:
+        """The name of a machine by the engine's number, as `places_of` has it."""
+        return self.places_of([Allocation(number, 1)])[0][0]
 
     # --- what it decides, and what it foresees ----------------------------------------------------------------
 

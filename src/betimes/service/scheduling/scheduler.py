@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from betimes.cluster import Offer
-from betimes.service.engines.messages import Allocation, Play
+from betimes.service.engines.messages import Play
 from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.apply_decisions import DecisionApplier
 from betimes.service.scheduling.engine_factory import Settings
@@ -25,6 +25,7 @@ from betimes.service.scheduling.machine_rentals import MachineRentals
 from betimes.service.scheduling.member_selection import MemberSelection
 from betimes.service.scheduling.node_lifecycle import NodeLifecycle
 from betimes.service.scheduling.occupancy import Occupancy
+from betimes.service.scheduling.planner_answers import PlannerAnswers
 from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.preemption_costs import PreemptionCosts
 from betimes.service.scheduling.report_handling import ReportHandling
@@ -71,6 +72,7 @@ class Scheduler:
         self.machines = MachineRentals(state, engine, self.nodes)
         self.rentals = JobRentals(state, engine, runs, self.nodes, spending)
         self.selection = MemberSelection(state, engine)
+        self.planner = PlannerAnswers(state, engine)
         self._decisions = DecisionApplier(state, engine, runs, self.rentals, self.machines)
 
     # --- what is known ----------------------------------------------------------------------------------------
@@ -117,7 +119,7 @@ class Scheduler:
 
     def node_name(self, number: int) -> str:
         """The name of a node by the engine's number; a machine that the cloud has not named yet has a number."""
-        return self._engine.places_of([Allocation(number, 1)])[0][0]
+        return self._engine.machine_called(number)
 
     @property
     def kind(self) -> str | None:
@@ -192,6 +194,7 @@ class Scheduler:
             self.policy.nodes_changed()
         reported = self._engine.reported
         learnt = self._learnt.learn()
+        self.planner.hand_over()
         what, rounds = self._engine.decide()
         for wanted in what.wanted:
             self._jobs.entered(wanted.job)
@@ -210,6 +213,7 @@ class Scheduler:
         self._runs.launch_granted()
         self.rentals.give_back_unused()
         self.selection.ask()
+        self.planner.ask()
         self._decisions.explain_idle(rounds)
 
     def take(self) -> Changes:

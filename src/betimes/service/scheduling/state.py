@@ -16,7 +16,16 @@ from betimes.service.scheduling.run_reports import Ended, RunId
 from betimes.service.scheduling.siblings import Siblings
 from betimes.service.scheduling.trial_index import TrialIndex
 
-NO_NEW_SCHEDULE = {"quoted", "idle", "tuning", "tuned", "not-tuned", "trouble"}
+NO_NEW_SCHEDULE = {
+    "quoted",
+    "idle",
+    "tuning",
+    "tuned",
+    "not-tuned",
+    "trouble",
+    "not-planned",
+    "instruction-refused",
+}
 """Events that do not change when any job starts or finishes."""
 
 FindStatus = Callable[[int], str | None]
