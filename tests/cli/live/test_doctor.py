@@ -14,10 +14,3 @@ def test_without_ray_there_is_no_cluster_to_check(betimes: Call, monkeypatch: py
     (found,) = betimes("doctor", "--json").json()
     assert found["ok"]
     assert "jobs on this machine do not need" in found["text"]
-
-
-def test_a_cluster_that_is_named_needs_ray(betimes: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "ray", None)
-    said = betimes("doctor", "--ray", "auto")
-    assert said.code == 1
-    assert "WRONG: --ray auto: Ray is not installed" in said.out
