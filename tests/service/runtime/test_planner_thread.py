@@ -25,6 +25,7 @@ from betimes.core.planning import (
     Start,
     new,
 )
+from betimes.errors import Conflict
 from betimes.service.machines.scenario import Reclaim
 from betimes.service.runtime.commands import CancelJobs, SetPolicy
 from betimes.service.scheduling.engine_factory import Settings
@@ -329,3 +330,16 @@ def test_a_service_that_ends_while_a_plan_is_out_asks_again_when_it_starts(tmp_p
 
     house = play(tmp_path, planner, before, after)
     assert len(of_kind(house, "ordered")) == 1
+
+
+def test_a_planner_that_fails_when_its_plan_is_asked_for(tmp_path: Path) -> None:
+    def fails(_: Snapshot) -> list[Decision]:
+        raise ValueError("no idea")
+
+    planner = EachItsOwn(plan_of=fails, fails_in_play_outs=True)
+
+    async def test(house: House) -> None:
+        with pytest.raises(Conflict, match="no-packing: its planner has failed: ValueError: no idea"):
+            await house.backend.fleet_plan()
+
+    play(tmp_path, planner, test)

@@ -18,7 +18,7 @@ from betimes.core.nodes import instructions
 from betimes.core.nodes.columns import NodesState, with_more_placements
 from betimes.core.nodes.planning import paid_until, refusals, seqs_of, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
-from betimes.core.planning import Decision, Planner, Release, Rent, Snapshot
+from betimes.core.planning import Planner, Release, Rent, Snapshot
 from betimes.core.status import DONE, NEED_LOG, NEED_NODES
 from betimes.kernels import as_array, entry
 from betimes.policies import ChosenPolicy
@@ -181,11 +181,10 @@ class PlannerRounds:
         self._events = -1 if again else plan.question.events + int(state.pool[0].events) - before
         return state
 
-    def foreseen(self, state: NodesState) -> tuple[Snapshot, Sequence[Decision]]:
-        """What the planner would decide now; nothing is changed by that."""
+    def next_question(self, state: NodesState) -> tuple[Planner, Question]:
+        """What the planner would be asked now, and a copy of it to answer; nothing is changed by that."""
         rounds = self.copied(0)
-        snapshot = rounds._snapshot(state)
-        return snapshot, rounds.planner.plan(snapshot)
+        return rounds.planner, rounds._question(state)
 
     def _question(self, state: NodesState) -> Question:
         return Question(self._snapshot(state), seqs_of(state), tuple(self.jobs), int(state.pool[0].events))

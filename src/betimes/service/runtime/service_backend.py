@@ -47,7 +47,7 @@ from betimes.service.spec.pipelines import check_names
 from betimes.service.spec.whole_units import rounding_note
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.tuning.view import TuningView
-from betimes.service.views.fleet import fleet, fleet_plan
+from betimes.service.views.fleet import ask_plan, fleet, fleet_plan
 from betimes.service.views.models import (
     EventView,
     FleetPlanView,
@@ -366,7 +366,7 @@ class ServiceBackend:
 
     async def fleet_plan(self) -> FleetPlanView:
         """What the policy would change now."""
-        return fleet_plan(self.scheduler)
+        return await asyncio.to_thread(fleet_plan, ask_plan(self.scheduler))
 
     async def portfolio(self, last: int) -> PortfolioView:
         """The newest selections of portfolios, newest first."""

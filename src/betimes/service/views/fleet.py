@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from betimes.cluster import Offer
 from betimes.cluster.resources import Amounts, whole_capacity
-from betimes.core.planning import Bind, Decision, Migrate, Place, Preempt, Release, Rent, Snapshot, Start
+from betimes.core.planning import (
+    Bind,
+    Decision,
+    Migrate,
+    Place,
+    Planner,
+    Preempt,
+    Release,
+    Rent,
+    Snapshot,
+    Start,
+)
 from betimes.errors import Conflict
 from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.plans import Question, answer
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.move_accounts import paid_until
 from betimes.service.scheduling.node import Node
@@ -59,47 +73,69 @@ def _move(scheduler: Scheduler, job: Job) -> FleetMove:
     )
 
 
-def fleet_plan(scheduler: Scheduler) -> FleetPlanView:
-    """What the policy would change now. Raises Conflict for a policy that does not plan in rounds."""
+@dataclass(frozen=True)
+class AskedPlan:
+    """What has to be known for `fleet_plan`: the planner's question as it is now, and what things are called in it."""
+
+    policy: str
+    at: float | None  # of the next round
+    planner: Planner
+    question: Question
+    machines: dict[int, str]
+    offers: Sequence[Offer]
+
+
+def ask_plan(scheduler: Scheduler) -> AskedPlan:
+    """What the planner would be asked now. Raises Conflict for a policy that does not plan in rounds."""
     engine, policy = scheduler.engine, scheduler.ledger.policy
     if not isinstance(engine, LiveNodes) or engine.rounds is None:
         raise Conflict(
             f"policy {policy} does not plan in rounds; `betimes policy set eva` puts one in force that does"
         )
-    snapshot, decisions = engine.rounds.foreseen(engine.state)
-    names = _Names(scheduler, engine, decisions)
+    planner, question = engine.rounds.next_question(engine.state)
+    names = {each.machine: scheduler.node_name(each.machine) for each in question.snapshot.machines}
     next_s = engine.rounds.next_s
+    at = next_s + scheduler.ledger.epoch_at if next_s < math.inf else None
+    return AskedPlan(policy, at, planner, question, names, engine.offers)
+
+
+def fleet_plan(asked: AskedPlan) -> FleetPlanView:
+    """What the policy would change now: this asks the planner. Raises Conflict for one that fails."""
+    plan = answer(asked.planner, asked.question)
+    if plan.problem is not None:
+        raise Conflict(f"policy {asked.policy}: its planner has failed: {plan.problem}")
+    names, snapshot, decisions = _Names(asked, plan.decisions), asked.question.snapshot, plan.decisions
     return FleetPlanView(
-        policy=policy,
-        at=next_s + scheduler.ledger.epoch_at if next_s < float("inf") else None,
+        policy=asked.policy,
+        at=asked.at,
         steps=[_step(number, names, snapshot, decisions) for number in range(len(decisions))],
-        usd_per_h_change=sum(_change(one, engine, snapshot) for one in decisions),
+        usd_per_h_change=sum(_change(one, asked.offers, snapshot) for one in decisions),
     )
 
 
 class _Names:
     """What machines and jobs of a planner's answer are called."""
 
-    def __init__(self, scheduler: Scheduler, engine: LiveNodes, decisions: Sequence[Decision]) -> None:
-        self._scheduler, self.engine, self._decisions = scheduler, engine, decisions
+    def __init__(self, asked: AskedPlan, decisions: Sequence[Decision]) -> None:
+        self._asked, self.offers, self._decisions = asked, asked.offers, decisions
 
     def machine(self, number: int) -> str:
         if number >= 0:
-            return self._scheduler.node_name(number)
+            return self._asked.machines[number]
         rent = self._decisions[-2 - number]
-        return f"a new {self.engine.offers[rent.offer].type}" if isinstance(rent, Rent) else "a new machine"
+        return f"a new {self.offers[rent.offer].type}" if isinstance(rent, Rent) else "a new machine"
 
     def places(self, places: Sequence[Place]) -> str:
         return " and ".join(self.machine(one.machine) for one in places)
 
     def job(self, slot: int) -> int:
-        return self.engine.job_of[slot]
+        return self._asked.question.jobs[slot]
 
 
 def _step(number: int, names: _Names, snapshot: Snapshot, decisions: Sequence[Decision]) -> FleetStep:
     one = decisions[number]
     if isinstance(one, Rent):
-        offer = names.engine.offers[one.offer]
+        offer = names.offers[one.offer]
         jobs = [names.job(slot) for slot in _going_to(-2 - number, decisions)]
         return FleetStep(
             kind="rent",
@@ -112,7 +148,7 @@ def _step(number: int, names: _Names, snapshot: Snapshot, decisions: Sequence[De
             for job in snapshot.jobs
             if any(place.machine == one.machine for place in job.places)
         ]
-        saved = -_change(one, names.engine, snapshot)
+        saved = -_change(one, names.offers, snapshot)
         have = "have" if len(leaving) > 1 else "has"
         why = f"once {_named(leaving)} {have} left" if leaving else "nothing runs there"
         return FleetStep(
@@ -143,13 +179,13 @@ def _going_to(machine: int, decisions: Sequence[Decision]) -> list[int]:
     ]
 
 
-def _change(decision: Decision, engine: LiveNodes, snapshot: Snapshot) -> float:
+def _change(decision: Decision, offers: Sequence[Offer], snapshot: Snapshot) -> float:
     """What a decision adds to the hour's price of the fleet, USD."""
     if isinstance(decision, Rent):
-        return engine.offers[decision.offer].charged_usd_per_h
+        return offers[decision.offer].charged_usd_per_h
     if isinstance(decision, Release):
         offer = next(each.offer for each in snapshot.machines if each.machine == decision.machine)
-        return -engine.offers[offer].charged_usd_per_h
+        return -offers[offer].charged_usd_per_h
     return 0.0
 
 

@@ -72,6 +72,33 @@ def test_an_array(service: ServiceOnRay) -> None:
     assert [service.runs(first + index) for index in range(4)] == [[("exited", index)] for index in range(4)]
 
 
+def test_a_trial_job_takes_the_place_of_another(service: ServiceOnRay, tmp_path: Path) -> None:
+    service.client.set_policy("fitgpp")
+    said = tmp_path / "said"
+    saves = f"trap 'echo saved >> {said}; exit 0' TERM; echo began >> {said}; while :; do sleep 0.1; done"
+    victim = service.submit("sh", "-c", saves, cpu=2.0, grace_s=30.0)
+    until(lambda: said.exists() and service.job(victim).status == "running")
+    trial = service.submit("sleep", "1", cpu=2.0, qos="trial")
+    service.until(trial, "finished")
+    until(lambda: service.job(victim).attempt == 2 and service.job(victim).status == "running")
+    assert service.runs(victim)[0] == ("preempted", 0)
+    until(lambda: said.read_text() == "began\nsaved\nbegan\n")
+
+
+def test_a_job_is_made_narrower_for_another(service: ServiceOnRay, tmp_path: Path) -> None:
+    service.client.set_policy("max-min")
+    said = tmp_path / "said"
+    counts = f"trap 'exit 0' TERM; echo $RANK $WORLD_SIZE >> {said}; while :; do sleep 0.1; done"
+    wide = service.submit("sh", "-c", counts, min_units=1, max_units=3, grace_s=30.0)
+    until(lambda: said.exists() and len(said.read_text().splitlines()) == 2)
+    assert sorted(said.read_text().splitlines()) == ["0 2", "1 2"], "on both nodes"
+    for _ in range(2):
+        service.submit("sleep", "600")
+    until(lambda: service.job(wide).units == 1 and service.job(wide).status == "running")
+    until(lambda: len(said.read_text().splitlines()) == 3)
+    assert service.runs(wide)[-1] == (None, None)
+
+
 def test_a_run_outlives_the_service_and_its_agents(service: ServiceOnRay, tmp_path: Path) -> None:
     said = tmp_path / "said"
     command = f"echo began >> {said}; sleep 600 & trap 'echo ended >> {said}; kill $!; exit 4' USR1; wait"
