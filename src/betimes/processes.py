@@ -69,7 +69,7 @@ class Processes:
     ) -> Generator[tuple[int, Any]]:
         """The number of each task with its answer, in the order in which they are done.
 
-        heard is told what the worker at task n says; once `stop()` is true nothing more is given out and nothing more
+        heard receives what the worker at task n says; once `stop()` is true nothing more is given out and nothing more
         is answered. Raises what a task raises. The caller may leave off: later answers are then dropped.
         """
         waiting = deque(enumerate(tasks))

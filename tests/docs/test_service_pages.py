@@ -31,7 +31,7 @@ SERVICE_PAGES = (
     "docs/how-to/tune-live.md",
     "docs/how-to/trials.md",
 )
-STAYS = "What happens then is told here, too."
+STAYS = "What happens then is shown here, too."
 pytestmark = pytest.mark.slow
 
 

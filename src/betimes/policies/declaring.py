@@ -1,4 +1,4 @@
-"""What a decorator of a policy is told, and what a hook does, looked at before anything is compiled."""
+"""Checks of a policy's decorator and of what a hook does, before anything is compiled."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def drive(
 ) -> float:
     """Take a simulation through rows row[0] to `jobs`, and until nothing more can happen; returns seconds.
 
-    step: goes on to a row and says whether it has to be called again; progress is told the rows done.
+    step: goes on to a row and says whether it has to be called again; progress receives the number of rows done.
     """
     started = time.perf_counter()
     rows, again = FIRST_ROWS, True

@@ -1,4 +1,4 @@
-"""What sizes the scheduler is told: the truth, the user's estimate, the user's history, or the truth with noise."""
+"""The sizes that the scheduler knows: the truth, the user's estimate, the user's history, or the truth with noise."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def parse_sizes(text: str) -> Sizes:
 
 
 def beliefs(sizes: Sizes, workload: Workload, full_speed: Floats, seed: int) -> Beliefs:
-    """What the scheduler is told of each job when it is submitted.
+    """What the scheduler knows of each job when it is submitted.
 
     full_speed: (jobs,) speed-up at max_units. A job without an estimate is believed to take as long as the
     median job that has one; where no job has any, `last-two` believes an hour until it knows better, and

@@ -323,7 +323,7 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
 
 @kernel
 def _can_none_fit(state: NodesState, rules: NodesRules, gpu: int, cpu: int, memory: int) -> bool:
-    """Whether every job of the queue needs more of something than any node has free, and nobody is preempted."""
+    """Whether every job of the queue needs more of something than any node has free, and no job is preempted."""
     cluster = state.cluster[0]
     return not rules.preempts and (
         cluster.least_gpu > gpu or cluster.least_cpu > cpu or cluster.least_memory > memory

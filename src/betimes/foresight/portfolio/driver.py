@@ -267,7 +267,7 @@ class Selector:
 class Portfolio:
     """Selects among members for a run, which it changes only by putting the chosen one's rules in force.
 
-    arrivals: what may come, as somebody else knows it; by default what the policy's `rules` say.
+    arrivals: what may come, as the caller knows it; by default what the policy's `rules` say.
     """
 
     def __init__(

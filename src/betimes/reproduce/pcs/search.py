@@ -79,7 +79,7 @@ def searched(
     published: bool = False,
     progress: Callable[[int], object] | None = None,
 ) -> Searched:
-    """Search on all jobs of the problem; progress is told the evaluations done.
+    """Search on all jobs of the problem; progress receives the number of evaluations done.
 
     Nothing is kept or taken from the user's cache: what a search costs is a result here. published: classes as the
     released code makes them.

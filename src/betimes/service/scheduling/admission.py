@@ -71,7 +71,7 @@ def _check_nodes(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
     """Raise Refused if the nodes could not run the job when nothing else is there."""
     there = [node.capacity for node in nodes.values() if node.status != LOST]
     if not there:
-        return  # nodes may come; until then it waits, and is told so
+        return  # nodes may come; until then it waits, and its reason says so
     demand = demand_of(spec)
     for at, field in enumerate(FIELDS):
         most = max(capacity[at] for capacity in there)

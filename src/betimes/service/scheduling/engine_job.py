@@ -1,4 +1,4 @@
-"""From a job to what an engine is told of it."""
+"""From a job to the request that an engine receives."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from betimes.twin.nodes.renting import CHOICES
 
 
 def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> JobRequest:
-    """What an engine is told of a job; believed_s: run time on max_units."""
+    """The request of a job to an engine; believed_s: run time on max_units."""
     is_table = isinstance(spec.curve, Curve)
     return JobRequest(
         job=job_id,
@@ -35,7 +35,7 @@ def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> JobRequest:
 
 
 def wanted_of(job: Job) -> JobRequest:
-    """What an engine is told of a job of the ledger."""
+    """The request of a job of the ledger to an engine."""
     wanted = wanted_for(job.job_id, job.spec, job.believed_s)
     return wanted if job.trials is None else replace(wanted, max_units=job.trials.width)
 

@@ -19,7 +19,7 @@ class JobIndex:
 
     def __init__(self) -> None:
         self.unsettled: set[int] = set()  # granted units that their runs do not have yet
-        self.entering: set[int] = set()  # told to the policy at the next decision
+        self.entering: set[int] = set()  # the policy receives them at the next decision
         self._on_node: defaultdict[str, set[int]] = defaultdict(set)
         self._nodes_of: dict[int, frozenset[str]] = {}  # of those in `_on_node`
         self._followers: defaultdict[int, set[int]] = defaultdict(set)  # by the job that they wait for

@@ -17,7 +17,7 @@ class JobLifecycle:
     """The transitions of jobs, each of which is an event.
 
     A set of trials is a job without runs, and its trials are jobs that the engine does not know: what changes a trial
-    has its set looked at (`trial_index`) instead of the engine told.
+    has its set looked at (`trial_index`), and the engine is not informed.
     """
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
@@ -50,7 +50,7 @@ class JobLifecycle:
         self._engine.enter(job)
 
     def entered(self, number: int) -> None:
-        """The policy has been told of a job."""
+        """The policy knows of a job from now on."""
         job = self._state.ledger.jobs[number]
         self._state.job_index.entering.discard(number)
         account, believed_s, basis = self._engine.account_row(number), job.believed_s, job.basis

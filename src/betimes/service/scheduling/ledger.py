@@ -347,7 +347,7 @@ def _over(step: Transition) -> Change:
         job.reason = event.data.get("reason")
         if step is Transition.FINISH:
             job.progress_frac = 1.0
-        if step is Transition.FINISH and job.trials is None:  # of a set each trial has told
+        if step is Transition.FINISH and job.trials is None:  # of a set each trial has reported
             ledger.runtime_estimates.finished(job.user, job.spec.title, event.data["run_s"])
         if (whole := set_of(ledger.jobs, job)) is not None:
             whole.trials.finished += step is Transition.FINISH

@@ -30,7 +30,7 @@ class PlannerAnswers:
         self._answered.append(plan)
 
     def hand_over(self) -> None:
-        """Before the engine decides: it is told of an answer, or that there will be none."""
+        """Before the engine decides: it receives an answer, or learns that there will be none."""
         rounds = self._engine.rounds
         for plan in self._answered:
             asked_s, now_s = plan.question.snapshot.now_s, self._state.now_s

@@ -1,4 +1,4 @@
-"""The engine of the policy in force: what it is told at the next decision, and what it knows of each job."""
+"""The engine of the policy in force: its inputs for the next decision, and what it knows of each job."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ IsCompiled = Callable[[str], bool]
 class PolicyEngine:
     """Stands between the jobs of the ledger and the engine, which knows numbers.
 
-    What happens between two decisions is collected (`enter`, `believe`, `withdraw`, ...) and told to the engine by
+    What happens between two decisions is collected (`enter`, `believe`, `withdraw`, ...) and handed to the engine by
     `decide`, in one piece.
     """
 
@@ -135,7 +135,7 @@ class PolicyEngine:
         built = self._built
         return [(built.name(place.node), place.units) for place in held] if built is not None else []
 
-    # --- what it is told at the next decision -----------------------------------------------------------------
+    # --- its inputs for the next decision ----------------------------------------------------------------------
 
     @property
     def reported(self) -> list[int]:
@@ -144,7 +144,7 @@ class PolicyEngine:
 
     @property
     def withdrawn(self) -> Sequence[int]:
-        """Jobs that have left, of which the engine is not told yet."""
+        """Jobs that have left, which the engine does not know yet."""
         return self._pending.done
 
     def enter(self, job: Job) -> None:
@@ -202,7 +202,7 @@ class PolicyEngine:
         """The policy looks at everything at the next decision, though nothing may have happened."""
         self._pending.look = True
 
-    # --- what it is told at once ------------------------------------------------------------------------------
+    # --- what it learns at once -------------------------------------------------------------------------------
 
     def lose(self, job: Job) -> None:
         """A job has lost what it held, without a decision."""
@@ -361,9 +361,9 @@ class PolicyEngine:
     # --- another engine ---------------------------------------------------------------------------------------
 
     def settle(self) -> list[int]:
-        """Before another engine is made: drop what this one was to be told; returns the jobs whose runs have left.
+        """Before another engine is made: drop the inputs of this one; returns the jobs whose runs have left.
 
-        The new engine is told widths with the jobs, and who reports progress will do so again.
+        The new engine receives widths with the jobs, and progress is reported again.
         """
         pending = self._pending
         gone = pending.gone

@@ -1,4 +1,4 @@
-"""The account of a job's last preemption, as far as it is known when a run is told to stop, ends, or is launched."""
+"""The account of a job's last preemption, as far as it is known when a run is asked to stop, ends, or is launched."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class PreemptionCosts:
         self._state, self._engine = state, engine
 
     def of_stopping(self, job: Job, grace_s: float, by: Sequence[int]) -> dict[str, Any]:
-        """A run is told to make room for other jobs."""
+        """A run is asked to make room for other jobs."""
         run, ledger = job.run, self._state.ledger
         if run is None:
             return {}

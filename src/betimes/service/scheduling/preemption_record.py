@@ -1,7 +1,7 @@
 """What a preemption costs, in node-seconds: what a job holds without getting on, and what it has to do again.
 
 A node-second is a whole node for a second; of a node a job counts for the largest share that it takes of any resource.
-The wait until the job goes on costs no node anything, and is told beside.
+The wait until the job goes on costs no node anything, and is stated beside.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Preemption:
     nodes: float  # that it held
     had_frac: float | None = None  # of its work, as it had reported when it left
     left_at: float | None = None
-    vacating_node_s: float | None = None  # held from being told until it had left
+    vacating_node_s: float | None = None  # held from the request to leave until it had left
     resumed_at: float | None = None
     restart_node_s: float | None = None  # held by the next run before its work goes on
     lost_node_s: float | None = None  # of work done since its last checkpoint, which has to be done again

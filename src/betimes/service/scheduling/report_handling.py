@@ -91,7 +91,7 @@ class ReportHandling:
             self._state.log("trouble", "executor", job.job_id, number=number, message=message)
 
     def resized(self, run: RunId, units: int, places: Places, done: bool) -> None:
-        """The executor has told a run its new width, or says that it must be restarted for it."""
+        """The executor has given a run its new width, or says that it must be restarted for it."""
         job = self._runs.resized(run, units, places, done)
         if job is None:
             return

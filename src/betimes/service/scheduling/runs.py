@@ -23,7 +23,7 @@ class Runs:
 
     def __init__(self, state: SchedulerState, engine: PolicyEngine, costs: PreemptionCosts) -> None:
         self._state, self._engine, self._costs = state, engine, costs
-        self._resizing: dict[RunId, int] = {}  # runs that are being told another width
+        self._resizing: dict[RunId, int] = {}  # runs that are being given another width
 
     def launch_granted(self) -> None:
         """Carry out grants as far as there is room; runs that are told to stop hold theirs until they have left."""
@@ -107,7 +107,7 @@ class Runs:
         self._state.log("stopping", cause, job.job_id, **data)
 
     def resized(self, run: RunId, units: int, places: Places, done: bool) -> Job | None:
-        """The executor has told a run its new width, or says that it must be restarted for it.
+        """The executor has given a run its new width, or says that it must be restarted for it.
 
         Returns the job that goes on at that width; null: it is over, stops, or has to be restarted.
         """

@@ -1,6 +1,6 @@
 """The service's decisions, without a clock, a socket, a database or a process.
 
-Whatever happens outside is told by a method; `turn` lets the policy decide. What comes of it is a list of events, to
+Whatever happens outside comes in by a method; `turn` lets the policy decide. What comes of it is a list of events, to
 be stored, and of effects, to be carried out once they are: the ledger has seen the events already.
 """
 
@@ -43,7 +43,7 @@ from betimes.service.spec.job_spec import JobSpec
 class Scheduler:
     """One cluster under one policy. Instants are seconds since 1970 (`_at`); engines count from `ledger.epoch_at`.
 
-    It puts the parts together and gives them their turns. What happens outside is told to the part that it concerns:
+    It puts the parts together and gives them their turns. What happens outside goes to the part that it concerns:
     `submission`, `control` (of jobs by users), `reports` (of runs), `nodes` and `policy`.
     """
 
@@ -143,7 +143,7 @@ class Scheduler:
 
     @property
     def has_entering(self) -> bool:
-        """Whether jobs are to be told to the policy at the next decision."""
+        """Whether the policy receives jobs at the next decision."""
         return bool(self._state.job_index.entering)
 
     @property

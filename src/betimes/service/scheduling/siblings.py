@@ -21,11 +21,11 @@ Key = tuple[str, str]  # user and name
 
 
 class Siblings:
-    """The live jobs of each user and name whose run time was not told, and those that have not heard the news yet."""
+    """The live jobs of each user and name whose run time no user has given, and those whose belief has not been updated yet."""
 
     def __init__(self) -> None:
         self._live: defaultdict[Key, dict[int, Job]] = defaultdict(dict)
-        self._finished: defaultdict[Key, int] = defaultdict(int)  # since they were told last
+        self._finished: defaultdict[Key, int] = defaultdict(int)  # since their last update
         self._untold: dict[Key, tuple[RuntimeEstimate, list[Job]]] = {}
 
     def note(self, job: Job) -> None:
@@ -60,7 +60,7 @@ class Siblings:
         return bool(self._untold)
 
     def take(self) -> Iterator[tuple[RuntimeEstimate, list[Job]]]:
-        """Those to be told now, the first ones first; each is told once."""
+        """Those to be updated now, the first ones first; each is updated once."""
         room = MOST_A_TURN
         for key, (believed, jobs) in list(self._untold.items()):
             now, later = jobs[:room], jobs[room:]

@@ -88,7 +88,7 @@ class Standby:
         if not self._jobs[job].units:
             return
         work = self._rest(job, now_s)
-        if self.kind == "pool":  # on nodes it is counted when the job is told to leave
+        if self.kind == "pool":  # on nodes it is counted when the job is asked to leave
             work.account = replace(work.account, preemptions=work.account.preemptions + 1)
 
     def open_node(self, number: int, is_up: bool) -> None:

@@ -52,7 +52,7 @@ class TrialsOfSet:
             self._idle.discard(number)
 
     def next(self) -> int | None:
-        """The first trial that could take a unit; it is told once, until it has taken it and lost it again."""
+        """The first trial that could take a unit; it is named once, until it has taken it and lost it again."""
         while self._next:
             number = heapq.heappop(self._next)
             if number in self._idle:

@@ -234,7 +234,7 @@ class NodesSimulation:
     ) -> None:
         """Take the cluster through the whole workload.
 
-        step: submits the jobs up to a row and returns a status, by default the plain loop; progress is told
+        step: submits the jobs up to a row and returns a status, by default the plain loop; progress receives
         the rows done. Raises PolicyViolation when a hook answers something that cannot be used.
         """
         go_on = step or self.submit_rows

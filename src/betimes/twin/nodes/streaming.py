@@ -145,7 +145,7 @@ class StreamedSimulation:
         self._last_s = -math.inf
 
     def run(self, progress: Callable[[int], object] | None = None) -> None:
-        """Take the cluster through all chunks; progress is told the jobs submitted so far.
+        """Take the cluster through all chunks; progress receives the number of jobs submitted so far.
 
         Raises as `NodesSimulation.run` does, and InputError for a chunk that begins before the one before it has ended.
         """

@@ -43,7 +43,7 @@ class Arrival:
     min_units: int
     max_units: int
     curve: int
-    believed: float  # the size the scheduler is told, seconds on one unit
+    believed: float  # the size that the scheduler knows, seconds on one unit
     believed_per_work: float
     user: int  # -1: unknown
     longest_s: float  # the user's own limit on a belief drawn from history, seconds at full width

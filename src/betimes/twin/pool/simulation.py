@@ -179,7 +179,7 @@ class Simulation:
     ) -> None:
         """Take the pool through the whole workload.
 
-        step: submits the jobs up to a row and returns a status, by default the plain loop; progress is told
+        step: submits the jobs up to a row and returns a status, by default the plain loop; progress receives
         the rows done. Raises PolicyViolation when the policy decides something the core refuses.
         """
         go_on = step or self.submit_rows

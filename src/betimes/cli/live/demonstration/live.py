@@ -107,7 +107,7 @@ class Demonstration:
             "",
             *(f"  {line}" for line in self._hints()),
             "",
-            "What happens then is told here, too.",
+            "What happens then is shown here, too.",
         )
         sys.stdout.flush()
         while True:
