@@ -21,7 +21,7 @@ Key = tuple[str, str]  # user and name
 
 
 class Siblings:
-    """The live jobs of each user and name whose run time no user has given, and those whose belief has not been updated yet."""
+    """The live jobs of each user and name without an estimate, and those whose belief has not been updated yet."""
 
     def __init__(self) -> None:
         self._live: defaultdict[Key, dict[int, Job]] = defaultdict(dict)
