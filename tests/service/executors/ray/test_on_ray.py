@@ -72,7 +72,19 @@ def test_an_array(service: ServiceOnRay) -> None:
     assert [service.runs(first + index) for index in range(4)] == [[("exited", index)] for index in range(4)]
 
 
-def test_a_trial_job_takes_the_place_of_another(service: ServiceOnRay, tmp_path: Path) -> None:
+@pytest.fixture
+def alone(service: ServiceOnRay) -> Iterator[ServiceOnRay]:
+    """Another policy may be put in force, and jobs may be left: what was before comes back."""
+    before = service.client.policy().policy
+    yield service
+    live = [job.job_id for job in service.client.iterate_jobs() if not job.status.is_over]
+    service.client.cancel(live, where_possible=True)
+    until(lambda: all(service.job(number).status.is_over for number in live))
+    service.client.set_policy(before)
+
+
+def test_a_trial_job_takes_the_place_of_another(alone: ServiceOnRay, tmp_path: Path) -> None:
+    service = alone
     service.client.set_policy("fitgpp")
     said = tmp_path / "said"
     saves = f"trap 'echo saved >> {said}; exit 0' TERM; echo began >> {said}; while :; do sleep 0.1; done"
@@ -85,7 +97,8 @@ def test_a_trial_job_takes_the_place_of_another(service: ServiceOnRay, tmp_path:
     until(lambda: said.read_text() == "began\nsaved\nbegan\n")
 
 
-def test_a_job_is_made_narrower_for_another(service: ServiceOnRay, tmp_path: Path) -> None:
+def test_a_job_is_made_narrower_for_another(alone: ServiceOnRay, tmp_path: Path) -> None:
+    service = alone
     service.client.set_policy("max-min")
     said = tmp_path / "said"
     counts = f"trap 'exit 0' TERM; echo $RANK $WORLD_SIZE >> {said}; while :; do sleep 0.1; done"

@@ -19,7 +19,7 @@ from betimes.service.executors.ray.frames import ClusterNode
 from betimes.service.machines.machine import Machine
 
 LOOK_S = 1.0  # between two looks at the cluster
-AGENT_S = 20.0  # until a node's agent answers the first time
+AGENT_S = 60.0  # until a node's agent answers the first time
 AGAIN_S = 60.0  # until a node that could run no jobs is tried again
 LOST_AFTER_S = float(os.environ.get("RAY_gcs_rpc_server_reconnect_timeout_s", "60"))  # noqa: SIM112 (as Ray spells it)
 """After the whole cluster has ceased to answer, until its nodes that have not come back count as lost: Ray lets a node
