@@ -75,6 +75,15 @@ def kill(service: subprocess.Popen[str]) -> list[str]:
     return told.splitlines()
 
 
+def run_until_left(launch: Launch) -> None:
+    """Run it to its end, and its supervisor's, which forces exit.json to the disk after the end was reported: until
+    then nothing in the folder can be changed as a crash would.
+    """
+    run_to_end(launch)
+    supervisor = shim_of(launch)["pid"]
+    play(until(lambda: not alive(supervisor)))
+
+
 def adopt(*launches: Launch, then_wait: bool = False) -> list[Report]:
     """What is reported when these are adopted, and with `then_wait` until all have ended."""
 
@@ -253,7 +262,7 @@ def test_a_shim_killed_while_no_service_ran_leaves_nothing_behind(at: Path) -> N
 
 def test_others_are_left_alone_when_numbers_are_used_again(at: Path) -> None:
     launch = a_launch(at, "true")
-    run_to_end(launch)
+    run_until_left(launch)
     Path(launch.folder, "exit.json").unlink()
     with subprocess.Popen(["sleep", "600"], start_new_session=True) as other:
         try:
@@ -272,7 +281,7 @@ def test_others_are_left_alone_when_numbers_are_used_again(at: Path) -> None:
 @pytest.mark.parametrize("had_begun", [True, False])
 def test_a_restarted_machine_loses_what_ran(at: Path, had_begun: bool) -> None:
     launch = a_job(at, 1, 0)
-    run_to_end(launch)
+    run_until_left(launch)
     Path(launch.folder, "exit.json").unlink()
     record = json.loads(Path(launch.folder, "launch.json").read_text())
     Path(launch.folder, "launch.json").write_text(json.dumps({**record, "boot_id": "an earlier one"}))
@@ -291,7 +300,7 @@ def test_an_exit_status_that_a_restart_of_the_machine_has_damaged_counts_as_miss
     at: Path, content: str
 ) -> None:
     launch = a_job(at, 1, 0)
-    run_to_end(launch)
+    run_until_left(launch)
     Path(launch.folder, "exit.json").write_text(content)
     record = json.loads(Path(launch.folder, "launch.json").read_text())
     Path(launch.folder, "launch.json").write_text(json.dumps({**record, "boot_id": "an earlier one"}))
@@ -362,7 +371,7 @@ def test_a_folder_removed_under_a_run_does_not_stop_the_executor(at: Path) -> No
 @pytest.mark.parametrize("name", ["exit.json", "shim.json"])
 def test_a_damaged_file_is_no_obstacle(at: Path, name: str) -> None:
     launch = a_launch(at, "true")
-    run_to_end(launch)
+    run_until_left(launch)
     Path(launch.folder, "exit.json").unlink()
     Path(launch.folder, name).write_text('{"why": "exi')
 
