@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from betimes.cluster import Cluster, Offer
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result, summarise
+from betimes.policies import parse_nodes_policy
+from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
 
 HOURLY = Offer(
@@ -23,16 +27,20 @@ HOURLY = Offer(
 )
 
 
-def run(policy: str, *rows: tuple[float, int, float]) -> Result:
+def jobs_of(*rows: tuple[float, int, float]) -> Workload:
     """(submit_s, processors, run_s)"""
-    jobs = Workload.from_columns(
+    return Workload.from_columns(
         submit_s=[row[0] for row in rows],
         work_s=[row[1] * row[2] for row in rows],
         min_units=[row[1] for row in rows],
         max_units=[row[1] for row in rows],
         cpu=[1.0] * len(rows),
     )
-    result = simulate_nodes(jobs, policy, cluster=Cluster("vms", (), offers=(HOURLY,)))
+
+
+def run(policy: str, *rows: tuple[float, int, float]) -> Result:
+    """(submit_s, processors, run_s)"""
+    result = simulate_nodes(jobs_of(*rows), policy, cluster=Cluster("vms", (), offers=(HOURLY,)))
     assert np.isfinite(result.jobs.finish_s).all()
     return result
 
@@ -99,3 +107,18 @@ def test_utilisation_is_of_the_time_that_machines_were_up() -> None:
     up_s = float((result.leases.ended_s - result.leases.up_s).sum())
     assert up_s > result.jobs.finish_s[0] - result.jobs.start_s[0]  # it is kept until its hour is over
     assert summarise(result)["utilisation_frac"] == pytest.approx(600.0 / up_s)
+
+
+@pytest.mark.parametrize("policy", ["oda", "odb", "ode", "odm", "odx"])
+def test_machines_that_come_up_in_turn_under_a_short_minimum_are_used_before_they_are_given_back(
+    policy: str,
+) -> None:
+    """Their paid time is over when they are up; odm rents the rest of the second job's later than the first ones."""
+    jobs = jobs_of((0.0, 1, 130.0), (20.0, 3, 60.0))
+    by_the_second = replace(HOURLY, bill_step_s=1.0, min_bill_s=60.0)
+    run = NodesSimulation(jobs, parse_nodes_policy(policy), Cluster("vms", (), offers=(by_the_second,)))
+    run.advance_to(3600.0)
+    result = run.result()
+    assert np.isfinite(result.jobs.finish_s).all()
+    assert result.leases is not None
+    assert len(result.leases.requested_s) <= 5

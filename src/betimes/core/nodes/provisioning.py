@@ -64,7 +64,10 @@ def provision(state: NodesState, rules: NodesRules) -> int:
         machine = state.machines[number]
         if machine.residents < 0 and machine.offer >= 0 and machine.state == RUNNING:  # most are busy
             until_s = paid_until_s(state, number)
-            if until_s - now <= rules.tick_s:
+            # One that has not been used yet was rented for jobs that still wait. Given back now, it would be rented
+            # again at the next tick: under short billing steps without end, where machines come up one after another.
+            is_for_waiting = cluster.waiting > 0 and machine.task_s == 0.0
+            if until_s - now <= rules.tick_s and not is_for_waiting:
                 release(state, number)
             else:
                 next_s = min(
