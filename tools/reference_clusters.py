@@ -135,8 +135,8 @@ def clusters_page(table: Table) -> str:
             "## Betimes's own (TOML)",
             f"```toml\n{EXAMPLE}\n```",
             table(("field", "values", "default", "meaning"), _TOP),
-            "There is at least one `[[nodes]]` or `[[offers]]`. `betimes simulate` and its like run on the nodes: no "
-            "policy rents yet, and a cluster that has offers only is refused. `betimes up --cluster` takes both.",
+            "There is at least one `[[nodes]]` or `[[offers]]`. Policies that rent use the offers; under any other "
+            "jobs run on the nodes, and a cluster that has offers only is refused.",
             "### Nodes",
             table(("field", "values", "default", "meaning"), _NODES),
             "Fractions are allowed where a node can have them (`cpu = 7.5`). Inside, resources are whole numbers of "
