@@ -5,6 +5,7 @@ Every task of a job is placed by itself, and a job moves as a whole. Tasks of jo
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from betimes.core.planning import (
 from betimes.errors import ClusterError
 from betimes.policies.packing.availability import available, within
 from betimes.policies.packing.catalogue import Amounts, Catalogue, Demand
+from betimes.policies.packing.owned_first import owned_first
 from betimes.policies.packing.plan import Bin, Plan, Planner, changes, check
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
@@ -38,7 +40,7 @@ _STAYING = (MachinePhase.BOOTING, MachinePhase.SETTING_UP, MachinePhase.UP)
 
 
 class Rounds:
-    """A planner of packing, asked every `period_s` about a cluster's offers.
+    """A planner of packing, asked every `period_s` about a cluster's offers, for what its owned machines do not hold.
 
     every_round: also when nothing has happened since; what it says then depends on the time. profile_s: a job whose
     throughput alone is not known runs alone on its machines for at most so long, and the planner does not see it.
@@ -66,6 +68,15 @@ class Rounds:
 
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
         """What is to be done now; raises ClusterError for a task that fits no type, PolicyViolation for a bad plan."""
+        on_owned, snapshot = owned_first(snapshot, self._rent_usd_per_h)
+        return [*self._packed(snapshot), *on_owned]  # the first ones are known by their place
+
+    def _rent_usd_per_h(self, job: JobSnapshot) -> float:
+        """What a machine for each task of a job costs; infinite where no type holds one."""
+        k = self.catalogue.cheapest_holding([self._demands.setdefault(job.demand, Demand(job.demand))])
+        return math.inf if k is None else job.tasks * self.catalogue.types[k].usd_per_h
+
+    def _packed(self, snapshot: Snapshot) -> Sequence[Decision]:
         machines = [each for each in snapshot.machines if each.offer >= 0 and _stays(each)]
         left = dict(zip(self.offers, snapshot.rentable, strict=True))
         catalogue = available(self.catalogue, left, {self.offers[each.offer] for each in machines})
