@@ -109,6 +109,13 @@ _OFFERS = (
         "the price on demand from then on, in the seconds of the trace, in simulations: bills follow it, policies "
         "decide by `usd_per_h`",
     ),
+    (
+        "`speeds`",
+        "a table of workloads, each above 0",
+        "none",
+        "how fast a job of the workload (`workload_variant` of the trace) runs on it, in simulations: 2 takes half its "
+        "run time; 1 for others, and on owned nodes. Policies that pack count what its work costs, not its hours",
+    ),
 )
 
 
