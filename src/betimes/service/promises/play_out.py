@@ -16,12 +16,14 @@ from betimes.service.promises.quotes import promise
 from betimes.service.promises.wait_or_rent import find_options
 from betimes.service.runtime.commands import PromiseJobs
 from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.inbox import Newcomers
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.trial_set import full_run_s, set_spec
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Quote, QuoteOption
 
-MOST_WITHIN_TURN_S = 0.003  # a play-out that takes longer would keep the requests of others waiting
+QUICK_S = 0.003  # a play-out that takes no longer takes less time than to hand it to a thread and back
+MOST_WITHIN_TURN_S = 0.02  # one that takes longer would keep the inputs of the next turn waiting
 
 
 class Promises:
@@ -35,6 +37,7 @@ class Promises:
         self.holds_until_at = math.inf  # unless something happens before: a grace period ends then
         self.playing = asyncio.Lock()
         controller.listeners.append(self._heed)
+        controller.promise = self.promise_newcomers
 
     async def forecast(self) -> Forecast:
         """When all jobs that wait or run now will start and finish; requests that come meanwhile share the answer."""
@@ -52,24 +55,37 @@ class Promises:
                     return self._keep(foreseen, gone, version, as_of_at)
             return self.latest
 
-    def within_turn(self, numbers: Sequence[int], options: Sequence[QuoteOption] = ()) -> list[Quote] | None:
-        """Promise jobs what `make` would, at the end of the turn in which they come, to be stored with them.
+    async def promise_newcomers(self, taken: Sequence[Newcomers]) -> None:
+        """Promise the jobs that a turn has taken what `make` would, to be stored with them.
 
-        Nothing else is decided or answered meanwhile. So it is done only where the last play-out was short; where it
-        was not, one is begun, which goes on while the jobs are being stored, and the answer is null.
+        One play-out is for all of them, and nothing else is decided or stored meanwhile. So it is made only where the
+        last one was short; where it was not, one is begun, which goes on while the jobs are being stored, and what
+        they are promised follows in a turn of its own.
         """
         if self.usual_s > MOST_WITHIN_TURN_S:
             self.controller.background.go(self._begun())
-            return None
+            return
         scheduler = self.controller.scheduler
         try:
-            found = self.latest
-            if found is None or self.version < scheduler.version or self._is_stale():
-                play, gone = self._begun_at(scheduler.now_at)
-                found = self._keep(self._timed(play), gone, scheduler.version, scheduler.now_at)
-            return promise(scheduler, numbers, found, options)
+            waiting = scheduler.wait_reasons(await self._of_turn())
+            for newcomers in taken:
+                newcomers.quotes = promise(scheduler, waiting, newcomers.numbers, newcomers.options)
         except BetimesError:  # `make` comes to the same, and its caller is told
-            return None
+            return
+
+    async def _of_turn(self) -> Forecast:
+        """The forecast as of the turn that goes on."""
+        scheduler = self.controller.scheduler
+        found, version = self.latest, scheduler.version
+        if found is not None and self.version == version and not self._is_stale():
+            return found
+        play, gone = self._begun_at(scheduler.now_at)
+        if self.usual_s <= QUICK_S:
+            foreseen = self._timed(play)
+        else:
+            with self.controller.clock.hold():
+                foreseen = await asyncio.to_thread(self._timed, play)
+        return self._keep(foreseen, gone, version, scheduler.now_at)
 
     def _begun_at(self, as_of_at: float) -> tuple[Play, Leaving]:
         """A copy of the state to be played forward, and who leaves."""
@@ -108,6 +124,8 @@ class Promises:
 
     async def options(self, spec: JobSpec, user: str) -> list[QuoteOption]:
         """What a job can do that is submitted now: wait, or have a machine rented. Raises Refused, Unknown."""
+        if not self.controller.scheduler.offers_for_jobs:
+            return []
         with self.controller.clock.hold():
             find = find_options(self.controller.scheduler, self.controller.clock.now_s(), spec, user)
             return await asyncio.to_thread(find)
