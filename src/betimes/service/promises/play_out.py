@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 
 from betimes.errors import BetimesError
 from betimes.service.engines.messages import Foreseen, Play
@@ -24,6 +25,17 @@ from betimes.service.views.models import Quote, QuoteOption
 
 QUICK_S = 0.003  # a play-out that takes no longer takes less time than to hand it to a thread and back
 MOST_WITHIN_TURN_S = 0.02  # one that takes longer would keep the inputs of the next turn waiting
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A play-out that is about to be made, and what has to be known of the state that it is of."""
+
+    play: Play
+    version: int  # of the state
+    as_of_at: float
+    gone: Leaving
+    holding: frozenset[int]
 
 
 class Promises:
@@ -44,15 +56,11 @@ class Promises:
         wanted = self.controller.scheduler.version
         async with self.playing:
             if self.latest is None or self.version < wanted or self._is_stale():
-                scheduler = self.controller.scheduler
-                version, as_of_at = scheduler.version, self.controller.clock.now_s()
-                play, gone = self._begun_at(as_of_at)
+                begun = self._begun_at(self.controller.clock.now_s())
                 with self.controller.clock.hold():
-                    foreseen = await asyncio.to_thread(self._timed, play)
-                if (
-                    self.latest is None or self.version <= version
-                ):  # else a turn has made a later one meanwhile
-                    return self._keep(foreseen, gone, version, as_of_at)
+                    foreseen = await asyncio.to_thread(self._timed, begun.play)
+                if self.latest is None or self.version <= begun.version:  # else a turn has made a later one
+                    return self._keep(foreseen, begun)
             return self.latest
 
     async def promise_newcomers(self, taken: Sequence[Newcomers]) -> None:
@@ -63,7 +71,7 @@ class Promises:
         they are promised follows in a turn of its own.
         """
         if self.usual_s > MOST_WITHIN_TURN_S:
-            self.controller.background.go(self._begun())
+            self.controller.background.go(self._in_background())
             return
         scheduler = self.controller.scheduler
         try:
@@ -76,22 +84,22 @@ class Promises:
     async def _of_turn(self) -> Forecast:
         """The forecast as of the turn that goes on."""
         scheduler = self.controller.scheduler
-        found, version = self.latest, scheduler.version
-        if found is not None and self.version == version and not self._is_stale():
-            return found
-        play, gone = self._begun_at(scheduler.now_at)
+        if self.latest is not None and self.version == scheduler.version and not self._is_stale():
+            return self.latest
+        begun = self._begun_at(scheduler.now_at)
         if self.usual_s <= QUICK_S:
-            foreseen = self._timed(play)
-        else:
-            with self.controller.clock.hold():
-                foreseen = await asyncio.to_thread(self._timed, play)
-        return self._keep(foreseen, gone, version, scheduler.now_at)
+            return self._keep(self._timed(begun.play), begun)
+        with self.controller.clock.hold():
+            return self._keep(await asyncio.to_thread(self._timed, begun.play), begun)
 
-    def _begun_at(self, as_of_at: float) -> tuple[Play, Leaving]:
-        """A copy of the state to be played forward, and who leaves."""
+    def _begun_at(self, as_of_at: float) -> _Begun:
         scheduler = self.controller.scheduler
-        play, _ = scheduler.foresee(as_of_at)
-        return play, leaving(scheduler.ledger.jobs.values(), as_of_at)
+        return self._begun(scheduler.foresee(as_of_at)[0], as_of_at)
+
+    def _begun(self, play: Play, as_of_at: float) -> _Begun:
+        scheduler = self.controller.scheduler
+        gone = leaving(scheduler.ledger.jobs.values(), as_of_at) if scheduler.has_leaving else Leaving()
+        return _Begun(play, scheduler.version, as_of_at, gone, scheduler.holding)
 
     def _timed(self, play: Play) -> Foreseen:
         began_s = time.thread_time()
@@ -99,11 +107,14 @@ class Promises:
         self.usual_s = time.thread_time() - began_s
         return foreseen
 
-    def _keep(self, foreseen: Foreseen, gone: Leaving, version: int, as_of_at: float) -> Forecast:
-        epoch_at = self.controller.scheduler.ledger.epoch_at
-        self.latest, self.version = gone.put_off(forecast(foreseen, as_of_at, epoch_at)), version
-        self.holds_until_at = gone.holds_until_at
+    def _keep(self, foreseen: Foreseen, begun: _Begun) -> Forecast:
+        self.latest, self.version = self._forecast_of(foreseen, begun), begun.version
+        self.holds_until_at = begun.gone.holds_until_at
         return self.latest
+
+    def _forecast_of(self, foreseen: Foreseen, begun: _Begun) -> Forecast:
+        epoch_at = self.controller.scheduler.ledger.epoch_at
+        return begun.gone.put_off(forecast(foreseen, begun.as_of_at, epoch_at, begun.holding))
 
     def current(self) -> Forecast | None:
         """The forecast, if it still holds; else it is withdrawn."""
@@ -133,15 +144,15 @@ class Promises:
     async def ask(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised if it were submitted now; nothing is stored. Raises Refused."""
         scheduler = self.controller.scheduler
-        made_at, epoch_at = self.controller.clock.now_s(), scheduler.ledger.epoch_at
+        made_at = self.controller.clock.now_s()
         play, basis = scheduler.foresee(made_at, spec, user)
-        gone = leaving(scheduler.ledger.jobs.values(), made_at)
+        begun = self._begun(play, made_at)
         find = find_options(scheduler, made_at, spec, user)
         with self.controller.clock.hold():
-            found = gone.put_off(forecast(await asyncio.to_thread(play), made_at, epoch_at))
+            found = self._forecast_of(await asyncio.to_thread(play), begun)
             options = await asyncio.to_thread(find)
         taken = next((option for option in options if option.is_taken), None)
-        start_at, finish_at = found.of[0] if taken is None else (taken.start_at, taken.finish_at)
+        start_at, finish_at = found.times(0) if taken is None else (taken.start_at, taken.finish_at)
         run_s = scheduler.ledger.runtime_estimates.believed(user, spec.title, spec.runtime_estimate_s).seconds
         if spec.as_one:
             spec, run_s = set_spec(spec), full_run_s(run_s, spec)
@@ -187,7 +198,7 @@ class Promises:
             if job.submitted_at < event.at_s and job.promised_finish_at is None
         ]
 
-    async def _begun(self) -> None:
+    async def _in_background(self) -> None:
         with suppress(BetimesError):  # a request is given the error
             await self.forecast()
 

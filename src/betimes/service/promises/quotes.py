@@ -25,8 +25,7 @@ def promise(
 def _promise(
     scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequence[QuoteOption]
 ) -> Quote:
-    forecast = waiting.forecast
-    start_at, finish_at = (None, None) if forecast is None else forecast.of.get(job.job_id, (None, None))
+    start_at, finish_at = (None, None) if waiting.forecast is None else waiting.forecast.times(job.job_id)
     reason = waiting.why(job) if job.status is Status.QUEUED else job.reason
     if reason is not None and options:  # which are the evidence for its waiting, or being rented a machine
         shown = [option.model_dump(mode="json") for option in options]
