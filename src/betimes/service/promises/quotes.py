@@ -22,9 +22,7 @@ def promise(
     return [_promise(scheduler, waiting, job, options) for job in live]
 
 
-def _promise(
-    scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequence[QuoteOption]
-) -> Quote:
+def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequence[QuoteOption]) -> Quote:
     start_at, finish_at = (None, None) if waiting.forecast is None else waiting.forecast.times(job.job_id)
     reason = waiting.why(job) if job.status is Status.QUEUED else job.reason
     if reason is not None and options:  # which are the evidence for its waiting, or being rented a machine

@@ -192,7 +192,7 @@ class Controller:
     ) -> T:
         """What comes of a command, once it is stored. Raises what it is refused with; Unavailable.
 
-        key: under which the store keeps the answer; newcomers: the jobs of a submission, which its turn promises an end.
+        key: under which the store keeps the answer; newcomers: a submission's jobs, which its turn promises an end.
         """
         if self.stopping:
             raise Unavailable("the service is stopping; try again in a moment")

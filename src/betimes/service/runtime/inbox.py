@@ -78,9 +78,7 @@ class Inbox:
         """A command whose result is not waited for."""
         self.put(Input(command))
 
-    async def ask(
-        self, command: Command[T], key: IdempotencyKey | None, newcomers: Newcomers | None
-    ) -> T:
+    async def ask(self, command: Command[T], key: IdempotencyKey | None, newcomers: Newcomers | None) -> T:
         """The result of a command. Raises what the command is refused with."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self.put(Input(command, done, key, newcomers))

@@ -35,6 +35,7 @@ from betimes.service.runtime.commands import (
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.health import health_of
 from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
+from betimes.service.runtime.locks import Locks
 from betimes.service.runtime.readiness import Readiness
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.node import DRAINED, DRAINING, UP
@@ -97,9 +98,7 @@ class ServiceBackend:
         self.readiness = Readiness(controller.store)
         self.started = time.monotonic()
         self.stored = asyncio.Event()  # replaced whenever events have been stored
-        self.keys: dict[
-            tuple[str, str], asyncio.Lock
-        ] = {}  # of submissions that are being taken, by user and key
+        self.keys = Locks[tuple[str, str]]()  # of submissions that are being taken, by user and key
         controller.listeners.append(self._heed)
 
     @property
@@ -111,16 +110,17 @@ class ServiceBackend:
         """Take all of the jobs, or none, and promise when they will be done."""
         if key is None:
             return await self._promised(await self._take(specs, user, None), specs)
-        # The same request may have come before its first answer was on its way.
-        lock = self.keys.setdefault((user, key), asyncio.Lock())
-        try:
-            async with lock:
-                before = await asyncio.to_thread(self.controller.store.answer, user, key)
-                taken = await self._take(specs, user, key) if before is None else None
-        finally:
-            if not lock.locked():
-                self.keys.pop((user, key), None)
+        async with self.keys.held((user, key)):  # its first answer may still be on its way
+            before = await self._answer(user, key)
+            taken = await self._take(specs, user, key) if before is None else None
         return await (self._again(before, specs, key) if taken is None else self._promised(taken, specs))
+
+    async def _answer(self, user: str, key: str) -> Any:
+        """What the store has under a key. A file is asked at once: a thread would take longer to be asked."""
+        store = self.controller.store
+        if store.is_remote:
+            return await asyncio.to_thread(store.answer, user, key)
+        return store.answer(user, key)
 
     async def _options(self, specs: Sequence[JobSpec], user: str) -> list[QuoteOption]:
         """What a job can do that is submitted alone: wait, or have a machine rented."""
@@ -137,7 +137,7 @@ class ServiceBackend:
     async def _take(
         self, specs: Sequence[JobSpec], user: str, key: str | None
     ) -> tuple[list[list[int]], Newcomers]:
-        """Take all of the jobs, or none; the numbers of each, and what they are promised where that was quick to say."""
+        """Take all of the jobs, or none; the numbers of each, and what they are promised if that was quick to say."""
         await self._check_launchable(specs)
         options = await self._options(specs, user)
         idempotency = IdempotencyKey(user, key, _texts(specs)) if key is not None else None

@@ -21,6 +21,8 @@ class Database(ABC):
     url: of SQLAlchemy. name: for messages. folder: the state directory. busy_s: how long to wait for a lock, s.
     """
 
+    is_remote: bool  # on a server, which may be away
+
     def __init__(self, url: URL, name: str, folder: Path, busy_s: float) -> None:
         self.url, self.name, self.folder, self.busy_s = url, name, folder, busy_s
         self.faults = Faults(name, folder)
