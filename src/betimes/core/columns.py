@@ -324,7 +324,7 @@ def is_room_for(state: State, spare: State) -> bool:
 
 
 def clear(spare: State) -> None:
-    """Make a state that has been played forward what `room_to_play` makes; `copy_into` writes pool, groups and nodes."""
+    """Make a state that was played forward what `room_to_play` makes; `copy_into` writes pool, groups and nodes."""
     for column in (spare.jobs, spare.progress, spare.grants, spare.wakeups, spare.footprints):
         as_array(column)[...] = np.zeros((), dtype=as_array(column).dtype)
     as_array(spare.progress)["served_by"] = -1
