@@ -258,7 +258,7 @@ class LivePool:
         return play
 
     def _room_to_play(self) -> State:
-        """Room for a copy: the last one's, where its shape is still right; to make room takes longer than to fill it."""
+        """Room for a copy: the last one's where its shape is right; to make it takes longer than to fill it."""
         spare, self._spare = self._spare, None
         if spare is None or not is_room_for(self.state, spare):
             return room_to_play(self.state)
