@@ -111,6 +111,16 @@ class Database(ABC):
             if self._is_closed:
                 pool.dispose()
 
+    def look_up(self, sql: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """The rows of a statement that the driver is given past SQLAlchemy, whose own part takes longer than this."""
+        with self.reading() as connection:
+            cursor = connection.connection.cursor()
+            try:
+                cursor.execute(sql, parameters)
+                return list(cursor.fetchall())
+            finally:
+                cursor.close()
+
     @contextmanager
     def migrating(self) -> Iterator[Connection]:
         """The writer's connection in a transaction; like `writing`, for those who speak to SQLAlchemy."""

@@ -102,10 +102,7 @@ class Reader:
 
     def answer(self, user: str, key: str) -> Any:
         """What a user was answered to an idempotency key."""
-        with self._database.reading() as connection:
-            cursor: Any = connection.exec_driver_sql(self._answer, (user, key)).cursor
-            found = cursor.fetchall()
-            cursor.close()
+        found = self._database.look_up(self._answer, (user, key))
         return decode_documents([found[0][0]])[0] if found else None
 
     def token(self, hashed: str) -> tuple[str, str] | None:
