@@ -109,6 +109,13 @@ _OFFERS = (
         "the price on demand from then on, in the seconds of the trace, in simulations: bills follow it, policies "
         "decide by `usd_per_h`",
     ),
+    (
+        "`speeds`",
+        "a table of workloads, each above 0",
+        "none",
+        "how fast a job of the workload (`workload_variant` of the trace) runs on it, in simulations: 2 takes half its "
+        "run time; 1 for others, and on owned nodes. Policies that pack count what its work costs, not its hours",
+    ),
 )
 
 
@@ -135,8 +142,8 @@ def clusters_page(table: Table) -> str:
             "## Betimes's own (TOML)",
             f"```toml\n{EXAMPLE}\n```",
             table(("field", "values", "default", "meaning"), _TOP),
-            "There is at least one `[[nodes]]` or `[[offers]]`. `betimes simulate` and its like run on the nodes: no "
-            "policy rents yet, and a cluster that has offers only is refused. `betimes up --cluster` takes both.",
+            "There is at least one `[[nodes]]` or `[[offers]]`. Policies that rent use the offers; under any other "
+            "jobs run on the nodes, and a cluster that has offers only is refused.",
             "### Nodes",
             table(("field", "values", "default", "meaning"), _NODES),
             "Fractions are allowed where a node can have them (`cpu = 7.5`). Inside, resources are whole numbers of "

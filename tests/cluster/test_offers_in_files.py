@@ -89,7 +89,18 @@ def test_prices_that_change(put: Put) -> None:
     assert [offer.prices.at(at_s) for at_s in (0.0, 3600.0, 7200.0)] == [0.5, 1.0, 0.25]
 
 
+def test_speeds_of_workloads(put: Put) -> None:
+    offer = read_cluster(put(f'{OFFER}speeds = {{ resnet18 = 2, "gpt2 large" = 0.5 }}')).offers[0]
+    assert offer.speeds == (("resnet18", 2.0), ("gpt2 large", 0.5))
+
+
 BAD = [
+    (OFFER + "speeds = 2", r"table 1, field speeds: expected a table of workloads and speeds, found 2"),
+    (OFFER + "speeds = { a = 0 }", r"table 1, field speeds.a: expected a speed above 0, found 0"),
+    (OFFER + "speeds = { a = -1 }", r"table 1, field speeds.a: expected a number from 0 to 1000, found -1"),
+    (OFFER + "speeds = { a = true }", r"table 1, field speeds.a: expected a number from 0 to 1000, found True"),
+    (OFFER + "speeds = { a = nan }", r"table 1, field speeds.a: expected a number from 0 to 1000, found nan"),
+    ('interference = "eva"\n' + OFFER + "speeds = { resnet = 2 }", "workload 'resnet' is not in the table of interf"),
     (OFFER + "price_changes = 3", r"field price_changes: expected a list of \{ at_s, usd_per_h \}, found 3"),
     (OFFER + "price_changes = [{ at_s = 1 }]", "field price_changes: expected a list of .*; number 1 is"),
     (

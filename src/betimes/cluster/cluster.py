@@ -101,6 +101,9 @@ class Cluster:
         if not self.groups and not self.offers:
             raise ClusterError(f"cluster {self.name}: expected at least one group of nodes, or an offer")
         _distinct(self.groups, self.offers)
+        if self.interference is not None:
+            for workload in (workload for offer in self.offers for workload, _ in offer.speeds):
+                self.interference.row(workload)  # raises for one that the table does not have
         if len(self) > MOST_NODES:
             raise ClusterError(f"cluster {self.name}: expected at most {MOST_NODES} nodes, found {len(self)}")
 
@@ -126,6 +129,13 @@ class Cluster:
     ) -> Cluster:
         """`count` equal nodes with so many GPUs, cores and GiB each."""
         return cls(name, (NodeGroup("node", count, gpu, cpu, memory_gib),), grace_limit_s)
+
+    @property
+    def workloads(self) -> tuple[str, ...]:
+        """Those of the table of interference, or where there is none those that offers have a speed for."""
+        if self.interference is not None:
+            return self.interference.workloads
+        return tuple(dict.fromkeys(workload for offer in self.offers for workload, _ in offer.speeds))
 
     def __bool__(self) -> bool:
         return True  # a cluster without nodes of its own is one nevertheless

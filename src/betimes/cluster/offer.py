@@ -14,6 +14,7 @@ from betimes.errors import ClusterError
 
 MOST_MACHINES = 1_000_000
 MOST_SIGMA = 10.0
+MOST_SPEED = 1000.0
 SPOT_PRICE_FACTOR = 0.3
 NOTICE_S = 120.0
 
@@ -57,6 +58,7 @@ class Offer:
     spot: Spot | None = None
     notice_s: float = NOTICE_S  # from the notice that a machine is taken away until it is
     price_changes: tuple[tuple[float, float], ...] = ()  # (at_s, usd_per_h): the price on demand from then on
+    speeds: tuple[tuple[str, float], ...] = ()  # of workloads on it, where their traces say 1; of others 1
 
     def __post_init__(self) -> None:
         check_name("type", self.type)
@@ -77,6 +79,13 @@ class Offer:
         check_amount("boot_failure_frac", self.boot_failure_frac, 1.0)
         if self.capacity is not None:
             check_whole("capacity", self.capacity, 1, MOST_MACHINES, "machines")
+        for workload, speed in self.speeds:
+            check_name("speeds", workload)
+            check_amount(f"speeds.{workload}", speed, MOST_SPEED)
+            if speed == 0:
+                raise ClusterError(f"field speeds.{workload}: expected a speed above 0, found 0")
+        if len(dict(self.speeds)) < len(self.speeds):
+            raise ClusterError("field speeds: a workload stands twice")
         _ = self.billing, self.prices
 
     @property

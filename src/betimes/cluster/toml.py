@@ -33,6 +33,7 @@
     bill_from = "boot"          # or "request"; boot by default, at the end of boot_s
     spot = { price_factor = 0.3, revocation = "bathtub" }  # true: as here; false, on demand, by default
     price_changes = [{ at_s = 3600, usd_per_h = 4.1 }]  # the price from then on, in the simulator; none by default
+    speeds = { resnet18 = 2.5 } # how fast a workload runs on it, in the simulator; 1 by default
 """
 
 from __future__ import annotations
@@ -130,6 +131,8 @@ def offer_of(table: Any, where: str) -> Offer:
         given["spot"] = _spot(given["spot"], where)
     if "price_changes" in given:
         given["price_changes"] = _price_changes(given["price_changes"], where)
+    if "speeds" in given:
+        given["speeds"] = _speeds(given["speeds"], where)
     offer = _sized(table, where, lambda: Offer(**given))
     numbers = (
         name for name in _OFFERS if isinstance(given.get(name), int) and name not in ("capacity", "spot")
@@ -185,6 +188,17 @@ def _price_changes(value: Any, where: str) -> tuple[tuple[float, float], ...]:
         if not isinstance(change, dict) or set(change) != set(_PRICE_CHANGE):
             raise ClusterError(f"{expected}; number {number} is {shown(change)}")
     return tuple((change["at_s"], change["usd_per_h"]) for change in value)
+
+
+def _speeds(value: Any, where: str) -> tuple[tuple[str, float], ...]:
+    if not isinstance(value, dict):
+        raise ClusterError(
+            f"{where}, field speeds: expected a table of workloads and speeds, found {shown(value)}"
+        )
+    return tuple(
+        (name, float(speed) if isinstance(speed, int) and not isinstance(speed, bool) else speed)
+        for name, speed in value.items()
+    )
 
 
 def _spot(value: Any, where: str) -> Spot | None:

@@ -85,6 +85,7 @@ def test_policies_of_one_engine_and_of_both(betimes: Call) -> None:
     assert "fifo (on a pool): " in both
     assert "fifo (on nodes): " in both
     assert "fallback" in betimes("policies", "fitgpp").out
+    assert "  least_saving  " in betimes("policies", "eva").out  # a long name, and its help beside it
     said = betimes("policies", "fitgpp", "--engine", "pool")
     assert said.code == 2
     assert "policy fitgpp is for nodes" in said.err

@@ -68,7 +68,7 @@ def test_full_separates_what_does_not_pay_together() -> None:
 def test_recorded_pairs_decide(t1: float, t2: float, cost: float) -> None:
     known = table(1.0, {("t1", "t2"): t1, ("t2", "t1"): t2})
     tasks = problem(("t1", "t2"))
-    assert Valuation(tasks, known).value([0, 1]) == pytest.approx(12 * t1 + 3 * t2)
+    assert Valuation(tasks, known).value([0, 1], 0) == pytest.approx(12 * t1 + 3 * t2)
     assert full(tasks, known).usd_per_h(TABLE_3) == pytest.approx(cost)
 
 
@@ -80,7 +80,7 @@ def test_a_task_counts_less_where_it_slows_its_siblings(penalty: str) -> None:
     assert shape(plan, apart) == {("it1", ("a", "t1"), None), ("it2", ("b",), None)}
     assert plan.usd_per_h(TABLE_3) == pytest.approx(15.0)
     one_job = problem(names, jobs=job)
-    assert Valuation(one_job, table(0.8), penalty).value([0, 1]) == pytest.approx(9.6 + 1.8)  # type: ignore[arg-type]
+    assert Valuation(one_job, table(0.8), penalty).value([0, 1], 0) == pytest.approx(9.6 + 1.8)  # type: ignore[arg-type]
     plan = full(one_job, table(0.8), penalty)
     assert shape(plan, one_job) == {("it1", ("t1",), None), ("it2", ("a",), None), ("it2", ("b",), None)}
     assert plan.usd_per_h(TABLE_3) == pytest.approx(18.0)
@@ -200,4 +200,6 @@ def test_what_is_kept_from_round_to_round_plans_as_if_nothing_were(
         assert full_reconfiguration(kept, **switches) == full_reconfiguration(fresh, **switches)
         assert partial_reconfiguration(kept, **switches) == partial_reconfiguration(fresh, **switches)
         residents = [on for on in tasks.residents.values() if on]
-        assert [kept.value(on) for on in residents] == pytest.approx([fresh.value(on) for on in residents])
+        assert [kept.value(on, 0) for on in residents] == pytest.approx(
+            [fresh.value(on, 0) for on in residents]
+        )

@@ -100,6 +100,10 @@ def test_the_form_before(tmp_path: Path) -> None:
             TYPE.replace("types", "offers") + "usd_per_h = 1\nprice_changes = [{ at_s = 1, usd_per_h = 2 }]",
             "[[offers]] table 1, field price_changes: prices change by the file in simulations only",
         ),
+        (
+            TYPE.replace("types", "offers") + "usd_per_h = 1\nspeeds = { a = 2 }",
+            "[[offers]] table 1, field speeds: jobs run at these speeds in simulations only",
+        ),
         (TYPE + "boot_s = nan", "[[types]] table 1, field boot_s"),
         ('[[types]]\ntype = "a"\ncpu = 4', "[[types]] table 1, field memory_gib: missing"),
         ("types = [3]", "[[types]] table 1: expected a table with type"),

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from betimes.cluster import Cluster, Offer
+from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.service.executors.virtual import WORK
 from betimes.service.spec.job_spec import JobSpec
@@ -28,6 +28,7 @@ OFFERS = tuple(
     for cores in (2, 4, 8)
 )
 CLUSTER = Cluster("planned", (), offers=OFFERS)
+MIXED = replace(CLUSTER, name="mixed", groups=(NodeGroup("own", 1, 0, 8, 32),))
 TROUBLED = replace(
     CLUSTER,
     name="troubled",
@@ -63,6 +64,7 @@ def jobs_of(count: int, seed: int, gap_s: float = 300.0) -> tuple[list[JobSpec],
     [
         ("no-packing", CLUSTER, 20),
         ("eva:t=1", CLUSTER, 30),
+        ("eva:t=1", MIXED, 30),
         pytest.param("no-packing", TROUBLED, 40, marks=pytest.mark.slow),
         pytest.param("eva:t=1", TROUBLED, 40, marks=pytest.mark.slow),
         pytest.param("eva:t=1,rules=paper", CLUSTER, 40, marks=pytest.mark.slow),

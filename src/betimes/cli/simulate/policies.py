@@ -111,10 +111,11 @@ def _show_one(policy: Policy | NodesPolicy, name: str, engine: str) -> None:
         print("\nIt has no parameters.")
         return
     print("\nParameters, as in", f"{name}:{policy.parameters[0].name}=...")
+    width = max(12, *(len(parameter.name) + 2 for parameter in policy.parameters))
     for parameter in policy.parameters:
         default = _default(parameter)
-        print(f"  {parameter.name:<12}{parameter.help}")
-        print(f"  {'':<12}{_values(parameter)}; default {'none' if default is None else default}")
+        print(f"  {parameter.name:<{width}}{parameter.help}")
+        print(f"  {'':<{width}}{_values(parameter)}; default {'none' if default is None else default}")
 
 
 def _default(parameter: Parameter) -> Any:

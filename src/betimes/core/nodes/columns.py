@@ -64,7 +64,9 @@ class Need:
     reservation: int  # the first placement of its reservation, -1: none
     alarm_s: float  # when something happens to it besides what its account says; infinity: nothing will
     alarm: int  # `timers.LAUNCHED`, `EXPIRED`, `SPECULATED`, or of its own machines `BOOTED` or `RECLAIMED`
-    workload: int  # its row and column of `State.interference`; -1: it neither slows others nor is slowed
+    workload: (
+        int  # its row of `State.interference` and `State.hardware`; -1: it neither slows others nor is slowed
+    )
     launch_s: float  # from taking its nodes until it contends with its neighbours there
     init_s: float  # and from then on until it works
     stop_s: float  # from being told to move until it has left its nodes
@@ -362,6 +364,9 @@ class NodesState(Struct):
     interference: (
         FloatTable  # (workloads, workloads) speed of the row's next to one of the column's; empty: none
     )
+    hardware: (
+        FloatTable  # (workloads, offers) speed of the row's on machines of the column's; empty: 1 everywhere
+    )
     shown: Records[Node]  # what hooks are shown: the nodes themselves, or `aside`
     # Room to think, of no meaning between two passes:
     sketch: Records[Node]  # (nodes,) the nodes as they would be
@@ -403,6 +408,7 @@ def new_nodes_state(
     quota: int = UNLIMITED,
     observed: bool = False,
     interference: FloatTable | None = None,
+    hardware: FloatTable | None = None,
     largest: NDArray[np.int64] | None = None,
 ) -> NodesState:
     """A cluster with its own nodes only, and no jobs.
@@ -427,6 +433,7 @@ def new_nodes_state(
         leases=blank(Lease, leases),
         log=blank(Instruction, log),
         interference=np.zeros((0, 0)) if interference is None else interference,
+        hardware=np.zeros((0, 0)) if hardware is None else hardware,
     )
     nodes, machines = as_array(state.nodes)[:count], as_array(state.machines)[:count]
     for at, name in enumerate(("gpu", "cpu", "memory")):
@@ -518,7 +525,10 @@ def _resized(state: NodesState, *, slots: int | None = None, placements: int | N
         guarded=bool(state.cluster[0].guarded),
     )
     follows = as_array(fresh.placements)["follows"][old:].copy()
-    recorded = ("segments", "absences", "offers", "fates", "orders", "leases", "log", "interference")
+    recorded = (
+        *("segments", "absences", "offers", "fates", "orders", "leases", "log"),
+        *("interference", "hardware"),
+    )
     for name, mine in state.values().items():
         if name not in (*recorded, "params"):
             np.asarray(getattr(fresh, name))[: len(mine)] = np.asarray(mine)
@@ -559,6 +569,7 @@ def _blank_state(
         leases=blank(Lease, 0),
         log=blank(Instruction, 0),
         interference=np.zeros((0, 0)),
+        hardware=np.zeros((0, 0)),
         chosen=_whole(slots),
         ends=blank(End, 2 * slots),
         steps=blank(Step, steps),

@@ -1,7 +1,8 @@
-"""How fast a job works next to its neighbours: only residents of machines on which something changed are looked at.
+"""How fast a job works on its machines, next to its neighbours there: only residents of machines on which something
+changed are looked at.
 
-The speed of a task is the product of its speeds next to each of the others on its node, and a job works at the speed
-of its slowest task. Source: Eva (EuroSys'25), section 4.3; spec/eva.md 2.4.
+The speed of a task is that of its workload on the hardware, times its speeds next to each of the others on its node;
+a job works at the speed of its slowest task. Source: Eva (EuroSys'25), sections 4.2 and 4.3; spec/eva.md 1.2 and 2.4.
 """
 
 from __future__ import annotations
@@ -17,26 +18,38 @@ from betimes.kernels import kernel
 
 @kernel
 def speed_of(state: NodesState, slot: int) -> float:
-    """The speed of a job on the nodes that it holds; alone on them it is 1."""
-    need, slowest = state.needs[slot], 1.0
-    if len(state.interference) == 0 or need.workload < 0:
-        return slowest
-    at = need.placed
+    """The speed of a job on the nodes that it holds; alone on machines of the reference it is 1."""
+    need = state.needs[slot]
+    if need.workload < 0 or (len(state.interference) == 0 and len(state.hardware) == 0):
+        return 1.0
+    slowest, at = math.inf, need.placed
     while at >= 0:
         placement = state.placements[at]
-        speed, other = 1.0, state.machines[placement.node].residents
-        while other >= 0:
-            neighbour = state.placements[other]
-            theirs = state.needs[neighbour.slot]
-            if theirs.contends == 1 and theirs.workload >= 0 and theirs.placed >= 0:
-                # Of its own tasks there, each is next to all but itself.
-                count = neighbour.tasks if neighbour.slot != slot else neighbour.tasks - 1
-                if count > 0 and holds(state, neighbour.slot, other):
-                    speed *= state.interference[need.workload, theirs.workload] ** count
-            other = neighbour.after
+        machine = state.machines[placement.node]
+        speed = 1.0
+        if len(state.hardware) > 0 and machine.offer >= 0:
+            speed = state.hardware[need.workload, machine.offer]
+        if len(state.interference) > 0:
+            speed *= _beside(state, slot, machine.residents)
         slowest = min(slowest, speed)
         at = placement.follows
-    return slowest
+    return slowest if slowest < math.inf else 1.0
+
+
+@kernel
+def _beside(state: NodesState, slot: int, first: int) -> float:
+    """The speed of a job's task next to the residents of a machine (a list, from the first on)."""
+    need, speed, other = state.needs[slot], 1.0, first
+    while other >= 0:
+        neighbour = state.placements[other]
+        theirs = state.needs[neighbour.slot]
+        if theirs.contends == 1 and theirs.workload >= 0 and theirs.placed >= 0:
+            # Of its own tasks there, each is next to all but itself.
+            count = neighbour.tasks if neighbour.slot != slot else neighbour.tasks - 1
+            if count > 0 and holds(state, neighbour.slot, other):
+                speed *= state.interference[need.workload, theirs.workload] ** count
+        other = neighbour.after
+    return speed
 
 
 @kernel

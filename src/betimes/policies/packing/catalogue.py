@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
+from betimes.cluster.interference import workload_of
 from betimes.cluster.offer import Offer
 from betimes.cluster.resources import RESOURCES, UNITS, whole_capacity, whole_demand
 from betimes.errors import ClusterError, InputError
@@ -53,12 +54,16 @@ class Demand:
 
 @dataclass(frozen=True)
 class InstanceType:
-    """A type that can be rented: what *one* machine has, and its price. Raises ClusterError, naming the type."""
+    """A type that can be rented: what *one* machine has, its price, and the speeds of workloads on it (of others 1).
+
+    Raises ClusterError, naming the type.
+    """
 
     name: str
     family: str
     capacity: Amounts
     usd_per_h: float
+    speeds: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         if not any(self.capacity) or min(self.capacity) < 0:
@@ -73,7 +78,15 @@ class InstanceType:
     def of(cls, offer: Offer) -> InstanceType:
         """The type that an offer lets, at what a machine costs at first."""
         capacity = cast(Amounts, tuple(int(each) for each in whole_capacity(offer.amounts)))
-        return cls(offer.type, offer.family, capacity, offer.charged_usd_per_h)
+        return cls(offer.type, offer.family, capacity, offer.charged_usd_per_h, offer.speeds)
+
+    def speed(self, kind: str) -> float:
+        """How fast a task of a kind runs alone on it, 1 where it runs as the trace says."""
+        return self._speeds.get(workload_of(kind), 1.0) if self.speeds else 1.0
+
+    @cached_property
+    def _speeds(self) -> dict[str, float]:
+        return dict(self.speeds)
 
 
 @dataclass(frozen=True)

@@ -286,7 +286,9 @@ class Eva:
 
     def _price_job(self, valuation: Valuation, tasks: tuple[int, ...]) -> float:
         if len(tasks) == 1:
-            return valuation.groups[valuation.group_of[tasks[0]]].price
+            return valuation.catalogue.types[
+                valuation.groups[valuation.group_of[tasks[0]]].price_type
+            ].usd_per_h
         problem = valuation.problem
         unplaced = (replace(problem.task[task], machine=None, pinned=False) for task in tasks)
         alone = Valuation(Problem(problem.catalogue, tuple(unplaced)), self.throughput, self.rules.penalty)
@@ -301,5 +303,6 @@ def _moves(plan: Plan, problem: Problem) -> bool:
 
 def savings_usd_per_h(plan: Plan, valuation: Valuation) -> float:
     """What a plan saves an hour: the worth of what its machines hold, less their price (`S` of equation 1)."""
-    worth = sum(valuation.value(each.tasks) for each in plan.bins)
+    place = valuation.catalogue.place
+    worth = sum(valuation.value(each.tasks, place[each.type]) for each in plan.bins)
     return worth - plan.usd_per_h(valuation.catalogue)

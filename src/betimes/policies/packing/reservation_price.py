@@ -1,4 +1,8 @@
-"""The reservation price of a task: that of the cheapest machine that could run it alone. Source: Eva, section 4.2."""
+"""The reservation price of a task: that of the cheapest machine that could run it alone.
+
+Where machines run it at different speeds, the cheapest is the one on which its work costs least, and the price is that
+of an hour of work at speed 1. Source: Eva, section 4.2.
+"""
 
 from __future__ import annotations
 
@@ -6,40 +10,50 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from betimes.errors import ClusterError
-from betimes.policies.packing.catalogue import Catalogue, Demand
+from betimes.policies.packing.catalogue import Catalogue, Demand, fits
 from betimes.policies.packing.problem import Task
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """The price (USD an hour) and the place in the catalogue of the type that sets it."""
+    """The price (USD an hour of work at speed 1) and the place in the catalogue of the type that sets it."""
 
     usd_per_h: float
     type: int
 
 
 class ReservationPrices:
-    """Reservations by demand, each computed once. Of types of one price the first in the catalogue counts."""
+    """Reservations by demand and kind, each computed once. Of types of one price the first in the catalogue counts."""
 
     def __init__(self, catalogue: Catalogue) -> None:
         self.catalogue = catalogue
-        self._known: dict[Demand, Reservation] = {}
+        self._known: dict[tuple[Demand, str], Reservation | None] = {}
 
     def of(self, task: Task) -> Reservation:
         """The reservation of a task; raises ClusterError where no type can hold it."""
-        known = self._known.get(task.demand)
-        if known is None:
-            k = self.catalogue.cheapest_holding([task.demand])
-            if k is None:
-                raise ClusterError(
-                    f"task {task.id} of job {task.job} fits no instance type that can be rented: its demand is "
-                    f"{_shown(task.demand)}; offer a larger type, or cancel the job"
-                )
-            known = self._known[task.demand] = Reservation(self.catalogue.types[k].usd_per_h, k)
-        return known
+        found = self.reservation(task.demand, task.kind)
+        if found is None:
+            raise ClusterError(
+                f"task {task.id} of job {task.job} fits no instance type that can be rented: its demand is "
+                f"{_shown(task.demand)}; offer a larger type, or cancel the job"
+            )
+        return found
+
+    def reservation(self, demand: Demand, kind: str) -> Reservation | None:
+        """The reservation of a task with this demand and of this kind; None where no type can hold it."""
+        key = (demand, kind)
+        if key not in self._known:
+            types = self.catalogue.types
+            each = (
+                Reservation(types[k].usd_per_h / types[k].speed(kind), k)
+                for k in range(len(types))
+                if fits(types[k], [demand])
+            )
+            self._known[key] = min(each, key=lambda one: one.usd_per_h, default=None)
+        return self._known[key]
 
     def total(self, tasks: Iterable[Task]) -> float:
-        """The sum over tasks, USD an hour."""
+        """The sum over tasks, USD an hour of work."""
         return sum(self.of(task).usd_per_h for task in tasks)
 
 

@@ -5,6 +5,7 @@ Every task of a job is placed by itself, and a job moves as a whole. Tasks of jo
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,6 +28,7 @@ from betimes.core.planning import (
 from betimes.errors import ClusterError
 from betimes.policies.packing.availability import available, within
 from betimes.policies.packing.catalogue import Amounts, Catalogue, Demand
+from betimes.policies.packing.owned_first import owned_first
 from betimes.policies.packing.plan import Bin, Plan, Planner, changes, check
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
@@ -38,7 +40,7 @@ _STAYING = (MachinePhase.BOOTING, MachinePhase.SETTING_UP, MachinePhase.UP)
 
 
 class Rounds:
-    """A planner of packing, asked every `period_s` about a cluster's offers.
+    """A planner of packing, asked every `period_s` about a cluster's offers, for what its owned machines do not hold.
 
     every_round: also when nothing has happened since; what it says then depends on the time. profile_s: a job whose
     throughput alone is not known runs alone on its machines for at most so long, and the planner does not see it.
@@ -61,11 +63,23 @@ class Rounds:
             self.catalogue = Catalogue.of(cluster.offers)
         except ClusterError as error:
             raise ClusterError(f"cluster {cluster.name}: {error}") from None
+        self._prices = ReservationPrices(self.catalogue)
         self.offers = [offer.type for offer in cluster.offers]
         self._demands: dict[Amounts, Demand] = {}
+        self._differing = {k for k, each in enumerate(self.catalogue.types) if each.speeds}
 
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
         """What is to be done now; raises ClusterError for a task that fits no type, PolicyViolation for a bad plan."""
+        on_owned, snapshot = owned_first(snapshot, self._rent_usd_per_h)
+        return [*self._packed(snapshot), *on_owned]  # the first ones are known by their place
+
+    def _rent_usd_per_h(self, job: JobSnapshot) -> float:
+        """What a machine for each task of a job costs an hour of work; infinite where no type holds one."""
+        demand = self._demands.setdefault(job.demand, Demand(job.demand))
+        found = self._prices.reservation(demand, job.kind)
+        return math.inf if found is None else job.tasks * found.usd_per_h
+
+    def _packed(self, snapshot: Snapshot) -> Sequence[Decision]:
         machines = [each for each in snapshot.machines if each.offer >= 0 and _stays(each)]
         left = dict(zip(self.offers, snapshot.rentable, strict=True))
         catalogue = available(self.catalogue, left, {self.offers[each.offer] for each in machines})
@@ -125,6 +139,11 @@ class Rounds:
 
     def _round(self, snapshot: Snapshot, machines: Sequence[MachineSnapshot], catalogue: Catalogue) -> Round:
         numbers = {each.machine: _id(each) for each in machines}
+        type_of = {
+            each.machine: self.catalogue.types[each.offer]
+            for each in machines
+            if each.offer in self._differing
+        }
         tasks, reports = list[Task](), dict[int, float]()
         # Where a task still is that the plan has elsewhere, the others show what they do not have to bear for long.
         left = {place.machine for job in snapshot.jobs if _is_going(job) for place in job.places}
@@ -138,6 +157,8 @@ class Rounds:
                 and self.catalogue.cheapest_holding([demand]) is not None
             ):
                 continue  # it waits until there is a machine for it
+            # What it shows is that of its slowest machine, so that neighbours are not blamed for that.
+            speed = min((type_of[at].speed(job.kind) for at in places if at in type_of), default=1.0)
             for number in range(job.tasks):
                 at = numbers.get(places[number]) if places else None
                 one = Task(
@@ -157,7 +178,7 @@ class Rounds:
                     and job.speed > 0.0
                     and not any(place.machine in left for place in job.places)
                 ):
-                    reports[one.id] = job.speed
+                    reports[one.id] = job.speed / speed
         rented = tuple(
             Machine(_id(each), self.offers[each.offer], each.phase == MachinePhase.UP) for each in machines
         )

@@ -46,7 +46,10 @@ def level(value: float) -> int:
 
 @dataclass(frozen=True)
 class Group:
-    """Tasks that are alike to a planner: reservation price and its type, and their job's price and number of tasks."""
+    """Tasks that are alike to a planner: reservation price and its type, and their job's price and number of tasks.
+
+    Prices are those of an hour of work at speed 1.
+    """
 
     demand: Demand
     kind: str
@@ -56,7 +59,7 @@ class Group:
     job_tasks: int
 
     def weight(self, penalty: Penalty) -> float:
-        """What it would cost an hour if a task of it stood still."""
+        """What it would cost an hour if a task of it stood still, on a machine of speed 1."""
         if penalty == "none" or self.job_tasks == 1:
             return self.price
         return self.job_price if penalty == "job" else self.price * self.job_tasks
@@ -74,6 +77,10 @@ class Valuation:
         self.penalty: Penalty = penalty
         self.catalogue = problem.catalogue
         self.floor = 0.0 if penalty == "own" else -np.inf
+        # Types on which everything runs alike have one number.
+        numbers: dict[tuple[tuple[str, float], ...], int] = {}
+        self.hardware = [numbers.setdefault(each.speeds, len(numbers)) for each in problem.catalogue.types]
+        self.is_uniform = len(numbers) == 1
         self._prices = ReservationPrices(problem.catalogue)
         self._start()
         self.turn_to(problem)
@@ -86,7 +93,7 @@ class Valuation:
         self._known: dict[tuple[int, tuple[int, ...]], Contents] = {}
         self._of_kinds: dict[tuple[int, ...], list[Contents]] = {}
         self._with_kind: dict[int, set[tuple[int, ...]]] = {}
-        self._values: dict[tuple[int, ...], float] = {}
+        self._values: dict[tuple[int, tuple[int, ...]], float] = {}
         self._grouped_as: dict[int, tuple[Task, tuple[int, ...], int]] = {}
 
     def turn_to(self, problem: Problem, changed: Iterable[Entry] = ()) -> None:
@@ -132,8 +139,7 @@ class Valuation:
                 self._kind_number[group.kind] = len(self.kinds)
                 self.kinds.append(group.kind)
         self.kind = np.array([self._kind_number[group.kind] for group in self.groups], np.int64)
-        self.price = np.array([group.price for group in self.groups])
-        self.weight = np.array([group.weight(self.penalty) for group in self.groups])
+        self._worth_on: dict[int, tuple[NDArray[np.float64], NDArray[np.float64]]] = {}
         self.found = np.zeros((len(self.groups), 3), np.int64)
         self.worth = np.zeros((len(self.groups), 2))
         self._needed: dict[str, NDArray[np.int64]] = {}
@@ -197,15 +203,32 @@ class Valuation:
         if type not in self._fitting:
             type_ = self.catalogue.types[type]
             fit = (self.needed(type_.family) <= np.array(type_.capacity, np.int64)).all(axis=1)
-            self._fitting[type] = np.where(fit, self.price, 0.0)
+            self._fitting[type] = np.where(fit, self.worth_on(type)[0], 0.0)
         return self._fitting[type]
 
-    def value(self, tasks: Iterable[int]) -> float:
-        """TNRP of tasks (their ids) that share a machine, USD an hour."""
-        groups = tuple(sorted(self.group_of[task] for task in tasks))
-        if groups not in self._values:
-            self._values[groups] = self._value(groups)
-        return self._values[groups]
+    def worth_on(self, type: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # noqa: A002
+        """What the work of a task of each group is worth an hour on machines of a type, and what its loss weighs there.
+
+        Those are its price and its weight, times its speed there.
+        """
+        number = self.hardware[type]
+        if number not in self._worth_on:
+            speed = [self.catalogue.types[type].speed(group.kind) for group in self.groups]
+            price = np.array([group.price for group in self.groups])
+            weight = np.array([group.weight(self.penalty) for group in self.groups])
+            self._worth_on[number] = price * speed, weight * speed
+        return self._worth_on[number]
+
+    def value(self, tasks: Iterable[int], type: int) -> float:  # noqa: A002 - the field's word
+        """TNRP of tasks (their ids) that share a machine of the type at this place, USD an hour."""
+        return self.value_of(tuple(sorted(self.group_of[task] for task in tasks)), type)
+
+    def value_of(self, groups: tuple[int, ...], type: int) -> float:  # noqa: A002 - the field's word
+        """The same of tasks of these groups, sorted."""
+        key = (self.hardware[type], groups)
+        if key not in self._values:
+            self._values[key] = self._value(groups, type)
+        return self._values[key]
 
     def empty(self, type: int) -> Contents:  # noqa: A002 - the field's word
         """A machine of the type at this place of the catalogue, without tasks."""
@@ -215,7 +238,7 @@ class Valuation:
         """A machine of the type at this place with these tasks (their ids)."""
         groups = tuple(sorted(self.group_of[task] for task in tasks))
         known = self._known.get((type, groups))
-        return known or self.contents(type, groups, level(self._value(groups)))
+        return known or self.contents(type, groups, level(self._value(groups, type)))
 
     def contents(self, type: int, groups: tuple[int, ...], worth: int) -> Contents:  # noqa: A002
         """The one object for a type and sorted groups, whose level is known."""
@@ -227,15 +250,16 @@ class Valuation:
                 self._with_kind.setdefault(kind, set()).add(known.kinds)
         return known
 
-    def _value(self, groups: Sequence[int]) -> float:
+    def _value(self, groups: Sequence[int], type: int) -> float:  # noqa: A002 - the field's word
         total = 0.0
+        price, weight = self.worth_on(type)
         kinds = sorted(self.groups[group].kind for group in groups)
         for group, count in Counter(groups).items():
             each = self.groups[group]
             others = kinds.copy()
             others.remove(each.kind)
             lost = 1.0 - self.throughput.of(each.kind, others)
-            total += count * max(self.floor, each.price - lost * float(self.weight[group]))
+            total += count * max(self.floor, float(price[group]) - lost * float(weight[group]))
         return total
 
 
@@ -300,6 +324,14 @@ class Contents:
         """What each task needs."""
         return tuple(self.valuation.groups[group].demand for group in self.groups)
 
+    def _costs_no_more(self, other: int) -> bool:
+        """Whether the work of these tasks costs no more on a machine of another type, for what is done in an hour."""
+        if self.valuation.is_uniform:
+            return True
+        types, value = self.valuation.catalogue.types, self.valuation.value_of
+        here, there = value(self.groups, self.type), value(self.groups, other)
+        return level(there * types[self.type].usd_per_h) >= level(here * types[other].usd_per_h)
+
     @property
     def candidates(self) -> list[tuple[int, int, int]]:
         """Every group of which one more fits: (level with it, alignment, group), best first, equal ones by number.
@@ -320,13 +352,14 @@ class Contents:
         """The candidates among the groups from this one on, best first."""
         valuation = self.valuation
         type_ = valuation.catalogue.types[self.type]
+        price, weight = valuation.worth_on(self.type)
         own, slowed = self._recorded()
         count = weigh(
             valuation.needed(type_.family),
             np.array(type_.capacity, np.int64),
             valuation.kind,
-            valuation.price,
-            valuation.weight,
+            price,
+            weight,
             valuation.pairs,
             np.array(self.groups, np.int64),
             np.array(self.kinds, np.int64),
@@ -369,7 +402,8 @@ class Contents:
     def cheapest(self, as_counted: bool) -> int:
         """The place of the cheapest type of any family that holds these tasks; the contents' own if none is cheaper.
 
-        With `as_counted` the type must also hold what they need on this contents' family.
+        Where types run them at different speeds, only one on which their work costs no more counts. With `as_counted`
+        the type must also hold what they need on this contents' family.
         """
         key = "counted" if as_counted else "needed"
         if key not in self._cheapest:
@@ -389,7 +423,7 @@ class Contents:
             total = (gpu, cpu, memory)
         for k in self.valuation.catalogue.cheapest_first:
             enough = total is None or all(n <= q for n, q in zip(total, types[k].capacity, strict=True))
-            if enough and fits(types[k], self.demands):
+            if enough and fits(types[k], self.demands) and self._costs_no_more(k):
                 return k
         return self.type
 

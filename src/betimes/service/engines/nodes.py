@@ -333,7 +333,7 @@ class LiveNodes:
 
         what = steps.PLAY
         rounds = None if self.rounds is None else self.rounds.copied(slots, more)
-        seqs = [int(one.seq) for one in self.state.jobs] + [int(self.state.pool[0].submitted)]
+        seqs = [*as_array(self.state.jobs)["seq"].tolist(), int(self.state.pool[0].submitted)]
         if self.provisions:  # machines may be rented for ever for a job that they do not hold
             what, copy.pool[0].budget, copy.cluster[0].select_s = steps.ADVANCE, MOST_INSTANTS, math.inf
 

@@ -72,11 +72,15 @@ def read_cloud(path: str | os.PathLike[str]) -> OpenCloud:
             f"{path}, field offers: there is nothing to rent; describe an instance type ([[offers]])"
         )
     for number, offer in enumerate(cluster.offers, 1):
-        if offer.price_changes:
-            raise ClusterError(
-                f"{path}, [[offers]] table {number}, field price_changes: prices change by the file in simulations "
-                "only; leave it out for a service"
-            )
+        for field, what in (
+            ("price_changes", "prices change by the file"),
+            ("speeds", "jobs run at these speeds"),
+        ):
+            if getattr(offer, field):
+                raise ClusterError(
+                    f"{path}, [[offers]] table {number}, field {field}: {what} in simulations only; leave it out for a "
+                    "service"
+                )
     return cloud_of(cluster)
 
 

@@ -195,8 +195,9 @@ class MemoryStore:
 
     def job(self, job_id: int) -> Row | None:
         """The row of a job; None: there is none."""
-        found = self._rows(JOBS, lambda row: row["job_id"] == job_id)
-        return found[0] if found else None
+        with self._lock:
+            row = self._tables[JOBS.name].get(job_id)
+        return None if row is None else JOBS.decode([tuple(row[name] for name in JOBS.columns)])[0]
 
     def jobs(self, wanted: JobFilter) -> list[Row]:
         """The jobs that meet every condition of `wanted`, newest first, at most `wanted.limit`."""

@@ -1,4 +1,6 @@
-"""How long the jobs of a trace take to launch, to initialise and to stop, and how their workloads disturb others."""
+"""How long the jobs of a trace take to launch, to initialise and to stop, how fast their workloads run on each offer,
+and how they disturb others.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.cluster.interference import Interference
+from betimes.cluster import Cluster
+from betimes.cluster.interference import Interference, workload_of
 from betimes.errors import ClusterError, InputError
 from betimes.workload import Workload
 
@@ -45,14 +48,22 @@ def table_of(interference: Interference | None) -> NDArray[np.float64]:
     )
 
 
-def launching(jobs: Workload, interference: Interference | None) -> dict[str, NDArray[Any]]:
-    """The delays of each job, s, and its workload's row of the table: 0 s and -1 where the trace does not say.
+def hardware_of(cluster: Cluster) -> NDArray[np.float64]:
+    """(workloads, offers) the speed of each workload on machines of each offer; empty: 1 everywhere."""
+    speeds = [dict(offer.speeds) for offer in cluster.offers]
+    if not any(speeds):
+        return np.zeros((0, 0))
+    return np.array([[of.get(workload, 1.0) for of in speeds] for workload in cluster.workloads])
+
+
+def launching(jobs: Workload, cluster: Cluster) -> dict[str, NDArray[Any]]:
+    """The delays of each job, s, and its workload's row of the tables: 0 s and -1 where the trace does not say.
 
     Raises InputError for a delay that is no number of 0 or more, and for a workload that the table does not have.
     """
     found: dict[str, NDArray[Any]] = {"workload": np.full(len(jobs), -1)}
-    if interference is not None and KIND in jobs.extra:
-        found["workload"] = _rows_of(jobs, interference)
+    if cluster.workloads and KIND in jobs.extra:
+        found["workload"] = _rows_of(jobs, cluster)
     for delay, columns in PARTS.items():
         found[delay] = np.zeros(len(jobs))
         for name in columns:
@@ -61,12 +72,16 @@ def launching(jobs: Workload, interference: Interference | None) -> dict[str, ND
     return found
 
 
-def _rows_of(jobs: Workload, interference: Interference) -> NDArray[np.int64]:
+def _rows_of(jobs: Workload, cluster: Cluster) -> NDArray[np.int64]:
     rows = {"": -1}  # of a job whose workload the trace does not say
+    places = {workload: row for row, workload in enumerate(cluster.workloads)}
     for number, kind in enumerate(kinds_of(jobs)):
         if kind not in rows:
+            if cluster.interference is None:
+                rows[kind] = places.get(workload_of(kind), -1)
+                continue
             try:
-                rows[kind] = interference.row(kind)
+                rows[kind] = cluster.interference.row(kind)
             except ClusterError as error:
                 raise InputError(f"{jobs.name}: job {jobs.job_id[number]}, field {KIND}: {error}") from None
     return np.array([rows[kind] for kind in kinds_of(jobs)], np.int64)

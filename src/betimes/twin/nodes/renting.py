@@ -94,6 +94,11 @@ def check_alone(cluster: Cluster, job_id: NDArray[Any], needs: NDArray[np.int64]
             raise ClusterError(
                 f"{where} boot_failure_frac: none would ever come up with 1; choose a smaller share"
             )
+        if offer.speeds:
+            raise ClusterError(
+                f"{where} speeds: a machine that is rented for one job alone runs it as an owned one does; leave them "
+                "out, or choose a policy that packs, such as eva"
+            )
         if foresees and offer.capacity is not None:
             raise ClusterError(f"{where} capacity: {_LOOKS_BACK}")
         if not _is_drawn(offer):

@@ -64,7 +64,7 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.nodes import event_loop
-from betimes.twin.nodes.launching import kinds_of, launching, table_of
+from betimes.twin.nodes.launching import hardware_of, kinds_of, launching, table_of
 from betimes.twin.nodes.planner_rounds import PlannerRounds
 from betimes.twin.nodes.renting import (
     check_alone,
@@ -192,6 +192,7 @@ class NodesSimulation:
             observed=self.rules.observes,
             largest=self.machines.max(axis=0),
             interference=table_of(cluster.interference),
+            hardware=hardware_of(cluster) if rents else None,
         )
         self.row: Ints = np.zeros(1, dtype=np.int64)
         self.predicted: Floats = np.full(len(jobs), np.nan)
@@ -384,7 +385,7 @@ class NodesSimulation:
             "longest_s": belief.longest_s,
             "fits_no_owned": 0 if self.tasks.fits_no_owned is None else self.tasks.fits_no_owned[self.kept],
             "choice": choices_of(jobs),
-            **launching(jobs, self.cluster.interference),
+            **launching(jobs, self.cluster),
         }
         arrivals = as_array(trace.arrivals)
         for name, values in columns.items():
