@@ -137,15 +137,16 @@ class ThroughputTable:
                 entry_of.update(zip(tasks, entries, strict=True))
         last: dict[Entry, float] = {}
         for tasks in problem.jobs.values():
-            if len(tasks) > 1:
+            first, *siblings = tasks
+            if siblings:
                 entries = [entry_of[task] for task in tasks if task in entry_of]
                 if len(entries) == len(tasks):
                     self.observe_job(entries, min(reports[task] for task in tasks))
                 continue
-            entry = entry_of.get(tasks[0])
+            entry = entry_of.get(first)
             if entry is None:
                 continue
-            throughput = reports[tasks[0]]
+            throughput = reports[first]
             if self.meaning == "mean" or last.get(entry) != throughput:
                 # Tasks that are alike show the same, which says nothing new but to means.
                 last[entry] = throughput

@@ -200,7 +200,7 @@ class Valuation:
 
     @property
     def fitting(self) -> NDArray[np.float64]:
-        """The reservation price of each group on each type of which a machine holds a task, 0 on others (types, groups)."""
+        """What the work of a task of each group is worth on each type that holds one, 0 on others (types, groups)."""
         if self._fitting is None:
             types = self.catalogue.types
             fit = [
