@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -83,3 +84,54 @@ def test_a_job_survives_a_restart_while_it_is_bound(killed_s: float, keep_old: s
     gone = Counter(event.node for event in events if event.kind == "node-gone")
     rented = Counter(event.node for event in events if event.kind == "node-added")
     assert gone == dict.fromkeys(rented, 1), "every machine that was rented is given back, once"
+
+
+def test_a_throughput_alone_that_was_measured_is_known_after_a_restart(tmp_path: Path) -> None:
+    store, clock, steps = MemoryStore(tmp_path), VirtualClock(0.0, 0.0), 1e5
+
+    def service() -> AbstractAsyncContextManager[Assembly]:
+        return assembled(
+            (),
+            "eva:t=1,profile=30m",
+            tmp_path,
+            clock=clock,
+            store=store,
+            settings=Settings(),
+            cloud=cloud_of(replace(CLUSTER, offers=OFFERS[1:])),
+        )
+
+    async def report(parts: Assembly, until_s: float, per_s: float) -> None:
+        """Both jobs report every 40 s, as far as they run."""
+        done = 0.0
+        while clock.now_s() < until_s:
+            await parts.advance_to(clock.now_s() + 40.0)
+            done += 40.0 * per_s
+            for job in (1, 2):
+                run = parts.controller.scheduler.ledger.jobs[job].run
+                if run is not None and run.started_at is not None:
+                    await parts.backend.progress(job, run.number, done, steps)
+                    await parts.settle()
+
+    async def shares(parts: Assembly) -> bool:
+        return [len(one.jobs) for one in (await parts.backend.fleet()).machines if one.jobs] == [2]
+
+    async def main() -> None:
+        async with service() as first:
+            await first.settle()
+            await first.advance_to(1.0)
+            await first.backend.submit([spec(steps, cpu=2.0) for _ in range(2)], "ann")
+            await first.settle()
+            await first.advance_to(450.0)
+            assert not await shares(first), "alone until their throughput is known"
+            await report(first, 800.0, 1.0)
+            assert await shares(first)
+            assert [event.job for event in store.each_event(0) if event.kind == "measured"] == [1, 2]
+        async with service() as again:
+            assert {job.alone_per_s for job in again.controller.scheduler.ledger.jobs.values()} == {1.0}
+            await again.settle()
+            await again.advance_to(1300.0)  # they were put back into the queue, and share a machine again
+            assert await shares(again)
+            await report(again, 3000.0, 0.3)
+            assert not await shares(again), "each shows 0.3 of what it did alone, in the life before"
+
+    asyncio.run(main())

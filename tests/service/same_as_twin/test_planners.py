@@ -12,14 +12,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from betimes.cluster import Cluster, NodeGroup, Offer
+from betimes.cluster import Cluster, NodeGroup, Offer, read_cluster
 from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.reproduce.eva.runs import PODS, trace
 from betimes.service.executors.virtual import WORK
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.same_as_twin.test_rents import on_grid, workload_of
 from tests.service.same_as_twin.test_ticks import leases_of
 from tests.service.served_traces import serve_trace
 
+DATA = Path(__file__).parents[4] / "shared" / "data"
 STOP_S = 16.0
 OFFERS = tuple(
     Offer(
@@ -74,9 +76,41 @@ def jobs_of(count: int, seed: int, gap_s: float = 300.0) -> tuple[list[JobSpec],
     ],
 )
 def test_the_same_plans(policy: str, cluster: Cluster, count: int, tmp_path: Path) -> None:
-    specs, submit_s = jobs_of(count, 1)
+    assert_alike(*jobs_of(count, 1), cluster, policy, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["eva:t=1", "no-packing"])
+def test_three_hundred_jobs_of_evas_trace(policy: str, tmp_path: Path) -> None:
+    """With what it says of arrivals, needs and durations: live no delay and no interference comes from a trace."""
+    if not (DATA / PODS).exists():
+        pytest.skip(f"{DATA / PODS} is not here")
+    told = trace(DATA, 300)
+    specs = [
+        JobSpec(
+            command=["true"],
+            name=f"job-{row}",
+            workdir="/",
+            gpu=float(told.gpu[row]),
+            cpu=float(told.cpu[row]),
+            memory_gib=float(told.memory_gib[row]),
+            min_units=1,
+            max_units=1,
+            grace_s=STOP_S,
+            estimate_s=float(work_s),
+            env={WORK: repr(float(work_s))},
+        )
+        for row, work_s in enumerate(np.maximum(1.0, on_grid(told.work_s)))
+    ]
+    cluster = replace(read_cluster("ec2-2023-vcpu"), interference=None)
+    assert_alike(specs, on_grid(told.submit_s), cluster, policy, tmp_path)
+
+
+def assert_alike(
+    specs: list[JobSpec], submit_s: np.ndarray, cluster: Cluster, policy: str, tmp_path: Path
+) -> None:
     jobs = workload_of(specs, submit_s)
-    jobs = replace(jobs, extra={**jobs.extra, "kill_delay_s": np.full(count, STOP_S)})
+    jobs = replace(jobs, extra={**jobs.extra, "kill_delay_s": np.full(len(specs), STOP_S)})
     twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate")
     assert twin.leases is not None
     submissions = list(zip(submit_s.tolist(), specs, strict=True))
@@ -85,7 +119,15 @@ def test_the_same_plans(policy: str, cluster: Cluster, count: int, tmp_path: Pat
     assert served.finish_s.tolist() == twin.jobs.finish_s.tolist()
     found, usd = leases_of(served)
     ours = [(from_s, until_s) for from_s, until_s, _ in found]
-    assert ours == sorted(zip(twin.leases.requested_s.tolist(), twin.leases.ended_s.tolist(), strict=True))
+    # The event is that a machine is given back; it is gone, and paid for, until `release_s` later.
+    release_s = {offer.type: offer.release_s for offer in cluster.offers}
+    back_s = [
+        end_s - release_s[kind] * (cause == 0)
+        for end_s, kind, cause in zip(
+            twin.leases.ended_s.tolist(), twin.leases.instance_type, twin.leases.cause, strict=True
+        )
+    ]
+    assert ours == sorted(zip(twin.leases.requested_s.tolist(), back_s, strict=True))
     assert usd == pytest.approx(float(twin.leases.cost_usd.sum()), abs=0.005)
     moves = [event for event in served.store.each_event(0) if event.kind == "migrating"]
     if policy.startswith("eva"):

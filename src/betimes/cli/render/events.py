@@ -200,6 +200,10 @@ def _problem(data: Data, _: float) -> str:
     return data["problem"]
 
 
+def _measured(data: Data, _: float) -> str:
+    return f"{data['alone_per_s']:.4g} steps a second with its machines to itself"
+
+
 def _ordered(data: Data, _: float) -> str:
     return f"a machine of type {data['type']}"
 
@@ -224,6 +228,7 @@ _PHRASES: dict[str, Callable[[Data, float], str]] = {
     "nominated": _nominated,
     "migrating": _migrating,
     "moved": _moved,
+    "measured": _measured,
     "parallelism-changed": _width,
     "reserved": _reserved,
     "stopping": _told,

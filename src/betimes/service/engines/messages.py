@@ -36,6 +36,7 @@ class JobRequest:
     work_s: float | None = None  # believed, seconds on one unit; None: believed_s says it
     choice: int = AUTO  # whether a machine may be rented for it alone: `AUTO`, `NEVER` or `NOW`
     may_restart: bool = True  # else it is not run speculatively
+    profiled: bool = False  # its throughput alone is known
 
     @property
     def unit(self) -> tuple[float, float, float]:

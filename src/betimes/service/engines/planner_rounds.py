@@ -73,7 +73,7 @@ class PlannerRounds:
     def know(self, slot: int, wanted: JobRequest) -> None:
         """A job is in this slot from now on. Jobs of one kind, which need the same, disturb others alike."""
         self._measured.pop(slot, None)
-        self._profiled.discard(slot)
+        (self._profiled.add if wanted.profiled else self._profiled.discard)(slot)
         self.kinds += [""] * (slot + 1 - len(self.kinds))
         self.jobs += [0] * (slot + 1 - len(self.jobs))
         self.jobs[slot] = wanted.job

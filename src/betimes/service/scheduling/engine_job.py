@@ -37,6 +37,8 @@ def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> JobRequest:
 def wanted_of(job: Job) -> JobRequest:
     """The request of a job of the ledger to an engine."""
     wanted = wanted_for(job.job_id, job.spec, job.believed_s)
+    if job.alone_per_s is not None:
+        wanted = replace(wanted, profiled=True)
     return wanted if job.trials is None else replace(wanted, max_units=job.trials.width)
 
 

@@ -110,6 +110,7 @@ class Job:
         None  # told to stop, to go on at once at another width; null: it gets on
     )
     progress_frac: float | None = None
+    alone_per_s: float | None = None  # steps that it does with its machines to itself, as it reported them
     promised_finish_at: float | None = None
     reason: dict[str, Any] | None = None
     account: Account | None = None  # while an engine has it

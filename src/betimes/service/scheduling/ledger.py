@@ -240,6 +240,10 @@ def _move_over(ledger: Ledger, _: Event, job: Job) -> None:
     ledger.moved.discard(job.job_id)
 
 
+def _measured(_: Ledger, event: Event, job: Job) -> None:
+    job.alone_per_s = event.data["alone_per_s"]
+
+
 def _told(_: Ledger, event: Event, job: Job) -> None:
     """The job's run is told to stop."""
     data = event.data
@@ -489,6 +493,7 @@ _CHANGES: dict[str, Change] = {
     "failed": _over(Transition.FAIL),
     "cancelled": _over(Transition.CANCEL),
     "estimate-changed": _believed,
+    "measured": _measured,
     "learnt": lambda ledger, event, _: apply_learnt(ledger.jobs, event.data),
     "quoted": _quoted,
     "node-added": _node_added,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from betimes.errors import Conflict
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.engine_renewal import EngineRenewal
-from betimes.service.scheduling.interference import RelativeThroughput
+from betimes.service.scheduling.interference import SAME_FRAC, RelativeThroughput
 from betimes.service.scheduling.job import SPECULATED, Job, Places
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -134,8 +136,13 @@ class ReportHandling:
             return
         occupancy, number = self._state.occupancy, job.job_id
         beside = {run.job for name, _ in job.run.places for run in occupancy.runs_on(name)} - {number}
-        seen = self._throughputs.setdefault(number, RelativeThroughput())
+        seen = self._throughputs.setdefault(number, RelativeThroughput.of(job.alone_per_s))
         throughput = seen.report(self._state.now_at, attempt, done, frozenset(beside))
+        alone_per_s = seen.alone_per_s
+        if alone_per_s is not None and not math.isclose(
+            alone_per_s, job.alone_per_s or 0.0, rel_tol=SAME_FRAC
+        ):
+            self._state.log("measured", "executor", number, alone_per_s=alone_per_s)
         if throughput is not None:
             self._engine.measure(number, throughput, frozenset(beside))
 
