@@ -147,7 +147,8 @@ def test_an_instruction_for_a_job_that_has_ended_is_refused_and_logged(tmp_path:
         await house.at(140.0)
         assert (await house.job(second))[0] == Status.RUNNING
 
-    (refused,) = of_kind(play(tmp_path, planner, test), "instruction-refused")
+    house = play(tmp_path, planner, test)
+    rented, refused = of_kind(house, "instruction-refused")
     assert (refused.job, refused.at_s) == (1, 1040.0)
     assert refused.data == {
         "planner": "no-packing",
@@ -155,6 +156,8 @@ def test_an_instruction_for_a_job_that_has_ended_is_refused_and_logged(tmp_path:
         "problem": "bind: there is no such job any more",
         "from_at": 1000.0,
     }
+    assert (rented.job, rented.data["problem"]) == (None, "rent: the jobs that the machine is for have ended")
+    assert len(of_kind(house, "ordered")) == 1, "none is rented for the first"
 
 
 def test_an_instruction_for_a_machine_that_is_gone_is_refused_and_logged(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ is the job's order of submission. A line that cannot be carried out changes noth
 START: a job that waits starts at once. BIND: a job that waits starts once its machines are up and what still runs there
 has made room. MIGRATE: a job that runs does so on other nodes; with value 1 it stays where it is until the others
 are up and have room, else it leaves at once. PREEMPT: it leaves and waits. RENT, RELEASE: a machine, which goes when it
-is empty. OPEN, CLOSE: a node takes new tasks or none.
+is empty; one that is to be rented only for jobs that are gone is not. OPEN, CLOSE: a node takes new tasks or none.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ NOTHING_TO_RENT = 9
 NO_SUCH_OFFER = 10
 UNKNOWN = 11
 IS_AWAITED = 12
+FOR_NOBODY = 13
 
 REASONS = {
     NO_SUCH_JOB: "there is no such job any more",
@@ -63,6 +64,7 @@ REASONS = {
     NO_SUCH_OFFER: "there is no such offer",
     UNKNOWN: "a planner cannot do that",
     IS_AWAITED: "jobs are bound to the machine, which is not up yet",
+    FOR_NOBODY: "the jobs that the machine is for have ended",
 }
 
 
@@ -74,6 +76,7 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
         for k in range(len(batch)):
             if _leaves(batch[k]) and _is_live(state, batch[k]):
                 state.needs[batch[k].job].leaves = 1
+        _count_users(state, batch)
     while at[0] < len(batch):
         line = batch[at[0]]
         if state.cluster[0].unused < len(state.nodes):
@@ -85,6 +88,9 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
             while last < len(batch) and batch[last].what == line.what and batch[last].job == line.job:
                 last += 1
             verdict = _place(state, batch, at[0], last)
+        elif line.what == RENT and line.tasks > 0 and line.value == 0.0:
+            verdict = FOR_NOBODY
+            line.node = -1
         elif line.what == RENT:
             number = rent(state, line.offer)
             if number in (NEED_NODES, NEED_FATES):
@@ -105,6 +111,16 @@ def carry_out(state: NodesState, batch: Records[Instruction], at: Ints) -> int:
             batch[k].verdict = verdict
         at[0] = last
     return DONE
+
+
+@kernel
+def _count_users(state: NodesState, batch: Records[Instruction]) -> None:
+    """Write into each RENT how many lines are for its machine (`tasks`), and how many of these jobs live (`value`)."""
+    for k in range(len(batch)):
+        at = -2 - batch[k].node
+        if 0 <= at < len(batch) and batch[at].what == RENT:
+            batch[at].tasks += 1
+            batch[at].value += 1.0 if _is_live(state, batch[k]) else 0.0
 
 
 @kernel
