@@ -11,7 +11,8 @@ from betimes.reproduce import find
 from betimes.reproduce.eva import compositions, improvements
 from betimes.reproduce.eva.compositions import jobs_of_four_tasks, several_gpus, several_tasks
 from betimes.reproduce.eva.planning import drawn
-from betimes.reproduce.eva.runs import machines, published, rows
+from betimes.reproduce.eva.runs import machines, published, rows, simulated
+from betimes.reproduce.pace import Pace
 from betimes.workload import Workload
 
 
@@ -117,3 +118,20 @@ def test_every_switch_is_measured_against_all_others_on() -> None:
     for with_, without in improvements.SWITCHES.values():
         one, other = (parse_nodes_policy(each).values for each in (with_, without))
         assert len([name for name in one if one[name] != other[name]]) == 1
+
+
+def test_a_job_is_idle_until_its_machine_is_there() -> None:
+    """It comes at 60 s, the round of 300 s rents a p3.2xlarge, and that takes 22 + 51 + 100 s."""
+    one = Workload.from_columns(
+        submit_s=[60.0],
+        work_s=[3600.0],
+        min_units=[1],
+        max_units=[1],
+        gpu=[1],
+        cpu=[4],
+        memory_gib=[10],
+        machine_units=1,
+        extra={"workload_variant": ["sage[0]"]},
+    )
+    found = simulated(one, "no-packing", machines(), Pace(lambda *_: None, 1), "")
+    assert found["idle"] * 3600.0 == pytest.approx(413.0)

@@ -311,6 +311,26 @@ def room_to_play(state: State) -> State:
     return _like(state, len(state.free), 0)
 
 
+def is_room_for(state: State, spare: State) -> bool:
+    """Whether a state from `room_to_play` still is of the same shape, and shares what it is to share."""
+    return (
+        len(spare.free) == len(state.free)
+        and len(spare.nodes) == len(state.nodes)
+        and len(spare.placements) == len(state.placements)
+        and spare.speedup is state.speedup
+        and spare.params is state.params
+        and spare.table is state.table
+    )
+
+
+def clear(spare: State) -> None:
+    """Make a state that was played forward what `room_to_play` makes; `copy_into` writes pool, groups and nodes."""
+    for column in (spare.jobs, spare.progress, spare.grants, spare.wakeups, spare.footprints):
+        as_array(column)[...] = np.zeros((), dtype=as_array(column).dtype)
+    as_array(spare.progress)["served_by"] = -1
+    spare.order[...], spare.holders[...] = 0, 0
+
+
 def _like(state: State, slots: int, segments: int) -> State:
     pool = state.pool[0]
     fresh = new_state(

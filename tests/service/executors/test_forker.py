@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import signal
+import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -59,3 +63,40 @@ def test_runs_go_on_when_it_has_ended_and_no_process_is_left_of_it(at: Path) -> 
             assert (await heard.ended()).why == "stopped"
 
     play(scenario())
+
+
+@pytest.mark.parametrize("sent", [0, 3, 40])
+def test_it_ends_without_a_trace_when_its_service_is_killed_in_the_midst_of_a_request(sent: int) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", module._SHIM],
+            stdin=theirs.fileno(),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    with ours, Path(os.devnull).open() as null:
+        length = (100).to_bytes(module.NUMBER_BYTES, "little")
+        socket.send_fds(ours, [length], [null.fileno(), null.fileno()])
+        ours.sendall(bytes(sent))
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+
+
+def test_it_ends_without_a_trace_when_its_service_is_killed_before_it_has_the_answer(at: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-I", "-S", module._SHIM],
+            stdin=theirs.fileno(),
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    request = marshal.dumps((str(at), {}))
+    with ours, (at / "errors").open("w") as errors_of_supervisor:
+        handed = [errors_of_supervisor.fileno(), errors_of_supervisor.fileno()]
+        socket.send_fds(ours, [len(request).to_bytes(module.NUMBER_BYTES, "little")], handed)
+        ours.sendall(request)
+        ours.shutdown(socket.SHUT_RD)
+    _, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")

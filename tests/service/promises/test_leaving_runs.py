@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 from betimes.service.executors.protocol import FORCE_AFTER_S
@@ -18,7 +19,7 @@ def promised(cluster: Cluster) -> Forecast:
     scheduler = cluster.scheduler
     play, _ = scheduler.foresee(cluster.now_at)
     gone = leaving(cluster.ledger.jobs.values(), cluster.now_at)
-    return gone.put_off(forecast(play(), cluster.now_at, cluster.ledger.epoch_at))
+    return gone.put_off(forecast(play(), cluster.now_at, cluster.ledger.epoch_at, cluster.scheduler.holding))
 
 
 def test_behind_a_cancelled_job_nothing_is_promised_before_its_grace_period_is_over() -> None:
@@ -29,12 +30,12 @@ def test_behind_a_cancelled_job_nothing_is_promised_before_its_grace_period_is_o
     cluster.scheduler.control.cancel(hung, "ann")
     cluster.scheduler.turn()  # and its executor does nothing about it
     asked_at = cluster.now_at
-    times = promised(cluster).of
-    assert times[second] == (asked_at + 60.0, asked_at + 64.0)
-    assert times[third] == (asked_at + 64.0, asked_at + 67.0)
+    found = promised(cluster)
+    assert found.times(second) == (asked_at + 60.0, asked_at + 64.0)
+    assert found.times(third) == (asked_at + 64.0, asked_at + 67.0)
     cluster.now_at = asked_at + 100.0  # it is late: nobody knows by how much, but it is still there
     cluster.scheduler.begin(cluster.now_at)
-    start_at, _ = promised(cluster).of[second]
+    start_at, _ = promised(cluster).times(second)
     assert start_at is not None
     assert start_at >= cluster.now_at + FORCE_AFTER_S
 
@@ -77,7 +78,7 @@ def test_a_job_that_is_granted_the_place_of_one_that_leaves_starts_once_it_has()
 def test_where_nobody_leaves_nothing_is_put_off() -> None:
     cluster = Cluster(nodes=1)
     cluster.submit(spec(5.0), spec(5.0), spec(5.0))
-    found = Forecast(1.0, {1: (1.0, 2.0)})
+    found = Forecast(1.0, [1], np.array([1.0]), np.array([2.0]), np.array([True]))
     assert leaving(cluster.ledger.jobs.values(), cluster.now_at) == Leaving()
     assert Leaving().put_off(found) is found
     assert Leaving().holds_until_at == math.inf

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from pathlib import Path
 
 import pytest
 
+from betimes.errors import StoreFull, Unavailable
+from betimes.service.engines.messages import Foreseen, Play
+from betimes.service.promises.play_out import MOST_WITHIN_TURN_S
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.store.batch import Batch
 from tests.service.four_cores import on_four_cores, spec
 
 
-@pytest.mark.parametrize(("usual_s", "commits"), [(0.0, 1), (math.inf, 2)])
+@pytest.mark.parametrize(("usual_s", "commits"), [(0.0, 1), (MOST_WITHIN_TURN_S, 1), (math.inf, 2)])
 def test_job_and_promise_are_one_commit_where_play_outs_are_short(
     tmp_path: Path, usual_s: float, commits: int
 ) -> None:
@@ -42,5 +46,65 @@ def test_job_and_promise_are_one_commit_where_play_outs_are_short(
             assert kinds == ["submitted", "quoted", *2 * ["submitted"], *2 * ["quoted"]]
             [again] = await backend.submit([spec()], "ann", key="a")
             assert again == first
+
+    on_four_cores(tmp_path, ask)
+
+
+@pytest.mark.parametrize("usual_s", [0.0, MOST_WITHIN_TURN_S])
+def test_submissions_that_wait_when_a_turn_begins_share_its_play_out_and_its_commit(
+    tmp_path: Path, usual_s: float
+) -> None:
+    stored: list[int] = []
+    plays: list[float] = []
+
+    async def ask(backend: ServiceBackend) -> None:
+        commit, timed = backend.controller.store.commit, backend.promises._timed
+
+        def counted(batch: Batch) -> None:
+            stored.append(sum(event.kind == "quoted" for event in batch.events))
+            commit(batch)
+
+        def played(play: Play) -> Foreseen:
+            foreseen = timed(play)
+            plays.append(backend.promises.usual_s)
+            return foreseen
+
+        whole = spec(min_units=4, max_units=4)
+        with backend.controller.clock.hold():
+            await backend.submit([whole], "ann")
+            backend.controller.store.commit = counted
+            backend.promises._timed = played
+            backend.promises.usual_s = usual_s
+            each = [backend.submit([whole], "ann", key=key) for key in (None, "a", "b", None)]
+            answers = [answer for [answer] in await asyncio.gather(*each)]
+        assert [one.quote and one.quote.start_at for one in answers] == [100.0, 200.0, 300.0, 400.0]
+        assert stored == [4]
+        assert len(plays) == 1
+
+    on_four_cores(tmp_path, ask)
+
+
+def test_nothing_is_promised_of_a_submission_that_was_not_stored(tmp_path: Path) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        commit, refusals = backend.controller.store.commit, [StoreFull("the disk is full; make room")]
+
+        def failing(batch: Batch) -> None:
+            if refusals and any(event.kind == "quoted" for event in batch.events):
+                raise refusals.pop()
+            commit(batch)
+
+        with backend.controller.clock.hold():
+            await backend.submit([spec()], "ann")
+            backend.controller.store.commit = failing
+            backend.promises.usual_s = 0.0
+            refused = await asyncio.gather(
+                *(backend.submit([spec()], "ann", key=key) for key in ("a", "b")), return_exceptions=True
+            )
+            assert [type(one) for one in refused] == 2 * [Unavailable]
+            async with asyncio.timeout(60):
+                while backend.controller.problem is not None:  # the state is being read back
+                    await asyncio.sleep(0.001)
+            [again] = await backend.submit([spec()], "ann", key="a")
+            assert (again.job_id, again.quote and again.quote.start_at) == (2, 0.0)
 
     on_four_cores(tmp_path, ask)

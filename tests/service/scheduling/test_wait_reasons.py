@@ -6,6 +6,7 @@ import random
 import time
 from typing import Any
 
+import numpy as np
 import pytest
 
 from betimes.service.promises.forecasts import Forecast, forecast
@@ -15,7 +16,7 @@ from tests.service.reliability.cluster import Cluster, spec
 
 def foreseen(cluster: Cluster) -> Forecast:
     play, _ = cluster.scheduler.foresee(cluster.now_at)
-    return forecast(play(), cluster.now_at, cluster.ledger.epoch_at)
+    return forecast(play(), cluster.now_at, cluster.ledger.epoch_at, cluster.scheduler.holding)
 
 
 def why(cluster: Cluster, number: int, with_forecast: bool = True) -> dict[str, Any]:
@@ -79,7 +80,9 @@ def test_without_a_forecast_nothing_is_said_about_who_frees_it() -> None:
 def test_what_never_starts_is_said_so() -> None:
     cluster = Cluster("fifo", nodes=1)
     cluster.submit(spec(200.0, min_units=2, max_units=2), spec(10.0))
-    found = cluster.scheduler.wait_reasons(Forecast(cluster.now_at, {2: (None, None)})).why(cluster.job(2))
+    never = np.array([np.nan])
+    foreseen = Forecast(cluster.now_at, [2], never, never, np.array([True]))
+    found = cluster.scheduler.wait_reasons(foreseen).why(cluster.job(2))
     assert found["text"] == "waits for 1 more core; it never starts unless the load or the nodes change"
 
 

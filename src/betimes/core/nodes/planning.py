@@ -147,6 +147,7 @@ def _jobs(
     placed_on = _plain(state.placements)
     placements = list(zip(*(placed_on[name].tolist() for name in ("node", "tasks", "follows")), strict=True))
     found = list[JobSnapshot]()
+    nowhere: tuple[Place, ...] = ()
     for values in zip(*(column.tolist() for column in columns), strict=True):
         slot, row, seq, submit_s, left, rate, holder, bound, placed, vacate_at, *rest = values
         tasks, gpu, cpu, memory, launched, launch_s, init_s, stop_s = rest
@@ -165,8 +166,8 @@ def _jobs(
                 tasks,
                 (gpu, cpu, memory),
                 kinds[int(row)],
-                _places(placements, placed),
-                _places(placements, bound),
+                _places(placements, placed) if placed >= 0 else nowhere,
+                _places(placements, bound) if bound >= 0 else nowhere,
                 left,
                 rate if phase == JobPhase.RUNS else 0.0,
                 bool(launched),
@@ -179,8 +180,9 @@ def _jobs(
 
 
 def _places(placements: Sequence[tuple[int, int, int]], first: int) -> tuple[Place, ...]:
-    """The chain of placements (node, tasks, the one that follows) from the first on, last one first."""
-    found, at = list[Place](), first
+    """The chain of placements (node, tasks, the one that follows) from the first on, which is there, last one first."""
+    node, tasks, at = placements[first]
+    found = [Place(node, tasks)]
     while at >= 0:
         node, tasks, at = placements[at]
         found.append(Place(node, tasks))
@@ -188,6 +190,7 @@ def _places(placements: Sequence[tuple[int, int, int]], first: int) -> tuple[Pla
 
 
 _OF_MACHINE = ("generation", "offer", "state", "requested_s", "up_s")
+_PHASES = {int(each): each for each in MachinePhase}
 _OF_NODE = ("up", "gpu", "cpu", "memory", "free_gpu", "free_cpu", "free_memory")
 
 
@@ -207,7 +210,7 @@ def _machines(state: NodesState, numbers: NDArray[np.int64]) -> list[MachineSnap
                 number,
                 generation,
                 offer,
-                MachinePhase(phase),
+                _PHASES[phase],
                 bool(is_open),
                 (gpu, cpu, memory),
                 (free_gpu, free_cpu, free_memory),

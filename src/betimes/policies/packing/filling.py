@@ -27,7 +27,7 @@ class Waiting:
         self.tasks = tuple(tasks)
         self.group = [valuation.group_of[task.id] for task in self.tasks]
         self._queue: list[list[int]] = [[] for _ in valuation.groups]
-        self._count = np.zeros(len(valuation.groups), np.int64)
+        self._count = [0] * len(valuation.groups)
         self._rank: list[int] = []  # of each position in its group's queue
         self._head = [0] * len(valuation.groups)
         self._taken = bytearray(len(self.tasks))
@@ -56,9 +56,9 @@ class Waiting:
             self._count[group] += 1
             self._head[group] = min(self._head[group], self._rank[position])
 
-    def fitting_usd_per_h(self, type: int) -> float:  # noqa: A002 - the field's word
-        """The reservation prices of all that wait and that a machine of this type could hold alone, added up."""
-        return float(self._count @ self.valuation.fitting(type))
+    def fitting_usd_per_h(self) -> list[float]:
+        """The reservation prices of all that wait and that a machine of a type could hold alone, added up, by type."""
+        return (self.valuation.fitting @ np.array(self._count, np.float64)).tolist()
 
     def has(self, groups: Iterable[int]) -> bool:
         """Whether a task of one of these groups waits."""
@@ -75,13 +75,15 @@ class Waiting:
     def next_for(self, contents: Contents, machine: int | None) -> Choice | None:
         """The best task to add to what a machine holds (None: a new one), whatever it makes of its worth."""
         here = self._here.get(machine, {}) if machine is not None else {}
+        count = self._count
         best: Choice | None = None
         for level, alignment, group in contents.candidates:
+            if not count[group]:
+                continue
             if best is not None and (level < best[0] or (alignment < best[2] and not here)):
                 break
             position = self.first(group)
-            if position is None:
-                continue
+            assert position is not None  # one is counted
             mine = next((each for each in here.get(group, ()) if not self._taken[each]), None)
             choice = (level, mine is not None, alignment, -(position if mine is None else mine), group)
             best = choice if best is None else max(best, choice)

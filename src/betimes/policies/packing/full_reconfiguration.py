@@ -83,10 +83,11 @@ def pack(
     for machines in spare.values():
         machines.sort(key=lambda machine: -len(residents[machine]))
     bins: list[Bin] = []
+    at_most = waiting.fitting_usd_per_h()
     for k in catalogue.dearest_first:
         price = level(catalogue.types[k].usd_per_h)
         # A set is worth its tasks' prices at most; the slack is what rounding each to a level can add.
-        while waiting.fitting_usd_per_h(k) * LEVELS + len(waiting.tasks) >= price:
+        while at_most[k] * LEVELS + len(waiting.tasks) >= price:
             own = spare.get(k)
             machine = own[0] if own else None
             added, contents = fill(waiting, valuation.empty(k), machine)
@@ -100,8 +101,10 @@ def pack(
                 spare[place].remove(machine)
             tasks = tuple(waiting.tasks[position].id for position in added)
             bins.append(Bin(catalogue.types[place].name, tasks, machine))
+            at_most = waiting.fitting_usd_per_h()
         if waiting.has(valuation.priced_by.get(k, ())):
             bins += _alone(valuation, waiting, k, spare.get(k, []))
+            at_most = waiting.fitting_usd_per_h()
     return tuple(bins)
 
 

@@ -88,4 +88,6 @@ def _different(counts: Sequence[Mapping[int, int]]) -> tuple[list[Mapping[int, i
 
 def _stay(wanted: Mapping[int, int], held: Mapping[int, int]) -> int:
     """How many tasks of a machine a bin can keep."""
+    if held.keys().isdisjoint(wanted):
+        return 0  # as of most
     return sum(min(count, held.get(group, 0)) for group, count in wanted.items())

@@ -158,7 +158,15 @@ class Rounds:
             ):
                 continue  # it waits until there is a machine for it
             # What it shows is that of its slowest machine, so that neighbours are not blamed for that.
-            speed = min((type_of[at].speed(job.kind) for at in places if at in type_of), default=1.0)
+            speed = (
+                min((type_of[at].speed(job.kind) for at in places if at in type_of), default=1.0)
+                if type_of
+                else 1.0
+            )
+            can_move, pause_s = _can_move(job), job.launch_s + job.stop_s + job.init_s
+            shows = (
+                job.launched and job.speed > 0.0 and not any(place.machine in left for place in job.places)
+            )
             for number in range(job.tasks):
                 at = numbers.get(places[number]) if places else None
                 one = Task(
@@ -167,17 +175,13 @@ class Rounds:
                     job.kind,
                     demand,
                     at,
-                    at is not None and not _can_move(job),
+                    at is not None and not can_move,
                     job.submit_s,
                     job.left_s,
-                    job.launch_s + job.stop_s + job.init_s,
+                    pause_s,
                 )
                 tasks.append(one)
-                if (
-                    job.launched
-                    and job.speed > 0.0
-                    and not any(place.machine in left for place in job.places)
-                ):
+                if shows:
                     reports[one.id] = job.speed / speed
         rented = tuple(
             Machine(_id(each), self.offers[each.offer], each.phase == MachinePhase.UP) for each in machines

@@ -59,6 +59,7 @@ class ThroughputTable:
         self._count: dict[Entry, int] = {}
         self._changed: dict[Entry, None] = {}  # in order
         self._fits: dict[str, PairFit] = {}
+        self._beside: dict[tuple[int, ...], list[Entry]] = {}  # of the tasks on a machine
 
     def of(self, kind: str, others: Sequence[str]) -> float:
         """The recorded throughput, or the product over the neighbours, in their sorted order."""
@@ -124,26 +125,32 @@ class ThroughputTable:
         Only machines count on which every task reports something above 0: another one may be on its way. A job of
         several tasks counts when all of them do.
         """
-        kinds: dict[int, Others] = {}
-        for machine, tasks in problem.residents.items():
+        # A machine's tasks are mostly those of the round before, and with them what each is beside.
+        beside, self._beside = self._beside, {}
+        entry_of: dict[int, Entry] = {}
+        for tasks in problem.residents.values():
             if tasks and all(reports.get(task, 0.0) > 0 for task in tasks):
-                kinds[machine] = tuple(sorted(problem.task[task].kind for task in tasks))
+                entries = beside.get(tasks)
+                if entries is None:
+                    entries = _entries([problem.task[task].kind for task in tasks])
+                self._beside[tasks] = entries
+                entry_of.update(zip(tasks, entries, strict=True))
         last: dict[Entry, float] = {}
         for tasks in problem.jobs.values():
-            entries: list[Entry] = []
-            for task in (problem.task[task] for task in tasks):
-                if task.machine not in kinds:
-                    break
-                entries.append((task.kind, _without(kinds[task.machine], task.kind)))
-            if len(entries) < len(tasks):
+            first, *siblings = tasks
+            if siblings:
+                entries = [entry_of[task] for task in tasks if task in entry_of]
+                if len(entries) == len(tasks):
+                    self.observe_job(entries, min(reports[task] for task in tasks))
                 continue
-            throughput = min(reports[task] for task in tasks)
-            if len(tasks) > 1:
-                self.observe_job(entries, throughput)
-            elif self.meaning == "mean" or last.get(entries[0]) != throughput:
+            entry = entry_of.get(first)
+            if entry is None:
+                continue
+            throughput = reports[first]
+            if self.meaning == "mean" or last.get(entry) != throughput:
                 # Tasks that are alike show the same, which says nothing new but to means.
-                last[entries[0]] = throughput
-                self.observe(*entries[0], throughput)
+                last[entry] = throughput
+                self.observe(*entry, throughput)
 
     def _is_known(self, kind: str, others: Others) -> bool:
         """Whether a combination is recorded, or fitted pairs say what it is."""
@@ -176,6 +183,12 @@ class ThroughputTable:
         if throughput != before:
             entries[others] = throughput
             self._changed[kind, others] = None
+
+
+def _entries(kinds: Sequence[str]) -> list[Entry]:
+    """Each of the kinds that share a machine, and those beside it."""
+    together = tuple(sorted(kinds))
+    return [(kind, _without(together, kind)) for kind in kinds]
 
 
 def _without(kinds: Others, kind: str) -> Others:

@@ -143,7 +143,7 @@ class Valuation:
         self.found = np.zeros((len(self.groups), 3), np.int64)
         self.worth = np.zeros((len(self.groups), 2))
         self._needed: dict[str, NDArray[np.int64]] = {}
-        self._fitting: dict[int, NDArray[np.float64]] = {}
+        self._fitting: NDArray[np.float64] | None = None
         self.priced_by: dict[int, list[int]] = {}
         for number, group in enumerate(self.groups):
             self.priced_by.setdefault(group.price_type, []).append(number)
@@ -198,13 +198,17 @@ class Valuation:
             self._needed[family] = np.array(rows, np.int64).reshape(-1, 3)
         return self._needed[family]
 
-    def fitting(self, type: int) -> NDArray[np.float64]:  # noqa: A002 - the field's word
-        """The reservation price of each group of which a machine of this type holds a task, 0 of others."""
-        if type not in self._fitting:
-            type_ = self.catalogue.types[type]
-            fit = (self.needed(type_.family) <= np.array(type_.capacity, np.int64)).all(axis=1)
-            self._fitting[type] = np.where(fit, self.worth_on(type)[0], 0.0)
-        return self._fitting[type]
+    @property
+    def fitting(self) -> NDArray[np.float64]:
+        """What the work of a task of each group is worth on each type that holds one, 0 on others (types, groups)."""
+        if self._fitting is None:
+            types = self.catalogue.types
+            fit = [
+                (self.needed(each.family) <= np.array(each.capacity, np.int64)).all(axis=1) for each in types
+            ]
+            worth = [self.worth_on(k)[0] for k in range(len(types))]
+            self._fitting = np.where(np.array(fit), np.array(worth), 0.0)
+        return self._fitting
 
     def worth_on(self, type: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:  # noqa: A002
         """What the work of a task of each group is worth an hour on machines of a type, and what its loss weighs there.
@@ -264,7 +268,7 @@ class Valuation:
 
 
 def _alike(one: Task, other: Task) -> bool:
-    return one.demand == other.demand and one.kind == other.kind
+    return one.kind == other.kind and (one.demand is other.demand or one.demand == other.demand)
 
 
 def valued(

@@ -40,6 +40,11 @@ Here = Annotated[Context, Depends(context)]
 
 
 async def _caller(request: Request, here: Here, _: Annotated[object, Depends(_operator)]) -> Caller:
+    return caller_of(request, here)
+
+
+def caller_of(request: Request, here: Context) -> Caller:
+    """Who asks. Raises Unauthenticated; Rejected for a run's token."""
     token = bearer(request.headers)
     if not token:
         raise Unauthenticated(

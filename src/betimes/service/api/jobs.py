@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.routing import APIRoute
 
 from betimes.service.access.auth import attempt_of
 from betimes.service.api import examples
 from betimes.service.api.bodies import dump_list, read_jobs, read_model
-from betimes.service.api.context import Here, RunToken, User
+from betimes.service.api.context import Here, RunToken, User, caller_of, context
 from betimes.service.api.document import PREFIX, JobId, body, failing
 from betimes.service.api.failures import Rejected, Unauthenticated
 from betimes.service.api.limits import MOST_KEY_CHARACTERS
@@ -24,18 +25,20 @@ from betimes.service.api.models import (
     SubmittedBatch,
     WaitQuery,
 )
+from betimes.service.api.queries import each_once
 from betimes.service.api.waiting import wait_until_over
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import JobStory, JobView, Page, Quote, Submitted
 
 router = APIRouter(prefix=PREFIX, tags=["jobs"])
 
+KEY_HEADER = "Idempotency-Key"
 _KEY = re.compile(rf"[\x21-\x7e]{{1,{MOST_KEY_CHARACTERS}}}")
 _NUMBERS = {"several": {"jobs": [41, 42]}}
 _Key = Annotated[
     str | None,
     Header(
-        alias="Idempotency-Key",
+        alias=KEY_HEADER,
         description="Sent again with the same body, it is answered as the first time and nothing is submitted twice; "
         f"1 to {MOST_KEY_CHARACTERS} printable characters.",
         json_schema_extra={
@@ -53,8 +56,40 @@ def json(content: bytes | str, status: int = 200) -> Response:
     return Response(content, status, media_type="application/json")
 
 
-@router.post(
+async def submit(request: Request, here: Here, user: User, key: _Key = None) -> Response:
+    """Take a job, or all of a batch or none. The answer is the promise; the jobs are safe once it is given."""
+    if key is not None and not _KEY.fullmatch(key):
+        message = f"{KEY_HEADER}: 1 to {MOST_KEY_CHARACTERS} printable ASCII characters without spaces"
+        raise Rejected(422, "refused", message, KEY_HEADER)
+    specs, batch = await read_jobs(request, here.limits)
+    taken = await here.backend.submit(specs, user.user, key)
+    if batch:
+        return json(dump_list("jobs", taken), 201)
+    return json(taken[0].model_dump_json(), 201)
+
+
+class SubmitRoute(APIRoute):
+    """`submit` called directly: for FastAPI to find its arguments takes as long as all else of a request's HTTP.
+
+    The signature of `submit` is what the description of the API shows.
+    """
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """What answers a request."""
+
+        async def handle(request: Request) -> Response:
+            await each_once(request)
+            here = await context(request)
+            return await submit(request, here, caller_of(request, here), request.headers.get(KEY_HEADER))
+
+        return handle
+
+
+router.add_api_route(
     "/jobs",
+    submit,
+    methods=["POST"],
+    route_class_override=SubmitRoute,
     summary="Submit a job, or several",
     operation_id="submit",
     status_code=201,
@@ -71,16 +106,6 @@ def json(content: bytes | str, status: int = 200) -> Response:
         examples={"job": examples.SPEC_BODY, "batch": {"jobs": [examples.SPEC_BODY, examples.SPEC_BODY]}},
     ),
 )
-async def submit(request: Request, here: Here, user: User, key: _Key = None) -> Response:
-    """Take a job, or all of a batch or none. The answer is the promise; the jobs are safe once it is given."""
-    if key is not None and not _KEY.fullmatch(key):
-        message = f"Idempotency-Key: 1 to {MOST_KEY_CHARACTERS} printable ASCII characters without spaces"
-        raise Rejected(422, "refused", message, "Idempotency-Key")
-    specs, batch = await read_jobs(request, here.limits)
-    taken = await here.backend.submit(specs, user.user, key)
-    if batch:
-        return json(dump_list("jobs", taken), 201)
-    return json(taken[0].model_dump_json(), 201)
 
 
 @router.post(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.core.columns import State, grown, new_state, room_to_play, with_nodes
+from betimes.core.columns import State, clear, grown, is_room_for, new_state, room_to_play, with_nodes
 from betimes.core.feasible_grants import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON, asked_for
 from betimes.core.status import DONE, PAUSED, REFUSED, STUCK
 from betimes.core.work import believed_left
@@ -108,6 +108,7 @@ class LivePool:
         self.units_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
         self.places_seen: dict[int, tuple[Allocation, ...]] = {}  # by slot
         self.sizes_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
+        self._spare: State | None = None  # a copy that has been played forward, for the next play-out
         self.left_of: LeftOf = lambda _job, _at_s: None
 
     def next_timer_s(self) -> float:
@@ -226,7 +227,7 @@ class LivePool:
     def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
         self._forget_curves()
-        copy, jobs = room_to_play(self.state), dict(self.job_of)
+        copy, jobs = self._room_to_play(), dict(self.job_of)
         self._step(steps.COPY, copy=copy)
         waits = as_array(copy.jobs)["units"] == 0.0
         as_array(copy.progress)["started_s"][waits] = np.nan  # one that was preempted is to start again
@@ -251,9 +252,18 @@ class LivePool:
             start = as_array(aside.outcome)["start_s"][slots]
             begun = as_array(copy.progress)["started_s"][slots]
             finish = as_array(aside.outcome)["finish_s"][slots]
+            self._spare = copy  # one that is played in another thread meanwhile is another copy
             return Foreseen(list(jobs.values()), np.where(np.isnan(start), begun, start), finish)
 
         return play
+
+    def _room_to_play(self) -> State:
+        """Room for a copy: the last one's where its shape is right; to make it takes longer than to fill it."""
+        spare, self._spare = self._spare, None
+        if spare is None or not is_room_for(self.state, spare):
+            return room_to_play(self.state)
+        clear(spare)
+        return spare
 
     def _arrive(self, wanted: JobRequest, now_s: float) -> None:
         self._forget_curves()

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from betimes.kernels import Floats
 from betimes.service.engines.messages import Foreseen
@@ -15,25 +18,70 @@ from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Estimate
 
 
-@dataclass
+@dataclass(frozen=True)
 class Forecast:
-    """When all jobs that wait or run will start and finish, as of an instant."""
+    """When all jobs that wait or run will start and finish, as of an instant; NaN: never, as things stand."""
 
     as_of_at: float
-    of: dict[int, tuple[float | None, float | None]] = field(default_factory=dict)  # by job: start, finish
+    job: list[int] = field(default_factory=list[int])
+    start_at: Floats = field(default_factory=lambda: np.empty(0))
+    finish_at: Floats = field(default_factory=lambda: np.empty(0))
+    waits: NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))  # it holds nothing
+
+    def knows(self, job: int) -> bool:
+        """Whether a job was there."""
+        return job in self._row
+
+    def times(self, job: int) -> tuple[float | None, float | None]:
+        """Start and finish of a job; null: never, as things stand, or the job was not there."""
+        row = self._row.get(job)
+        if row is None:
+            return None, None
+        return _known(float(self.start_at[row])), _known(float(self.finish_at[row]))
 
     def estimate(self, job: int, basis: str) -> Estimate | None:
         """The estimate of a job; null: it was not there then."""
-        if job not in self.of:
+        if not self.knows(job):
             return None
-        start_at, finish_at = self.of[job]
+        start_at, finish_at = self.times(job)
         return Estimate(as_of_at=self.as_of_at, start_at=start_at, finish_at=finish_at, basis=basis)
 
+    def starting_before(self, at: float, most: int) -> tuple[int, list[int]]:
+        """How many of those that wait start before an instant, and the first of them."""
+        starts_at, jobs = self._starts
+        count = int(np.searchsorted(starts_at, at, side="left"))
+        return count, jobs[: min(count, most)].tolist()
 
-def forecast(foreseen: Foreseen, as_of_at: float, epoch_at: float) -> Forecast:
-    """A play-out's result, in seconds since 1970."""
-    starts, finishes = _known(foreseen.start_s + epoch_at), _known(foreseen.finish_s + epoch_at)
-    return Forecast(as_of_at, dict(zip(foreseen.job, zip(starts, finishes, strict=True), strict=True)))
+    def finishing_at(self, at: float) -> list[int]:
+        """The jobs that finish at this very instant."""
+        ends_at, jobs = self._ends
+        first, after = np.searchsorted(ends_at, at, side="left"), np.searchsorted(ends_at, at, side="right")
+        return jobs[first:after].tolist()
+
+    @cached_property
+    def _row(self) -> dict[int, int]:
+        return dict(zip(self.job, range(len(self.job)), strict=True))
+
+    @cached_property
+    def _starts(self) -> tuple[Floats, NDArray[np.int64]]:
+        return self._sorted(self.start_at, self.waits)
+
+    @cached_property
+    def _ends(self) -> tuple[Floats, NDArray[np.int64]]:
+        return self._sorted(self.finish_at, np.ones(len(self.job), dtype=np.bool_))
+
+    def _sorted(self, at: Floats, which: NDArray[np.bool_]) -> tuple[Floats, NDArray[np.int64]]:
+        """Instants that are known, in order, and the jobs that they are of; at one instant by the job's number."""
+        rows = np.flatnonzero(which & np.isfinite(at))
+        jobs = np.array(self.job, dtype=np.int64)[rows]
+        order = np.lexsort((jobs, at[rows]))
+        return at[rows][order], jobs[order]
+
+
+def forecast(foreseen: Foreseen, as_of_at: float, epoch_at: float, holding: Collection[int]) -> Forecast:
+    """A play-out's result, in seconds since 1970; holding: the jobs that hold units when it begins."""
+    waits = np.array([job not in holding for job in foreseen.job], dtype=np.bool_)
+    return Forecast(as_of_at, foreseen.job, foreseen.start_s + epoch_at, foreseen.finish_s + epoch_at, waits)
 
 
 def cost_usd(spec: JobSpec, run_s: float, nodes: Iterable[Node]) -> float | None:
@@ -52,8 +100,5 @@ def cost_usd(spec: JobSpec, run_s: float, nodes: Iterable[Node]) -> float | None
     return min(shares) * spec.max_units * run_s / 3600.0 if shares else None
 
 
-def _known(at: Floats) -> list[float | None]:
-    """Instants, in seconds since 1970; null: never, as things stand."""
-    known = at.astype(object)
-    known[~np.isfinite(at)] = None
-    return known.tolist()
+def _known(at: float) -> float | None:
+    return at if math.isfinite(at) else None

@@ -10,6 +10,8 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+import numpy as np
+
 from betimes.service.executors.protocol import FORCE_AFTER_S
 from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.job import Job
@@ -35,11 +37,11 @@ class Leaving:
         """The forecast with everything later that waits for those who leave, and for those who wait for them."""
         delays: dict[int, float] = {}
         for job, gone_at in self.gone_at.items():
-            finish_at = found.of.get(job, (None, None))[1]
+            finish_at = found.times(job)[1]
             if finish_at is not None:
                 delays[job] = gone_at - finish_at
         for job, room_at in self.room_at.items():
-            start_at = found.of.get(job, (None, None))[0]
+            start_at = found.times(job)[0]
             if start_at is not None:
                 delays[job] = room_at - start_at
         late = {job: delay_s for job, delay_s in delays.items() if delay_s > 0}
@@ -47,20 +49,20 @@ class Leaving:
             return found
         ends = {
             round(finish_at / _SAME_S): late[job]
-            for job, (_, finish_at) in sorted(found.of.items(), key=lambda one: late.get(one[0], 0.0))
-            if job in late and finish_at is not None
+            for job in sorted(late, key=lambda job: late[job])
+            if (finish_at := found.times(job)[1]) is not None
         }
-        starts = sorted((start, job) for job, (start, _) in found.of.items() if start is not None)
+        starts = sorted((start, job) for job in found.job if (start := found.times(job)[0]) is not None)
         for start_at, job in starts:  # in this order the jobs that it waits for come first
             delay_s = ends.get(round(start_at / _SAME_S), 0.0)
-            finish_at = found.of[job][1]
+            finish_at = found.times(job)[1]
             if delay_s > late.get(job, 0.0) and job not in self.gone_at:
                 late[job] = delay_s
                 if finish_at is not None:
                     end = round(finish_at / _SAME_S)
                     ends[end] = max(ends.get(end, 0.0), delay_s)
-        of = {job: _later(times, late.get(job, 0.0)) for job, times in found.of.items()}
-        return replace(found, of=of)
+        delays_s = np.array([late.get(job, 0.0) for job in found.job])
+        return replace(found, start_at=found.start_at + delays_s, finish_at=found.finish_at + delays_s)
 
 
 def leaving(jobs: Iterable[Job], now_at: float) -> Leaving:
@@ -94,11 +96,3 @@ def _gone_at(job: Job, now_at: float) -> float:
 
 def _nodes(job: Job) -> set[str]:
     return {name for name, _ in job.run.places} if job.run is not None else set()
-
-
-def _later(times: tuple[float | None, float | None], delay_s: float) -> tuple[float | None, float | None]:
-    start_at, finish_at = times
-    return (
-        None if start_at is None else start_at + delay_s,
-        None if finish_at is None else finish_at + delay_s,
-    )

@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 
 from betimes.errors import BetimesError
 from betimes.service.engines.messages import Foreseen, Play
@@ -16,12 +17,25 @@ from betimes.service.promises.quotes import promise
 from betimes.service.promises.wait_or_rent import find_options
 from betimes.service.runtime.commands import PromiseJobs
 from betimes.service.runtime.controller import Controller
+from betimes.service.runtime.inbox import Newcomers
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.trial_set import full_run_s, set_spec
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Quote, QuoteOption
 
-MOST_WITHIN_TURN_S = 0.003  # a play-out that takes longer would keep the requests of others waiting
+QUICK_S = 0.003  # a play-out that takes no longer takes less time than to hand it to a thread and back
+MOST_WITHIN_TURN_S = 0.02  # one that takes longer would keep the inputs of the next turn waiting
+
+
+@dataclass(frozen=True)
+class _Begun:
+    """A play-out that is about to be made, and what has to be known of the state that it is of."""
+
+    play: Play
+    version: int  # of the state
+    as_of_at: float
+    gone: Leaving
+    holding: frozenset[int]
 
 
 class Promises:
@@ -35,47 +49,57 @@ class Promises:
         self.holds_until_at = math.inf  # unless something happens before: a grace period ends then
         self.playing = asyncio.Lock()
         controller.listeners.append(self._heed)
+        controller.promise = self.promise_newcomers
 
     async def forecast(self) -> Forecast:
         """When all jobs that wait or run now will start and finish; requests that come meanwhile share the answer."""
         wanted = self.controller.scheduler.version
         async with self.playing:
             if self.latest is None or self.version < wanted or self._is_stale():
-                scheduler = self.controller.scheduler
-                version, as_of_at = scheduler.version, self.controller.clock.now_s()
-                play, gone = self._begun_at(as_of_at)
+                begun = self._begun_at(self.controller.clock.now_s())
                 with self.controller.clock.hold():
-                    foreseen = await asyncio.to_thread(self._timed, play)
-                if (
-                    self.latest is None or self.version <= version
-                ):  # else a turn has made a later one meanwhile
-                    return self._keep(foreseen, gone, version, as_of_at)
+                    foreseen = await asyncio.to_thread(self._timed, begun.play)
+                if self.latest is None or self.version <= begun.version:  # else a turn has made a later one
+                    return self._keep(foreseen, begun)
             return self.latest
 
-    def within_turn(self, numbers: Sequence[int], options: Sequence[QuoteOption] = ()) -> list[Quote] | None:
-        """Promise jobs what `make` would, at the end of the turn in which they come, to be stored with them.
+    async def promise_newcomers(self, taken: Sequence[Newcomers]) -> None:
+        """Promise the jobs that a turn has taken what `make` would, to be stored with them.
 
-        Nothing else is decided or answered meanwhile. So it is done only where the last play-out was short; where it
-        was not, one is begun, which goes on while the jobs are being stored, and the answer is null.
+        One play-out is for all of them, and nothing else is decided or stored meanwhile. So it is made only where the
+        last one was short; where it was not, one is begun, which goes on while the jobs are being stored, and what
+        they are promised follows in a turn of its own.
         """
         if self.usual_s > MOST_WITHIN_TURN_S:
-            self.controller.background.go(self._begun())
-            return None
+            self.controller.background.go(self._in_background())
+            return
         scheduler = self.controller.scheduler
         try:
-            found = self.latest
-            if found is None or self.version < scheduler.version or self._is_stale():
-                play, gone = self._begun_at(scheduler.now_at)
-                found = self._keep(self._timed(play), gone, scheduler.version, scheduler.now_at)
-            return promise(scheduler, numbers, found, options)
+            waiting = scheduler.wait_reasons(await self._of_turn())
+            for newcomers in taken:
+                newcomers.quotes = promise(scheduler, waiting, newcomers.numbers, newcomers.options)
         except BetimesError:  # `make` comes to the same, and its caller is told
-            return None
+            return
 
-    def _begun_at(self, as_of_at: float) -> tuple[Play, Leaving]:
-        """A copy of the state to be played forward, and who leaves."""
+    async def _of_turn(self) -> Forecast:
+        """The forecast as of the turn that goes on."""
         scheduler = self.controller.scheduler
-        play, _ = scheduler.foresee(as_of_at)
-        return play, leaving(scheduler.ledger.jobs.values(), as_of_at)
+        if self.latest is not None and self.version == scheduler.version and not self._is_stale():
+            return self.latest
+        begun = self._begun_at(scheduler.now_at)
+        if self.usual_s <= QUICK_S:
+            return self._keep(self._timed(begun.play), begun)
+        with self.controller.clock.hold():
+            return self._keep(await asyncio.to_thread(self._timed, begun.play), begun)
+
+    def _begun_at(self, as_of_at: float) -> _Begun:
+        scheduler = self.controller.scheduler
+        return self._begun(scheduler.foresee(as_of_at)[0], as_of_at)
+
+    def _begun(self, play: Play, as_of_at: float) -> _Begun:
+        scheduler = self.controller.scheduler
+        gone = leaving(scheduler.ledger.jobs.values(), as_of_at) if scheduler.has_leaving else Leaving()
+        return _Begun(play, scheduler.version, as_of_at, gone, scheduler.holding)
 
     def _timed(self, play: Play) -> Foreseen:
         began_s = time.thread_time()
@@ -83,11 +107,14 @@ class Promises:
         self.usual_s = time.thread_time() - began_s
         return foreseen
 
-    def _keep(self, foreseen: Foreseen, gone: Leaving, version: int, as_of_at: float) -> Forecast:
-        epoch_at = self.controller.scheduler.ledger.epoch_at
-        self.latest, self.version = gone.put_off(forecast(foreseen, as_of_at, epoch_at)), version
-        self.holds_until_at = gone.holds_until_at
+    def _keep(self, foreseen: Foreseen, begun: _Begun) -> Forecast:
+        self.latest, self.version = self._forecast_of(foreseen, begun), begun.version
+        self.holds_until_at = begun.gone.holds_until_at
         return self.latest
+
+    def _forecast_of(self, foreseen: Foreseen, begun: _Begun) -> Forecast:
+        epoch_at = self.controller.scheduler.ledger.epoch_at
+        return begun.gone.put_off(forecast(foreseen, begun.as_of_at, epoch_at, begun.holding))
 
     def current(self) -> Forecast | None:
         """The forecast, if it still holds; else it is withdrawn."""
@@ -108,6 +135,8 @@ class Promises:
 
     async def options(self, spec: JobSpec, user: str) -> list[QuoteOption]:
         """What a job can do that is submitted now: wait, or have a machine rented. Raises Refused, Unknown."""
+        if not self.controller.scheduler.offers_for_jobs:
+            return []
         with self.controller.clock.hold():
             find = find_options(self.controller.scheduler, self.controller.clock.now_s(), spec, user)
             return await asyncio.to_thread(find)
@@ -115,15 +144,15 @@ class Promises:
     async def ask(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised if it were submitted now; nothing is stored. Raises Refused."""
         scheduler = self.controller.scheduler
-        made_at, epoch_at = self.controller.clock.now_s(), scheduler.ledger.epoch_at
+        made_at = self.controller.clock.now_s()
         play, basis = scheduler.foresee(made_at, spec, user)
-        gone = leaving(scheduler.ledger.jobs.values(), made_at)
+        begun = self._begun(play, made_at)
         find = find_options(scheduler, made_at, spec, user)
         with self.controller.clock.hold():
-            found = gone.put_off(forecast(await asyncio.to_thread(play), made_at, epoch_at))
+            found = self._forecast_of(await asyncio.to_thread(play), begun)
             options = await asyncio.to_thread(find)
         taken = next((option for option in options if option.is_taken), None)
-        start_at, finish_at = found.of[0] if taken is None else (taken.start_at, taken.finish_at)
+        start_at, finish_at = found.times(0) if taken is None else (taken.start_at, taken.finish_at)
         run_s = scheduler.ledger.runtime_estimates.believed(user, spec.title, spec.runtime_estimate_s).seconds
         if spec.as_one:
             spec, run_s = set_spec(spec), full_run_s(run_s, spec)
@@ -169,7 +198,7 @@ class Promises:
             if job.submitted_at < event.at_s and job.promised_finish_at is None
         ]
 
-    async def _begun(self) -> None:
+    async def _in_background(self) -> None:
         with suppress(BetimesError):  # a request is given the error
             await self.forecast()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from betimes.service.promises.forecasts import Forecast, cost_usd
+from betimes.service.promises.forecasts import cost_usd
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.wait_reasons import WaitReasons
@@ -14,22 +14,16 @@ from betimes.service.views.to_views import quote_view
 
 
 def promise(
-    scheduler: Scheduler, numbers: Sequence[int], forecast: Forecast, options: Sequence[QuoteOption] = ()
+    scheduler: Scheduler, waiting: WaitReasons, numbers: Sequence[int], options: Sequence[QuoteOption] = ()
 ) -> list[Quote]:
-    """Promise jobs when they will be done; those that may not queue yet have to wait for it."""
-    waiting, jobs = scheduler.wait_reasons(forecast), scheduler.ledger.jobs
+    """Promise jobs when they will be done, by the forecast of `waiting`; those that may not queue yet have to wait."""
+    jobs = scheduler.ledger.jobs
     live = [jobs[n] for n in numbers if n in jobs and jobs[n].account is not None]
-    return [_promise(scheduler, waiting, job, forecast, options) for job in live]
+    return [_promise(scheduler, waiting, job, options) for job in live]
 
 
-def _promise(
-    scheduler: Scheduler,
-    waiting: WaitReasons,
-    job: Job,
-    forecast: Forecast,
-    options: Sequence[QuoteOption],
-) -> Quote:
-    start_at, finish_at = forecast.of.get(job.job_id, (None, None))
+def _promise(scheduler: Scheduler, waiting: WaitReasons, job: Job, options: Sequence[QuoteOption]) -> Quote:
+    start_at, finish_at = (None, None) if waiting.forecast is None else waiting.forecast.times(job.job_id)
     reason = waiting.why(job) if job.status is Status.QUEUED else job.reason
     if reason is not None and options:  # which are the evidence for its waiting, or being rented a machine
         shown = [option.model_dump(mode="json") for option in options]

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from betimes.errors import (
@@ -36,7 +36,7 @@ from betimes.service.runtime.commands import (
 from betimes.service.runtime.dispatch import carry_out
 from betimes.service.runtime.effect_runner import RETRY_S, EffectRunner
 from betimes.service.runtime.heartbeats import Heartbeats
-from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, in_order
+from betimes.service.runtime.inbox import Broken, IdempotencyKey, Inbox, Input, Newcomers, in_order
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.planner_thread import PlannerThread
 from betimes.service.runtime.recovery_snapshots import keep_snapshot
@@ -55,6 +55,8 @@ from betimes.service.store.storage import Storage
 from betimes.service.views.models import Lease
 
 T = TypeVar("T")
+Results = list[tuple[Input, Any]]
+"""Inputs of a turn, and the result or the error of each."""
 
 MOST_A_TURN = 500  # inputs that one turn takes: more would keep the first of them waiting
 EVENTS_A_SNAPSHOT = 20_000
@@ -70,7 +72,6 @@ class _Turn:
 
     batch: Batch
     effects: list[Effect]
-    results: list[tuple[Input, Any]] = field(default_factory=list[tuple[Input, Any]])
 
 
 class Controller:
@@ -107,6 +108,7 @@ class Controller:
         self.source: Source | None = None
         self.taken: list[Input] = []  # out of the inbox by the present turn
         self.listeners: list[Callable[[list[Event]], None]] = []  # told of events once they are stored
+        self.promise: Callable[[Sequence[Newcomers]], Awaitable[None]] | None = None  # of those of a turn
         self.stopping = False
         self.at_rest = asyncio.Event()  # set while everything due by now is done, and `run` waits
         self.problem: str | None = None
@@ -186,18 +188,17 @@ class Controller:
         self,
         command: Command[T],
         key: IdempotencyKey | None = None,
-        decided: Callable[[T], None] | None = None,
+        newcomers: Newcomers | None = None,
     ) -> T:
         """What comes of a command, once it is stored. Raises what it is refused with; Unavailable.
 
-        key: under which the store keeps the answer; decided: called with the result at the end of the turn, before it
-        is stored, and may add to what is.
+        key: under which the store keeps the answer; newcomers: a submission's jobs, which its turn promises an end.
         """
         if self.stopping:
             raise Unavailable("the service is stopping; try again in a moment")
         if self.problem is not None:
             raise Unavailable(self.problem)
-        return await self.inbox.ask(command, key, decided)
+        return await self.inbox.ask(command, key, newcomers)
 
     async def adopt(self) -> None:
         """After a start: the executors take up the runs that went on."""
@@ -263,9 +264,10 @@ class Controller:
         return min(now_at, self.next_due_at()) if self.effects.worlds else now_at
 
     async def _turn_once(self) -> None:
-        turn = None
         try:
-            turn = self._decide()
+            results = self._decide()
+            await self._promise_newcomers(results)
+            turn = self._turn_of(results)
             if turn.batch.events or turn.batch.jobs or turn.batch.nodes or turn.batch.meta:
                 with self.clock.hold():
                     await asyncio.to_thread(self.store.commit, turn.batch)
@@ -273,7 +275,7 @@ class Controller:
             await self._take_back(error)
             return
         self.taken, self.failures = [], 0
-        for waiting, result in turn.results:
+        for waiting, result in results:
             waiting.answer(result)
         for effect in turn.effects:
             await self.effects.carry_out(effect, self.scheduler)
@@ -285,8 +287,8 @@ class Controller:
                 snapshot = asyncio.to_thread(keep_snapshot, self.store, self.snapshot_at, self.default_run_s)
                 self.background.go(snapshot)
 
-    def _decide(self) -> _Turn:
-        """Everything in memory: inputs, the policy, and what is to be stored and done."""
+    def _decide(self) -> Results:
+        """Everything in memory: inputs, and then the policy."""
         scheduler = self.scheduler
         asked = self.inbox.take(MOST_A_TURN)
         self._heed_jumps()
@@ -296,7 +298,7 @@ class Controller:
             user = self.source.user
             self.taken += [Input(SubmitJob(spec, user)) for spec in self.source.take(now_at)]
         scheduler.begin(now_at)
-        results: list[tuple[Input, Any]] = []
+        results: Results = []
         for one in self.taken:
             before = len(scheduler.events)
             try:
@@ -310,17 +312,28 @@ class Controller:
             except Exception as error:
                 raise Broken(one, error) from error
         scheduler.turn()
+        return results
+
+    async def _promise_newcomers(self, results: Results) -> None:
+        """Promise the jobs that have just been taken when they will be done."""
+        taken: list[Newcomers] = []
         for one, result in results:
-            if one.decided is not None and not isinstance(result, BaseException):
-                one.decided(result)
-        events, effects, rows, runs = scheduler.take()
+            if one.newcomers is not None and not isinstance(result, BaseException):
+                one.newcomers.numbers = [number for numbers in result for number in numbers]
+                taken.append(one.newcomers)
+        if taken and self.promise is not None:
+            await self.promise(taken)
+
+    def _turn_of(self, results: Results) -> _Turn:
+        """What is to be stored and done."""
+        events, effects, rows, runs = self.scheduler.take()
         batch = Batch(events=events, jobs=rows, runs=runs)
-        batch.nodes = list(_rows_of_nodes(events, scheduler.ledger.nodes).values())
+        batch.nodes = list(_rows_of_nodes(events, self.scheduler.ledger.nodes).values())
         batch.quotes = [e.data["quote"] for e in events if e.kind == "quoted"]
         for one, result in results:
             if one.key is not None and not isinstance(result, BaseException):
                 batch.answers.append((one.key.user, one.key.key, one.key.answer(result)))
-        return _Turn(batch, effects, results)
+        return _Turn(batch, effects)
 
     def _due(self, now_at: float) -> Iterator[Command[Any]]:
         """What happens by itself: virtual runs start and end, the cloud has news, leases are over."""
@@ -351,7 +364,7 @@ class Controller:
                 self.scheduler.recover()
                 if isinstance(error, PolicyViolation):
                     self.scheduler.policy.set_policy("fifo", "operator")
-                again = self._decide()
+                again = self._turn_of(self._decide())
                 await asyncio.to_thread(self.store.commit, again.batch)
             except Exception as another:
                 error = another

@@ -88,7 +88,7 @@ def carry_out(command: Command[Any], scheduler: Scheduler, rentals: Rentals | No
         case TakePlan(plan):
             return scheduler.planner.take(plan)
         case PromiseJobs(numbers, forecast, options):
-            return promise(scheduler, numbers, forecast, options)
+            return promise(scheduler, scheduler.wait_reasons(forecast), numbers, options)
         case NoteTuning(kind, cause, data):
             return scheduler.note_tuning(kind, cause, **data)
         case _:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from betimes.service.runtime.commands import Command, TakeReport
 from betimes.service.scheduling.run_reports import Report, RunId, Started
+from betimes.service.views.models import Quote, QuoteOption
 
 T = TypeVar("T")
 
@@ -30,13 +30,22 @@ class IdempotencyKey:
 
 
 @dataclass
+class Newcomers:
+    """The jobs of a submission, to be promised an end by the turn that takes them, so that both are one commit."""
+
+    options: list[QuoteOption] = field(default_factory=list[QuoteOption])  # what a job could do when it came
+    numbers: list[int] = field(default_factory=list[int])  # once they have been taken
+    quotes: list[Quote] | None = None  # null: they have to be promised an end by a later turn
+
+
+@dataclass
 class Input:
     """A command, and the request that waits for what comes of it; null: none does."""
 
     command: Command[Any]
     done: asyncio.Future[Any] | None = None
     key: IdempotencyKey | None = None
-    decided: Callable[[Any], None] | None = None  # called with what has come of it, before that is stored
+    newcomers: Newcomers | None = None  # of a submission
 
     def answer(self, result: Any) -> None:
         """Set the result, or the exception, of the request that waits; a second one is dropped."""
@@ -69,12 +78,10 @@ class Inbox:
         """A command whose result is not waited for."""
         self.put(Input(command))
 
-    async def ask(
-        self, command: Command[T], key: IdempotencyKey | None, decided: Callable[[T], None] | None
-    ) -> T:
+    async def ask(self, command: Command[T], key: IdempotencyKey | None, newcomers: Newcomers | None) -> T:
         """The result of a command. Raises what the command is refused with."""
         done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        self.put(Input(command, done, key, decided))
+        self.put(Input(command, done, key, newcomers))
         return await done
 
     def hear(self, report: Report) -> None:

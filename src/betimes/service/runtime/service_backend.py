@@ -34,7 +34,8 @@ from betimes.service.runtime.commands import (
 )
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.health import health_of
-from betimes.service.runtime.inbox import IdempotencyKey
+from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
+from betimes.service.runtime.locks import Locks
 from betimes.service.runtime.readiness import Readiness
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.node import DRAINED, DRAINING, UP
@@ -97,9 +98,7 @@ class ServiceBackend:
         self.readiness = Readiness(controller.store)
         self.started = time.monotonic()
         self.stored = asyncio.Event()  # replaced whenever events have been stored
-        self.keys: dict[
-            tuple[str, str], asyncio.Lock
-        ] = {}  # of submissions that are being taken, by user and key
+        self.keys = Locks[tuple[str, str]]()  # of submissions that are being taken, by user and key
         controller.listeners.append(self._heed)
 
     @property
@@ -110,17 +109,18 @@ class ServiceBackend:
     async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
         """Take all of the jobs, or none, and promise when they will be done."""
         if key is None:
-            return await self._promised(*await self._take(specs, user, None), specs)
-        # The same request may have come before its first answer was on its way.
-        lock = self.keys.setdefault((user, key), asyncio.Lock())
-        try:
-            async with lock:
-                before = await asyncio.to_thread(self.controller.store.answer, user, key)
-                taken = await self._take(specs, user, key) if before is None else None
-        finally:
-            if not lock.locked():
-                self.keys.pop((user, key), None)
-        return await (self._again(before, specs, key) if taken is None else self._promised(*taken, specs))
+            return await self._promised(await self._take(specs, user, None), specs)
+        async with self.keys.held((user, key)):  # its first answer may still be on its way
+            before = await self._answer(user, key)
+            taken = await self._take(specs, user, key) if before is None else None
+        return await (self._again(before, specs, key) if taken is None else self._promised(taken, specs))
+
+    async def _answer(self, user: str, key: str) -> Any:
+        """What the store has under a key. A file is asked at once: a thread would take longer to be asked."""
+        store = self.controller.store
+        if store.is_remote:
+            return await asyncio.to_thread(store.answer, user, key)
+        return store.answer(user, key)
 
     async def _options(self, specs: Sequence[JobSpec], user: str) -> list[QuoteOption]:
         """What a job can do that is submitted alone: wait, or have a machine rented."""
@@ -136,38 +136,31 @@ class ServiceBackend:
 
     async def _take(
         self, specs: Sequence[JobSpec], user: str, key: str | None
-    ) -> tuple[list[list[int]], list[Quote] | None, list[QuoteOption]]:
-        """Take all of the jobs, or none; their numbers, and what they are promised where that was quick to say."""
+    ) -> tuple[list[list[int]], Newcomers]:
+        """Take all of the jobs, or none; the numbers of each, and what they are promised if that was quick to say."""
         await self._check_launchable(specs)
         options = await self._options(specs, user)
-        made: list[Quote] | None = None
-
-        def promise(taken: list[list[int]]) -> None:
-            nonlocal made
-            made = self.promises.within_turn([n for ids in taken for n in ids], options)
-
         idempotency = IdempotencyKey(user, key, _texts(specs)) if key is not None else None
-        taken = await self.controller.ask(SubmitJobs(tuple(specs), user), idempotency, promise)
-        return taken, made, options
+        newcomers = Newcomers(options)
+        taken = await self.controller.ask(SubmitJobs(tuple(specs), user), idempotency, newcomers)
+        return taken, newcomers
 
     async def _promised(
-        self,
-        taken: list[list[int]],
-        made: list[Quote] | None,
-        options: Sequence[QuoteOption],
-        specs: Sequence[JobSpec],
+        self, taken: tuple[list[list[int]], Newcomers], specs: Sequence[JobSpec]
     ) -> list[Submitted]:
         """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""
+        numbers, newcomers = taken
+        made = newcomers.quotes
         if made is None and not self.scheduler.stands_by:
             try:
-                made = await self.promises.make([n for ids in taken for n in ids], options)
+                made = await self.promises.make(newcomers.numbers, newcomers.options)
             except BetimesError as error:
                 log.warning("no promise for the jobs just taken: %s", error)
         made = made or []
         quotes = {quote.job_id: quote for quote in made}
         return [
             self._annotated(submitted_view(ids, [quotes[n] for n in ids if n in quotes]), spec)
-            for ids, spec in zip(taken, specs, strict=True)
+            for ids, spec in zip(numbers, specs, strict=True)
         ]
 
     async def _again(self, before: Any, specs: Sequence[JobSpec], key: str) -> list[Submitted]:

@@ -20,6 +20,8 @@ class JobIndex:
     def __init__(self) -> None:
         self.unsettled: set[int] = set()  # granted units that their runs do not have yet
         self.entering: set[int] = set()  # the policy receives them at the next decision
+        self.holding: set[int] = set()  # they have units of the policy
+        self.leaving: set[int] = set()  # their runs have been told to stop
         self._on_node: defaultdict[str, set[int]] = defaultdict(set)
         self._nodes_of: dict[int, frozenset[str]] = {}  # of those in `_on_node`
         self._followers: defaultdict[int, set[int]] = defaultdict(set)  # by the job that they wait for
@@ -38,6 +40,10 @@ class JobIndex:
         settled = run is None or job.units == 0 or run.stopping is not None
         settled = settled or (run is not None and run.launched and run.units == job.units)
         (self.unsettled.discard if settled else self.unsettled.add)(number)
+        over = job.status.is_over
+        (self.holding.add if job.units and not over else self.holding.discard)(number)
+        leaves = run is not None and run.stopping is not None and not over
+        (self.leaving.add if leaves else self.leaving.discard)(number)
         self._note_nodes(job)
         if job.spec.after:
             for after in job.spec.after:

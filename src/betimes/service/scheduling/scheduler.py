@@ -147,6 +147,16 @@ class Scheduler:
         return bool(self._state.job_index.entering)
 
     @property
+    def has_leaving(self) -> bool:
+        """Whether a run has been told to stop, and has not ended."""
+        return bool(self._state.job_index.leaving)
+
+    @property
+    def holding(self) -> frozenset[int]:
+        """The jobs that hold units."""
+        return frozenset(self._state.job_index.holding)
+
+    @property
     def idle(self) -> dict[str, Any] | None:
         """Why the last decision did nothing; null: it did something."""
         return self._decisions.idle

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from functools import cached_property
 from typing import Any
 
@@ -175,19 +174,13 @@ class WaitReasons:
 
     def _outlook(self, job: Job, what: str) -> tuple[str, dict[str, Any]]:
         """What the forecast says of its start: who is ahead, who ends just then, and about when; and the evidence."""
-        if self.forecast is None or job.job_id not in self.forecast.of:
+        if self.forecast is None or not self.forecast.knows(job.job_id):
             return "", {}
-        start_at = self.forecast.of[job.job_id][0]
+        start_at = self.forecast.times(job.job_id)[0]
         if start_at is None:
             return "; it never starts unless the load or the nodes change", {}
-        count = bisect_left(self._starts, (start_at, 0))
-        ahead = [number for _, number in self._starts[: min(count, MOST_NAMED)]]
-        ending = [
-            number
-            for _, number in self._ends[
-                bisect_left(self._ends, (start_at, 0)) : bisect_right(self._ends, (start_at, 1 << 62))
-            ]
-        ]
+        count, ahead = self.forecast.starting_before(start_at, MOST_NAMED)
+        ending = self.forecast.finishing_at(start_at)
         text = f"; behind {named(ahead)}" if ahead else ";"
         text += f" {what} about {self._clock(start_at)}"
         if ending:
@@ -231,25 +224,6 @@ class WaitReasons:
                 name: amount / per for name, amount, per in zip(NAMES, self._total, PER_UNIT, strict=True)
             }
         }
-
-    @cached_property
-    def _starts(self) -> list[tuple[float, int]]:
-        """Waiting jobs, by the instant at which the forecast starts them."""
-        return self._foreseen(0)
-
-    @cached_property
-    def _ends(self) -> list[tuple[float, int]]:
-        """All jobs, by the instant at which the forecast finishes them."""
-        return self._foreseen(1)
-
-    def _foreseen(self, which: int) -> list[tuple[float, int]]:
-        foreseen = self.forecast.of if self.forecast is not None else {}
-        found: list[tuple[float, int]] = []
-        for job in self._jobs:
-            at = foreseen.get(job.job_id, (None, None))[which]
-            if at is not None and job.account is not None and (which == 1 or job.units == 0):
-                found.append((at, job.job_id))
-        return sorted(found)
 
     @cached_property
     def _first(self) -> int | None:

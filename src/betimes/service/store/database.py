@@ -21,6 +21,8 @@ class Database(ABC):
     url: of SQLAlchemy. name: for messages. folder: the state directory. busy_s: how long to wait for a lock, s.
     """
 
+    is_remote: bool  # on a server, which may be away
+
     def __init__(self, url: URL, name: str, folder: Path, busy_s: float) -> None:
         self.url, self.name, self.folder, self.busy_s = url, name, folder, busy_s
         self.faults = Faults(name, folder)
@@ -108,6 +110,16 @@ class Database(ABC):
             # to, and would stay open until it is garbage. Asked after it went back: `close` has not seen it, then.
             if self._is_closed:
                 pool.dispose()
+
+    def look_up(self, sql: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """The rows of a statement that the driver is given past SQLAlchemy, whose own part takes longer than this."""
+        with self.reading() as connection:
+            cursor = connection.connection.cursor()
+            try:
+                cursor.execute(sql, parameters)
+                return list(cursor.fetchall())
+            finally:
+                cursor.close()
 
     @contextmanager
     def migrating(self) -> Iterator[Connection]:

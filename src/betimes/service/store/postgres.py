@@ -35,6 +35,8 @@ _READERS = 8
 class Postgres(Database):
     """A database on a server."""
 
+    is_remote = True
+
     def __init__(self, url: URL, folder: Path, busy_s: float) -> None:
         name = url.render_as_string(hide_password=True)
         self._doubt: str | None = None  # the transaction whose commit was not answered

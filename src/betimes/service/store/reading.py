@@ -30,6 +30,7 @@ class Reader:
         mark = "?" if database.dialect.paramstyle == "qmark" else "%s"
         names = ", ".join(column.name for column in _EVENTS.columns)
         self._tail = f"SELECT {names} FROM events WHERE event_id > {mark} ORDER BY event_id LIMIT {mark}"
+        self._answer = f'SELECT body FROM answers WHERE "user" = {mark} AND "key" = {mark}'
 
     def events(self, after: int, limit: int, job: int | None, kinds: Collection[str]) -> list[Event]:
         """Events after `after`; raises StoreArchived where, of all jobs, the next one is in a file."""
@@ -101,9 +102,8 @@ class Reader:
 
     def answer(self, user: str, key: str) -> Any:
         """What a user was answered to an idempotency key."""
-        answers = schema.answers.c
-        found = self._one(select(answers.body).where(answers.user == user, answers.key == key))
-        return decode_documents([found[0]])[0] if found is not None else None
+        found = self._database.look_up(self._answer, (user, key))
+        return decode_documents([found[0][0]])[0] if found else None
 
     def token(self, hashed: str) -> tuple[str, str] | None:
         """User and role of a token."""

@@ -21,6 +21,8 @@ _READERS = 8  # connections that stay open; more are opened as they are needed
 class SQLite(Database):
     """A database in a file."""
 
+    is_remote = False
+
     def __init__(self, url: URL, folder: Path, busy_s: float) -> None:
         if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
             raise StoreError(f"{url}: names no file; write sqlite:///path/to/betimes.db (tests: MemoryStore)")

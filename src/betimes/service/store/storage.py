@@ -22,6 +22,11 @@ class Storage(Protocol):
         ...
 
     @property
+    def is_remote(self) -> bool:
+        """Whether a look-up is a round trip to a server, for which an event loop should not wait."""
+        ...
+
+    @property
     def archived_upto(self) -> int:
         """The last event that is kept in a file only; 0: none is."""
         ...

@@ -175,6 +175,11 @@ class Store:
         return self._last_event
 
     @property
+    def is_remote(self) -> bool:
+        """Whether a look-up is a round trip to a server, for which an event loop should not wait."""
+        return self._database.is_remote
+
+    @property
     def archived_upto(self) -> int:
         """The last event that is kept in a file only; 0: none is."""
         return self._reader.archived_upto()

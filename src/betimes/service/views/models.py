@@ -30,7 +30,10 @@ class Status(StrEnum):
     @property
     def is_over(self) -> bool:
         """Whether nothing more will happen to the job."""
-        return self in (Status.FINISHED, Status.FAILED, Status.CANCELLED)
+        return self in _OVER
+
+
+_OVER = (Status.FINISHED, Status.FAILED, Status.CANCELLED)
 
 
 class View(BaseModel):

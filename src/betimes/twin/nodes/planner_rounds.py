@@ -10,7 +10,7 @@ import numpy as np
 from betimes.core.nodes import instructions
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.planning import instructions as batch_of
-from betimes.core.nodes.planning import refusals, seqs_of, snapshot_of
+from betimes.core.nodes.planning import refusals, snapshot_of
 from betimes.core.nodes.timers import ROUND, set_policy_timer
 from betimes.core.planning import Planner, Refusal
 from betimes.core.status import DONE, NEED_FATES, NEED_LOG, NEED_NODES, NEED_PLACEMENTS
@@ -69,14 +69,15 @@ class PlannerRounds:
         if self.planner.every_round or int(run.state.pool[0].events) != self.events:
             self._plan()
             self.events = int(run.state.pool[0].events)
-        if run.state.pool[0].active == 0 and row == len(run.jobs):
+        active, rented = int(run.state.pool[0].active), int(run.state.cluster[0].rented)
+        if active == 0 and row == len(run.jobs):
             self.done_s = min(self.done_s, now_s)
-            if run.state.cluster[0].rented > 0 and now_s - self.done_s > LONGEST_IDLE_S:
+            if rented > 0 and now_s - self.done_s > LONGEST_IDLE_S:
                 raise PolicyViolation(
-                    f"policy {run.policy} at {now_s:g} s: it still holds {run.state.cluster[0].rented} machines a day "
-                    "after the last job; a planner has to release them"
+                    f"policy {run.policy} at {now_s:g} s: it still holds {rented} machines a day after the last job; "
+                    "a planner has to release them"
                 )
-        if run.state.pool[0].active > 0 or run.state.cluster[0].rented > 0:
+        if active > 0 or rented > 0:
             self._ask_from(now_s, later=True)
         elif row < len(run.jobs):
             self._ask_from(float(run.jobs.submit_s[row]))
@@ -111,7 +112,7 @@ class PlannerRounds:
             raise PolicyViolation(
                 f"policy {run.policy} at {snapshot.now_s:g} s: {type(error).__name__}: {error}"
             ) from error
-        batch, of = batch_of(decisions, snapshot, seqs_of(run.state))
+        batch, of = batch_of(decisions, snapshot, {job.job: job.seq for job in snapshot.jobs})
         at = np.zeros(1, dtype=np.int64)
         while (status := instructions.carry_out(run.state, batch, at)) != DONE:
             if status == NEED_LOG:

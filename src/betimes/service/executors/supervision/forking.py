@@ -32,10 +32,16 @@ def serve(descriptor: int) -> None:
     gc.freeze()  # so that supervisors share these pages
     with socket.socket(fileno=descriptor) as service:
         while True:
-            length, handed, _, _ = socket.recv_fds(service, NUMBER_BYTES, 2)
+            try:
+                length, handed, _, _ = socket.recv_fds(service, NUMBER_BYTES, 2)
+            except ConnectionResetError:  # the service was killed before it had read an answer
+                return
             if not length:
                 return
-            request = service.recv(int.from_bytes(length, "little"), socket.MSG_WAITALL)
+            count = int.from_bytes(length, "little")
+            request = service.recv(count, socket.MSG_WAITALL)
+            if len(request) < count:  # the service was killed before it had said all
+                return
             try:
                 answer = os.fork()
                 if answer == 0:
@@ -44,7 +50,10 @@ def serve(descriptor: int) -> None:
                 answer = -(error.errno or 1)
             for one in handed:
                 os.close(one)
-            service.sendall(answer.to_bytes(NUMBER_BYTES, "little", signed=True))
+            try:
+                service.sendall(answer.to_bytes(NUMBER_BYTES, "little", signed=True))
+            except (BrokenPipeError, ConnectionResetError):  # it was killed meanwhile
+                return
 
 
 def _supervise(folder: str, launch: dict[str, Any], errors: int, bell: int) -> NoReturn:
