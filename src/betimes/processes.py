@@ -175,12 +175,12 @@ def _work(end: Any, prepare: Callable[..., Do], arguments: tuple[Any, ...]) -> N
             except (EOFError, ConnectionError):
                 raise
             except Exception as error:
-                end.send(("error", _portable(error)))
+                end.send(("error", portable(error)))
             else:
                 end.send(("answer", answer))
 
 
-def _portable(error: Exception) -> Exception:
+def portable(error: Exception) -> Exception:
     """The error as it can be sent, with the worker's traceback as a note."""
     sent = error
     try:

@@ -274,6 +274,10 @@ Output = Annotated[
         show_default=False,
     ),
 ]
+OnRay = Annotated[
+    bool,
+    typer.Option("--ray", help="Simulate on the Ray cluster of RAY_ADDRESS, or on a Ray of this machine."),
+]
 Processes = Annotated[
     int | None,
     typer.Option(

@@ -14,6 +14,7 @@ def compare(
     out: options.Out = None,
     plots: options.Plots = None,
     processes: options.Processes = None,
+    ray: options.OnRay = False,
     as_json: options.Json = False,
 ) -> None:
     """Run a workload under several policies, in parallel, and show them in one table, a row each.
@@ -23,4 +24,4 @@ def compare(
     from betimes.cli.simulate.running import run, study
 
     wanted, chosen = study(policies, simulation, several=True, timeline=bool(out or plots))
-    run(wanted, chosen, out=out, plots=plots, processes=processes, as_json=as_json, compared=True)
+    run(wanted, chosen, out=out, plots=plots, processes=processes, ray=ray, as_json=as_json, compared=True)

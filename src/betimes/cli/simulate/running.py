@@ -76,6 +76,7 @@ def run(
     out: str | None,
     plots: str | None,
     processes: int | None,
+    ray: bool,
     as_json: bool,
     compared: bool,
 ) -> None:
@@ -113,10 +114,16 @@ def run(
         bars = {run: _bar(run, names) for run in runs}
         for each in runs:
             display.expect(bars[each], len(loaded.workload))
-        if processes is None:
+        if processes is None and not ray:
             processes = cpus() if len(runs) * len(loaded.workload) > MOST_JOBS_HERE else 1
         for each, result in results(
-            wanted, loaded, runs, processes, display.note, lambda run, more: display.advance(bars[run], more)
+            wanted,
+            loaded,
+            runs,
+            processes,
+            display.note,
+            lambda run, more: display.advance(bars[run], more),
+            ray=ray,
         ):
             outcomes.take(each, _with_compilation(result, beforehand_s + took[each.policy]), fair=fair)
         outcomes.finish(display.note)

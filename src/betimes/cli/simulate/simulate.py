@@ -14,6 +14,7 @@ def simulate(
     out: options.Out = None,
     plots: options.Plots = None,
     processes: options.Processes = None,
+    ray: options.OnRay = False,
     stream: options.Stream = False,
     as_json: options.Json = False,
 ) -> None:
@@ -28,6 +29,6 @@ def simulate(
     if stream:
         from betimes.cli.simulate.streaming import run_in_chunks
 
-        run_in_chunks(wanted, chosen[0], out=out, plots=plots, processes=processes, as_json=as_json)
+        run_in_chunks(wanted, chosen[0], out=out, plots=plots, processes=processes, ray=ray, as_json=as_json)
         return
-    run(wanted, chosen, out=out, plots=plots, processes=processes, as_json=as_json, compared=False)
+    run(wanted, chosen, out=out, plots=plots, processes=processes, ray=ray, as_json=as_json, compared=False)

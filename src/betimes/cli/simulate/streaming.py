@@ -25,6 +25,7 @@ def run_in_chunks(
     out: str | None,
     plots: str | None,
     processes: int | None,
+    ray: bool,
     as_json: bool,
 ) -> None:
     """Run the jobs in chunks, and print the figures; raises InputError for options that need all jobs at once."""
@@ -40,6 +41,7 @@ def run_in_chunks(
         "out": out,
         "plots": plots,
         "processes": processes,
+        "ray": ray,
         "seeds": options.seeds,
         "predict": options.predict or options.predict_sample,
         "status": options.status != "all",

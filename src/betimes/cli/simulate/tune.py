@@ -65,10 +65,6 @@ Baselines = Annotated[
     str,
     typer.Option("--baselines", metavar="A,B,...", help="Policies to compare with; none: leave them out."),
 ]
-Ray = Annotated[
-    bool,
-    typer.Option("--ray", help="Evaluate on the Ray cluster of RAY_ADDRESS, or on a Ray of this machine."),
-]
 Cached = Annotated[
     bool,
     typer.Option(
@@ -122,7 +118,7 @@ def tune(
     seed: options.Seed = 0,
     baselines: Baselines = "fifo,srsf,themis,afs,max-min",
     processes: options.Processes = None,
-    ray: Ray = False,
+    ray: options.OnRay = False,
     cached: Cached = True,
     out: Out = None,
     form: options.Format = "auto",

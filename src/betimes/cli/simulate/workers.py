@@ -1,4 +1,4 @@
-"""Runs of a study, here or in several processes: the same results either way.
+"""Runs of a study, here, in several processes or on a Ray cluster: the same results each way.
 
 Spawned workers load the kernels from the cache, which is filled before.
 """
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from betimes.cli.simulate.study import Loaded, Run, Study, load, notes_of, simulate
 from betimes.processes import Do, Processes, Say
+from betimes.ray_workers import RayWorkers
 
 if TYPE_CHECKING:
     from betimes.outcome import Result
@@ -24,17 +25,20 @@ def results(
     study: Study,
     loaded: Loaded,
     runs: Sequence[Run],
-    processes: int,
+    processes: int | None,
     warn: Callable[[str], object],
     progress: Progress,
+    *,
+    ray: bool = False,
 ) -> Iterator[tuple[Run, Result]]:
     """Every run with its result, in the order in which they are done.
 
-    loaded: the workload of the study's first seed, and of all seeds where no jobs are drawn. Raises what a run
-    raises; no process is left behind then, nor when the caller stops asking.
+    processes: at once; with `ray` on its cluster, None: one a processor. loaded: the workload of the study's first
+    seed, and of all seeds where no jobs are drawn. Raises what a run raises, and with `ray` InputError where Ray is
+    not installed; no process is left behind then, nor when the caller stops asking.
     """
-    size = min(processes, len(runs))
-    if size <= 1:
+    size = len(runs) if processes is None else min(processes, len(runs))
+    if size <= 1 and not ray:
         jobs = _Jobs(study, loaded)
         for run in runs:
             with contextlib.redirect_stdout(sys.stderr):  # a user's policy may print
@@ -48,7 +52,7 @@ def results(
         else:
             progress(runs[number], said)
 
-    with Processes(_worker, (study, loaded), size) as crew:
+    with (RayWorkers if ray else Processes)(_worker, (study, loaded), size) as crew:
         for number, result in crew.answers(runs, heard):
             yield runs[number], result
 

@@ -78,9 +78,9 @@ class Evaluations:
     def _started(self) -> Crew:
         if self._crew is None:
             if self._ray:
-                from betimes.foresight.tuning.on_ray import RayActors
+                from betimes.ray_workers import RayWorkers
 
-                self._crew = self._stack.enter_context(RayActors(self.problems, self._processes))
+                self._crew = self._stack.enter_context(RayWorkers(worker, (self.problems,), self._processes))
             elif self._processes is not None and self._processes > 1:
                 self._crew = self._stack.enter_context(Processes(worker, (self.problems,), self._processes))
             else:
