@@ -40,7 +40,9 @@ class RayWorkers:
         if self._ours:
             self._ray.init(log_to_driver=False, include_dashboard=False)
         cpus = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-        size = min(self.size or cpus, cpus)  # one beyond the processors would wait for ever, and its task with it
+        size = min(
+            self.size or cpus, cpus
+        )  # one beyond the processors would wait for ever, and its task with it
         arguments = self._ray.put(self.arguments)
         actor = self._ray.remote(_Worker).options(num_cpus=1)
         self._idle = [actor.remote(self.prepare, arguments) for _ in range(size)]

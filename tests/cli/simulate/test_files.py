@@ -61,11 +61,13 @@ def test_a_later_result_replaces_the_earlier(betimes: Call, tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seeded", [False, True])
-def test_equal_runs_write_equal_bytes_on_one_process_or_several_or_on_ray(tmp_path: Path, seeded: bool) -> None:
+def test_equal_runs_write_equal_bytes_on_one_process_or_several_or_on_ray(
+    tmp_path: Path, seeded: bool
+) -> None:
     seeds = ["--seeds", "2"] if seeded else ["--predict-sample", "50", "--sizes", "noise:0.3"]
     made: list[dict[str, Any]] = []
     printed: list[Any] = []
-    where = [("--processes", "1"), ("--processes", "2")]
+    where: list[tuple[str, ...]] = [("--processes", "1"), ("--processes", "2")]
     if find_spec("ray") is not None and not seeded:
         where.append(("--ray", "--processes", "2"))
     for number, places in enumerate(where):
