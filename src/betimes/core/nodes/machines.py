@@ -84,6 +84,7 @@ def take_number(state: NodesState, offer: int, requested_s: float) -> int:
     node.cpu = node.free_cpu = terms.cpu
     node.memory = node.free_memory = terms.memory
     node.kind = -1 - offer
+    node.labels = terms.labels
     node.up = 0
     return number
 

@@ -9,8 +9,8 @@ from betimes.kernels import kernel
 
 
 @kernel
-def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int) -> int:
-    """A machine that is up, and has this much; its number, or NEED_NODES."""
+def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int, labels: int) -> int:
+    """A machine that is up, and has this much and these labels (`Node.labels`); its number, or NEED_NODES."""
     number, cluster = unused_number(state), state.cluster[0]
     if number == NEED_NODES:
         return NEED_NODES
@@ -22,6 +22,7 @@ def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int) -> 
     node.cpu = node.free_cpu = cpu
     node.memory = node.free_memory = memory
     node.kind = kind
+    node.labels = labels
     node.up = 1
     cluster.owned_cpu += cpu
     cluster.owned_memory += memory
