@@ -6,28 +6,35 @@ is a bit (`mask`), and a machine suits the job if it has all bits of it (`core.p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from betimes.cluster.checks import shown
+from betimes.cluster.resources import Amounts
+from betimes.cluster.tasks import undominated
 from betimes.errors import ClusterError
-
-if TYPE_CHECKING:
-    from betimes.cluster.resources import Amounts
 
 Labels = tuple[tuple[str, str], ...]
 """Keys and values, sorted by their keys, no key twice."""
 
-Shapes = tuple[tuple["Amounts", Labels], ...]
+Shapes = tuple[tuple[Amounts, Labels], ...]
 """What machines have of each resource, and their labels."""
 
 MOST_LABELS = 100  # of a machine, and required by a job
-MOST_CHARACTERS = 256  # of a key, and of a value
+KEY_PATTERN = "^[A-Za-z0-9._:/@+-]{1,256}$"
+VALUE_PATTERN = "^[A-Za-z0-9._:/@+-]{0,256}$"
+ALPHABET = "at most 256 letters, digits and . _ : / @ + -"
+_KEY, _VALUE = re.compile(KEY_PATTERN, re.ASCII), re.compile(VALUE_PATTERN, re.ASCII)
 MOST_REQUIRED = 62  # different labels that all jobs of an engine together require: bits of a whole number
 MOST_NAMED = 12  # labels in a message
 
 NONE: Labels = ()
+
+
+def is_label(key: str, value: str) -> bool:
+    """Whether a key and a value can be a label."""
+    return _KEY.fullmatch(key) is not None and _VALUE.fullmatch(value) is not None
 
 
 def labels_of(given: Mapping[str, str]) -> Labels:
@@ -35,9 +42,11 @@ def labels_of(given: Mapping[str, str]) -> Labels:
     if len(given) > MOST_LABELS:
         raise ClusterError(f"expected at most {MOST_LABELS} labels, found {len(given)}")
     for key, value in given.items():
-        for what, text in (("key", key), ("value", value)):
-            if fault := _fault(text, may_be_empty=what == "value"):
-                raise ClusterError(f"expected labels such as zone=a; the {what} {shown(text)} {fault}")
+        for what, text, known in (("key", key, _KEY), ("value", value, _VALUE)):
+            if not isinstance(text, str) or not known.fullmatch(text):
+                raise ClusterError(
+                    f"expected labels such as zone=a, found the {what} {shown(text)}; give it {ALPHABET}"
+                )
     return tuple(sorted(given.items()))
 
 
@@ -50,7 +59,9 @@ def check_labels(field: str, labels: Labels) -> None:
     except ClusterError as error:
         raise ClusterError(f"field {field}: {error}") from None
     if not sound:
-        raise ClusterError(f"field {field}: expected pairs of a key and a value, sorted, found {shown(labels)}")
+        raise ClusterError(
+            f"field {field}: expected pairs of a key and a value, sorted, found {shown(labels)}"
+        )
 
 
 def parse_labels(texts: Iterable[str]) -> Labels:
@@ -78,8 +89,16 @@ def suits(has: Labels, required: Labels) -> bool:
 
 @lru_cache(maxsize=4096)
 def suiting(shapes: Shapes, required: Labels) -> tuple[Amounts, ...]:
-    """What those machines have that suit a job."""
-    return tuple(amounts for amounts, labels in shapes if suits(labels, required))
+    """What those machines have that suit a job, less what another of them has as much of, or more, of everything."""
+    return undominated([amounts for amounts, labels in shapes if suits(labels, required)])
+
+
+def distinct_shapes(machines: Iterable[tuple[Amounts, Labels]]) -> Shapes:
+    """Of machines with the same labels the shapes of which no other has as much of everything."""
+    alike: dict[Labels, list[Amounts]] = {}
+    for amounts, labels in machines:
+        alike.setdefault(labels, []).append(amounts)
+    return tuple((amounts, labels) for labels, some in alike.items() for amounts in undominated(some))
 
 
 def mask(labels: Labels, bits: Mapping[tuple[str, str], int]) -> int:
@@ -104,28 +123,21 @@ def bits_for(required: Iterable[Labels]) -> dict[tuple[str, str], int]:
     return found
 
 
-def why_none_suits(required: Labels, machines: Sequence[Labels], what: str = "node") -> str | None:
-    """Why no machine suits a job: which label none has, and what machines have instead; null: some machine does."""
+def why_none_suits(
+    required: Labels, machines: Sequence[Labels], one: str = "node", several: str = "nodes"
+) -> str | None:
+    """Why no machine suits a job: which label none has, and what they have instead; null: some machine does.
+
+    one, several: what the machines are called.
+    """
     if any(suits(labels, required) for labels in machines):
         return None
     known = set[tuple[str, str]]().union(*machines)
     lacking = tuple(label for label in required if label not in known)
     if not lacking:
-        return f"no {what} has {' and '.join(as_texts(required))} at once"
+        return f"no {one} has {' and '.join(as_texts(required))} at once"
     keys = {key for key, _ in lacking}
     instead = sorted(f"{key}={value}" for key, value in known if key in keys)
     told = ", ".join(instead[:MOST_NAMED]) + (", ..." if len(instead) > MOST_NAMED else "")
-    have = f"{what}s have {told}" if instead else f"no {what} has a label {' or '.join(sorted(keys))}"
-    return f"no {what} has {' or '.join(as_texts(lacking))}; {have}"
-
-
-def _fault(text: object, *, may_be_empty: bool) -> str | None:
-    if not isinstance(text, str):
-        return "is no text"
-    if not text and not may_be_empty:
-        return "is empty"
-    if len(text) > MOST_CHARACTERS:
-        return f"has more than {MOST_CHARACTERS} characters"
-    if not text.isprintable() or any(char.isspace() or char in ",=" for char in text):
-        return "holds a blank, a comma, an equals sign or what cannot be printed"
-    return None
+    have = f"{several} have {told}" if instead else f"none has a label {' or '.join(sorted(keys))}"
+    return f"no {one} has {' or '.join(as_texts(lacking))}; {have}"

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from betimes.cluster import Offer
+from betimes.cluster.labels import NONE, Shapes, distinct_shapes, suiting
 from betimes.cluster.resources import Amounts
-from betimes.cluster.tasks import undominated
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
-from betimes.service.engines.dedicated_machines import shapes_of
+from betimes.service.engines.dedicated_machines import offered_shapes
 from betimes.service.engines.messages import Allocation, Alone, Restored
 from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
 from betimes.service.engines.nodes import LiveNodes
@@ -55,7 +55,7 @@ class Built:
     ]  # those that do not come and go by its decisions, and what they have
     kinds: dict[str, int]  # of their types
     accounts: dict[int, Account]  # of the jobs that it has taken over, in its own units of work
-    shapes: tuple[Amounts, ...]  # of nodes that take work, by which jobs are split into tasks
+    shapes: Shapes  # of nodes that take work, by which jobs are split into tasks
     offered: tuple[Offer, ...] = ()  # what it rents for whatever it places there
     machines: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     """Names and generations of the machines that are rented so, by their numbers."""
@@ -67,13 +67,20 @@ class Built:
         gone on which there is something still.
         """
         engine, kept = self.engine, kept_nodes(nodes, self.offered)
-        if not isinstance(engine, LiveNodes) or _shapes(kept, self.offered) != self.shapes:
+        if not isinstance(engine, LiveNodes):
+            return False
+        shapes = _shapes(kept, self.offered)
+        if any(
+            suiting(shapes, required) != suiting(self.shapes, required)
+            for required in {NONE, *engine.required.values()}
+        ):
             return False
         had = {name: (number, capacity) for number, (name, capacity) in self.nodes.items()}
         if had.keys() != kept.keys() and not engine.can_have([node.capacity for node in kept.values()]):
             return False
-        if any(name in kept and kept[name].capacity != capacity for name, (_, capacity) in had.items()):
-            return False
+        for name, (number, capacity) in had.items():
+            if name in kept and (kept[name].capacity, kept[name].labels) != (capacity, engine.labels[number]):
+                return False
         for name in had.keys() - kept.keys():
             number, _ = had[name]
             if not engine.remove_node(number):
@@ -84,10 +91,13 @@ class Built:
                 number = had[name][0]
             else:
                 number = engine.add_node(
-                    node.capacity, self.kinds.setdefault(node.machine.type, len(self.kinds))
+                    node.capacity,
+                    self.kinds.setdefault(node.machine.type, len(self.kinds)),
+                    node.labels,
                 )
                 self.nodes[number] = name, node.capacity
             engine.open_node(number, node.status == UP)
+        self.shapes = engine.shapes = shapes
         return True
 
     def name(self, number: int) -> str:
@@ -143,6 +153,7 @@ def build(
             parse_nodes_policy(text),
             capacity,
             np.array([kinds[node.machine.type] for node in nodes.values()], dtype=np.int64),
+            labels=[node.labels for node in nodes.values()],
             shapes=_shapes(nodes, offered),
             units=float(max(1, pool_units(nodes, ()))),
             restart_s=settings.restart_s,
@@ -222,9 +233,9 @@ def _offer_of(type: str, offers: Sequence[Offer], what: str) -> int:  # noqa: A0
     return types.index(type)
 
 
-def _shapes(nodes: dict[str, Node], offered: Sequence[Offer]) -> tuple[Amounts, ...]:
-    owned = [node.capacity for node in shared(nodes).values() if node.takes_work]
-    return undominated([*owned, *shapes_of(offered)])
+def _shapes(nodes: dict[str, Node], offered: Sequence[Offer]) -> Shapes:
+    owned = [(node.capacity, node.labels) for node in shared(nodes).values() if node.takes_work]
+    return distinct_shapes([*owned, *offered_shapes(offered)])
 
 
 def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
