@@ -417,7 +417,7 @@ def new_nodes_state(
     """A cluster with its own nodes only, and no jobs.
 
     capacity: (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,). largest: (3,) the most that
-    any machine has of each, owned or on offer; by default of those nodes. labels: (nodes,) `Node.labels`; by default none.
+    any machine has of each, owned or on offer; by default of those nodes. labels: (nodes,) as `Node.labels`.
     by_priority: jobs of a higher priority may preempt those of a lower, and of one priority a trial job the others;
     else only the latter. guarded: the hooks are a user's. quota: machines that may be rented at once. observed:
     features are written.

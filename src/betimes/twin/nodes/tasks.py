@@ -50,6 +50,10 @@ class Requirements:
     of_job: Integers
     distinct: tuple[Labels, ...]
 
+    def of(self, row: int) -> Labels:
+        """What one job requires."""
+        return self.distinct[int(self.of_job[row])]
+
     @property
     def bits(self) -> dict[tuple[str, str], int]:
         """The bit of each label that is required (`cluster.labels`). Raises InputError for too many of them."""
@@ -132,7 +136,7 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
     rows = np.flatnonzero(nowhere)
     if len(rows):
         row = int(rows[0])
-        why = why_none_suits(required.distinct[required.of_job[row]], has)
+        why = why_none_suits(required.of(row), has)
         reasons.append(f"job {workload.job_id[row]}, field require: {why}{_such(len(rows))}")
     if len(tight):
         row = int(tight[0])
@@ -211,7 +215,7 @@ def _too_large(
         left[rows] = False
         if len(rows):
             row = int(rows[0])
-            limit, labelled = _plain(largest[row, at] / PER_UNIT[at]), required.distinct[required.of_job[row]]
+            limit, labelled = _plain(largest[row, at] / PER_UNIT[at]), required.of(row)
             which = f" with {' and '.join(as_texts(labelled))}" if labelled else ""
             expected = f"expected at most {limit} {name} a unit, as on the largest node{which}"
             found = f"found {_plain(unit[row, at])}{_such(len(rows))}"
