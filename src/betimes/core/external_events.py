@@ -1,11 +1,42 @@
-"""What can happen to a job of a pool from outside, besides finishing: it loses units, changes, or more is known."""
+"""What can happen to a job of a pool from outside: it ends, loses units, changes, or more is known.
+
+The policy is asked afterwards (`Pool.pending`).
+"""
 
 from __future__ import annotations
 
 from betimes.core.columns import State
 from betimes.core.pool_placement import leave_nodes
-from betimes.core.transitions import find_next, regrant, sample_contention, stop_holding
+from betimes.core.speed import speed
+from betimes.core.transitions import find_next, finish, regrant, sample_contention, stop_holding
+from betimes.core.work import set_to_work
 from betimes.kernels import kernel
+
+
+@kernel
+def expect_finish(state: State, slot: int, at_s: float) -> None:
+    """A job that holds units turns out to finish at `at_s`."""
+    state.progress[slot].finish_at = at_s
+    find_next(state)
+
+
+@kernel
+def withdraw(state: State, slot: int) -> None:
+    """A job is no more."""
+    finish(state, slot, state.pool[0].now)
+    find_next(state)
+
+
+@kernel
+def hold(state: State, slot: int, units: float) -> None:
+    """A job that has just been given its account has held so many units since this was true."""
+    pool, job = state.pool[0], state.jobs[slot]
+    job.units = units
+    state.holders[pool.holders] = slot
+    pool.holders += 1
+    pool.used += units
+    set_to_work(state, slot, speed(state.speedup, job.curve, units), state.progress[slot].since)
+    find_next(state)
 
 
 @kernel

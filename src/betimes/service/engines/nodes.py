@@ -18,6 +18,7 @@ from betimes.cluster import Offer
 from betimes.cluster.resources import Amounts
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, undominated
 from betimes.core.columns import UNLIMITED
+from betimes.core.instruction import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.columns import (
     BLOCK,
     NodesState,
@@ -28,7 +29,6 @@ from betimes.core.nodes.columns import (
     with_more_steps,
 )
 from betimes.core.nodes.dedicated_machines import machines_for, offer_for
-from betimes.core.nodes.log import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
 from betimes.core.nodes.owned_machines import add_owned, remove_owned
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
