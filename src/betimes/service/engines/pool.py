@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.cluster.resources import Amounts
 from betimes.core.columns import State, clear, grown, is_room_for, new_state, room_to_play, with_nodes
 from betimes.core.feasible_grants import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON, asked_for
 from betimes.core.instruction import DOUBLE
@@ -107,6 +108,7 @@ class LivePool:
         )
         self.trace = _trace_for(self.state)
         self.held: dict[int, tuple[Allocation, ...]] = {}  # by job, as it was told last
+        self.unused_nodes: list[int] = []  # numbers of nodes that are not there any more
         self._decided: dict[int, set[int]] = {}  # what the log has of jobs, by slot, and is not told yet
         self._spare: State | None = None  # a copy that has been played forward, for the next play-out
         self.left_of: LeftOf = lambda _job, _at_s: None
@@ -198,6 +200,51 @@ class LivePool:
     def open_node(self, number: int, is_up: bool) -> None:
         """A node takes new units from now on, or none; `happen` lets the policy look."""
         self.state.nodes[number].up = int(is_up)
+
+    def add_node(self, capacity: Amounts) -> int:
+        """A node is there from now on, and is up; returns its number. `set_units` and `happen` follow."""
+        if not self.unused_nodes:
+            self.unused_nodes.append(len(self.state.nodes))
+            self.state = with_nodes(self.state, np.zeros((1, 3), dtype=np.int64), 0)
+        number = self.unused_nodes.pop()
+        node = self.state.nodes[number]
+        node.gpu, node.cpu, node.memory = node.free_gpu, node.free_cpu, node.free_memory = capacity
+        node.up = 1
+        return number
+
+    def remove_node(self, number: int) -> bool:
+        """A node is not there any more; False: a job has units on it. `set_units` and `happen` follow."""
+        if self.units_on({number}):
+            return False
+        entries.settle_instant(self.state)  # nothing goes back to where it was before
+        node = self.state.nodes[number]
+        node.gpu = node.cpu = node.memory = node.free_gpu = node.free_cpu = node.free_memory = node.up = 0
+        self.unused_nodes.append(number)
+        return True
+
+    def units_on(self, numbers: Collection[int]) -> int:
+        """Units that jobs have on these nodes."""
+        return sum(place.units for held in self.held.values() for place in held if place.node in numbers)
+
+    def set_units(self, units: int) -> bool:
+        """The pool has so many units from now on; `happen` lets the policy look.
+
+        False: the policy makes other classes of such a pool, and another engine has to be made.
+        """
+        entries.settle_instant(self.state)
+        if units == self.units:
+            return True
+        self.units = units
+        prepared = self._prepared()
+        if prepared.groups != len(self.state.groups):
+            return False
+        self.state = with_nodes(
+            self.state, np.zeros((0, 3), dtype=np.int64), max(units, int(self.state.pool[0].used))
+        )
+        self.state = self.state.replaced(params=prepared.params, table=prepared.table)
+        entries.change_units(self.state, float(units))
+        self._check(entries.rank_anew(self.state, self.rules, self.trace), self.state, self.job_of)
+        return True
 
     @property
     def free_units(self) -> int:

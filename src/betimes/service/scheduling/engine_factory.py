@@ -63,15 +63,18 @@ class Built:
     def take_over(self, nodes: dict[str, Node]) -> bool:
         """Let the engine go on with these nodes; false: another has to be made.
 
-        That is so of a pool, where jobs would be split into other tasks, and where a node has become another, or one is
-        gone on which there is something still.
+        That is so where jobs would be split into other tasks, and where a node has become another, or one is gone on
+        which there is something still.
         """
         engine, kept = self.engine, kept_nodes(nodes, self.offered)
-        if not isinstance(engine, LiveNodes) or _shapes(kept, self.offered) != self.shapes:
+        if isinstance(engine, Standby):
             return False
         had = {name: (number, capacity) for number, (name, capacity) in self.nodes.items()}
-        if had.keys() != kept.keys() and not engine.can_have([node.capacity for node in kept.values()]):
-            return False
+        if isinstance(engine, LiveNodes):
+            if _shapes(kept, self.offered) != self.shapes:
+                return False
+            if had.keys() != kept.keys() and not engine.can_have([node.capacity for node in kept.values()]):
+                return False
         if any(name in kept and kept[name].capacity != capacity for name, (_, capacity) in had.items()):
             return False
         for name in had.keys() - kept.keys():
@@ -83,12 +86,18 @@ class Built:
             if name in had:
                 number = had[name][0]
             else:
-                number = engine.add_node(
-                    node.capacity, self.kinds.setdefault(node.machine.type, len(self.kinds))
-                )
+                number = self._add(engine, node)
                 self.nodes[number] = name, node.capacity
             engine.open_node(number, node.status == UP)
+        if isinstance(engine, LivePool):
+            closed = {number for number, (name, _) in self.nodes.items() if kept[name].status != UP}
+            return engine.set_units(max(1, pool_units(kept, ()) + engine.units_on(closed)))
         return True
+
+    def _add(self, engine: LivePool | LiveNodes, node: Node) -> int:
+        if isinstance(engine, LivePool):
+            return engine.add_node(node.capacity)
+        return engine.add_node(node.capacity, self.kinds.setdefault(node.machine.type, len(self.kinds)))
 
     def name(self, number: int) -> str:
         """The name of a node, or of a rented machine, by its number."""

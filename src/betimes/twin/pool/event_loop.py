@@ -79,7 +79,7 @@ class Trace(Struct):
 @kernel
 def decide(state: State, rules: PoolRules, trace: Trace) -> int:
     """Ask the policy and apply what it says; returns DONE or REFUSED + reason."""
-    pool, again, keys, asked = state.pool[0], state.wakeups[0], trace.keys, trace.asked
+    pool, again = state.pool[0], state.wakeups[0]
     if pool.active == 0:  # there is no job to decide about, or to wake up for
         pool.wakeup = math.inf
         find_next(state)
@@ -89,19 +89,9 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
         refresh(state)
     if rules.ranked:
         for number in range(len(state.groups)):
-            head, stop = state.groups[number].head, reach(state, number)
-            if stop > head:
-                chosen, count = state.order[number][head:stop], stop - head
-                for k in range(count):  # a hook may write into what it is given, and leave its answer out
-                    asked[k] = chosen[k]
-                    keys[k] = math.nan
-                rules.rank(view, pool.now, asked[:count], keys[:count])
-                for k in range(count):
-                    if math.isnan(keys[k]):
-                        pool.offender = chosen[k]
-                        return REFUSED + BAD_KEY
-                    state.jobs[chosen[k]].key = keys[k]
-                reorder(state, number, stop)
+            status = _rank(state, rules, trace, number, reach(state, number))
+            if status != DONE:
+                return status
     again.at_s = math.inf
     again.period_s = 0.0
     count = rules.allocate(view, pool.now, state.grants, state.wakeups)
@@ -116,6 +106,37 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
     if pool.opens_at < math.inf:  # until then every wake-up may decide something new
         pool.wakeup = min(again.at_s, pool.opens_at)
         pool.period = 0.0
+    return DONE
+
+
+@kernel
+def _rank(state: State, rules: PoolRules, trace: Trace, number: int, stop: int) -> int:
+    """Ask for the keys of a group's jobs before place `stop`, and order the group by them; returns as `decide`."""
+    head, keys, asked = state.groups[number].head, trace.keys, trace.asked
+    if stop <= head:
+        return DONE
+    chosen, count = state.order[number][head:stop], stop - head
+    for k in range(count):  # a hook may write into what it is given, and leave its answer out
+        asked[k] = chosen[k]
+        keys[k] = math.nan
+    rules.rank(view_of(state), state.pool[0].now, asked[:count], keys[:count])
+    for k in range(count):
+        if math.isnan(keys[k]):
+            state.pool[0].offender = chosen[k]
+            return REFUSED + BAD_KEY
+        state.jobs[chosen[k]].key = keys[k]
+    reorder(state, number, stop)
+    return DONE
+
+
+@kernel
+def rank_anew(state: State, rules: PoolRules, trace: Trace) -> int:
+    """Rank all jobs, those that wait too, once the pool has become another; returns as `decide`."""
+    if rules.ranked:
+        for number in range(len(state.groups)):
+            status = _rank(state, rules, trace, number, state.groups[number].tail)
+            if status != DONE:
+                return status
     return DONE
 
 
