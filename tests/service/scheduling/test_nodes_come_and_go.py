@@ -8,13 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from betimes.cluster import Offer
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.scheduling.engine_factory import Built
 from tests.service.reliability.cluster import Cluster, machine, spec
 
 SUBMIT, ADD, DRAIN, RESUME, LOSE, PASS = range(6)
-OF_NODES = ("nodes:fifo", "easy", "conservative", "fitgpp", "slowdown")
+OF_NODES = ("nodes:fifo", "easy", "conservative", "fitgpp", "slowdown", "sww:b=24h")
+OFFER = Offer(type="big", cpu=2.0, gpu=0.0, memory_gib=8.0, usd_per_h=0.2)
 OF_A_POOL = (
     *("fifo", "srsf", "las:quantum=3", "themis:lease=4", "afs", "max-min"),
     "wfq:thresholds=6+9,weights=3/5+3/10+1/10,zeta_min=0.8,delta=0.15",
@@ -27,7 +29,7 @@ changes = st.lists(
 
 def after(policy: str, wanted: list[tuple[int, int, float]]) -> list[tuple[Any, ...]]:
     """Every event of a cluster to which this happens."""
-    cluster = Cluster(policy)
+    cluster = Cluster(policy, offers=(OFFER,))
     for at, (what, which, cores) in enumerate(wanted):
         nodes = list(cluster.ledger.nodes)
         name = nodes[which % len(nodes)]
@@ -52,7 +54,7 @@ def without_seq(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "account": account}
 
 
-@pytest.mark.parametrize("policy", (*OF_NODES, *OF_A_POOL))
+@pytest.mark.parametrize("policy", [*OF_NODES, *OF_A_POOL])
 @given(wanted=changes)
 def test_an_engine_that_goes_on_decides_as_one_made_anew(policy: str, wanted: list[Any]) -> None:
     kept = after(policy, wanted)
@@ -62,9 +64,11 @@ def test_an_engine_that_goes_on_decides_as_one_made_anew(policy: str, wanted: li
     assert kept == anew
 
 
-@pytest.mark.parametrize(("policy", "kind"), [("nodes:fifo", LiveNodes), ("fifo", LivePool)])
+@pytest.mark.parametrize(
+    ("policy", "kind"), [("nodes:fifo", LiveNodes), ("sww:b=24h", LiveNodes), ("fifo", LivePool)]
+)
 def test_the_engine_goes_on_with_a_node_more_and_a_node_less(policy: str, kind: type) -> None:
-    cluster = Cluster(policy, nodes=1)
+    cluster = Cluster(policy, nodes=1, offers=(OFFER,))
     engine = cluster.scheduler.engine
     assert isinstance(engine, kind)
     numbers = cluster.submit(*(spec(100.0, cpu=2.0) for _ in range(2)))

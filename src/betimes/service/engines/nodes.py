@@ -303,7 +303,12 @@ class LiveNodes:
 
     def can_have(self, owned: Sequence[Amounts]) -> bool:
         """Whether these may be the machines of one's own from now on, and mean nothing else for the jobs that wait."""
-        return not self.rents and self._largest(owned).tolist() == self.largest
+        if self._largest(owned).tolist() != self.largest:
+            return False
+        if not self.rents:
+            return True
+        before, after = self._owned(), np.array(owned, dtype=np.int64).reshape(-1, 3)
+        return all(is_held(tasks, before) == is_held(tasks, after) for tasks in set(self.tasks_of.values()))
 
     def add_node(self, capacity: Amounts, kind: int) -> int:
         """A node is there from now on, and is up; returns its number. `happen` lets the policy look."""
@@ -455,18 +460,10 @@ class LiveNodes:
     def _split(self, wanted: JobRequest) -> JobTasks:
         """For the nodes, and where these do not hold the job for what can be rented, as the twin does."""
         tasks = job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, self.shapes)
-        if not self.rents or self._is_held(tasks):
+        if not self.rents or is_held(tasks, self._owned()):
             return tasks
         shapes = undominated([*self.shapes, *self.offered])
         return job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, shapes)
-
-    def _is_held(self, tasks: JobTasks) -> bool:
-        """Whether the nodes hold the job when nothing else is there."""
-        if not 0 < tasks.units_each <= tasks.together:
-            return False
-        need = np.array(tasks.demand)
-        room = (self._owned()[:, need > 0] // need[need > 0]).min(axis=1, initial=tasks.count)
-        return int(room.sum()) >= tasks.count
 
     def _owned(self) -> NDArray[np.int64]:
         """(nodes, 3) what each machine of one's own has."""
@@ -715,7 +712,7 @@ class LiveNodes:
         if self.rounds is not None:  # a job that moves has left when that is reported, and not at once
             arrival.stop_s = max(wanted.grace_s, PATIENCE_S)
         arrival.choice, arrival.speculated = wanted.choice, int(not wanted.may_restart)
-        arrival.fits_no_owned = int(self.rents and not self._is_held(tasks))
+        arrival.fits_no_owned = int(self.rents and not is_held(tasks, self._owned()))
 
     def _run(self, state: NodesState, trace: Trace, row: Ints, until_s: float) -> int:
         """Submissions from row[0] on and whatever is due up to an instant happen, as far as the budget goes."""
@@ -747,6 +744,15 @@ class LiveNodes:
             ahead = state is not self.state
             raise nodes_violation(str(self.policy), status - REFUSED, job, float(pool.now), ahead)
         raise BetimesError(f"internal: the event loop returned {status}")
+
+
+def is_held(tasks: JobTasks, machines: NDArray[np.int64]) -> bool:
+    """Whether these machines hold a job's tasks when nothing else is there; machines: (machines, 3)."""
+    if not 0 < tasks.units_each <= tasks.together:
+        return False
+    need = np.array(tasks.demand)
+    room = (machines[:, need > 0] // need[need > 0]).min(axis=1, initial=tasks.count)
+    return int(room.sum()) >= tasks.count
 
 
 def _are_of(tasks: JobTasks, places: Sequence[Allocation]) -> bool:
