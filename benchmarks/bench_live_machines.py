@@ -3,7 +3,7 @@
 The scheduler alone, without HTTP and disk; a turn is everything from the input to events and effects. Machines of four
 cores are full and as many jobs wait as the table says. Rented by the policy (`oda`): at each step a machine is taken
 away with the jobs on it, which wait again; then the policy's tick orders another, the cloud gives it out, and it comes
-up and takes jobs. Added by the operator, who also drains one (`nodes:fifo`).
+up and takes jobs. Added by the operator, who also drains one (`nodes:fifo`, and `srsf` for a pool).
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ class Crowd:
         return f"{kind}-{self.number}"
 
 
-def rented(queued: int, count: int) -> dict[str, list[float]]:
+def rented(queued: int, count: int, policy: str) -> dict[str, list[float]]:
     """Machines that the policy rents are taken away, and come again."""
-    crowd = Crowd("oda", queued, rents=True)
+    crowd = Crowd(policy, queued, rents=True)
     for _ in range(count):
         oldest = next(name for name, node in crowd.nodes.items() if node.by_policy)
         crowd.timed("taken away", lambda: crowd.scheduler.nodes.reclaimed(oldest))  # noqa: B023
@@ -110,9 +110,9 @@ def rented(queued: int, count: int) -> dict[str, list[float]]:
     return crowd.took
 
 
-def owned(queued: int, count: int) -> dict[str, list[float]]:
+def owned(queued: int, count: int, policy: str) -> dict[str, list[float]]:
     """Nodes that the operator adds and drains."""
-    crowd = Crowd("nodes:fifo", queued, rents=False)
+    crowd = Crowd(policy, queued, rents=False)
     for at in range(count):
         crowd.now_s += 1.0
         name = f"new-{at}"
@@ -132,9 +132,9 @@ def main() -> None:
     introduce(__doc__)
     print("CPU time of the process.\n")
     table = Table("a turn, CPU ms", *(f"{which} of {size:,}" for size in queues for which in ("p50", "p99")))
-    for policy, measured in (("oda", rented), ("nodes:fifo", owned)):
+    for policy, measured in (("oda", rented), ("nodes:fifo", owned), ("srsf", owned)):
         compile_policy(policy)
-        found = [measured(size, count if measured is rented else count // 5) for size in queues]
+        found = [measured(size, count if measured is rented else count // 5, policy) for size in queues]
         for what in found[0]:
             figures: list[float] = []
             for took in found:

@@ -19,7 +19,13 @@ copy_into = entry(snapshot.copy_into)
 attained, believed_left = (entry(each, State, int, float) for each in (work.attained, work.believed_left))
 
 SHARED = {"speedup", "params", "table"}
-NOT_PLAYED = {"free", "grants", "wakeups", "segments"}  # nothing is submitted or recorded in a play-out
+NOT_PLAYED = {
+    "free",
+    "grants",
+    "wakeups",
+    "segments",
+    "log",
+}  # nothing is submitted or recorded in a play-out
 ON_NODES = {"nodes", "footprints", "placements"}  # `test_placing`
 
 

@@ -16,6 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.core.instruction import Instruction
 from betimes.core.placements import Footprint, Node, Placement
 from betimes.kernels import Floats, FloatTable, Ints, IntTable, Records, Struct, as_array, blank, view_by
 
@@ -123,6 +124,8 @@ class Pool:
     unused: int  # their number
     touched: int  # a slot whose placements have changed at `instant`, the head of their list; -1: none
     instant: float  # of the last decision, s
+    pending: int  # 1: the policy is to be asked before anything else happens
+    logged: int  # length of `State.log`
 
 
 class Grant:
@@ -182,6 +185,7 @@ class State(Struct):
     nodes: Records[Node]
     footprints: Records[Footprint]  # (slots,)
     placements: Records[Placement]
+    log: Records[Instruction]  # of length 0 where it is not read (`grant_log`)
 
 
 view_of = view_by(View, State)
@@ -202,8 +206,9 @@ def new_state(
     resize_interval_s: float = 0.0,
     resize_gain: bool = False,
     capacity: NDArray[np.int64] | None = None,
+    logs: bool = False,
 ) -> State:
-    """An empty pool with room for `slots` live jobs and `segments` recorded segments.
+    """An empty pool with room for `slots` live jobs and `segments` recorded segments; logs: for the log of decisions.
 
     capacity: (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB, where the units are on nodes. Units on
     nodes are whole, and so are those of a pool that holds resizes back: raises ValueError with `fractional`.
@@ -242,7 +247,13 @@ def new_state(
         nodes=nodes,
         footprints=blank(Footprint, slots if len(nodes) > 0 else 0),
         placements=chained(blank(Placement, room)),
+        log=_log_for(slots, room) if logs else blank(Instruction, 0),
     )
+
+
+def _log_for(slots: int, placements: int) -> Records[Instruction]:
+    """Room for all that one event can bring (`grant_log.has_room_for_an_event`)."""
+    return blank(Instruction, 2 * slots + placements)
 
 
 def chained(placements: Records[Placement], first: int = 0) -> Records[Placement]:
@@ -256,8 +267,8 @@ def chained(placements: Records[Placement], first: int = 0) -> Records[Placement
 def with_nodes(state: State, capacity: NDArray[np.int64], most_units: int) -> State:
     """The same pool with further nodes behind those that it has, and room for `most_units` units on all of them.
 
-    capacity: of the new nodes, as in `new_state`. The old state must not be used any more. Raises ValueError for a
-    pool that was made without nodes.
+    capacity: of the new nodes, as in `new_state`. The old state, whose log has been read, must not be used any more.
+    Raises ValueError for a pool that was made without nodes.
     """
     if len(state.footprints) < len(state.free):
         raise ValueError("this pool was made without nodes")
@@ -273,7 +284,8 @@ def with_nodes(state: State, capacity: NDArray[np.int64], most_units: int) -> St
         chained(placements, old)
         as_array(placements)["follows"][-1] = pool.unused_head
         pool.unused_head, pool.unused = old, pool.unused + more
-    return state.replaced(nodes=nodes, placements=placements)
+    log = _log_for(len(state.free), len(placements)) if len(state.log) > 0 else state.log
+    return state.replaced(nodes=nodes, placements=placements, log=log)
 
 
 def _nodes_of(capacity: NDArray[np.int64]) -> Records[Node]:
@@ -286,7 +298,7 @@ def _nodes_of(capacity: NDArray[np.int64]) -> Records[Node]:
 
 
 def grown(state: State) -> State:
-    """The same pool with twice the slots; the old state must not be used any more."""
+    """The same pool with twice the slots; the old state, whose log has been read, must not be used any more."""
     old = len(state.free)
     bigger = _like(state, 2 * old, len(state.segments))
     as_array(bigger.jobs)[:old] = as_array(state.jobs)
@@ -303,7 +315,8 @@ def grown(state: State) -> State:
     if len(state.nodes) == 0:
         return bigger
     as_array(bigger.footprints)[:old] = as_array(state.footprints)
-    return bigger.replaced(nodes=state.nodes, placements=state.placements)
+    log = _log_for(2 * old, len(state.placements)) if len(state.log) > 0 else state.log
+    return bigger.replaced(nodes=state.nodes, placements=state.placements, log=log)
 
 
 def room_to_play(state: State) -> State:

@@ -45,12 +45,7 @@ def begin_instant(state: State) -> None:
     """Stand where the present instant began: undo what another decision at this instant has changed."""
     pool = state.pool[0]
     if pool.instant != pool.now:
-        while pool.touched >= 0:
-            footprint = state.footprints[pool.touched]
-            _free_list(state, footprint.before)
-            footprint.before = -1
-            footprint.touched = 0
-            pool.touched = footprint.follows
+        forget_before(state)
         pool.instant = pool.now
         return
     slot = pool.touched
@@ -61,6 +56,18 @@ def begin_instant(state: State) -> None:
     while slot >= 0:
         put_back(state, slot)
         slot = state.footprints[slot].follows
+
+
+@kernel
+def forget_before(state: State) -> None:
+    """Where the units of jobs were when the last instant began does not matter any more."""
+    pool = state.pool[0]
+    while pool.touched >= 0:
+        footprint = state.footprints[pool.touched]
+        _free_list(state, footprint.before)
+        footprint.before = -1
+        footprint.touched = 0
+        pool.touched = footprint.follows
 
 
 @kernel

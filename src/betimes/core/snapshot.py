@@ -37,6 +37,14 @@ def copy_into(state: State, copy: State, believing: bool) -> None:
 
 
 @kernel
+def copy_beliefs(state: State, copy: State) -> None:
+    """Make `copy` what is believed at this instant, with the slots that are free: jobs can be submitted to it."""
+    copy_into(state, copy, True)
+    for at in range(state.pool[0].free):
+        copy.free[at] = state.free[at]
+
+
+@kernel
 def _copy_nodes(state: State, copy: State) -> None:
     for number in range(len(state.nodes)):
         copy.nodes[number] = state.nodes[number]

@@ -10,6 +10,7 @@ import math
 
 from betimes.core.columns import State
 from betimes.core.feasible_grants import curtail, curtails
+from betimes.core.grant_log import note_grants
 from betimes.core.order import leave
 from betimes.core.pool_placement import enter_nodes, leave_nodes
 from betimes.core.speed import speed
@@ -238,6 +239,7 @@ def apply_grants(state: State, count: int) -> int:
         state.holders[at] = slot
     pool.holders = count
     pool.used = pool.asked_units
+    note_grants(state)
     find_next(state)
     return ACCEPTED
 

@@ -8,12 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from betimes.cluster import Offer
 from betimes.service.engines.nodes import LiveNodes
+from betimes.service.engines.pool import LivePool
 from betimes.service.scheduling.engine_factory import Built
 from tests.service.reliability.cluster import Cluster, machine, spec
 
 SUBMIT, ADD, DRAIN, RESUME, LOSE, PASS = range(6)
-POLICIES = ("nodes:fifo", "easy", "conservative", "fitgpp", "slowdown")
+OF_NODES = ("nodes:fifo", "easy", "conservative", "fitgpp", "slowdown", "sww:b=24h")
+OFFER = Offer(type="big", cpu=2.0, gpu=0.0, memory_gib=8.0, usd_per_h=0.2)
+OF_A_POOL = (
+    *("fifo", "srsf", "las:quantum=3", "themis:lease=4", "afs", "max-min"),
+    "wfq:thresholds=6+9,weights=3/5+3/10+1/10,zeta_min=0.8,delta=0.15",
+)
 
 changes = st.lists(
     st.tuples(st.integers(0, PASS), st.integers(0, 7), st.sampled_from([0.5, 1.0, 2.0])), max_size=25
@@ -22,12 +29,14 @@ changes = st.lists(
 
 def after(policy: str, wanted: list[tuple[int, int, float]]) -> list[tuple[Any, ...]]:
     """Every event of a cluster to which this happens."""
-    cluster = Cluster(policy)
+    cluster = Cluster(policy, offers=(OFFER,))
     for at, (what, which, cores) in enumerate(wanted):
         nodes = list(cluster.ledger.nodes)
         name = nodes[which % len(nodes)]
         if what == SUBMIT:
-            cluster.submit(spec(5.0 + which, cpu=cores, qos="trial" if which == 0 else "best-effort"))
+            widest = 1 if policy in OF_NODES else 1 + which % 4  # a job of nodes holds all its units or none
+            qos = "trial" if which == 0 else "best-effort"
+            cluster.submit(spec(widest * (5.0 + which), cpu=cores, max_units=widest, qos=qos))
         elif what == ADD:
             cluster.ask("nodes.add", machine(f"n-{10 + at}"), "operator")
         elif what in (DRAIN, RESUME, LOSE):
@@ -45,7 +54,7 @@ def without_seq(data: dict[str, Any]) -> dict[str, Any]:
     return {**data, "account": account}
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize("policy", [*OF_NODES, *OF_A_POOL])
 @given(wanted=changes)
 def test_an_engine_that_goes_on_decides_as_one_made_anew(policy: str, wanted: list[Any]) -> None:
     kept = after(policy, wanted)
@@ -55,10 +64,13 @@ def test_an_engine_that_goes_on_decides_as_one_made_anew(policy: str, wanted: li
     assert kept == anew
 
 
-def test_the_engine_goes_on_with_a_node_more_and_a_node_less() -> None:
-    cluster = Cluster("nodes:fifo", nodes=1)
+@pytest.mark.parametrize(
+    ("policy", "kind"), [("nodes:fifo", LiveNodes), ("sww:b=24h", LiveNodes), ("fifo", LivePool)]
+)
+def test_the_engine_goes_on_with_a_node_more_and_a_node_less(policy: str, kind: type) -> None:
+    cluster = Cluster(policy, nodes=1, offers=(OFFER,))
     engine = cluster.scheduler.engine
-    assert isinstance(engine, LiveNodes)
+    assert isinstance(engine, kind)
     numbers = cluster.submit(*(spec(100.0, cpu=2.0) for _ in range(2)))
     cluster.scheduler.nodes.add(machine("n-1"), "operator")
     cluster.turn()

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.core.columns import UNLIMITED, Job, Pool, Progress, Segment
+from betimes.core.instruction import Instruction
 from betimes.core.placements import Node, Placement
 from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, as_array, blank, view_by
 
@@ -241,22 +242,6 @@ class Lease:
     idle_s: float  # that it was up and empty
     task_s: float  # that tasks were on it, summed over them
     cause: int  # `machines.RELEASED`, `FAILED` or `TAKEN_AWAY`
-
-
-class Instruction:
-    """A decision: what is to be done, or has been done, with a job or a machine (`core.nodes.instructions`)."""
-
-    what: int
-    at_s: float
-    job: int  # its slot, -1: of no job
-    row: int  # in the log, of the job
-    node: int  # -1: none
-    generation: int  # of the node's machine
-    tasks: int  # of the job on the node
-    offer: int  # -1: none
-    value: float  # until when: of RESERVE its start, of PREEMPT when it will have left; else 0
-    other: int  # in the log the job that this one is preempted for, -1: none; else the order of submission of `job`
-    verdict: int  # `instructions.DONE`, or why it cannot be carried out
 
 
 class Cluster:

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.instruction import RELEASE, RENT
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.holders import add_holder
-from betimes.core.nodes.log import RELEASE, RENT, note
+from betimes.core.nodes.log import note
 from betimes.core.nodes.machines import FAILED, RELEASED, TAKEN_AWAY
 from betimes.core.nodes.timers import BOOTED, EXPIRED, RECLAIMED, SPECULATED, set_job_timer
 from betimes.core.nodes.transitions import begin, vacate

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.instruction import CLOSE, OPEN
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.holders import add_holder, is_owed
-from betimes.core.nodes.log import CLOSE, OPEN, note
+from betimes.core.nodes.log import note
 from betimes.core.nodes.machines import note_vacated
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.timers import clear_job_timer, set_job_timer

@@ -15,22 +15,12 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.nodes.columns import Instruction, NodesState
+from betimes.core.instruction import BIND, CLOSE, MIGRATE, OPEN, PREEMPT, RELEASE, RENT, START, Instruction
+from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.external_events import open_node
 from betimes.core.nodes.find_nodes import tasks_that_fit
 from betimes.core.nodes.holders import holds, is_owed
-from betimes.core.nodes.log import (
-    BIND,
-    CLOSE,
-    MIGRATE,
-    OPEN,
-    PREEMPT,
-    RELEASE,
-    RENT,
-    START,
-    has_room_for_a_pass,
-    note_places,
-)
+from betimes.core.nodes.log import has_room_for_a_pass, note_places
 from betimes.core.nodes.machines import DRAINING, GOING, NONE_LEFT, RUNNING, UNUSED, release, rent
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.transitions import move_out, put_bound, settle_binding, start, tell_to_leave

@@ -10,22 +10,6 @@ from __future__ import annotations
 from betimes.core.nodes.columns import NodesState
 from betimes.kernels import kernel
 
-START, RESIZE, PREEMPT, MIGRATE, BIND, RESERVE, RENT, RELEASE, OPEN, CLOSE, DOUBLE = range(11)
-NAMES = (
-    "start",
-    "resize",
-    "preempt",
-    "migrate",
-    "bind",
-    "reserve",
-    "rent",
-    "release",
-    "open",
-    "close",
-    "double",
-)
-"""`DOUBLE` is no decision: a job has outrun its belief, which is twice as much from then on."""
-
 
 @kernel
 def note(state: NodesState, what: int, slot: int, node: int, tasks: int, value: float, other: int) -> None:

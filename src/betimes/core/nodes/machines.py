@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.instruction import CLOSE, RELEASE, RENT
 from betimes.core.nodes.columns import OWNED, NodesState, NodesView
-from betimes.core.nodes.log import CLOSE, RELEASE, RENT, note
+from betimes.core.nodes.log import note
 from betimes.core.nodes.timers import BOOTED, GONE, NOTICED, RECLAIMED, UP, set_machine_timer
 from betimes.core.status import NEED_FATES, NEED_NODES
 from betimes.kernels import kernel

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.core.nodes.columns import Instruction, NodesState
+from betimes.core.instruction import BIND, MIGRATE, PREEMPT, RELEASE, RENT, START, Instruction
+from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.instructions import REASONS
-from betimes.core.nodes.log import BIND, MIGRATE, PREEMPT, RELEASE, RENT, START
 from betimes.core.nodes.machines import UNUSED, paid_until_s
 from betimes.core.planning import (
     Bind,

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.instruction import BIND, PREEMPT, RESERVE, START
 from betimes.core.nodes.columns import AUTO, Choice, Need, NodesState, NodesView
 from betimes.core.nodes.holders import add_holder, drop_holder, is_owed
-from betimes.core.nodes.log import BIND, PREEMPT, RESERVE, START, note, note_places
+from betimes.core.nodes.log import note, note_places
 from betimes.core.nodes.machines import DRAINING, go, note_vacated
 from betimes.core.nodes.queue import insert
 from betimes.core.nodes.rates import re_rate, re_rate_around, speed_of

@@ -15,10 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Offer
-from betimes.cluster.labels import NONE, Labels, Shapes, bits_for, mask, suiting
+from betimes.cluster.labels import NONE, Labels, Shapes, bits_for, mask, suiting, suits
 from betimes.cluster.resources import Amounts
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, undominated
 from betimes.core.columns import UNLIMITED
+from betimes.core.instruction import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.columns import (
     BLOCK,
     NodesState,
@@ -29,7 +30,6 @@ from betimes.core.nodes.columns import (
     with_more_steps,
 )
 from betimes.core.nodes.dedicated_machines import machines_for, offer_for
-from betimes.core.nodes.log import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
 from betimes.core.nodes.owned_machines import add_owned, remove_owned
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
@@ -53,7 +53,6 @@ from betimes.kernels import Ints, as_array, blank, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
-from betimes.service.engines import nodes_steps as steps
 from betimes.service.engines import rented_machines
 from betimes.service.engines.accounts import account_of, give_account, waiting_account
 from betimes.service.engines.dedicated_machines import (
@@ -86,8 +85,9 @@ from betimes.service.engines.planner_rounds import PlannerRounds, planner_for
 from betimes.service.engines.rented_machines import RentedMachines, with_longer_log, with_room_for_nodes
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.scheduling.job import Account
-from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
-from betimes.twin.nodes.trace_loop import compiled_loop, in_rows, new_trace, run_rows
+from betimes.twin.nodes import entries
+from betimes.twin.nodes.event_loop import EVERYTHING, Arrival, Outcome, Trace
+from betimes.twin.nodes.trace_loop import in_rows, new_trace, run_rows
 
 FIRST_SLOTS = 64
 FIRST_PLACEMENTS = 256
@@ -106,7 +106,7 @@ _add_owned = entry(add_owned, NodesState, int, int, int, int, int)
 _remove_owned = entry(remove_owned, NodesState, int)
 ENTRIES = (
     run_rows,
-    steps.step,
+    *entries.ENTRIES,
     _believed_left,
     _offer_for,
     _machines_for,
@@ -160,8 +160,6 @@ class LiveNodes:
         self.unit_of: dict[int, Amounts] = {}
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
-        # For the many steps that neither submit nor end a job of a trace: to make one takes longer than such a step.
-        self._no_trace = new_trace(0, 1), np.zeros(1, dtype=np.int64)
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
         own, values = policy.policy, known_live(policy).values
         self.rules, params = own.rules(values), own.params(values)
@@ -226,12 +224,12 @@ class LiveNodes:
         rounds = list[Decisions]()
         gone = {self.slot_of[job] for job in what.gone}
         for slot in gone:
-            self._step(steps.GO, slot, now_s)
+            entries.expect_leaving(self.state, slot, now_s)
         self._be_patient(now_s, gone)
         rounds += self._until(now_s)
         for job in what.done:
             if self.state.needs[self.slot_of[job]].holder >= 0:
-                self._step(steps.FINISH, self.slot_of[job], now_s)
+                entries.expect_finish(self.state, self.slot_of[job], now_s)
             if self.rounds is not None:
                 self.rounds.ended.append((int(self.state.jobs[self.slot_of[job]].seq), now_s))
         again = self._intervene(now_s, what)
@@ -262,17 +260,27 @@ class LiveNodes:
         need, logged = self.state.needs[slot], int(self.state.cluster[0].logged)
         if need.holder < 0 and need.bound < 0:
             return  # it waits already
-        if need.holder >= 0 and need.bound >= 0:  # it was about to move
-            self._step(steps.UNBIND, slot)
-        self._step(steps.LOSE if need.holder >= 0 else steps.UNBIND, slot, float(cause))
+        if need.bound >= 0:
+            entries.unbind(self.state, slot)
+        if need.rented > 0:
+            entries.stop_alone(self.state, slot, cause)
+        elif need.holder >= 0:
+            entries.lose(self.state, slot)
+        self._wait(slot)
         self.state.cluster[0].logged = logged  # nothing of this was decided
         self.booting.discard(job)
         self.changed = True
 
     def unbind(self, slot: int) -> None:
         """The job of a slot gives up what it is bound to: it waits again, or stays where it is."""
-        self._step(steps.UNBIND, slot)
+        entries.unbind(self.state, slot)
+        if self.state.needs[slot].holder < 0:
+            self._wait(slot)
         self.changed = True
+
+    def _wait(self, slot: int) -> None:
+        """A job that is in a slot, and nowhere, waits from now on."""
+        self._heed(entries.wait(self.state, self.rules, slot))
 
     def measure(self, job: int, throughput: float, beside: Iterable[int]) -> None:
         """A job shows this share of its throughput alone beside others: an observation for a planner."""
@@ -288,7 +296,7 @@ class LiveNodes:
     def refuse_machines(self, job: int, now_s: float, again_s: float) -> None:
         """A job gets none of the machines that were to be rented for it; others are at `again_s`, if it still waits."""
         self.lose(job, now_s, FAILED)
-        self._step(steps.WAIT_UNTIL, self.slot_of[job], again_s)
+        entries.wait_until(self.state, self.slot_of[job], again_s)
 
     def start_alone(self, job: int, now_s: float) -> float:
         """The machines of a job's own are up; returns until when it runs there speculatively, infinity: to its end."""
@@ -297,19 +305,31 @@ class LiveNodes:
         self.booting.discard(job)
         if abs(progress.since + progress.stall - now_s) > EARLY_OR_LATE_S:
             self.state.pool[0].now = now_s
-            self._step(steps.START_ALONE, slot)
+            entries.start_alone(self.state, slot, self.rules.speculate_s)
         return float(self.state.needs[slot].alarm_s)
 
     def open_node(self, number: int, is_up: bool) -> None:
         """A node takes new tasks from now on, or none; `happen` lets the policy look."""
         if bool(self.state.nodes[number].up) == is_up:
             return
-        self._step(steps.OPEN, number, 1.0 if is_up else 0.0)
+        entries.open_node(self.state, number, int(is_up))
         self.changed = True
 
-    def can_have(self, owned: Sequence[Amounts]) -> bool:
+    def can_have(self, owned: Sequence[tuple[Amounts, Labels]]) -> bool:
         """Whether these may be the machines of one's own from now on, and mean nothing else for the jobs that wait."""
-        return not self.rents and self._largest(owned).tolist() == self.largest
+        if self._largest([amounts for amounts, _ in owned]).tolist() != self.largest:
+            return False
+        if not self.rents:
+            return True
+        alike: dict[Labels, set[JobTasks]] = {}
+        for job, tasks in self.tasks_of.items():
+            alike.setdefault(self.required.get(job, NONE), set()).add(tasks)
+        for required, several in alike.items():
+            suit = [amounts for amounts, labels in owned if suits(labels, required)]
+            before, after = self._owned(required), np.array(suit, dtype=np.int64).reshape(-1, 3)
+            if any(is_held(tasks, before) != is_held(tasks, after) for tasks in several):
+                return False
+        return True
 
     def add_node(self, capacity: Amounts, kind: int, labels: Labels) -> int:
         """A node is there from now on, and is up; returns its number. `happen` lets the policy look."""
@@ -342,7 +362,7 @@ class LiveNodes:
         if more is not None:
             self._learn_labels([more.require])
         copy, jobs = room_to_play(self.state), dict(self.job_of)
-        self._step(steps.COPY, copy=copy)
+        entries.copy_into(self.state, copy, True)
         waits = as_array(copy.needs)["holder"] < 0
         as_array(copy.progress)["started_s"][waits] = np.nan  # one that was preempted is to start again
         slots = len(copy.free)
@@ -352,16 +372,16 @@ class LiveNodes:
             self._fill(trace.arrivals[slots], more, self._split(more), now_s)
             trace.arrivals[slots].run_s = more.believed_s  # what is believed is true in a play-out
 
-        what = steps.PLAY
         rounds = None if self.rounds is None else self.rounds.copied(slots, more)
         seqs = [*as_array(self.state.jobs)["seq"].tolist(), int(self.state.pool[0].submitted)]
+        copy.pool[0].budget = UNLIMITED
         if self.provisions:  # machines may be rented for ever for a job that they do not hold
-            what, copy.pool[0].budget, copy.cluster[0].select_s = steps.ADVANCE, MOST_INSTANTS, math.inf
+            copy.pool[0].budget, copy.cluster[0].select_s = MOST_INSTANTS, math.inf
 
         def play() -> Foreseen:
             state, aside = copy, trace
             while True:
-                status = self._call(state, aside, row, what, value=math.inf)
+                status = self._run(state, aside, row, math.inf)
                 if status in (DONE, PAUSED):
                     break
                 if status == ASKED and rounds is not None:
@@ -396,7 +416,7 @@ class LiveNodes:
     def _snapshot(self, state: NodesState) -> SelectionSnapshot:
         """A copy of what is believed before the pass of a tick, in which jobs are rows by their slots."""
         copy = room_to_play(state)
-        self._call(state, *self._no_trace, steps.COPY, copy=copy)
+        entries.copy_into(state, copy, True)
         slots = len(copy.free)
         as_array(copy.progress)["row"] = np.arange(slots)
         trace = new_trace(slots, 1)
@@ -409,9 +429,7 @@ class LiveNodes:
             return False
         self.member, self.rules = member.name, member.rules
         self.state.params[: len(member.params)] = member.params
-        status = _adopt(self.state, self.rules)
-        if status != DONE:
-            self._with_room(self.state, status, self.job_of)
+        self._heed(_adopt(self.state, self.rules))
         self.changed = True
         return True
 
@@ -427,36 +445,34 @@ class LiveNodes:
         tasks = self._held_tasks(carried) if carried.units else self._split(carried.wanted)
         self._fill(trace.arrivals[0], carried.wanted, tasks, now_s)
         self.tasks_of[carried.wanted.job], self.unit_of[carried.wanted.job] = tasks, carried.wanted.demand
-        slot, account = int(self.state.free[self.state.pool[0].free - 1]), carried.account
+        slot, account = entries.take_slot(self.state, self.rules, trace, 0), carried.account
         self._know(slot, carried.wanted)
         if account.resizes > 0:
             self.resizes_of[carried.wanted.job] = account.resizes
-        row = np.zeros(1, dtype=np.int64)
-        self._call(self.state, trace, row, steps.ENTER)
         give_account(self.state, slot, account, carried.units > 0 or carried.alone is not None)
         self.state.needs[slot].speculated |= int(account.speculated)
         if carried.alone is not None:
             alone, need = carried.alone, self.state.needs[slot]
             need.offer, need.rented, need.began_s = alone.offer, alone.count, alone.began_s
-            self._step(steps.RESUME_ALONE, slot, alone.speculates_until_s)
+            entries.resume_alone(self.state, slot, alone.speculates_until_s)
             if not alone.are_up:
                 self.booting.add(carried.wanted.job)
         elif carried.units:
             self.state.needs[slot].vacate_at = carried.leave_by_s
-            row[0] = self._plan(tasks, carried.places)
-            self._call(self.state, trace, row, steps.HOLD, slot)
+            count = self._plan(tasks, carried.places)
+            entries.hold(self.state, slot, count)
         elif carried.owed and self.rounds is None and _are_of(tasks, carried.bound):
-            row[0] = self._plan(tasks, carried.bound, carried.owed)
-            self._call(self.state, trace, row, steps.BIND, slot)
+            count = self._plan(tasks, carried.bound, carried.owed)
+            entries.bind(self.state, slot, count)
         else:
             promised = carried.bound and not carried.owed and _are_of(tasks, carried.bound)
             if promised and self.rules.backfill == CONSERVATIVE:
-                row[0] = self._plan(tasks, carried.bound)
-                self._call(self.state, trace, row, steps.BOOK, slot, carried.start_s)
+                count = self._plan(tasks, carried.bound)
+                entries.book(self.state, slot, count, carried.start_s)
                 self.promised[carried.wanted.job] = carried.start_s
-            self._step(steps.QUEUE, slot)
+            self._wait(slot)
             if carried.keeps_wait and account.waits_until_s is not None and self.rules.waits:
-                self._step(steps.WAIT_UNTIL, slot, max(now_s, account.waits_until_s))
+                entries.wait_until(self.state, slot, max(now_s, account.waits_until_s))
         self.state.cluster[0].logged = 0  # nothing of this was decided now
 
     def settle(self, carried: Sequence[Restored]) -> None:
@@ -474,20 +490,12 @@ class LiveNodes:
         """For the nodes, and where these do not hold the job for what can be rented, as the twin does."""
         shapes = suiting(self.shapes, wanted.require)
         tasks = job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, shapes)
-        if not self.rents or self._is_held(tasks, wanted.require):
+        if not self.rents or is_held(tasks, self._owned(wanted.require)):
             return tasks
         offered = suiting(offered_shapes(self.offers), wanted.require)
         return job_tasks(
             wanted.unit, wanted.max_units, wanted.units_per_task, undominated([*shapes, *offered])
         )
-
-    def _is_held(self, tasks: JobTasks, required: Labels) -> bool:
-        """Whether the nodes hold the job when nothing else is there."""
-        if not 0 < tasks.units_each <= tasks.together:
-            return False
-        need = np.array(tasks.demand)
-        room = (self._owned(required)[:, need > 0] // need[need > 0]).min(axis=1, initial=tasks.count)
-        return int(room.sum()) >= tasks.count
 
     def _owned(self, required: Labels) -> NDArray[np.int64]:
         """(nodes, 3) what each machine of one's own has that has these labels, for which there are bits."""
@@ -564,25 +572,25 @@ class LiveNodes:
         late = np.flatnonzero((needs["vacate_at"] <= now_s) & (needs["holder"] >= 0))
         for slot in late.tolist():
             if slot in self.job_of and slot not in gone:
-                self._step(steps.GO, slot, now_s + PATIENCE_S)
+                entries.expect_leaving(self.state, slot, now_s + PATIENCE_S)
         if self.provisions:
             self.machines.put_off(now_s)
         for job in self.booting:  # no speculative run is over before it has begun
             slot = self.slot_of[job]
             if self.state.needs[slot].alarm_s <= now_s:
-                self._step(steps.SPECULATE_UNTIL, slot, now_s + PATIENCE_S)
+                entries.speculate_until(self.state, slot, now_s + PATIENCE_S)
 
     def _intervene(self, now_s: float, what: Inputs) -> bool:
         """Carry out what the loop itself does not know; returns whether all jobs have to be looked at again."""
         self.state.pool[0].now = now_s
         waiting = [slot for job in what.done if self.state.needs[slot := self.slot_of[job]].holder < 0]
         for slot in waiting:
-            self._step(steps.WITHDRAW, slot)
+            entries.withdraw(self.state, slot)
         for job in what.lost:
             self.lose(job, now_s)
         for job, left_s in what.believed:
             slot = self.slot_of[job]
-            self._step(steps.BELIEVE, slot, left_s)
+            entries.believe(self.state, slot, left_s)
         changed, self.changed = self.changed, False
         return bool(waiting or what.lost or what.believed or what.look or changed)
 
@@ -593,11 +601,13 @@ class LiveNodes:
         for at, one in enumerate(wanted):
             self.tasks_of[one.job], self.unit_of[one.job] = self._split(one), one.demand
             self._fill(trace.arrivals[at], one, self.tasks_of[one.job], until_s)
-        row, what = np.zeros(1, dtype=np.int64), steps.AGAIN if again else steps.ADVANCE
+        row = np.zeros(1, dtype=np.int64)
         first = int(self.state.pool[0].submitted)
-        self.state.pool[0].budget = 0 if again else 1
+        self.state.pool[0].budget = 0 if again else 1  # a job that is told to leave now has not left yet
+        if again:
+            self.state.cluster[0].pending = EVERYTHING
         while True:
-            status = self._call(self.state, trace, row, what, value=until_s)
+            status = self._run(self.state, trace, row, until_s)
             if status in (DONE, PAUSED):
                 break
             if status == ASKED:
@@ -605,7 +615,6 @@ class LiveNodes:
                 self._ask_planner()
             else:
                 self.state = self._with_room(self.state, status, self.job_of)
-            what = steps.ADVANCE
         new = self._enter(wanted, first)
         if self.foresees:
             self._balk(until_s, new)
@@ -623,7 +632,7 @@ class LiveNodes:
             self._know(slot, one)
             self.state.progress[slot].row = slot
             if self.rents and not self._can_rent(slot, one):
-                self._step(steps.WAIT_UNTIL, slot, math.inf)
+                entries.wait_until(self.state, slot, math.inf)
         return new
 
     def _know(self, slot: int, wanted: JobRequest) -> None:
@@ -661,14 +670,14 @@ class LiveNodes:
             return
         until_s = max(float(self.state.needs[slot].alarm_s) for slot in waiting)
         copy, slots = room_to_play(self.state), len(self.state.free)
-        self._step(steps.COPY, copy=copy)
+        entries.copy_into(self.state, copy, True)
         trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
         copy.pool[0].budget = UNLIMITED
-        while (status := self._call(copy, trace, row, steps.ADVANCE, value=until_s)) != DONE:
+        while (status := self._run(copy, trace, row, until_s)) != DONE:
             copy = self._with_room(copy, status, self.job_of)
         for slot in waiting:
             if copy.needs[slot].offer >= 0:
-                self._step(steps.WAIT_UNTIL, slot, now_s)
+                entries.wait_until(self.state, slot, now_s)
 
     def _round(self) -> Decisions:
         """What has been decided since the log was read last, and read it."""
@@ -760,24 +769,15 @@ class LiveNodes:
         if self.rounds is not None:  # a job that moves has left when that is reported, and not at once
             arrival.stop_s = max(wanted.grace_s, PATIENCE_S)
         arrival.choice, arrival.speculated = wanted.choice, int(not wanted.may_restart)
-        arrival.fits_no_owned = int(self.rents and not self._is_held(tasks, wanted.require))
+        arrival.fits_no_owned = int(self.rents and not is_held(tasks, self._owned(wanted.require)))
 
-    def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: NodesState | None = None) -> None:
-        status = self._call(self.state, *self._no_trace, what, slot, value, copy)
+    def _run(self, state: NodesState, trace: Trace, row: Ints, until_s: float) -> int:
+        """Submissions from row[0] on and whatever is due up to an instant happen, as far as the budget goes."""
+        return run_rows(state, self.rules, trace, row, len(trace.arrivals), until_s)
+
+    def _heed(self, status: int) -> None:
         if status != DONE:
             self._with_room(self.state, status, self.job_of)
-
-    def _call(
-        self,
-        state: NodesState,
-        trace: Trace,
-        row: Ints,
-        what: int,
-        slot: int = -1,
-        value: float = 0.0,
-        copy: NodesState | None = None,
-    ) -> int:
-        return steps.step(compiled_loop(), state, self.rules, trace, row, what, slot, value, copy or state)
 
     def _with_room(self, state: NodesState, status: int, job_of: dict[int, int]) -> NodesState:
         """The same state with room for what it had none for; raises PolicyViolation for a refusal."""
@@ -801,6 +801,15 @@ class LiveNodes:
             ahead = state is not self.state
             raise nodes_violation(str(self.policy), status - REFUSED, job, float(pool.now), ahead)
         raise BetimesError(f"internal: the event loop returned {status}")
+
+
+def is_held(tasks: JobTasks, machines: NDArray[np.int64]) -> bool:
+    """Whether these machines hold a job's tasks when nothing else is there; machines: (machines, 3)."""
+    if not 0 < tasks.units_each <= tasks.together:
+        return False
+    need = np.array(tasks.demand)
+    room = (machines[:, need > 0] // need[need > 0]).min(axis=1, initial=tasks.count)
+    return int(room.sum()) >= tasks.count
 
 
 def _are_of(tasks: JobTasks, places: Sequence[Allocation]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from betimes.core.nodes.columns import Instruction
+from betimes.core.instruction import Instruction
 from betimes.core.nodes.planning import instructions
 from betimes.core.planning import Decision, Planner, Refusal, Snapshot
 from betimes.kernels import Records

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.cluster.resources import Amounts
 from betimes.core.columns import State, clear, grown, is_room_for, new_state, room_to_play, with_nodes
 from betimes.core.feasible_grants import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON, asked_for
-from betimes.core.status import DONE, PAUSED, REFUSED, STUCK
+from betimes.core.instruction import DOUBLE
+from betimes.core.status import DONE, NEED_LOG, PAUSED, REFUSED, STUCK
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.kernels import as_array, blank, entry
@@ -38,7 +39,7 @@ from betimes.service.engines.messages import (
 )
 from betimes.service.engines.speedups import Speedups, speed
 from betimes.service.scheduling.job import Account
-from betimes.twin.pool import steps
+from betimes.twin.pool import entries
 from betimes.twin.pool.event_loop import Outcome, Trace
 from betimes.twin.pool.trace_loop import new_trace
 from betimes.twin.pool.trials import SLACK, outrunning
@@ -60,7 +61,7 @@ LeftOf = Callable[[int, float], float | None]
 
 _believed_left = entry(believed_left, State, int, float)
 _asked_for = entry(asked_for)
-ENTRIES = (steps.step, steps.place_units, _believed_left, _asked_for)
+ENTRIES = (*entries.ENTRIES, _believed_left, _asked_for)
 """What has to be compiled for a live pool, besides its policy."""
 
 
@@ -103,11 +104,12 @@ class LivePool:
             resize_interval_s=resize_interval_s,
             resize_gain=resize_gain,
             capacity=capacity,
+            logs=True,
         )
         self.trace = _trace_for(self.state)
-        self.units_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
-        self.places_seen: dict[int, tuple[Allocation, ...]] = {}  # by slot
-        self.sizes_seen: NDArray[Any] = np.zeros(FIRST_SLOTS)
+        self.held: dict[int, tuple[Allocation, ...]] = {}  # by job, as it was told last
+        self.unused_nodes: list[int] = []  # numbers of nodes that are not there any more
+        self._decided: dict[int, set[int]] = {}  # what the log has of jobs, by slot, and is not told yet
         self._spare: State | None = None  # a copy that has been played forward, for the next play-out
         self.left_of: LeftOf = lambda _job, _at_s: None
 
@@ -120,7 +122,7 @@ class LivePool:
         """Let the timers before `now_s` go off."""
         rounds: list[Decisions] = []
         while (timer_s := self.next_timer_s()) < now_s:
-            rounds += self._advance(timer_s)
+            rounds += self._until(timer_s)
         return rounds
 
     def happen(self, now_s: float, what: Inputs) -> list[Decisions]:
@@ -128,26 +130,25 @@ class LivePool:
         rounds = self.catch_up(now_s)
         idle: list[int] = []
         for job, width in what.widths:
-            self._step(steps.WIDTH, self.slot_of[job], float(width))
+            entries.set_width(self.state, self.slot_of[job], width)
         for job in what.done:
             slot = self.slot_of.pop(job)
             del self.job_of[slot]
+            self.held.pop(job, None)
             if self.state.jobs[slot].units > 0.0:
-                self._step(steps.FINISH, slot, now_s)
+                entries.expect_finish(self.state, slot, now_s)
             else:
                 idle.append(slot)
-        rounds += self._advance(now_s)
+        rounds += self._until(now_s)
         self.state.pool[0].now = now_s
         for slot in idle:
-            self._step(steps.LEAVE, slot)
+            entries.withdraw(self.state, slot)
         for job in what.lost:
             self.lose(job, now_s)
         for job, left_s in what.believed:
-            slot = self.slot_of[job]
-            self._step(steps.BELIEVE, slot, left_s)
-            self.sizes_seen[slot] = self.state.jobs[slot].size_s
+            entries.believe(self.state, self.slot_of[job], left_s)
         if idle or what.lost or what.believed or what.widths or what.look:
-            self._step(steps.DECIDE)
+            self._ask()
             rounds.append(self._round())
         for wanted in what.wanted:
             self._arrive(wanted, now_s)
@@ -158,8 +159,8 @@ class LivePool:
     def lose(self, job: int, now_s: float) -> None:
         """A job has lost its units; `happen` lets the policy look."""
         self.state.pool[0].now = now_s
-        self._step(steps.LOSE, self.slot_of[job])
-        self.units_seen[self.slot_of[job]] = 0.0
+        entries.lose(self.state, self.slot_of[job])
+        self.held.pop(job, None)
 
     def restore(self, carried: Restored, now_s: float) -> None:
         """Take over a job as it stands; no decision is made, and no time passes."""
@@ -171,23 +172,21 @@ class LivePool:
         pool.events += missed
         pool.contention += missed * pool.active
         self.state = self._with_arrival(self.state, self.trace, carried.wanted, now_s)
-        slot = int(self.state.free[self.state.pool[0].free - 1])
+        slot = entries.take_slot(self.state, self.rules, self.trace, 0)
         self.slot_of[carried.wanted.job], self.job_of[slot] = slot, carried.wanted.job
-        self._step(steps.ENTER, slot)
         account, progress = carried.account, self.state.progress[slot]
         progress.resizes = account.resizes
         give_account(self.state, slot, account, carried.units > 0)
         progress.units_before, progress.stall_before = float(carried.units), account.stall_s
-        self._step(steps.ADOPT, slot)
+        self._check(entries.queue_up(self.state, self.rules, self.trace, slot), self.state, self.job_of)
         held = int(pool.used) + carried.units
         if held > self.units:  # fewer nodes are left than these jobs were given
             self.state = with_nodes(self.state, np.zeros((0, 3), dtype=np.int64), held)
         for place in reversed(carried.places):  # lists of placements are read from their end
-            steps.place_units(self.state, slot, place.node, place.units)
+            entries.place_on(self.state, slot, place.node, place.units)
         if carried.units:
-            self._step(steps.HOLD, slot, float(carried.units))
-        self.units_seen[slot], self.sizes_seen[slot] = carried.units, account.size_s
-        self.places_seen[slot] = carried.places
+            entries.hold(self.state, slot, float(carried.units))
+            self.held[carried.wanted.job] = carried.places
 
     def account(self, job: int) -> Account:
         """How far a job has come."""
@@ -201,6 +200,51 @@ class LivePool:
     def open_node(self, number: int, is_up: bool) -> None:
         """A node takes new units from now on, or none; `happen` lets the policy look."""
         self.state.nodes[number].up = int(is_up)
+
+    def add_node(self, capacity: Amounts) -> int:
+        """A node is there from now on, and is up; returns its number. `set_units` and `happen` follow."""
+        if not self.unused_nodes:
+            self.unused_nodes.append(len(self.state.nodes))
+            self.state = with_nodes(self.state, np.zeros((1, 3), dtype=np.int64), 0)
+        number = self.unused_nodes.pop()
+        node = self.state.nodes[number]
+        node.gpu, node.cpu, node.memory = node.free_gpu, node.free_cpu, node.free_memory = capacity
+        node.up = 1
+        return number
+
+    def remove_node(self, number: int) -> bool:
+        """A node is not there any more; False: a job has units on it. `set_units` and `happen` follow."""
+        if self.units_on({number}):
+            return False
+        entries.settle_instant(self.state)  # nothing goes back to where it was before
+        node = self.state.nodes[number]
+        node.gpu = node.cpu = node.memory = node.free_gpu = node.free_cpu = node.free_memory = node.up = 0
+        self.unused_nodes.append(number)
+        return True
+
+    def units_on(self, numbers: Collection[int]) -> int:
+        """Units that jobs have on these nodes."""
+        return sum(place.units for held in self.held.values() for place in held if place.node in numbers)
+
+    def set_units(self, units: int) -> bool:
+        """The pool has so many units from now on; `happen` lets the policy look.
+
+        False: the policy makes other classes of such a pool, and another engine has to be made.
+        """
+        entries.settle_instant(self.state)
+        if units == self.units:
+            return True
+        self.units = units
+        prepared = self._prepared()
+        if prepared.groups != len(self.state.groups):
+            return False
+        self.state = with_nodes(
+            self.state, np.zeros((0, 3), dtype=np.int64), max(units, int(self.state.pool[0].used))
+        )
+        self.state = self.state.replaced(params=prepared.params, table=prepared.table)
+        entries.change_units(self.state, float(units))
+        self._check(entries.rank_anew(self.state, self.rules, self.trace), self.state, self.job_of)
+        return True
 
     @property
     def free_units(self) -> int:
@@ -228,7 +272,7 @@ class LivePool:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
         self._forget_curves()
         copy, jobs = self._room_to_play(), dict(self.job_of)
-        self._step(steps.COPY, copy=copy)
+        entries.copy_beliefs(self.state, copy)
         waits = as_array(copy.jobs)["units"] == 0.0
         as_array(copy.progress)["started_s"][waits] = np.nan  # one that was preempted is to start again
         trace = self.trace
@@ -238,7 +282,7 @@ class LivePool:
             trace = _trace_for(copy)
             copy = self._with_arrival(copy, trace, more, now_s)
             trace.arrivals[0].work = trace.arrivals[0].believed  # what is believed is true in a play-out
-            jobs[self._enter(copy, trace, more)] = more.job
+            jobs[self._take_in(copy, trace, more)] = more.job
         outcome = blank(Outcome, len(copy.free))
         as_array(outcome)["start_s"] = as_array(outcome)["finish_s"] = np.nan
         aside = trace.replaced(
@@ -247,7 +291,7 @@ class LivePool:
         copy.pool[0].budget = MOST_EVENTS
 
         def play() -> Foreseen:
-            self._check(self._call(copy, aside, steps.PLAY), copy, jobs)
+            self._check(entries.advance(copy, self.rules, aside, math.inf, -1), copy, jobs)
             slots = np.array(list(jobs), dtype=np.int64)
             start = as_array(aside.outcome)["start_s"][slots]
             begun = as_array(copy.progress)["started_s"][slots]
@@ -270,20 +314,20 @@ class LivePool:
         if self.state.pool[0].free == 0:
             self._grow()
         self.state = self._with_arrival(self.state, self.trace, wanted, now_s)
-        slot = self._enter(self.state, self.trace, wanted)
+        slot = self._take_in(self.state, self.trace, wanted)
         self.slot_of[wanted.job], self.job_of[slot] = slot, wanted.job
+        self._ask()
         if wanted.work_s is not None:
-            self._step(steps.BELIEVE, slot, wanted.work_s * SLACK)
-        self.units_seen[slot] = 0.0
-        self.sizes_seen[slot] = self.state.jobs[slot].size_s
+            entries.believe(self.state, slot, wanted.work_s * SLACK)
 
-    def _enter(self, state: State, trace: Trace, wanted: JobRequest) -> int:
-        """Submit trace.arrivals[0] to `state`, which has a slot free, and decide; returns the slot."""
-        slot = int(state.free[state.pool[0].free - 1])
-        self._check(
-            self._call(state, trace, steps.ARRIVE, 0), state, ChainMap({slot: wanted.job}, self.job_of)
-        )
+    def _take_in(self, state: State, trace: Trace, wanted: JobRequest) -> int:
+        """Submit trace.arrivals[0] to `state`, which has a slot free; returns the slot. The policy is to be asked."""
+        state.pool[0].now = trace.arrivals[0].submit_s
+        slot = entries.take_slot(state, self.rules, trace, 0)
+        jobs = ChainMap({slot: wanted.job}, self.job_of)
+        self._check(entries.queue_up(state, self.rules, trace, slot), state, jobs)
         state.progress[slot].row = slot
+        state.pool[0].pending = 1
         return slot
 
     def _with_arrival(self, state: State, trace: Trace, wanted: JobRequest, now_s: float) -> State:
@@ -320,16 +364,14 @@ class LivePool:
         setting = Setting(float(self.units), False, self.curves.table, self.sizes, self.restart_s)
         return self.policy.policy.prepared(self.policy.values, setting)
 
-    def _advance(self, until_s: float) -> list[Decisions]:
-        """Let timers and finishes happen one at a time, and note what each changed."""
+    def _until(self, until_s: float) -> list[Decisions]:
+        """Let timers and finishes up to an instant happen; the policy decides as they do."""
         rounds = self._learn(until_s)
-        while True:
-            self.state.pool[0].budget = 1
-            status = self._step(steps.ADVANCE, value=until_s)
-            if self.state.pool[0].budget == 0:
-                rounds.append(self._round())
-            if status != PAUSED:
-                return rounds
+        events = int(self.state.pool[0].events)
+        self._run(until_s)
+        if self.state.pool[0].events > events:
+            rounds.append(self._round())
+        return rounds
 
     def _learn(self, until_s: float) -> list[Decisions]:
         """Jobs that outrun their beliefs, and of which more is known, are believed to have that left."""
@@ -340,41 +382,47 @@ class LivePool:
             return []
         self.state.pool[0].now = at_s
         for slot, left_s in known:
-            self._step(steps.BELIEVE, slot, left_s)
-        self._step(steps.DECIDE)
+            before_s = float(self.state.jobs[slot].size_s)
+            entries.believe(self.state, slot, left_s)
+            if self.state.jobs[slot].size_s != before_s:
+                self._decided.setdefault(slot, set()).add(DOUBLE)
+        self._ask()
         return [self._round()]
 
+    def _ask(self) -> None:
+        """The policy decides now."""
+        self.state.pool[0].pending = 1
+        self._run(-math.inf)
+
+    def _run(self, until_s: float) -> None:
+        """What is due up to an instant happens, and is read off the log."""
+        status = NEED_LOG
+        while status == NEED_LOG:
+            status = entries.advance(self.state, self.rules, self.trace, until_s, -1)
+            self._check(status, self.state, self.job_of)
+            pool = self.state.pool[0]
+            lines = as_array(self.state.log)[: pool.logged]
+            for slot, what in zip(lines["job"].tolist(), lines["what"].tolist(), strict=True):
+                self._decided.setdefault(slot, set()).add(what)
+            pool.logged = 0
+
     def _round(self) -> Decisions:
-        """What is different from what was seen last."""
-        jobs, moves = as_array(self.state.jobs), list[Move]()
-        units, sizes = jobs["units"].copy(), jobs["size_s"].copy()
-        for slot in np.flatnonzero(sizes != self.sizes_seen).tolist():
-            if slot in self.job_of:
-                moves.append(Outrun(self.job_of[slot], float(sizes[slot])))
-        changed = [slot for slot in np.flatnonzero(units != self.units_seen).tolist() if slot in self.job_of]
-        # A job that was placed at this instant may have been moved by a later decision at the same instant.
-        changed += [slot for slot in self._placed_now() if units[slot] == self.units_seen[slot] > 0.0]
-        for slot in sorted(
-            changed, key=lambda slot: (units[slot] > self.units_seen[slot], jobs["seq"][slot])
-        ):
-            held = self._held(slot) if units[slot] > 0.0 else ()
-            if units[slot] == self.units_seen[slot] and held == self.places_seen.get(slot):
-                continue
-            self.places_seen[slot] = held
-            moves.append(Grant(self.job_of[slot], int(self.units_seen[slot]), int(units[slot]), held))
-        self.units_seen, self.sizes_seen = units, sizes
-        return Decisions(float(self.state.pool[0].now), tuple(moves))
+        """What has been decided since this was asked last, as it stands now: who gives up units comes first."""
+        outruns, grants = list[Move](), list[Grant]()
+        decided = {slot: what for slot, what in self._decided.items() if slot in self.job_of}
+        self._decided = {}
+        for slot in sorted(decided, key=lambda slot: self.state.jobs[slot].seq):
+            job, places = self.job_of[slot], self._places(slot)
+            before = self.held.get(job, ())
+            if DOUBLE in decided[slot]:
+                outruns.append(Outrun(job, float(self.state.jobs[slot].size_s)))
+            if places != before:
+                grants.append(Grant(job, _units(before), _units(places), places))
+                self.held[job] = places
+        grants.sort(key=lambda grant: grant.units > grant.before)
+        return Decisions(float(self.state.pool[0].now), (*outruns, *grants))
 
-    def _placed_now(self) -> list[int]:
-        """The slots of jobs whose units have been placed or taken at this instant."""
-        found, slot = list[int](), int(self.state.pool[0].touched)
-        while slot >= 0:
-            if slot in self.job_of:
-                found.append(slot)
-            slot = int(self.state.footprints[slot].follows)
-        return found
-
-    def _held(self, slot: int) -> tuple[Allocation, ...]:
+    def _places(self, slot: int) -> tuple[Allocation, ...]:
         """Where a job's units are."""
         held: list[Allocation] = []
         at = int(self.state.footprints[slot].placed)
@@ -387,34 +435,19 @@ class LivePool:
     def _grow(self) -> None:
         self.state = grown(self.state)
         self.trace = _trace_for(self.state)
-        more = np.zeros(len(self.units_seen))
-        self.units_seen = np.concatenate([self.units_seen, more])
-        self.sizes_seen = np.concatenate([self.sizes_seen, more])
-
-    def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: State | None = None) -> int:
-        return self._check(
-            self._call(self.state, self.trace, what, slot, value, copy), self.state, self.job_of
-        )
-
-    def _call(
-        self,
-        state: State,
-        trace: Trace,
-        what: int,
-        slot: int = -1,
-        value: float = 0.0,
-        copy: State | None = None,
-    ) -> int:
-        return steps.step(state, self.rules, trace, what, slot, value, copy or state)
 
     def _check(self, status: int, state: State, job_of: Mapping[int, int]) -> int:
         if status >= REFUSED:
             pool = state.pool[0]
             job = str(job_of[pool.offender]) if pool.offender in job_of else None
             raise violation(str(self.policy), status - REFUSED, job, float(pool.now), state is not self.state)
-        if status not in (DONE, PAUSED, STUCK):
+        if status not in (DONE, PAUSED, STUCK, NEED_LOG):
             raise BetimesError(f"internal: the event loop returned {status}")
         return status
+
+
+def _units(places: Sequence[Allocation]) -> int:
+    return sum(place.units for place in places)
 
 
 def _trace_for(state: State) -> Trace:

@@ -8,8 +8,8 @@ from typing import Protocol
 
 import numpy as np
 
-from betimes.core.nodes.columns import Instruction, NodesState, with_more_nodes
-from betimes.core.nodes.log import RELEASE, RENT
+from betimes.core.instruction import RELEASE, RENT, Instruction
+from betimes.core.nodes.columns import NodesState, with_more_nodes
 from betimes.core.nodes.machines import DRAINING, GOING
 from betimes.core.nodes.reported_machines import (
     put_off,

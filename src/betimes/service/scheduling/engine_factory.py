@@ -63,24 +63,24 @@ class Built:
     def take_over(self, nodes: dict[str, Node]) -> bool:
         """Let the engine go on with these nodes; false: another has to be made.
 
-        That is so of a pool, where jobs would be split into other tasks, and where a node has become another, or one is
-        gone on which there is something still.
+        That is so where jobs would be split into other tasks, and where a node has become another, or one is gone on
+        which there is something still.
         """
         engine, kept = self.engine, kept_nodes(nodes, self.offered)
-        if not isinstance(engine, LiveNodes):
-            return False
-        shapes = _shapes(kept, self.offered)
-        if any(
-            suiting(shapes, required) != suiting(self.shapes, required)
-            for required in {NONE, *engine.required.values()}
-        ):
+        if isinstance(engine, Standby):
             return False
         had = {name: (number, capacity) for number, (name, capacity) in self.nodes.items()}
-        if had.keys() != kept.keys() and not engine.can_have([node.capacity for node in kept.values()]):
-            return False
-        for name, (number, capacity) in had.items():
-            if name in kept and (kept[name].capacity, kept[name].labels) != (capacity, engine.labels[number]):
+        shapes = _shapes(kept, self.offered)
+        if isinstance(engine, LiveNodes):
+            if not self._splits_alike(engine, shapes):
                 return False
+            owned = [(node.capacity, node.labels) for node in kept.values()]
+            if had.keys() != kept.keys() and not engine.can_have(owned):
+                return False
+            if any(name in kept and kept[name].labels != engine.labels[at] for name, (at, _) in had.items()):
+                return False
+        if any(name in kept and kept[name].capacity != capacity for name, (_, capacity) in had.items()):
+            return False
         for name in had.keys() - kept.keys():
             number, _ = had[name]
             if not engine.remove_node(number):
@@ -90,15 +90,28 @@ class Built:
             if name in had:
                 number = had[name][0]
             else:
-                number = engine.add_node(
-                    node.capacity,
-                    self.kinds.setdefault(node.machine.type, len(self.kinds)),
-                    node.labels,
-                )
+                number = self._add(engine, node)
                 self.nodes[number] = name, node.capacity
             engine.open_node(number, node.status == UP)
-        self.shapes = engine.shapes = shapes
+        self.shapes = shapes
+        if isinstance(engine, LivePool):
+            closed = {number for number, (name, _) in self.nodes.items() if kept[name].status != UP}
+            return engine.set_units(max(1, pool_units(kept, ()) + engine.units_on(closed)))
+        engine.shapes = shapes
         return True
+
+    def _add(self, engine: LivePool | LiveNodes, node: Node) -> int:
+        if isinstance(engine, LivePool):
+            return engine.add_node(node.capacity)
+        kind = self.kinds.setdefault(node.machine.type, len(self.kinds))
+        return engine.add_node(node.capacity, kind, node.labels)
+
+    def _splits_alike(self, engine: LiveNodes, shapes: Shapes) -> bool:
+        """Whether its jobs would be split into the same tasks for nodes of these shapes."""
+        return all(
+            suiting(shapes, required) == suiting(self.shapes, required)
+            for required in {NONE, *engine.required.values()}
+        )
 
     def name(self, number: int) -> str:
         """The name of a node, or of a rented machine, by its number."""

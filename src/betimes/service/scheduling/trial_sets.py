@@ -104,6 +104,11 @@ class TrialSets:
         if run is not None and run.launched and run.stopping is None:
             self._runs.preempt(trial, by)
 
+    @property
+    def are_live(self) -> bool:
+        """Whether there are sets with trials that are not over."""
+        return bool(self._index.of)
+
     def shed(self) -> None:
         """Sets give up units on nodes that take nothing new, where none of their trials runs any more."""
         for job in list(self._state.ledger.jobs.values()):

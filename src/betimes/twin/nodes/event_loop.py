@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+from betimes.core.instruction import DOUBLE
 from betimes.core.nodes.columns import FEATURE_COLUMNS, NEVER, NOW, NodesState, view_of
 from betimes.core.nodes.dedicated_machines import (
     NO_OFFER,
@@ -19,7 +20,7 @@ from betimes.core.nodes.dedicated_machines import (
 )
 from betimes.core.nodes.external_events import lose, unbind
 from betimes.core.nodes.find_nodes import show
-from betimes.core.nodes.log import DOUBLE, note
+from betimes.core.nodes.log import note
 from betimes.core.nodes.machines import FAILED, RELEASED, TAKEN_AWAY, boot, bring_up, end, give_notice
 from betimes.core.nodes.provisioning import DUE, NOT_DUE, ORDERED, first_tick, provision
 from betimes.core.nodes.queue import remove

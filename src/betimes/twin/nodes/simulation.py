@@ -14,10 +14,10 @@ from betimes.cluster import Cluster
 from betimes.cluster.labels import mask
 from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
 from betimes.core.columns import UNLIMITED, Segment
+from betimes.core.instruction import NAMES, Instruction
 from betimes.core.nodes.columns import (
     LARGEST_PRIORITY,
     Absence,
-    Instruction,
     Lease,
     NodesState,
     new_nodes_state,
@@ -26,7 +26,6 @@ from betimes.core.nodes.columns import (
     with_more_slots,
     with_more_steps,
 )
-from betimes.core.nodes.log import NAMES
 from betimes.core.nodes.rules import CONSERVATIVE
 from betimes.core.planning import Refusal
 from betimes.core.status import (

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.columns import State, view_of
+from betimes.core.grant_log import has_room_for_an_event, note_doubled
 from betimes.core.order import enter, reach, reorder
 from betimes.core.pool_placement import set_demand
 from betimes.core.rules import PoolRules
@@ -19,6 +20,7 @@ from betimes.core.status import (
     BAD_KEY,
     BAD_WAKEUP,
     DONE,
+    NEED_LOG,
     NEED_SEGMENTS,
     PAUSED,
     REFUSED,
@@ -77,7 +79,7 @@ class Trace(Struct):
 @kernel
 def decide(state: State, rules: PoolRules, trace: Trace) -> int:
     """Ask the policy and apply what it says; returns DONE or REFUSED + reason."""
-    pool, again, keys, asked = state.pool[0], state.wakeups[0], trace.keys, trace.asked
+    pool, again = state.pool[0], state.wakeups[0]
     if pool.active == 0:  # there is no job to decide about, or to wake up for
         pool.wakeup = math.inf
         find_next(state)
@@ -87,19 +89,9 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
         refresh(state)
     if rules.ranked:
         for number in range(len(state.groups)):
-            head, stop = state.groups[number].head, reach(state, number)
-            if stop > head:
-                chosen, count = state.order[number][head:stop], stop - head
-                for k in range(count):  # a hook may write into what it is given, and leave its answer out
-                    asked[k] = chosen[k]
-                    keys[k] = math.nan
-                rules.rank(view, pool.now, asked[:count], keys[:count])
-                for k in range(count):
-                    if math.isnan(keys[k]):
-                        pool.offender = chosen[k]
-                        return REFUSED + BAD_KEY
-                    state.jobs[chosen[k]].key = keys[k]
-                reorder(state, number, stop)
+            status = _rank(state, rules, trace, number, reach(state, number))
+            if status != DONE:
+                return status
     again.at_s = math.inf
     again.period_s = 0.0
     count = rules.allocate(view, pool.now, state.grants, state.wakeups)
@@ -118,13 +110,50 @@ def decide(state: State, rules: PoolRules, trace: Trace) -> int:
 
 
 @kernel
+def _rank(state: State, rules: PoolRules, trace: Trace, number: int, stop: int) -> int:
+    """Ask for the keys of a group's jobs before place `stop`, and order the group by them; returns as `decide`."""
+    head, keys, asked = state.groups[number].head, trace.keys, trace.asked
+    if stop <= head:
+        return DONE
+    chosen, count = state.order[number][head:stop], stop - head
+    for k in range(count):  # a hook may write into what it is given, and leave its answer out
+        asked[k] = chosen[k]
+        keys[k] = math.nan
+    rules.rank(view_of(state), state.pool[0].now, asked[:count], keys[:count])
+    for k in range(count):
+        if math.isnan(keys[k]):
+            state.pool[0].offender = chosen[k]
+            return REFUSED + BAD_KEY
+        state.jobs[chosen[k]].key = keys[k]
+    reorder(state, number, stop)
+    return DONE
+
+
+@kernel
+def rank_anew(state: State, rules: PoolRules, trace: Trace) -> int:
+    """Rank all jobs, those that wait too, once the pool has become another; returns as `decide`."""
+    if rules.ranked:
+        for number in range(len(state.groups)):
+            status = _rank(state, rules, trace, number, state.groups[number].tail)
+            if status != DONE:
+                return status
+    return DONE
+
+
+@kernel
 def advance(state: State, rules: PoolRules, trace: Trace, until: float, watch: int) -> int:
     """Let everything happen up to and including `until`, or until job `watch` (a slot) is about to finish.
 
+    If the policy is still to be asked (`Pool.pending`), it is, first of all.
     With a watched job the state is a copy being played forward and nothing is noted in `trace`; -1: none.
     """
     pool = state.pool[0]
     idle = 0
+    if pool.pending == 1:
+        pool.pending = 0
+        verdict = decide(state, rules, trace)
+        if verdict != DONE:
+            return verdict
     while True:
         at = min(pool.next_finish, pool.next_outrun, pool.wakeup)
         if at > until or at == math.inf:
@@ -134,6 +163,8 @@ def advance(state: State, rules: PoolRules, trace: Trace, until: float, watch: i
         pool.budget -= 1
         if len(state.segments) > 0 and pool.segments + 2 * pool.holders > len(state.segments):
             return NEED_SEGMENTS
+        if not has_room_for_an_event(state):
+            return NEED_LOG
         if at == pool.next_finish:
             pool.now = at
             while True:
@@ -170,8 +201,17 @@ def advance(state: State, rules: PoolRules, trace: Trace, until: float, watch: i
 @kernel
 def arrive(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
     """Submit the job of `row` at its time and decide; everything before has happened."""
+    state.pool[0].now = trace.arrivals[row].submit_s
+    status = queue_up(state, rules, trace, take_slot(state, rules, trace, row))
+    if status != DONE:
+        return status
+    return decide(state, rules, trace)
+
+
+@kernel
+def take_slot(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
+    """Give the job of `row` a slot with all that it needs; returns the slot. It has no place in the queue yet."""
     arrival = trace.arrivals[row]
-    state.pool[0].now = arrival.submit_s
     slot = submit(
         state,
         row,
@@ -184,6 +224,12 @@ def arrive(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
     )
     if len(state.nodes) > 0:
         set_demand(state, slot, arrival.gpu, arrival.cpu, arrival.memory)
+    return slot
+
+
+@kernel
+def queue_up(state: State, rules: PoolRules, trace: Trace, slot: int) -> int:
+    """Put the job of a slot where the policy's class and key say; DONE, or why they cannot be used."""
     view = view_of(state)
     group = rules.classify(view, slot)
     if group < 0 or group >= len(state.groups):
@@ -193,13 +239,13 @@ def arrive(state: State, rules: PoolRules, trace: Trace, row: int) -> int:
     if rules.ranked:
         trace.asked[0] = slot
         trace.keys[0] = math.nan
-        rules.rank(view, arrival.submit_s, trace.asked[:1], trace.keys[:1])
+        rules.rank(view, state.pool[0].now, trace.asked[:1], trace.keys[:1])
         if math.isnan(trace.keys[0]):
             state.pool[0].offender = slot
             return REFUSED + BAD_KEY
         state.jobs[slot].key = trace.keys[0]
     enter(state, slot)
-    return decide(state, rules, trace)
+    return DONE
 
 
 @kernel
@@ -208,6 +254,7 @@ def _double_beliefs(state: State, now: float) -> None:
     while state.pool[0].next_outrun == now:
         sample_contention(state)
         outrun(state, state.pool[0].outrunner)
+        note_doubled(state, state.pool[0].outrunner)
         find_next(state)
 
 

@@ -23,7 +23,7 @@ from betimes.errors import InputError
 from betimes.kernels import Ints, as_array, blank, entry
 from betimes.outcome import Result
 from betimes.twin.driving import EVENTS_A_CALL
-from betimes.twin.pool import steps
+from betimes.twin.pool import entries
 from betimes.twin.pool.event_loop import IDLE_WAKEUPS, Outcome
 from betimes.twin.pool.simulation import Simulation
 from betimes.twin.pool.virtual_jobs import VirtualJob
@@ -216,16 +216,16 @@ class TrialSimulation(Simulation):
             if self.state.jobs[self.sets[row].slot].max_units != self.sets[row].width
         ]
         for each in narrowed:
-            self._step(steps.WIDTH, each.slot, float(each.width))
+            entries.set_width(self.state, each.slot, each.width)
         for row in changed:
             if row not in go_on:
-                self._step(steps.FINISH, self.sets.pop(row).slot, now_s)
+                entries.expect_finish(self.state, self.sets.pop(row).slot, now_s)
         self._advance(now_s)
         self.state.pool[0].now = now_s
         for slot, left_s in believed:
-            self._step(steps.BELIEVE, slot, left_s * SLACK)
+            entries.believe(self.state, slot, left_s * SLACK)
         if narrowed or believed:
-            self._step(steps.DECIDE)
+            self._ask()
 
     def _advance(self, until_s: float) -> None:
         if slots := outrunning(self.state, until_s):
@@ -234,26 +234,28 @@ class TrialSimulation(Simulation):
             self.state.pool[0].now = at_s
             for slot in slots:
                 left_s = max(self._left(sets[slot], at_s), sets[slot].usual_s)
-                self._step(steps.BELIEVE, slot, left_s * SLACK)
-            self._step(steps.DECIDE)
+                entries.believe(self.state, slot, left_s * SLACK)
+            self._ask()
         while True:
             pool = self.state.pool[0]
             if len(self.state.segments) > 0:
                 self._take_segments()
             pool.budget = 1 if len(self.state.segments) > 0 else EVENTS_A_CALL
-            if self._step(steps.ADVANCE, -1, until_s) != PAUSED:
+            if self._run(until_s) != PAUSED:
                 return
 
     def _arrive(self, row: int) -> None:
         if self.state.pool[0].free == 0:
             self._heed(NEED_SLOTS)
-        slot = int(self.state.free[self.state.pool[0].free - 1])
         restart_s = float(self.state.pool[0].restart_s)
         trials = [_Trial(VirtualJob(float(work), _SPEED, restart_s)) for work in self._works(row)]
+        self.state.pool[0].now = float(self.trace.arrivals[row].submit_s)
+        slot = entries.take_slot(self.state, self.rules, self.trace, row)
+        self._heed(entries.queue_up(self.state, self.rules, self.trace, slot))
         self.sets[row] = _Set(slot, float(self.told_s[row]), int(self.workload.max_units[row]), trials)
-        self._step(steps.ARRIVE, row)
+        self._ask()
         if len(trials) > 1:
-            self._step(steps.BELIEVE, slot, float(self.trace.arrivals[row].believed) * SLACK)
+            entries.believe(self.state, slot, float(self.trace.arrivals[row].believed) * SLACK)
         if self.promised is not None and self.promised[row] > 0:
             self.predicted[row] = self._promise(row)
 
@@ -274,7 +276,7 @@ class TrialSimulation(Simulation):
     def _promise(self, row: int) -> float:
         """When the job is done if nothing more is submitted, its trials and those of others being fluid."""
         copy = room_to_play(self.state)
-        self._step(steps.COPY, copy=copy)
+        entries.copy_beliefs(self.state, copy)
         outcome = blank(Outcome, len(self.workload))
         as_array(outcome)["finish_s"] = np.nan
         slots = len(copy.free)
@@ -282,11 +284,17 @@ class TrialSimulation(Simulation):
             outcome=outcome, keys=np.zeros(slots), asked=np.zeros(slots, dtype=np.int64)
         )
         copy.pool[0].budget = EVENTS_A_CALL
-        self._heed(steps.step(copy, self.rules, aside, steps.PLAY, -1, 0.0, copy))
+        self._heed(entries.advance(copy, self.rules, aside, math.inf, -1))
         return float(outcome[row].finish_s)
 
-    def _step(self, what: int, slot: int = -1, value: float = 0.0, copy: State | None = None) -> int:
-        status = steps.step(self.state, self.rules, self.trace, what, slot, value, copy or self.state)
+    def _ask(self) -> None:
+        """The policy decides now."""
+        self.state.pool[0].pending = 1
+        self._run(-math.inf)
+
+    def _run(self, until_s: float) -> int:
+        """What is due up to an instant happens, as far as the budget goes."""
+        status = entries.advance(self.state, self.rules, self.trace, until_s, -1)
         if status not in (DONE, PAUSED, STUCK):
             self._heed(status)
         return status

@@ -1,0 +1,48 @@
+"""What can happen to jobs and nodes from outside, as a driver in Python calls it; the loop itself is `run_rows`."""
+
+from __future__ import annotations
+
+from betimes.core.nodes import dedicated_machines, external_events, snapshot, transitions
+from betimes.kernels import entry
+from betimes.twin.nodes import event_loop
+
+take_slot = entry(event_loop.enter)
+wait = entry(event_loop.wait)
+lose = entry(external_events.lose)
+unbind = entry(external_events.unbind)
+expect_finish = entry(external_events.expect_finish)
+expect_leaving = entry(external_events.expect_leaving)
+withdraw = entry(external_events.withdraw)
+believe = entry(external_events.believe)
+open_node = entry(external_events.open_node)
+hold = entry(external_events.hold)
+bind = entry(external_events.bind)
+book = entry(transitions.book)
+resume_alone = entry(dedicated_machines.resume_alone)
+start_alone = entry(dedicated_machines.start_alone)
+stop_alone = entry(dedicated_machines.stop_alone)
+wait_until = entry(dedicated_machines.wait_until)
+speculate_until = entry(dedicated_machines.speculate_until)
+copy_into = entry(snapshot.copy_into)
+
+ENTRIES = (
+    take_slot,
+    wait,
+    lose,
+    unbind,
+    expect_finish,
+    expect_leaving,
+    withdraw,
+    believe,
+    open_node,
+    hold,
+    bind,
+    book,
+    resume_alone,
+    start_alone,
+    stop_alone,
+    wait_until,
+    speculate_until,
+    copy_into,
+)
+"""All of them, to be compiled beforehand."""

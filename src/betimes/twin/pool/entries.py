@@ -1,0 +1,40 @@
+"""The pool's loop and what can happen to its jobs from outside, as a driver in Python calls them."""
+
+from __future__ import annotations
+
+from betimes.core import external_events, pool_placement, snapshot
+from betimes.kernels import entry
+from betimes.twin.pool import event_loop
+
+advance = entry(event_loop.advance)
+take_slot = entry(event_loop.take_slot)
+queue_up = entry(event_loop.queue_up)
+rank_anew = entry(event_loop.rank_anew)
+expect_finish = entry(external_events.expect_finish)
+withdraw = entry(external_events.withdraw)
+hold = entry(external_events.hold)
+lose = entry(external_events.lose)
+believe = entry(external_events.believe)
+set_width = entry(external_events.set_width)
+settle_instant = entry(external_events.settle_instant)
+change_units = entry(external_events.change_units)
+place_on = entry(pool_placement.place_on)
+copy_beliefs = entry(snapshot.copy_beliefs)
+
+ENTRIES = (
+    advance,
+    take_slot,
+    queue_up,
+    rank_anew,
+    expect_finish,
+    withdraw,
+    hold,
+    lose,
+    believe,
+    set_width,
+    settle_instant,
+    change_units,
+    place_on,
+    copy_beliefs,
+)
+"""All of them, to be compiled beforehand."""
