@@ -63,7 +63,7 @@ def test_whatever_is_given_is_taken_or_refused_for_this_field(given: object) -> 
     if found:
         assert set(found[0].required) == set(node_labels(given).items())
     else:
-        with pytest.raises(ValueError, match="^expected "):
+        with pytest.raises(ValueError, match=r"^expected "):
             node_labels(given)
 
 
