@@ -12,7 +12,7 @@ from betimes.kernels import Each, kernel
 
 
 class Node:
-    """A machine."""
+    """A machine. Eight numbers are one line of the cache: nodes are copied often, and with a ninth EASY takes 1.5x."""
 
     free_gpu: int
     free_cpu: int
@@ -21,7 +21,6 @@ class Node:
     cpu: int
     memory: int
     up: int  # 1: takes new tasks
-    kind: int  # its group in the cluster
     labels: int  # a bit for each label that jobs require and it has (`cluster.labels`)
 
 

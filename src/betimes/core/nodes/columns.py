@@ -192,6 +192,7 @@ class Machine:
     task_s: float  # that tasks were on it, summed over them
     claims: int  # placements on it of jobs that wait for room there, or for it to be up, by whichever job
     cause: int  # why it goes: `machines.RELEASED`, `FAILED` or `TAKEN_AWAY`
+    kind: int  # its group in the cluster; of a rented one -1 - offer
 
 
 class Terms:
@@ -427,9 +428,9 @@ def new_nodes_state(
     for at, name in enumerate(("gpu", "cpu", "memory")):
         nodes[name] = nodes[f"free_{name}"] = capacity[:, at]
     nodes["up"] = 1
-    nodes["kind"] = kinds
     nodes["labels"] = 0 if labels is None else labels
     machines["state"] = OWNED
+    machines["kind"] = kinds
     pool, cluster = state.pool[0], state.cluster[0]
     pool.units, pool.restart_s, pool.free, pool.budget = units, restart_s, slots, UNLIMITED
     pool.wakeup = math.inf

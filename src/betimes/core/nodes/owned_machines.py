@@ -16,12 +16,12 @@ def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int, lab
         return NEED_NODES
     machine, node = state.machines[number], state.nodes[number]
     machine.state = OWNED
+    machine.kind = kind
     machine.residents = -1
     machine.claims = 0
     node.gpu = node.free_gpu = gpu
     node.cpu = node.free_cpu = cpu
     node.memory = node.free_memory = memory
-    node.kind = kind
     node.labels = labels
     node.up = 1
     cluster.owned_cpu += cpu
