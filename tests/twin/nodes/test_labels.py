@@ -174,3 +174,23 @@ def test_so_many_different_labels_may_be_required() -> None:
     run = NodesSimulation(jobs[:62], parse_nodes_policy("fifo"), cluster)
     run.run()
     assert not np.isnan(run.result().jobs.finish_s).any()
+
+
+@pytest.mark.parametrize("policy", ["lrtp:trim=false", "youngest:trim=false", "lowest-priority", "fitgpp"])
+def test_only_jobs_on_nodes_that_suit_make_room(policy: str) -> None:
+    """The job of the other zone would be taken first under each of these, and would leave in vain."""
+    cluster = Cluster("two", tuple(NodeGroup(name, 1, 0, 2, 8, labels=(("zone", name),)) for name in "ab"))
+    jobs = Workload.from_columns(
+        submit_s=[0.0, 1.0, 2.0],
+        work_s=[200.0, 2000.0, 20.0],
+        min_units=2,
+        max_units=2,
+        cpu=1.0,
+        qos=[0, 0, 1],
+        priority=[1, 0, 1],
+        grace_s=[4.0, 0.0, 0.0],
+        require=["zone=a", "zone=b", "zone=a"],
+    )
+    done = run_checked(jobs, policy, cluster).result().jobs
+    assert done.preemptions.tolist() == [1, 0, 0]
+    assert done.start_s.tolist() == [0.0, 1.0, 6.0]
