@@ -28,9 +28,7 @@ changes = st.lists(
 )
 
 
-def after(
-    policy: str, wanted: list[tuple[int, int, float]], *, zoned: bool = False
-) -> list[tuple[Any, ...]]:
+def after(policy: str, wanted: list[tuple[int, int, float]], *, zoned: bool = False) -> list[tuple[Any, ...]]:
     """Every event of a cluster to which this happens; zoned: further nodes are in zones, which some jobs require."""
     cluster = Cluster(policy, offers=(OFFER,))
     for at, (what, which, cores) in enumerate(wanted):
