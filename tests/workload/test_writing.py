@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ def workloads(draw: st.DrawFn) -> Workload:
         min_units=[draw(st.integers(1, each)) for each in units],
         max_units=units,
         units_per_task=[draw(st.sampled_from((0, 1, each))) for each in units],
+        require=column(st.sampled_from(("", "zone=a", "kind=fast,zone=b"))),
         curve=column(NAMES),
         estimate_s=column(st.floats(1e-6, 1e12) | st.just(float("nan"))),
         user=draw(
@@ -89,6 +91,23 @@ def test_the_choice_of_tasks_is_a_column_only_where_a_job_has_one(tmp_path: Path
     (tmp_path / "wrong.csv").write_text("submit_s,run_s,max_units,units_per_task\n0,1,4,3\n")
     with pytest.raises(InputError, match=r"wrong.csv, line 2, .*units_per_task.*divisor of max_units.*3"):
         read_trace(tmp_path / "wrong.csv")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_required_labels_are_a_column_only_where_a_job_requires_some(suffix: str, tmp_path: Path) -> None:
+    plain = Workload.from_columns(submit_s=[0, 1], work_s=1.0)
+    assert "require" not in plain.stated_names
+    some = Workload.from_columns(submit_s=[0, 1, 2], work_s=1.0, require=["", "zone=a", "kind=fast,zone=a"])
+    write(some, tmp_path / f"some{suffix}")
+    back = read_trace(tmp_path / f"some{suffix}")
+    assert back == some
+    assert (
+        back.fingerprint()
+        == some.fingerprint()
+        != replace(some, require=plain.require[[0, 0, 0]]).fingerprint()
+    )
+    assert [job.require for job in plain.concatenate(back)] == ["", "", "", "zone=a", "kind=fast,zone=a"]
+    assert back[1:].require.tolist() == ["zone=a", "kind=fast,zone=a"]
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

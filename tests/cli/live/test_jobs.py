@@ -206,6 +206,7 @@ def story(**fields: Any) -> JobStory:
             estimate_s=4500,
             after=["40:any"],
             labels={"team": "a"},
+            require={"zone": "a", "kind": "fast"},
         ),
         "runs": runs,
         "quotes": [quote(quote_id=1, cost_usd=0.0123, finish_at=NOW + 400)],
@@ -238,6 +239,7 @@ def test_the_story_of_a_job(betimes: Call, service: Service) -> None:
         "  moved      preempted once, resized never",
         "  command    python train.py --lr '0.1 x'",
         "  asks for   1-8 units, each of 1 core, 4 GiB, 1 GPU",
+        "  requires   kind=fast, zone=a",
         "  after      40:any",
     ):
         assert line in out.splitlines()

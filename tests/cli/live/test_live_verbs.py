@@ -177,6 +177,31 @@ def test_nodes_are_added(betimes: Call, service: Service) -> None:
     assert service.asked == [("add_nodes", wanted)]
 
 
+def test_nodes_are_added_with_labels(betimes: Call, service: Service) -> None:
+    words = ("nodes", "add", "a100", "--cpu", "96", "--memory", "1TiB", "--label", "zone=a")
+    assert betimes(*words, "--label", "kind=fast").code == 0
+    wanted = NodeSpec(type="a100", cpu=96, memory_gib=1024, labels={"zone": "a", "kind": "fast"})
+    assert service.asked == [("add_nodes", wanted)]
+    said = betimes(*words, "--label", "zone=b")
+    assert (said.code, said.err) == (
+        2,
+        "betimes: --label: expected one value of zone, found a and b; leave one out\n",
+    )
+    rented = betimes("nodes", "add", "a100", "--kind", "fake-cloud", "--label", "zone=b")
+    assert rented.code == 2
+    assert "leave out labels: the cloud knows" in rented.err
+
+
+def test_labels_of_nodes_are_listed_where_there_are_any(betimes: Call, service: Service) -> None:
+    service.machines = [node(), node("a100-1", labels={"zone": "a", "kind": "fast"})]
+    lines = betimes("nodes", "--output", "wide").out.splitlines()
+    assert "Labels" in lines[0]
+    assert "zone=a, kind=fast" in lines[3]
+    assert betimes("nodes", "--json").json()[1]["labels"] == {"zone": "a", "kind": "fast"}
+    service.machines = [node()]
+    assert "Labels" not in betimes("nodes").out
+
+
 def test_what_was_added_is_said(betimes: Call, service: Service) -> None:
     words = ("nodes", "add", "big", "--cpu", "4", "--memory", "4GiB")
     first = "virtual: a job there only takes time, and its command is not executed."

@@ -47,6 +47,7 @@ def test_every_option_reaches_its_field(
             "--label",
             "x=y=z",
         ),
+        *("--require", "zone=a", "--require", "kind=fast"),
         *("--", "python", "train.py", "--lr", "0.1", "--", "--help"),
     )
     assert said.code == 0, said.err
@@ -75,6 +76,7 @@ def test_every_option_reaches_its_field(
         retries=3,
         backoff_s=5.0,
         labels={"team": "a", "x": "y=z"},
+        require={"zone": "a", "kind": "fast"},
     )
 
 
