@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.outcome.figure import drawing
-from betimes.reproduce.experiment import Progress, Row
+from betimes.reproduce.experiment import Row
 from betimes.reproduce.fitgpp.picture import bars, legend
 from betimes.reproduce.fitgpp.runs import (
     Figures,
@@ -24,7 +24,7 @@ from betimes.reproduce.fitgpp.runs import (
     spread,
     with_changes,
 )
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.pace import Pace, Progress
 
 PUBLISHED = {"te_p95_change": -96.6, "be_p50_change": 18.0, "be_p95_change": 23.9}
 SLOWDOWNS = tuple(f"{group}_p{percent}" for group in ("te", "be") for percent in (50, 95, 99))

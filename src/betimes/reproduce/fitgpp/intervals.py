@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.outcome.figure import drawing
-from betimes.reproduce.experiment import Progress, Row
+from betimes.reproduce.experiment import Row
 from betimes.reproduce.fitgpp.picture import bars, legend
 from betimes.reproduce.fitgpp.runs import (
     Figures,
@@ -20,7 +20,7 @@ from betimes.reproduce.fitgpp.runs import (
     sized,
     spread,
 )
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.pace import Pace, Progress
 
 ABSENCES = ("told_p50", "told_p95", "left_p50", "left_p95")
 COUNTS = ("preemptions", "preempted")

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from betimes.reproduce.experiment import Progress, Row
+from betimes.reproduce.experiment import Row
 from betimes.reproduce.fitgpp.fig1 import PUBLISHED
 from betimes.reproduce.fitgpp.runs import fifo, rows_of, runs, simulated, sized, with_changes
 from betimes.reproduce.fitgpp.sweeps import DEMANDS, KEYS, Found, draw
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.pace import Pace, Progress
 
 
 def run(sizes: tuple[int, ...], out: Path | None, progress: Progress) -> list[Row]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from betimes.outcome.figure import drawing
-from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.experiment import Experiment, Row
 from betimes.reproduce.fitgpp.fig1 import PUBLISHED
 from betimes.reproduce.fitgpp.picture import bars, legend, lines
 from betimes.reproduce.fitgpp.runs import (
@@ -29,7 +29,7 @@ from betimes.reproduce.fitgpp.runs import (
     spread,
     with_changes,
 )
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.pace import Pace, Progress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
