@@ -21,6 +21,7 @@ from betimes.reproduce.fitgpp.runs import (
     spread,
 )
 from betimes.reproduce.pace import Pace, Progress
+from betimes.reproduce.workers import Workers
 
 ABSENCES = ("told_p50", "told_p95", "left_p50", "left_p95")
 COUNTS = ("preemptions", "preempted")
@@ -37,13 +38,13 @@ Found = dict[str, list[Figures]]
 """By policy, the figures with each seed."""
 
 
-def run(sizes: tuple[int, ...], out: Path | None, progress: Progress) -> list[Row]:
+def run(sizes: tuple[int, ...], out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
     """The rows of some numbers of jobs, and with `out` a picture."""
     planned = (lrtp(), rand(), fitgpp())
     pace = Pace(progress, runs(planned) * sum(sizes))
     found: dict[int, Found] = {}
     for jobs in sizes:
-        figures = simulated(jobs, planned, pace)
+        figures = simulated(jobs, planned, pace, workers=workers)
         found[jobs] = {each.name: of_policy for each, of_policy in zip(planned, figures, strict=True)}
     progress("done", pace.total, pace.total)
     if out is not None:
