@@ -20,6 +20,7 @@ from betimes.cluster.checks import (
     shown,
 )
 from betimes.cluster.interference import Interference
+from betimes.cluster.labels import NONE, Labels, check_labels
 from betimes.cluster.offer import MOST_MACHINES, Offer
 from betimes.cluster.resources import MOST, PER_UNIT, RESOURCES, whole_capacity
 from betimes.errors import ClusterError
@@ -37,6 +38,7 @@ class NodeGroup:
     """`count` equal nodes of one type: GPUs, cores and GiB of memory *each*; `usd_per_h` is one node's price, if any.
 
     `reserved_discount_frac` is what a reservation saves of it: 0.6 for three years on EC2 (spec A.5 of waiting).
+    `labels` are each node's, which jobs may require.
     Raises ClusterError, naming the field, for what no node can be.
     """
 
@@ -47,6 +49,7 @@ class NodeGroup:
     memory_gib: float
     usd_per_h: float | None = None
     reserved_discount_frac: float = 0.0
+    labels: Labels = NONE
 
     def __post_init__(self) -> None:
         check_name("type", self.type)
@@ -56,6 +59,7 @@ class NodeGroup:
         if self.usd_per_h is not None:
             check_amount("usd_per_h", self.usd_per_h, MOST_USD_PER_H)
         check_amount("reserved_discount_frac", self.reserved_discount_frac, 1.0)
+        check_labels("labels", self.labels)
         if not whole_capacity(self.amounts).any():
             raise ClusterError(
                 f"field cpu: expected a node with some GPU, cores or memory, found {shown(self.cpu)} cores and "
@@ -195,6 +199,10 @@ class Cluster:
             most = MOST_MACHINES if self.quota is None else self.quota
             counts += [min(most, offer.capacity or MOST_MACHINES) for offer in self.offers]
         return amounts, np.array(counts, np.int64)
+
+    def labels(self, *, rents: bool) -> tuple[Labels, ...]:
+        """The labels of each kind of machines, as `shapes` has them."""
+        return tuple(each.labels for each in (*self.groups, *(self.offers if rents else ())))
 
     @cached_property
     def total(self) -> Integers:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from betimes.cluster.billing import BillFrom, Billing
 from betimes.cluster.checks import MOST_SECONDS, MOST_USD_PER_H, check_amount, check_name, check_whole, shown
+from betimes.cluster.labels import NONE, Labels, check_labels
 from betimes.cluster.prices import Prices
 from betimes.cluster.resources import MOST, RESOURCES, whole_capacity
 from betimes.cluster.revocation import Bathtub, Revocation
@@ -59,6 +60,7 @@ class Offer:
     notice_s: float = NOTICE_S  # from the notice that a machine is taken away until it is
     price_changes: tuple[tuple[float, float], ...] = ()  # (at_s, usd_per_h): the price on demand from then on
     speeds: tuple[tuple[str, float], ...] = ()  # of workloads on it, where their traces say 1; of others 1
+    labels: Labels = NONE  # of its machines, which jobs may require
 
     def __post_init__(self) -> None:
         check_name("type", self.type)
@@ -86,6 +88,7 @@ class Offer:
                 raise ClusterError(f"field speeds.{workload}: expected a speed above 0, found 0")
         if len(dict(self.speeds)) < len(self.speeds):
             raise ClusterError("field speeds: a workload stands twice")
+        check_labels("labels", self.labels)
         _ = self.billing, self.prices
 
     @property

@@ -36,6 +36,11 @@ class Split:
     demand: Integers
     together: Integers
 
+    def put(self, rows: Integers, other: Split) -> None:
+        """Let these rows be those of another split."""
+        for name in ("count", "units_each", "demand", "together"):
+            getattr(self, name)[rows] = getattr(other, name)
+
     @property
     def fits(self) -> Bools:
         """(n,) whether a task fits on some node."""

@@ -16,6 +16,7 @@
     memory_gib = 1024
     usd_per_h = 32.77           # the price of one; none by default
     reserved_discount_frac = 0.6 # what a reservation saves of it; 0 by default
+    labels = { zone = "a" }     # which jobs may require of their nodes; none by default
 
     [[offers]]                  # one table an instance type that can be rented
     type = "p3.8xlarge"
@@ -34,6 +35,7 @@
     spot = { price_factor = 0.3, revocation = "bathtub" }  # true: as here; false, on demand, by default
     price_changes = [{ at_s = 3600, usd_per_h = 4.1 }]  # the price from then on, in the simulator; none by default
     speeds = { resnet18 = 2.5 } # how fast a workload runs on it, in the simulator; 1 by default
+    labels = { zone = "a" }     # of its machines, as of nodes
 """
 
 from __future__ import annotations
@@ -49,13 +51,14 @@ from betimes.cluster.catalogue import catalogue_path
 from betimes.cluster.checks import shown
 from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, Cluster, NodeGroup
 from betimes.cluster.interference import Interference, interference_tables, read_interference
+from betimes.cluster.labels import Labels, labels_of
 from betimes.cluster.offer import Offer, Spot
 from betimes.cluster.resources import RESOURCES, whole_capacity
 from betimes.cluster.revocation import REVOCATIONS, parameters
 from betimes.errors import ClusterError
 
 _TOP = ("name", "grace_limit_s", "nodes", "offers", "catalogue", "quota", "seed", "interference")
-_NODES = ("type", "count", "gpu", "cpu", "memory_gib", "usd_per_h", "reserved_discount_frac")
+_NODES = ("type", "count", "gpu", "cpu", "memory_gib", "usd_per_h", "reserved_discount_frac", "labels")
 _NEEDED = ("type", "cpu", "memory_gib")
 _OFFERS = tuple(field.name for field in fields(Offer))
 _OFFERS_NEEDED = (*_NEEDED, "usd_per_h")
@@ -133,6 +136,8 @@ def offer_of(table: Any, where: str) -> Offer:
         given["price_changes"] = _price_changes(given["price_changes"], where)
     if "speeds" in given:
         given["speeds"] = _speeds(given["speeds"], where)
+    if "labels" in given:
+        given["labels"] = labels_in(given["labels"], where)
     offer = _sized(table, where, lambda: Offer(**given))
     numbers = (
         name for name in _OFFERS if isinstance(given.get(name), int) and name not in ("capacity", "spot")
@@ -173,7 +178,10 @@ def check_known(table: dict[str, Any], names: tuple[str, ...], field: str) -> No
 
 def _group(table: Any, where: str) -> NodeGroup:
     check_table(table, where, "group of nodes", _NODES, _NEEDED)
-    group = _sized(table, where, lambda: NodeGroup(**({"count": 1, "gpu": 0} | table)))
+    given = {"count": 1, "gpu": 0} | table
+    if "labels" in given:
+        given["labels"] = labels_in(given["labels"], where)
+    group = _sized(table, where, lambda: NodeGroup(**given))
     price = None if group.usd_per_h is None else float(group.usd_per_h)
     amounts = dict(zip(RESOURCES, (float(amount) for amount in group.amounts), strict=True))
     discount = float(group.reserved_discount_frac)
@@ -199,6 +207,18 @@ def _speeds(value: Any, where: str) -> tuple[tuple[str, float], ...]:
         (name, float(speed) if isinstance(speed, int) and not isinstance(speed, bool) else speed)
         for name, speed in value.items()
     )
+
+
+def labels_in(value: Any, where: str) -> Labels:
+    """The labels of a table; raises ClusterError, which begins with `where`."""
+    if not isinstance(value, dict):
+        raise ClusterError(
+            f'{where}, field labels: expected a table such as {{ zone = "a" }}, found {shown(value)}'
+        )
+    try:
+        return labels_of(value)
+    except ClusterError as error:
+        raise ClusterError(f"{where}, field labels: {error}") from None
 
 
 def _spot(value: Any, where: str) -> Spot | None:

@@ -12,7 +12,7 @@ from betimes.kernels import Each, kernel
 
 
 class Node:
-    """A machine."""
+    """A machine. Eight numbers are one line of the cache: nodes are copied often, and with a ninth EASY takes 1.5x."""
 
     free_gpu: int
     free_cpu: int
@@ -21,7 +21,7 @@ class Node:
     cpu: int
     memory: int
     up: int  # 1: takes new tasks
-    kind: int  # its group in the cluster
+    labels: int  # a bit for each label that jobs require and it has (`cluster.labels`)
 
 
 class Placement:
@@ -63,6 +63,12 @@ class Amounts(Protocol):
     memory: int
 
 
+class Demand(Amounts, Protocol):
+    """What a job asks of a node: room for its tasks, and labels."""
+
+    labels: int  # the bits of those that it requires
+
+
 class Spare(Protocol):
     """Who keeps the list of unused placements."""
 
@@ -87,13 +93,19 @@ def give(node: Node, need: Amounts, tasks: int) -> None:
 
 
 @kernel
-def fits(node: Node, need: Amounts) -> bool:
-    """Whether one task fits into what the node has free."""
+def takes(node: Node, need: Demand) -> bool:
+    """Whether the node takes tasks of the job, room aside: it is up, and has every label that the job requires."""
+    return node.up == 1 and need.labels & ~node.labels == 0
+
+
+@kernel
+def fits(node: Node, need: Demand) -> bool:
+    """Whether the node takes a task of the job, and has room for one."""
     return (
         need.cpu <= node.free_cpu
         and need.gpu <= node.free_gpu
         and need.memory <= node.free_memory
-        and node.up == 1
+        and takes(node, need)
     )
 
 

@@ -64,6 +64,14 @@ CANONICAL: tuple[Column, ...] = (
         "units that stay together on a node, a divisor of max_units; 0: as many as fit on one node",
         is_optional=True,
     ),
+    Column(
+        "require",
+        "text",
+        "",
+        "",
+        "labels that its nodes must have, as in zone=a,gpu_kind=a100; empty: none",
+        is_optional=True,
+    ),
 )
 CANONICAL_NAMES: tuple[str, ...] = tuple(column.name for column in CANONICAL)
 

@@ -25,3 +25,4 @@ class Job:
     memory_gib: float
     gpu: float
     units_per_task: int = 0
+    require: str = ""

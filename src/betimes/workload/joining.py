@@ -27,6 +27,7 @@ _PLAIN = (
     "memory_gib",
     "gpu",
     "units_per_task",
+    "require",
 )
 
 

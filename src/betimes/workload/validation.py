@@ -113,6 +113,10 @@ def _texts(w: Workload) -> None:
         for row, value in enumerate(values):
             if fault := text_fault(str(value), is_id=name == "job_id"):
                 raise InputError(f"job {str(w.job_id[row])[:40]!r}, field {name}: {fault}")
+    for value in np.unique(w.require[w.require != ""]).tolist():
+        if fault := text_fault(value, is_id=True):
+            job = str(w.job_id[int(np.argmax(w.require == value))])[:40]
+            raise InputError(f"job {job!r}, field require: {fault}")
     for field, names in (("curve_names", w.curve_names), ("user_names", w.user_names)):
         for name in names:
             fault = text_fault(name, is_id=True)

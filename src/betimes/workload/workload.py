@@ -58,6 +58,7 @@ class Workload:
     memory_gib: Floats
     gpu: Floats
     units_per_task: Integers
+    require: Texts
     curve_names: tuple[str, ...] = (LINEAR,)
     user_names: tuple[str, ...] = ()
     name: str = "workload"
@@ -91,6 +92,7 @@ class Workload:
         memory_gib: ArrayLike = np.nan,
         gpu: ArrayLike = np.nan,
         units_per_task: ArrayLike = 0,
+        require: ArrayLike = "",
         name: str = "workload",
         machine_units: int | None = None,
         extra: Mapping[str, ArrayLike] | None = None,
@@ -127,6 +129,7 @@ class Workload:
             memory_gib=column("memory_gib", memory_gib, np.float64),
             gpu=column("gpu", gpu, np.float64),
             units_per_task=column("units_per_task", units_per_task, np.int64),
+            require=_further("require", require, n),
             curve_names=its_curve_names or (LINEAR,),
             user_names=its_user_names,
             name=name,
@@ -306,6 +309,7 @@ class Workload:
             memory_gib=float(self.memory_gib[row]),
             gpu=float(self.gpu[row]),
             units_per_task=int(self.units_per_task[row]),
+            require=str(self.require[row]),
         )
 
 

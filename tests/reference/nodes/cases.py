@@ -189,12 +189,26 @@ def crowded_cases(draw, policies: st.SearchStrategy[Policy] | None = None) -> Ca
     return Case(jobs, nodes, draw(policies if policies is not None else preempting_policies()))
 
 
+LABELS = ([], ["zone=a"], ["zone=b"], ["zone=b", "kind=fast"], ["zone=a", "kind=fast"])
+
+
+@st.composite
+def labelled(draw, cases: st.SearchStrategy[Case]) -> Case:
+    """The same simulations with labels of nodes, some of which jobs require; no node may have those of a job."""
+    case = draw(cases)
+    nodes = tuple(replace(node, labels=frozenset(draw(st.sampled_from(LABELS)))) for node in case.nodes)
+    known = sorted({label for node in nodes for label in node.labels} | {"zone=b"})
+    some = st.one_of(st.just(set()), st.sets(st.sampled_from(known), max_size=2))
+    jobs = tuple(replace(job, requires=frozenset(draw(some))) for job in case.jobs)
+    return Case(jobs, nodes, case.policy)
+
+
 def any_policies() -> st.SearchStrategy[Policy]:
     return st.one_of(queueing_policies(), preempting_policies())
 
 
 def is_refused(job: Job, nodes: tuple[Node, ...], policy: Policy) -> bool:
     """Whether the job could never start, or may not leave as slowly as it would."""
-    capacities = [node.capacity for node in nodes]
+    capacities = [node.capacity for node in nodes if job.requires <= node.labels]
     fits = place("first", job.demand, job.tasks, capacities, largest_of(capacities)) is not None
     return not fits or job.grace > policy.grace_limit_s

@@ -32,6 +32,7 @@ class Cluster:
             raise ValueError("jobs must stand in order of submission")
         self.policy = policy
         self.capacities = [node.capacity for node in nodes]
+        self.labels = [node.labels for node in nodes]
         self.largest = largest_of(self.capacities)
         self.jobs = [ActiveJob(seq, job) for seq, job in enumerate(jobs)]
         self.now: Number = 0
@@ -59,7 +60,11 @@ class Cluster:
         return free
 
     def place(self, job: ActiveJob, free: Sequence[Resources]) -> Placement | None:
-        return place(self.policy.placement, job.job.demand, job.job.tasks, free, self.largest)
+        seen = [room if self.suits(job, node) else NOTHING for node, room in enumerate(free)]
+        return place(self.policy.placement, job.job.demand, job.job.tasks, seen, self.largest)
+
+    def suits(self, job: ActiveJob, node: int) -> bool:
+        return job.job.requires <= self.labels[node]
 
     # --- what may happen ---
 

@@ -23,6 +23,7 @@ class Node:
     """One node and what it offers."""
 
     capacity: Resources
+    labels: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Job:
     grace: Number = 0
     qos: int = BEST_EFFORT
     priority: int = 0
+    requires: frozenset[str] = frozenset()  # labels that its nodes must have
 
 
 @dataclass(frozen=True)

@@ -46,9 +46,14 @@ def _worked_out(cluster: Cluster, head: ActiveJob) -> Plan | None:
 
 
 def preemptible(cluster: Cluster, head: ActiveJob) -> list[ActiveJob]:
-    """J: the running jobs of a lower class that have not been told to leave."""
+    """J: the running jobs of a lower class that have not been told to leave, on a node that suits the head."""
     policy = cluster.policy
-    return [job for job in cluster.those(State.RUNNING) if class_of(job, policy) < class_of(head, policy)]
+    return [
+        job
+        for job in cluster.those(State.RUNNING)
+        if class_of(job, policy) < class_of(head, policy)
+        and any(cluster.suits(head, node) for node, _ in job.nodes)
+    ]
 
 
 def fitgpp_scores(lower: Sequence[ActiveJob], grace_weight: Number, largest: Resources) -> dict[int, float]:

@@ -146,6 +146,27 @@ def assert_alike(
     assert usd == pytest.approx(float(leases.cost_usd.sum()), abs=0.005)
 
 
+def in_zones(specs: list[JobSpec], cluster: Cluster) -> tuple[list[JobSpec], Cluster]:
+    """The owned machines and each offer in a zone, and jobs of which some require one; wide ones only one of all."""
+    zones = [(("zone", name),) for name in "abca"]
+    groups = tuple(replace(group, labels=zones[0]) for group in cluster.groups)
+    offers = tuple(replace(offer, labels=zone) for offer, zone in zip(cluster.offers, zones[1:], strict=True))
+    wanted: list[dict[str, str]] = [{}, {"zone": "a"}, {"zone": "b"}, {"zone": "c"}]
+    chosen = np.random.default_rng(4).choice(4, len(specs), p=[0.5, 0.2, 0.15, 0.15])
+    required = [
+        spec if spec.rent == "never" else spec.model_copy(update={"require": wanted[at]})
+        for spec, at in zip(specs, chosen, strict=True)
+    ]
+    return required, replace(cluster, groups=groups, offers=offers)
+
+
+@pytest.mark.parametrize("policy", quick(POLICIES, "njw", POLICIES[6], POLICIES[8]))
+def test_the_same_rents_where_jobs_require_labels(policy: str, tmp_path: Path) -> None:
+    specs, submit_s = jobs_of(120, 1, (1, 2, 4), 60.0)
+    required, cluster = in_zones(specs, MIXED)
+    assert_alike(required, submit_s, cluster, policy, tmp_path)
+
+
 @pytest.mark.parametrize("policy", quick(POLICIES, "njw", POLICIES[5], POLICIES[6], POLICIES[8]))
 def test_the_same_rents(policy: str, tmp_path: Path) -> None:
     specs, submit_s = jobs_of(150, 1, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)

@@ -16,6 +16,7 @@ import pytest
 
 from betimes import Workload, read_trace
 from betimes.cluster import Cluster, NodeGroup, read_cluster
+from betimes.cluster.labels import Labels
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.service.executors.virtual import WORK, VirtualWorld
 from betimes.service.spec.job_spec import JobSpec
@@ -139,6 +140,32 @@ def test_wide_jobs_on_mixed_nodes(policy: str, tmp_path: Path) -> None:
 def test_few_wide_jobs_on_mixed_nodes(policy: str, tmp_path: Path) -> None:
     jobs = wide(60)
     assert_alike(specifications(jobs, 1), jobs.submit_s, MIXED, policy, tmp_path)
+
+
+def in_zones(specs: list[JobSpec], seed: int, cluster: Cluster) -> tuple[list[JobSpec], Cluster]:
+    """Jobs of which every other one requires labels, of nodes that have some; no node has those of a few."""
+    zones: list[Labels] = [(("zone", "a"),), (("kind", "fast"), ("zone", "b")), (("zone", "b"),), ()]
+    groups = tuple(replace(group, labels=zones[at % 4]) for at, group in enumerate(cluster.groups))
+    wanted = [
+        {},
+        {"zone": "a"},
+        {"zone": "b"},
+        {"kind": "fast"},
+        {"zone": "b", "kind": "fast"},
+        {"zone": "c"},
+    ]
+    chosen = np.random.default_rng(seed).choice(6, len(specs), p=[0.5, 0.15, 0.15, 0.1, 0.09, 0.01])
+    required = [
+        spec.model_copy(update={"require": wanted[at]}) for spec, at in zip(specs, chosen, strict=True)
+    ]
+    return required, replace(cluster, groups=groups)
+
+
+@pytest.mark.parametrize("policy", quick(NODES, "nodes:fifo", "fitgpp", "easy", "conservative"))
+def test_jobs_that_require_labels(policy: str, tmp_path: Path) -> None:
+    jobs = wide(150)
+    specs, cluster = in_zones(specifications(jobs, 1), 2, MIXED)
+    assert_alike(specs, jobs.submit_s, cluster, policy, tmp_path, is_disturbed=True)
 
 
 def of_data(name: str) -> Path:

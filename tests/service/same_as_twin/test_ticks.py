@@ -83,6 +83,36 @@ def leases_of(served: Served) -> tuple[list[tuple[float, float, str]], float]:
 )
 def test_the_same_rents_at_ticks(policy: str, cluster: Cluster, tmp_path: Path) -> None:
     specs, submit_s = jobs_of(40, 1)
+    check_alike(specs, submit_s, policy, cluster, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "policy", ["odb:order=unicef,placement=worst", "oda", "portfolio:members=odb/unicef/worst,period=4"]
+)
+def test_the_same_rents_at_ticks_where_jobs_require_labels(policy: str, tmp_path: Path) -> None:
+    """The machine of one's own in one zone, those on offer in another; no other offer is ever rented at ticks.
+
+    There is any number of machines: what is given back to the fake cloud can be had again only after that instant.
+    """
+    zones = [(("zone", name),) for name in "ab"]
+    other = replace(OFFER, type="m4-c", labels=(("zone", "c"),))
+    cluster = replace(
+        CLUSTER,
+        groups=(replace(CLUSTER.groups[0], labels=zones[0]),),
+        offers=(replace(OFFER, labels=zones[1], capacity=None), other),
+    )
+    specs, submit_s = jobs_of(40, 1)
+    wanted = [{}, {"zone": "a"}, {"zone": "b"}]
+    required = [
+        spec.model_copy(update={"require": wanted[at % 3] if spec.max_units <= 4 else {}})
+        for at, spec in enumerate(specs)
+    ]
+    check_alike(required, submit_s, policy, cluster, tmp_path)
+
+
+def check_alike(
+    specs: list[JobSpec], submit_s: np.ndarray, policy: str, cluster: Cluster, tmp_path: Path
+) -> None:
     jobs = workload_of(specs, submit_s)
     twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate")
     assert twin.leases is not None

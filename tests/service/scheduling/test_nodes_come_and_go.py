@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -27,8 +28,8 @@ changes = st.lists(
 )
 
 
-def after(policy: str, wanted: list[tuple[int, int, float]]) -> list[tuple[Any, ...]]:
-    """Every event of a cluster to which this happens."""
+def after(policy: str, wanted: list[tuple[int, int, float]], *, zoned: bool = False) -> list[tuple[Any, ...]]:
+    """Every event of a cluster to which this happens; zoned: further nodes are in zones, which some jobs require."""
     cluster = Cluster(policy, offers=(OFFER,))
     for at, (what, which, cores) in enumerate(wanted):
         nodes = list(cluster.ledger.nodes)
@@ -36,9 +37,15 @@ def after(policy: str, wanted: list[tuple[int, int, float]]) -> list[tuple[Any, 
         if what == SUBMIT:
             widest = 1 if policy in OF_NODES else 1 + which % 4  # a job of nodes holds all its units or none
             qos = "trial" if which == 0 else "best-effort"
-            cluster.submit(spec(widest * (5.0 + which), cpu=cores, max_units=widest, qos=qos))
+            wanted_by = {"require": {"zone": "ab"[which - 6]}} if zoned and which >= 6 else {}
+            cluster.ask(
+                "submission.submit",
+                spec(widest * (5.0 + which), cpu=cores, max_units=widest, qos=qos, **wanted_by),
+                "ann",
+            )
         elif what == ADD:
-            cluster.ask("nodes.add", machine(f"n-{10 + at}"), "operator")
+            labels = (("zone", "ab"[which % 2]),) if zoned else ()
+            cluster.ask("nodes.add", replace(machine(f"n-{10 + at}"), labels=labels), "operator")
         elif what in (DRAIN, RESUME, LOSE):
             status = {DRAIN: "draining", RESUME: "up", LOSE: "lost"}[what]
             cluster.ask("nodes.set_status", name, status, "operator")
@@ -57,11 +64,40 @@ def without_seq(data: dict[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize("policy", [*OF_NODES, *OF_A_POOL])
 @given(wanted=changes)
 def test_an_engine_that_goes_on_decides_as_one_made_anew(policy: str, wanted: list[Any]) -> None:
-    kept = after(policy, wanted)
+    check_alike(policy, wanted)
+
+
+@pytest.mark.parametrize("policy", OF_NODES)
+@given(wanted=changes)
+def test_an_engine_that_goes_on_with_labels_decides_as_one_made_anew(policy: str, wanted: list[Any]) -> None:
+    check_alike(policy, wanted, zoned=True)
+
+
+def check_alike(policy: str, wanted: list[Any], *, zoned: bool = False) -> None:
+    kept = after(policy, wanted, zoned=zoned)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Built, "take_over", lambda *_: False)
-        anew = after(policy, wanted)
+        anew = after(policy, wanted, zoned=zoned)
     assert kept == anew
+
+
+def test_only_a_requirement_that_means_other_tasks_needs_another_engine() -> None:
+    """A larger node with labels is no concern of a job that requires others."""
+    cluster = Cluster("nodes:fifo", nodes=0)
+    for name, zone in (("a-0", "a"), ("b-0", "b")):
+        cluster.scheduler.nodes.add(replace(machine(name, 4.0), labels=(("zone", zone),)), "operator")
+    cluster.turn()
+    cluster.submit(spec(100.0, max_units=2, min_units=2, require={"zone": "a"}))
+    engine = cluster.scheduler.engine
+    cluster.scheduler.nodes.add(replace(machine("b-1", 3.0), labels=(("zone", "b"),)), "operator")
+    cluster.turn()
+    assert cluster.scheduler.engine is engine
+    cluster.scheduler.nodes.left("a-0")
+    cluster.turn()
+    assert cluster.scheduler.engine is not engine
+    cluster.scheduler.nodes.add(replace(machine("a-1", 4.0), labels=(("zone", "a"),)), "operator")
+    cluster.turn()
+    assert [name for name, _ in cluster.job(1).places] == ["a-1"]
 
 
 @pytest.mark.parametrize(

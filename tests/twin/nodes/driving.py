@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from betimes.cluster import Cluster, NodeGroup
+from betimes.cluster.labels import parse_labels
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.invariants import check
 from betimes.kernels import entry
@@ -93,7 +94,14 @@ def simulation_of(case: Case, sizes: str = "estimate", **options: Any) -> NodesS
     cluster = Cluster(
         "case",
         tuple(
-            NodeGroup(f"n{at}", 1, node.capacity[0] / 1000, node.capacity[1] / 1000, node.capacity[2] / 1024)
+            NodeGroup(
+                f"n{at}",
+                1,
+                node.capacity[0] / 1000,
+                node.capacity[1] / 1000,
+                node.capacity[2] / 1024,
+                labels=parse_labels(node.labels),
+            )
             for at, node in enumerate(case.nodes)
         ),
         grace_limit_s=float(case.policy.grace_limit_s),
@@ -109,6 +117,7 @@ def simulation_of(case: Case, sizes: str = "estimate", **options: Any) -> NodesS
         grace_s=[float(job.grace) for job in jobs],
         priority=[job.priority for job in jobs],
         user=[at % 2 for at in range(len(jobs))],
+        require=[",".join(sorted(job.requires)) for job in jobs],
     )
     refused = np.array([is_refused(job, case.nodes, case.policy) for job in jobs])
     tasks = Tasks(

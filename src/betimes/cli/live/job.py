@@ -147,6 +147,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("folder", spec.workdir or ""),
         ("asks for", f"{width}{each} {', '.join(amounts)}"),
         ("tasks", _tasks(spec)),
+        ("requires", ", ".join(f"{name}={value}" for name, value in spec.require.items())),
         ("memory", _memory_limit(story)),
         ("curve", str(spec.curve) if isinstance(spec.curve, str) and spec.max_units > 1 else ""),
         ("class", spec.qos),

@@ -91,6 +91,9 @@ OPTIONS: dict[str, Any] = {
         "otherwise it has failed then. By default yes.",
     ),
     "labels": _option(list[str], "--label", "K=V", "A label, to find it by. Repeatable."),
+    "require": _option(
+        list[str], "--require", "K=V", "A label that its nodes must have, under a policy for nodes. Repeatable."
+    ),
 }  # fmt: skip
 """By the field's name in a job file. None: not given, so that a file's value, or the default, stands."""
 
@@ -125,6 +128,7 @@ def with_job_options(verb: Callable[..., None]) -> Callable[..., None]:
 def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `JobSpec` that the options give. Raises InputError naming the option."""
     from betimes.service.spec.job_file import SPELLINGS
+    from betimes.service.spec.job_spec import node_labels
 
     fields: dict[str, Any] = {}
     for name, value in job.items():
@@ -138,6 +142,8 @@ def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
                 )
             elif name in _TABLES:
                 fields[name] = dict(_pair(one, from_here=name == "env") for one in value)
+            elif name == "require":
+                fields[name] = node_labels(value)
             elif name in _FOLDERS:
                 fields[name] = str(Path(value).expanduser().absolute())
             elif name == "units_per_task" and value.isdecimal():

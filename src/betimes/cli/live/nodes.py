@@ -89,6 +89,15 @@ def add(
         float | None,
         typer.Option("--usd-per-h", metavar="USD", help="The price of each, an hour.", show_default=False),
     ] = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            metavar="K=V",
+            help="A label of each, which jobs may require (`betimes submit --require`). Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     kind: Annotated[
         Literal["virtual", "fake-cloud"] | None,
         typer.Option(
@@ -119,7 +128,14 @@ def add(
         raise InputError(f"--memory: {error}") from None
     try:
         spec = NodeSpec(
-            kind=kind, type=kind_name, count=count, cpu=cpu, memory_gib=gib, gpu=gpu, usd_per_h=usd_per_h
+            kind=kind,
+            type=kind_name,
+            count=count,
+            cpu=cpu,
+            memory_gib=gib,
+            gpu=gpu,
+            usd_per_h=usd_per_h,
+            labels=labels or {},  # pyright: ignore[reportArgumentType] (texts are read by the model)
         )
     except ValidationError as error:
         from betimes.cli.live.job_options import wrong_option
@@ -189,4 +205,9 @@ def _print(found: Sequence[NodeView], as_json: bool, *, wide: bool = False) -> N
             )
         ]
         rows.append([node.name, node.kind, node.status, *free, price, seen, ", ".join(map(str, node.jobs))])
-    show(_COLUMNS, rows, wide=wide)
+    columns = _COLUMNS
+    if any(node.labels for node in found):
+        columns = (*_COLUMNS, Column("Labels", rank=5, flexible=True))
+        for row, node in zip(rows, found, strict=True):
+            row.append(", ".join(f"{key}={value}" for key, value in node.labels.items()))
+    show(columns, rows, wide=wide)

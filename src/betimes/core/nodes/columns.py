@@ -46,6 +46,7 @@ class Need:
     cpu: int  # thousandths of a core
     memory: int  # MiB
     tasks: int  # start together, end together
+    labels: int  # a bit for each label that its nodes must have (`cluster.labels`)
     freed_seen: int  # length of the ring of freed nodes when it last did not fit, -1: not tried yet
     placed: int  # its first placement, -1: none
     bound: int  # the first placement of where it is to go, -1: none
@@ -191,6 +192,7 @@ class Machine:
     task_s: float  # that tasks were on it, summed over them
     claims: int  # placements on it of jobs that wait for room there, or for it to be up, by whichever job
     cause: int  # why it goes: `machines.RELEASED`, `FAILED` or `TAKEN_AWAY`
+    kind: int  # its group in the cluster; of a rented one -1 - offer
 
 
 class Terms:
@@ -212,6 +214,7 @@ class Terms:
     spot: int  # 1: its machines may be taken away
     drawn: int  # 1: `State.fates` says how long each takes to boot, and what becomes of it
     known: int  # machines of which that has been drawn
+    labels: int  # as of a node: a bit for each label that jobs require and its machines have
     rented: int  # machines now
     asked: int  # machines ever
 
@@ -395,11 +398,12 @@ def new_nodes_state(
     interference: FloatTable | None = None,
     hardware: FloatTable | None = None,
     largest: NDArray[np.int64] | None = None,
+    labels: NDArray[np.int64] | None = None,
 ) -> NodesState:
     """A cluster with its own nodes only, and no jobs.
 
     capacity: (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,). largest: (3,) the most that
-    any machine has of each, owned or on offer; by default of those nodes.
+    any machine has of each, owned or on offer; by default of those nodes. labels: (nodes,) as `Node.labels`.
     by_priority: jobs of a higher priority may preempt those of a lower, and of one priority a trial job the others;
     else only the latter. guarded: the hooks are a user's. quota: machines that may be rented at once. observed:
     features are written.
@@ -424,8 +428,9 @@ def new_nodes_state(
     for at, name in enumerate(("gpu", "cpu", "memory")):
         nodes[name] = nodes[f"free_{name}"] = capacity[:, at]
     nodes["up"] = 1
-    nodes["kind"] = kinds
+    nodes["labels"] = 0 if labels is None else labels
     machines["state"] = OWNED
+    machines["kind"] = kinds
     pool, cluster = state.pool[0], state.cluster[0]
     pool.units, pool.restart_s, pool.free, pool.budget = units, restart_s, slots, UNLIMITED
     pool.wakeup = math.inf

@@ -46,8 +46,10 @@ def offer_for(state: NodesState, slot: int, at_once: bool) -> int:
 
 @kernel
 def machines_for(state: NodesState, slot: int, offer: int) -> int:
-    """How many machines of an offer hold the whole job; 0: none does, however many."""
+    """How many machines of an offer hold the whole job; 0: none does, however many, or they lack a label."""
     need, terms, count = state.needs[slot], state.offers[offer], 1
+    if need.labels & ~terms.labels != 0:
+        return 0
     for wanted, there in (
         (need.tasks * need.gpu, terms.gpu),
         (need.tasks * need.cpu, terms.cpu),

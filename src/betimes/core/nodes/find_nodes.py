@@ -7,7 +7,7 @@ import math
 from betimes.core.nodes.columns import Need, NodesState, view_of
 from betimes.core.nodes.directory import FULL_MILLI, block_at
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.placements import Node, fits, how_many_fit
+from betimes.core.placements import Node, fits, how_many_within, takes
 from betimes.kernels import Floats, Ints, Records, kernel
 
 NO_ROOM = 0
@@ -17,8 +17,8 @@ OVERBOOKED = -5
 
 @kernel
 def tasks_that_fit(node: Node, need: Need) -> int:
-    """How many of the job's tasks fit into what the node has free."""
-    return how_many_fit(node, need, need.tasks)
+    """How many of the job's tasks the node takes and has room for."""
+    return how_many_within(node, need, need.tasks) if takes(node, need) else 0
 
 
 @kernel

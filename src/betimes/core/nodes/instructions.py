@@ -40,6 +40,7 @@ NO_SUCH_OFFER = 10
 UNKNOWN = 11
 IS_AWAITED = 12
 FOR_NOBODY = 13
+LACKS_LABEL = 14
 
 REASONS = {
     NO_SUCH_JOB: "there is no such job any more",
@@ -55,6 +56,7 @@ REASONS = {
     UNKNOWN: "a planner cannot do that",
     IS_AWAITED: "jobs are bound to the machine, which is not up yet",
     FOR_NOBODY: "the jobs that the machine is for have ended",
+    LACKS_LABEL: "the machine lacks a label that the job requires",
 }
 
 
@@ -207,6 +209,8 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
             return NOT_THE_GANG
         if machine.state in (DRAINING, GOING) or (line.what == START and state.nodes[number].up == 0):
             return NOT_UP
+        if need.labels & ~state.nodes[number].labels != 0:
+            return LACKS_LABEL
         if line.what == START:
             if tasks_that_fit(state.nodes[number], need) < wanted.tasks:
                 return NO_ROOM

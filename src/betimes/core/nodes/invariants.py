@@ -174,10 +174,15 @@ Places = dict[int, dict[int, tuple[int, Amount]]]
 
 
 def _check_nodes(state: NodesState, held: Places, bound: Places) -> None:
-    """Free and taken add up to what each node has, and neither is negative."""
+    """Free and taken add up to what each node has, neither is negative, and nodes have the labels of their jobs."""
     taken: dict[int, Amount] = defaultdict(lambda: (0, 0, 0))
     for slot, places in (*held.items(), *bound.items()):
         for node, (tasks, owed) in places.items():
+            lacking = int(state.needs[slot].labels) & ~int(state.nodes[node].labels)
+            if lacking:
+                raise _broken(
+                    "labels", f"slot {slot} is on node {node}, which lacks labels {lacking:b} of its job"
+                )
             amount = _amount(state.needs[slot], tasks)
             taken[node] = tuple(  # type: ignore[assignment]
                 before + mine - missing

@@ -69,6 +69,7 @@ def take_number(state: NodesState, offer: int, requested_s: float) -> int:
     machine, node, terms = state.machines[number], state.nodes[number], state.offers[offer]
     machine.state = BOOTING
     machine.offer = offer
+    machine.kind = -1 - offer
     machine.serial = terms.asked
     machine.requested_s = requested_s
     machine.booted_s = math.inf
@@ -84,7 +85,7 @@ def take_number(state: NodesState, offer: int, requested_s: float) -> int:
     node.gpu = node.free_gpu = terms.gpu
     node.cpu = node.free_cpu = terms.cpu
     node.memory = node.free_memory = terms.memory
-    node.kind = -1 - offer
+    node.labels = terms.labels
     node.up = 0
     return number
 

@@ -9,19 +9,20 @@ from betimes.kernels import kernel
 
 
 @kernel
-def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int) -> int:
-    """A machine that is up, and has this much; its number, or NEED_NODES."""
+def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int, labels: int) -> int:
+    """A machine that is up, and has this much and these labels (`Node.labels`); its number, or NEED_NODES."""
     number, cluster = unused_number(state), state.cluster[0]
     if number == NEED_NODES:
         return NEED_NODES
     machine, node = state.machines[number], state.nodes[number]
     machine.state = OWNED
+    machine.kind = kind
     machine.residents = -1
     machine.claims = 0
     node.gpu = node.free_gpu = gpu
     node.cpu = node.free_cpu = cpu
     node.memory = node.free_memory = memory
-    node.kind = kind
+    node.labels = labels
     node.up = 1
     cluster.owned_cpu += cpu
     cluster.owned_memory += memory

@@ -20,7 +20,7 @@ from betimes.core.nodes.find_nodes import (
 )
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import give_all, nominate, tell_to_leave
-from betimes.core.placements import give
+from betimes.core.placements import give, takes
 from betimes.kernels import kernel
 
 NO_PLAN = 0
@@ -97,16 +97,33 @@ def level_of(need: Need, mask: int) -> int:
 
 @kernel
 def _those_below(state: NodesState, slot: int) -> int:
-    """Write the jobs that run and are of a lower level to state.chosen; returns their number."""
+    """Write the jobs that run and are of a lower level to state.chosen; returns their number.
+
+    One that is only on nodes without a label that the job requires would make room in vain, and is left out.
+    """
     mask, count = state.cluster[0].level_mask, 0
-    level = level_of(state.needs[slot], mask)
+    level, labels = level_of(state.needs[slot], mask), state.needs[slot].labels
     for at in range(state.pool[0].holders):
         other = state.holders[at]
         need = state.needs[other]
         if level_of(need, mask) < level and need.vacate_at == math.inf:
+            if labels != 0 and not _is_where_taken(state, other, slot):
+                continue
             state.chosen[count] = other
             count += 1
     return count
+
+
+@kernel
+def _is_where_taken(state: NodesState, victim: int, slot: int) -> bool:
+    """Whether a victim holds anything on a node that takes tasks of the job."""
+    at = state.needs[victim].placed
+    while at >= 0:
+        placement = state.placements[at]
+        if takes(state.nodes[placement.node], state.needs[slot]):
+            return True
+        at = placement.follows
+    return False
 
 
 @kernel

@@ -14,7 +14,7 @@ import numpy as np
 from betimes.core.nodes.columns import Need, NodesState
 from betimes.core.nodes.ends import pop_end, push_end
 from betimes.core.nodes.transitions import believed_end, restart_s
-from betimes.core.placements import how_many_within, take
+from betimes.core.placements import how_many_within, take, takes
 from betimes.core.work import believed_left
 from betimes.kernels import Ints, kernel
 
@@ -95,7 +95,7 @@ def earliest_s(state: NodesState, slot: int, before_s: float) -> float:
         return _earliest_of_gang(state, need, lasts_s, before_s)
     steps, best_s = state.steps, before_s
     for node in range(len(state.nodes)):
-        number = node if state.nodes[node].up == 1 else -1
+        number = node if takes(state.nodes[node], need) else -1
         while number >= 0 and steps[number].at_s < best_s:
             begin_s, within = steps[number].at_s, how_many_within(steps[number], need, need.tasks) > 0
             number = steps[number].follows
@@ -119,7 +119,7 @@ def is_kept(state: NodesState, slot: int, begin_s: float) -> bool:
     at = need.reservation
     while at >= 0:
         placement = state.placements[at]
-        if state.nodes[placement.node].up == 0:
+        if not takes(state.nodes[placement.node], need):
             return False
         number = _step_at(state, placement.node, begin_s)
         if _least(state, number, begin_s + lasts_s, need) < placement.tasks:
@@ -231,7 +231,7 @@ def _earliest_of_gang(state: NodesState, need: Need, lasts_s: float, before_s: f
     while begin_s < before_s:
         together, next_s = 0, math.inf
         for node in range(len(state.nodes)):
-            if state.nodes[node].up == 1:
+            if takes(state.nodes[node], need):
                 number = state.cursor[node]
                 following = steps[number].follows
                 if following >= 0 and steps[following].at_s <= begin_s:
@@ -244,7 +244,7 @@ def _earliest_of_gang(state: NodesState, need: Need, lasts_s: float, before_s: f
         if together >= need.tasks:
             together = 0
             for node in range(len(state.nodes)):
-                if state.nodes[node].up == 1:
+                if takes(state.nodes[node], need):
                     together += _least(state, state.cursor[node], begin_s + lasts_s, need)
             if together >= need.tasks:
                 return begin_s

@@ -174,6 +174,11 @@ class NodesPolicy:
         """Whether it rents machines for whatever it places on them, and not for one job alone."""
         return self.rents and self.wait is None
 
+    @property
+    def heeds_labels(self) -> bool:
+        """Whether it keeps jobs to nodes with the labels that they require; a planner packs by amounts alone."""
+        return self.planner is None
+
     def planner_of(self, values: dict[str, Value | None], cluster: Cluster) -> Planner | None:
         """A planner with these parameters for a cluster, None: this is no policy that plans in rounds."""
         return None if self.planner is None else self.planner(values, cluster)

@@ -47,11 +47,18 @@ def score_by_paid_time(view: NodesView, fitting: Ints, score: Floats, which: int
 
 
 @kernel
+def machines_wanted(view: NodesView, slot: int) -> int:
+    """Machines that a job needs: one for each task; none if the offer lacks a label that it requires."""
+    need = view.needs[slot]
+    return need.tasks if need.labels & ~view.offers[0].labels == 0 else 0
+
+
+@kernel
 def wanted(view: NodesView, waiting: Ints) -> int:
     """Machines that all waiting jobs together need."""
     count = 0
     for k in range(len(waiting)):
-        count += view.needs[waiting[k]].tasks
+        count += machines_wanted(view, waiting[k])
     return count
 
 
@@ -96,7 +103,7 @@ def order_for_largest(view: NodesView, now: float, waiting: Ints, orders: Ints) 
     """Provision: for the largest job that waits."""
     largest = 0
     for k in range(len(waiting)):
-        largest = max(largest, view.needs[waiting[k]].tasks)
+        largest = max(largest, machines_wanted(view, waiting[k]))
     orders[0] = largest - not_busy(view)
 
 
@@ -108,7 +115,7 @@ def order_for_urgent(view: NodesView, now: float, waiting: Ints, orders: Ints) -
         slot = waiting[k]
         run_s = max(believed_left(view, slot, now), LEAST_RUN_S)
         if (now - view.jobs[slot].submit_s + run_s) / run_s > URGENT:
-            count += view.needs[slot].tasks
+            count += machines_wanted(view, slot)
     orders[0] = count - not_busy(view)
 
 

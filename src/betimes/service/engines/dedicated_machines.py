@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from betimes.cluster import Cluster, Offer
+from betimes.cluster.labels import Shapes
 from betimes.cluster.resources import Amounts, whole_capacity
 from betimes.cluster.tasks import JobTasks
 from betimes.core.nodes.columns import Terms
@@ -47,6 +48,11 @@ def live_terms(offers: Sequence[Offer]) -> Records[Terms]:
 def shapes_of(offers: Sequence[Offer]) -> list[Amounts]:
     """What a machine of each offer has, in whole numbers."""
     return [tuple(whole_capacity(np.array(offer.amounts)).tolist()) for offer in offers]
+
+
+def offered_shapes(offers: Sequence[Offer]) -> Shapes:
+    """The same, with the labels of its machines."""
+    return tuple(zip(shapes_of(offers), (offer.labels for offer in offers), strict=True))
 
 
 def units_on(

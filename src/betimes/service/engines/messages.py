@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from betimes.cluster.labels import NONE, Labels
 from betimes.cluster.resources import Amounts, demand_amounts
 from betimes.cluster.tasks import PACK, SPREAD
 from betimes.core.nodes.columns import AUTO
@@ -37,6 +38,7 @@ class JobRequest:
     choice: int = AUTO  # whether a machine may be rented for it alone: `AUTO`, `NEVER` or `NOW`
     may_restart: bool = True  # else it is not run speculatively
     profiled: bool = False  # its throughput alone is known
+    require: Labels = NONE  # labels that its nodes must have
 
     @property
     def unit(self) -> tuple[float, float, float]:

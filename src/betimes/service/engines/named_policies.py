@@ -91,6 +91,13 @@ def _check_portfolio(policy: str, chosen: ChosenPolicy[NodesPolicy]) -> None:
             )
 
 
+def heeds_labels(policy: str) -> bool:
+    """Whether a policy keeps jobs to nodes with the labels that they require."""
+    kind, text = kind_of(policy) if policy else (POOL, "")
+    found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
+    return kind == NODES and (found is None or found.heeds_labels)
+
+
 def rents_for_jobs(policy: str) -> bool:
     """Whether a policy says until when a job waits before a machine is rented for it alone."""
     kind, text = kind_of(policy) if policy else (POOL, "")

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Offer
+from betimes.cluster.labels import NONE, Labels, Shapes, bits_for, mask, suiting, suits
 from betimes.cluster.resources import Amounts
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, undominated
 from betimes.core.columns import UNLIMITED
@@ -54,7 +55,14 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import rented_machines
 from betimes.service.engines.accounts import account_of, give_account, waiting_account
-from betimes.service.engines.dedicated_machines import known_live, live_terms, plays_out, shapes_of, units_on
+from betimes.service.engines.dedicated_machines import (
+    known_live,
+    live_terms,
+    offered_shapes,
+    plays_out,
+    shapes_of,
+    units_on,
+)
 from betimes.service.engines.messages import (
     Allocation,
     Bind,
@@ -94,7 +102,7 @@ _believed_left = entry(believed_left, NodesState, int, float)
 _offer_for = entry(offer_for, NodesState, int, bool)
 _adopt = entry(change_rules, NodesState, NodesRules)
 _machines_for = entry(machines_for, NodesState, int, int)
-_add_owned = entry(add_owned, NodesState, int, int, int, int)
+_add_owned = entry(add_owned, NodesState, int, int, int, int, int)
 _remove_owned = entry(remove_owned, NodesState, int)
 ENTRIES = (
     run_rows,
@@ -113,8 +121,9 @@ ENTRIES = (
 class LiveNodes:
     """Nodes under a policy, in real time.
 
-    capacity: (nodes, 3) thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,) equal for equal nodes; shapes:
-    the capacities by which jobs are split into tasks. Outside, jobs hold units; inside, tasks are placed.
+    capacity: (nodes, 3) thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,) equal for equal nodes; labels:
+    (nodes,); shapes: the capacities, with labels, by which jobs are split into tasks. Outside, jobs hold units; inside,
+    tasks are placed.
     """
 
     def __init__(
@@ -123,7 +132,8 @@ class LiveNodes:
         capacity: NDArray[np.int64],
         kinds: NDArray[np.int64],
         *,
-        shapes: tuple[Amounts, ...],
+        labels: Sequence[Labels],
+        shapes: Shapes,
         units: float,
         restart_s: float = 0.0,
         seed: int = 0,
@@ -142,6 +152,9 @@ class LiveNodes:
             self.rounds = PlannerRounds(planner, offers, restart_s, is_aside=plans_aside)
         self.foresees = self.rents and plays_out(policy)
         self.offers, self.offered = tuple(offers), shapes_of(offers)
+        self.labels = dict(enumerate(labels))  # of nodes that are not rented, by number
+        self.required: dict[int, Labels] = {}  # of jobs that require any
+        self._bits: dict[tuple[str, str], int] = {}  # of each label that was required lately
         self.booting: set[int] = set()  # jobs whose own machines are not up yet
         self.tasks_of: dict[int, JobTasks] = {}
         self.unit_of: dict[int, Amounts] = {}
@@ -224,6 +237,7 @@ class LiveNodes:
             self.state, again = self.rounds.carry_out(self.state, what.plan), True
         for job in what.done:
             self.booting.discard(job)
+            self.required.pop(job, None)
             del self.job_of[self.slot_of.pop(job)], self.tasks_of[job], self.unit_of[job]
             self.resizes_of.pop(job, None)
             self.promised.pop(job, None)
@@ -301,26 +315,38 @@ class LiveNodes:
         entries.open_node(self.state, number, int(is_up))
         self.changed = True
 
-    def can_have(self, owned: Sequence[Amounts]) -> bool:
+    def can_have(self, owned: Sequence[tuple[Amounts, Labels]]) -> bool:
         """Whether these may be the machines of one's own from now on, and mean nothing else for the jobs that wait."""
-        if self._largest(owned).tolist() != self.largest:
+        if self._largest([amounts for amounts, _ in owned]).tolist() != self.largest:
             return False
         if not self.rents:
             return True
-        before, after = self._owned(), np.array(owned, dtype=np.int64).reshape(-1, 3)
-        return all(is_held(tasks, before) == is_held(tasks, after) for tasks in set(self.tasks_of.values()))
+        alike: dict[Labels, set[JobTasks]] = {}
+        for job, tasks in self.tasks_of.items():
+            alike.setdefault(self.required.get(job, NONE), set()).add(tasks)
+        for required, several in alike.items():
+            suit = [amounts for amounts, labels in owned if suits(labels, required)]
+            before, after = self._owned(required), np.array(suit, dtype=np.int64).reshape(-1, 3)
+            if any(is_held(tasks, before) != is_held(tasks, after) for tasks in several):
+                return False
+        return True
 
-    def add_node(self, capacity: Amounts, kind: int) -> int:
+    def add_node(self, capacity: Amounts, kind: int, labels: Labels) -> int:
         """A node is there from now on, and is up; returns its number. `happen` lets the policy look."""
-        while (number := int(_add_owned(self.state, *capacity, kind))) == NEED_NODES:
+        bits = mask(labels, self._bits)
+        while (number := int(_add_owned(self.state, *capacity, kind, bits))) == NEED_NODES:
             self.state = with_room_for_nodes(self.state)
+        self.labels[number] = labels
         self.changed = True
         return number
 
     def remove_node(self, number: int) -> bool:
         """A node is not there any more; False: something is on it still, or is to be. `happen` lets the policy look."""
         self.changed = True
-        return bool(_remove_owned(self.state, number))
+        if not _remove_owned(self.state, number):
+            return False
+        del self.labels[number]
+        return True
 
     def _largest(self, owned: Sequence[Amounts]) -> NDArray[np.int64]:
         """(3,) the most that any machine has of each, on which jobs can run."""
@@ -333,6 +359,8 @@ class LiveNodes:
 
     def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
+        if more is not None:
+            self._learn_labels([more.require])
         copy, jobs = room_to_play(self.state), dict(self.job_of)
         entries.copy_into(self.state, copy, True)
         waits = as_array(copy.needs)["holder"] < 0
@@ -413,6 +441,7 @@ class LiveNodes:
         pool.now, pool.submitted = now_s, carried.account.seq  # the order is that in which they came
         pool.events = max(pool.events, pool.submitted)
         trace = new_trace(1, 1)
+        self._learn_labels([carried.wanted.require])
         tasks = self._held_tasks(carried) if carried.units else self._split(carried.wanted)
         self._fill(trace.arrivals[0], carried.wanted, tasks, now_s)
         self.tasks_of[carried.wanted.job], self.unit_of[carried.wanted.job] = tasks, carried.wanted.demand
@@ -459,22 +488,46 @@ class LiveNodes:
 
     def _split(self, wanted: JobRequest) -> JobTasks:
         """For the nodes, and where these do not hold the job for what can be rented, as the twin does."""
-        tasks = job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, self.shapes)
-        if not self.rents or is_held(tasks, self._owned()):
+        shapes = suiting(self.shapes, wanted.require)
+        tasks = job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, shapes)
+        if not self.rents or is_held(tasks, self._owned(wanted.require)):
             return tasks
-        shapes = undominated([*self.shapes, *self.offered])
-        return job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, shapes)
+        offered = suiting(offered_shapes(self.offers), wanted.require)
+        return job_tasks(
+            wanted.unit, wanted.max_units, wanted.units_per_task, undominated([*shapes, *offered])
+        )
 
-    def _owned(self) -> NDArray[np.int64]:
-        """(nodes, 3) what each machine of one's own has."""
+    def _owned(self, required: Labels) -> NDArray[np.int64]:
+        """(nodes, 3) what each machine of one's own has that has these labels, for which there are bits."""
         nodes = as_array(self.state.nodes)[as_array(self.state.machines)["offer"] < 0]
+        bits = mask(required, self._bits)
+        nodes = nodes[nodes["labels"] & bits == bits]
         return np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)
+
+    def _learn_labels(self, required: Iterable[Labels]) -> None:
+        """Give the labels that these jobs are to require, and those that are here, bits on all nodes and offers."""
+        required = list(required)
+        if all(label in self._bits for labels in required for label in labels):
+            return
+        self._bits = bits = bits_for([*self.required.values(), *required])
+        state = self.state
+        for terms, offer in zip(as_array(state.offers), self.offers, strict=True):
+            terms["labels"] = mask(offer.labels, bits)
+        nodes, offers = as_array(state.nodes), as_array(state.machines)["offer"].tolist()
+        nodes["labels"] = [
+            state.offers[offer].labels if offer >= 0 else mask(self.labels.get(number, NONE), bits)
+            for number, offer in enumerate(offers)
+        ]
+        for job, labels in self.required.items():
+            if job in self.slot_of:
+                state.needs[self.slot_of[job]].labels = mask(labels, bits)
 
     def _held_tasks(self, carried: Restored) -> JobTasks:
         """The tasks in which a job holds its places; single units where a pool has given them."""
         unit, units = carried.wanted.unit, carried.wanted.max_units
-        tasks = job_tasks(unit, units, carried.units_per_task, self.shapes)
-        return tasks if _are_of(tasks, carried.places) else job_tasks(unit, units, SPREAD, self.shapes)
+        shapes = suiting(self.shapes, carried.wanted.require)
+        tasks = job_tasks(unit, units, carried.units_per_task, shapes)
+        return tasks if _are_of(tasks, carried.places) else job_tasks(unit, units, SPREAD, shapes)
 
     def _plan(
         self, tasks: JobTasks, places: Sequence[Allocation], owed: Sequence[tuple[int, int, int]] = ()
@@ -544,6 +597,7 @@ class LiveNodes:
     def _instant(self, until_s: float, wanted: Sequence[JobRequest] = (), again: bool = False) -> Decisions:
         """The next instant, with these submissions, and what it changed."""
         trace = new_trace(len(wanted), 1).replaced(outcomes=blank(Outcome, 0))
+        self._learn_labels([one.require for one in wanted])
         for at, one in enumerate(wanted):
             self.tasks_of[one.job], self.unit_of[one.job] = self._split(one), one.demand
             self._fill(trace.arrivals[at], one, self.tasks_of[one.job], until_s)
@@ -584,6 +638,8 @@ class LiveNodes:
     def _know(self, slot: int, wanted: JobRequest) -> None:
         """A job is in this slot from now on."""
         self.slot_of[wanted.job], self.job_of[slot] = slot, wanted.job
+        if wanted.require:
+            self.required[wanted.job] = wanted.require
         if self.rounds is not None:
             self.rounds.know(slot, wanted)
 
@@ -698,6 +754,7 @@ class LiveNodes:
         arrival.run_s = math.inf
         arrival.units, arrival.tasks = tasks.units, tasks.count
         arrival.gpu, arrival.cpu, arrival.memory = tasks.demand
+        arrival.labels = mask(wanted.require, self._bits)
         squares = 0.0
         for amount, largest in zip(tasks.demand, self.largest, strict=True):
             if largest > 0:
@@ -712,7 +769,7 @@ class LiveNodes:
         if self.rounds is not None:  # a job that moves has left when that is reported, and not at once
             arrival.stop_s = max(wanted.grace_s, PATIENCE_S)
         arrival.choice, arrival.speculated = wanted.choice, int(not wanted.may_restart)
-        arrival.fits_no_owned = int(self.rents and not is_held(tasks, self._owned()))
+        arrival.fits_no_owned = int(self.rents and not is_held(tasks, self._owned(wanted.require)))
 
     def _run(self, state: NodesState, trace: Trace, row: Ints, until_s: float) -> int:
         """Submissions from row[0] on and whatever is due up to an instant happen, as far as the budget goes."""

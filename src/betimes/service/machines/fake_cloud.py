@@ -365,7 +365,16 @@ class FakeCloud:
     def _machine(self, instance: _Instance) -> Machine:
         kind = self._types[instance.type]
         price = self._prices[instance.type].latest
-        return Machine(instance.node, "fake-cloud", kind.type, kind.cpu, kind.memory_gib, kind.gpu, price)
+        return Machine(
+            instance.node,
+            "fake-cloud",
+            kind.type,
+            kind.cpu,
+            kind.memory_gib,
+            kind.gpu,
+            price,
+            labels=kind.labels,
+        )
 
     def _charge(self, instance: _Instance) -> Fraction:
         until_s = min(instance.charged_until_s, self._now_s)

@@ -8,6 +8,7 @@ from itertools import count, islice
 from typing import Literal
 
 from betimes.cluster.cluster import NodeGroup
+from betimes.cluster.labels import NONE, Labels
 
 Kind = Literal["local", "ray", "virtual", "fake-cloud"]
 REAL: tuple[Kind, ...] = ("local", "ray")  # nodes of these kinds execute commands
@@ -28,6 +29,7 @@ class Machine:
     gpu_ids: tuple[
         str, ...
     ] = ()  # what CUDA_VISIBLE_DEVICES calls each GPU; empty where there is none to show
+    labels: Labels = NONE  # which jobs may require of their nodes
 
 
 def machines_of(group: NodeGroup, kind: Kind, taken: Collection[str] = ()) -> list[Machine]:
@@ -42,6 +44,7 @@ def machines_of(group: NodeGroup, kind: Kind, taken: Collection[str] = ()) -> li
             float(group.memory_gib),
             float(group.gpu),
             group.charged_usd_per_h,
+            labels=group.labels,
         )
         for name in islice(free, group.count)
     ]

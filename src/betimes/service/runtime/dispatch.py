@@ -99,6 +99,7 @@ def _submit(scheduler: Scheduler, specs: Sequence[JobSpec], user: str) -> list[l
     check_names(specs)
     for spec in specs:
         scheduler.submission.check(by_number(spec), user)
+    scheduler.submission.check_labels(specs)
     taken: list[list[int]] = []
     named: dict[str, list[int]] = {}
     for spec in specs:

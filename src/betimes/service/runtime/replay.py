@@ -11,14 +11,20 @@ from pydantic import ValidationError
 from betimes.cluster import Cluster
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.engines import NODES
-from betimes.service.engines.named_policies import kind_of, rents_for_jobs, shared_offers
+from betimes.service.engines.named_policies import heeds_labels, kind_of, rents_for_jobs, shared_offers
 from betimes.service.executors.virtual import SPEEDS, WORK
 from betimes.service.machines.files import machines_of_cluster
 from betimes.service.machines.machine import Machine
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.service.spec.spec_errors import faults
 from betimes.twin.nodes.renting import RENT
-from betimes.twin.nodes.tasks import tasks_of, tasks_on_owned_first, unit_amounts
+from betimes.twin.nodes.tasks import (
+    refuse_requirements,
+    requirements_of,
+    tasks_of,
+    tasks_on_owned_first,
+    unit_amounts,
+)
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind
 
@@ -56,6 +62,9 @@ class Arrivals:
         self._told_s = np.maximum(told_s, 1.0)
         on_nodes = kind_of(policy)[0] == NODES
         self._grace = grace and on_nodes
+        self._required = requirements_of(workload)
+        if not heeds_labels(policy):
+            refuse_requirements(workload, policy)
         self._unit = unit_amounts(workload, cluster) if on_nodes else None
         self._gpus = not cluster.is_pool and bool(cluster.total[0] > 0)
         fits = np.ones(len(workload), dtype=bool)
@@ -110,6 +119,7 @@ class Arrivals:
             curve=curve,
             qos="trial" if workload.qos[row] == TRIAL else "best-effort",
             priority=int(workload.priority[row]),
+            require=dict(self._required.distinct[self._required.of_job[row]]),
             grace_s=float(workload.grace_s[row]) if self._grace else 0.0,
             estimate_s=float(self._told_s[row]),
             rent=str(self._rent[row]) if self._rent is not None else "auto",  # pyright: ignore[reportArgumentType]

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any
 
 from betimes.cluster.cluster import NodeGroup
+from betimes.cluster.labels import labels_of
 from betimes.errors import (
     BetimesError,
     ClusterError,
@@ -304,7 +305,8 @@ class ServiceBackend:
             return await self._rent(spec, user)
         try:
             sizes = (spec.gpu or 0.0, spec.cpu or 0.0, spec.memory_gib or 0.0)
-            group = NodeGroup(spec.type, spec.count, *sizes, spec.usd_per_h)
+            labels = labels_of(spec.labels)
+            group = NodeGroup(spec.type, spec.count, *sizes, spec.usd_per_h, labels=labels)
         except ClusterError as error:
             raise Refused(str(error)) from None
 

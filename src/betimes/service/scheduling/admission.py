@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from betimes.cluster import Offer
+from betimes.cluster.labels import as_texts, suits, why_none_suits
 from betimes.cluster.resources import PER_UNIT, Amounts
 from betimes.cluster.tasks import job_tasks, undominated
 from betimes.errors import Refused
@@ -48,6 +49,9 @@ def check_possible(
     try:
         _check_nodes(spec, owned, engine)
         if shared and not any(node.status != LOST for node in owned.values()):
+            lacking = why_none_suits(spec.required, [offer.labels for offer in shared], "offer", "offers")
+            if lacking is not None:
+                raise Refused(lacking, "require")
             raise Refused("no machine holds what a unit needs; ask for less", "cpu")
     except Refused as error:
         if not offers and not shared:
@@ -60,30 +64,43 @@ def check_possible(
 
 
 def can_be_rented(spec: JobSpec, offers: Sequence[Offer]) -> bool:
-    """Whether machines of one of these offers hold the job."""
-    machines = shapes_of(offers)
+    """Whether machines of one of these offers hold the job, and have all labels that it requires."""
+    machines = shapes_of([offer for offer in offers if suits(offer.labels, spec.required)])
+    if not machines:
+        return False
     unit = (spec.gpu, spec.cpu, spec.memory_gib)
     tasks = job_tasks(unit, spec.max_units, spec.task_choice, undominated(machines))
     return is_held_by(tasks, demand_of(spec), machines)
 
 
+def _with(spec: JobSpec) -> str:
+    """Which nodes are meant, where a job requires labels."""
+    return f" with {' and '.join(as_texts(spec.required))}" if spec.require else ""
+
+
 def _check_nodes(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
     """Raise Refused if the nodes could not run the job when nothing else is there."""
-    there = [node.capacity for node in nodes.values() if node.status != LOST]
-    if not there:
+    known = [node for node in nodes.values() if node.status != LOST]
+    if not known:
         return  # nodes may come; until then it waits, and its reason says so
+    lacking = why_none_suits(spec.required, [node.labels for node in known])
+    if lacking is not None:
+        raise Refused(lacking, "require")
+    there = [node.capacity for node in known if suits(node.labels, spec.required)]
     demand = demand_of(spec)
     for at, field in enumerate(FIELDS):
         most = max(capacity[at] for capacity in there)
         if demand[at] > most:
             raise Refused(
-                f"expected at most {most / PER_UNIT[at]:g} {NAMES[at]} a unit, as on the largest node, "
+                f"expected at most {most / PER_UNIT[at]:g} {NAMES[at]} a unit, as on the largest node{_with(spec)}, "
                 f"found {demand[at] / PER_UNIT[at]:g}",
                 field,
             )
     held = sum(_units_on(capacity, demand) for capacity in there)
     if held == 0:
-        raise Refused("no node has all that a unit needs at once; ask for less, or add such a node", "cpu")
+        raise Refused(
+            f"no node{_with(spec)} has all that a unit needs at once; ask for less, or add such a node", "cpu"
+        )
     if engine == NODES:
         _check_tasks(spec, there)
     elif spec.min_units > held:
@@ -104,7 +121,7 @@ def _check_tasks(spec: JobSpec, there: Sequence[Amounts]) -> None:
     room = sum(_units_on(capacity, tasks.demand) for capacity in there)
     if tasks.count <= room:
         return
-    why = "as the empty cluster holds (nodes run jobs at full width)"
+    why = f"as the empty cluster holds{_with(spec) and f' on nodes{_with(spec)}'} (nodes run jobs at full width)"
     if tasks.units_each == 1:
         raise Refused(f"expected at most {room} units, {why}, found {units}", "max_units")
     found = f"found {tasks.count} ({units} units); ask for fewer units, or for smaller tasks (units_per_task)"

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from betimes.cluster import Offer
+from betimes.cluster.labels import NONE, Shapes, distinct_shapes, suiting
 from betimes.cluster.resources import Amounts
-from betimes.cluster.tasks import undominated
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
-from betimes.service.engines.dedicated_machines import shapes_of
+from betimes.service.engines.dedicated_machines import offered_shapes
 from betimes.service.engines.messages import Allocation, Alone, Restored
 from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
 from betimes.service.engines.nodes import LiveNodes
@@ -55,7 +55,7 @@ class Built:
     ]  # those that do not come and go by its decisions, and what they have
     kinds: dict[str, int]  # of their types
     accounts: dict[int, Account]  # of the jobs that it has taken over, in its own units of work
-    shapes: tuple[Amounts, ...]  # of nodes that take work, by which jobs are split into tasks
+    shapes: Shapes  # of nodes that take work, by which jobs are split into tasks
     offered: tuple[Offer, ...] = ()  # what it rents for whatever it places there
     machines: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     """Names and generations of the machines that are rented so, by their numbers."""
@@ -70,10 +70,14 @@ class Built:
         if isinstance(engine, Standby):
             return False
         had = {name: (number, capacity) for number, (name, capacity) in self.nodes.items()}
+        shapes = _shapes(kept, self.offered)
         if isinstance(engine, LiveNodes):
-            if _shapes(kept, self.offered) != self.shapes:
+            if not self._splits_alike(engine, shapes):
                 return False
-            if had.keys() != kept.keys() and not engine.can_have([node.capacity for node in kept.values()]):
+            owned = [(node.capacity, node.labels) for node in kept.values()]
+            if had.keys() != kept.keys() and not engine.can_have(owned):
+                return False
+            if any(name in kept and kept[name].labels != engine.labels[at] for name, (at, _) in had.items()):
                 return False
         if any(name in kept and kept[name].capacity != capacity for name, (_, capacity) in had.items()):
             return False
@@ -89,15 +93,25 @@ class Built:
                 number = self._add(engine, node)
                 self.nodes[number] = name, node.capacity
             engine.open_node(number, node.status == UP)
+        self.shapes = shapes
         if isinstance(engine, LivePool):
             closed = {number for number, (name, _) in self.nodes.items() if kept[name].status != UP}
             return engine.set_units(max(1, pool_units(kept, ()) + engine.units_on(closed)))
+        engine.shapes = shapes
         return True
 
     def _add(self, engine: LivePool | LiveNodes, node: Node) -> int:
         if isinstance(engine, LivePool):
             return engine.add_node(node.capacity)
-        return engine.add_node(node.capacity, self.kinds.setdefault(node.machine.type, len(self.kinds)))
+        kind = self.kinds.setdefault(node.machine.type, len(self.kinds))
+        return engine.add_node(node.capacity, kind, node.labels)
+
+    def _splits_alike(self, engine: LiveNodes, shapes: Shapes) -> bool:
+        """Whether its jobs would be split into the same tasks for nodes of these shapes."""
+        return all(
+            suiting(shapes, required) == suiting(self.shapes, required)
+            for required in {NONE, *engine.required.values()}
+        )
 
     def name(self, number: int) -> str:
         """The name of a node, or of a rented machine, by its number."""
@@ -152,6 +166,7 @@ def build(
             parse_nodes_policy(text),
             capacity,
             np.array([kinds[node.machine.type] for node in nodes.values()], dtype=np.int64),
+            labels=[node.labels for node in nodes.values()],
             shapes=_shapes(nodes, offered),
             units=float(max(1, pool_units(nodes, ()))),
             restart_s=settings.restart_s,
@@ -231,9 +246,9 @@ def _offer_of(type: str, offers: Sequence[Offer], what: str) -> int:  # noqa: A0
     return types.index(type)
 
 
-def _shapes(nodes: dict[str, Node], offered: Sequence[Offer]) -> tuple[Amounts, ...]:
-    owned = [node.capacity for node in shared(nodes).values() if node.takes_work]
-    return undominated([*owned, *shapes_of(offered)])
+def _shapes(nodes: dict[str, Node], offered: Sequence[Offer]) -> Shapes:
+    owned = [(node.capacity, node.labels) for node in shared(nodes).values() if node.takes_work]
+    return distinct_shapes([*owned, *offered_shapes(offered)])
 
 
 def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:

@@ -30,6 +30,7 @@ def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> JobRequest:
         grace_s=spec.grace_s,
         choice=CHOICES[spec.rent],
         may_restart=spec.requeue,
+        require=spec.required,
         table=_row(spec.curve.speedup, spec.max_units) if is_table and isinstance(spec.curve, Curve) else (),
     )
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from betimes.cluster.labels import as_texts
 from betimes.errors import Conflict
 from betimes.foresight.engines import NODES
-from betimes.service.engines.named_policies import kind_of
+from betimes.service.engines.named_policies import heeds_labels, kind_of
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -42,6 +43,13 @@ class EngineRenewal:
             raise Conflict(
                 f"policy {text}: a machine is rented for job {rented} alone, which needs a policy for nodes; wait for "
                 f"the job, or `betimes cancel {rented}`"
+            )
+        requiring = min(self._state.job_index.requiring, default=None)
+        if requiring is not None and not heeds_labels(text):
+            labels = " and ".join(as_texts(ledger.jobs[requiring].spec.required))
+            raise Conflict(
+                f"policy {text}: it does not choose nodes by their labels, and job {requiring} requires {labels}; wait "
+                f"for the job, or `betimes cancel {requiring}`"
             )
         before = ledger.policy or None
         self._settle_up()

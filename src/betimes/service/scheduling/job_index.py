@@ -22,6 +22,7 @@ class JobIndex:
         self.entering: set[int] = set()  # the policy receives them at the next decision
         self.holding: set[int] = set()  # they have units of the policy
         self.leaving: set[int] = set()  # their runs have been told to stop
+        self.requiring: set[int] = set()  # they require labels of their nodes, and are not over
         self._on_node: defaultdict[str, set[int]] = defaultdict(set)
         self._nodes_of: dict[int, frozenset[str]] = {}  # of those in `_on_node`
         self._followers: defaultdict[int, set[int]] = defaultdict(set)  # by the job that they wait for
@@ -44,6 +45,8 @@ class JobIndex:
         (self.holding.add if job.units and not over else self.holding.discard)(number)
         leaves = run is not None and run.stopping is not None and not over
         (self.leaving.add if leaves else self.leaving.discard)(number)
+        if job.spec.require:
+            (self.requiring.discard if over else self.requiring.add)(number)
         self._note_nodes(job)
         if job.spec.after:
             for after in job.spec.after:

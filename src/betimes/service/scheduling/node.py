@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from betimes.cluster.labels import Labels
 from betimes.cluster.resources import Amounts, capacity_amounts
 from betimes.service.machines.machine import Machine
 
@@ -45,6 +46,11 @@ class Node:
         """Thousandths of GPUs, thousandths of cores, MiB."""
         return capacity_amounts(self.machine.gpu, self.machine.cpu, self.machine.memory_gib)
 
+    @property
+    def labels(self) -> Labels:
+        """Its labels, which jobs may require."""
+        return self.machine.labels
+
     def row(self) -> dict[str, Any]:
         """The row of table `nodes`."""
         machine = self.machine
@@ -62,8 +68,11 @@ class Node:
 
     def to_json(self) -> dict[str, Any]:
         """All of it, for a snapshot or an event."""
+        machine = asdict(self.machine)
+        if labels := dict(machine.pop("labels")):
+            machine["labels"] = labels
         found: dict[str, Any] = {
-            "machine": asdict(self.machine),
+            "machine": machine,
             "status": self.status,
             "rented_at": self.rented_at,
             "watched": self.watched,
@@ -78,6 +87,7 @@ class Node:
         machine = found["machine"]
         for name in ("cores", "gpu_ids"):
             machine = {**machine, name: tuple(machine.get(name, ()))}
+        machine["labels"] = tuple(sorted(machine.get("labels", {}).items()))
         return cls(
             Machine(**machine),
             found["status"],

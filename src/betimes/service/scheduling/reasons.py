@@ -29,6 +29,7 @@ CODES = {
     "nominated": "other jobs are being preempted for it",
     "leaving": "its nodes are chosen, and runs that are stopping still occupy them",
     "no-nodes": "no node is up",
+    "no-label": "no node that is up has the labels that it requires",
     "preempted": "it was preempted for other jobs",
     "resized": "it restarts on another number of units",
     "set": "it is a trial, and other trials hold the units of its set",

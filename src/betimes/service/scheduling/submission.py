@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from betimes.errors import Refused, Unknown
+from betimes.cluster.labels import bits_for
+from betimes.errors import ClusterError, Refused, Unknown
+from betimes.service.engines.named_policies import heeds_labels
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.admission import can_be_rented, check_possible
 from betimes.service.scheduling.job_lifecycle import JobLifecycle
@@ -30,6 +33,8 @@ class Submission:
         if spec.rent == "now" and self._engine.offers_for_jobs:
             self._check_budget(spec, user)
         engine = self._engine
+        if spec.require:
+            self.check_labels([spec])
         check_possible(
             spec, ledger.nodes, engine.kind or "pool", engine.offers_for_jobs, engine.shared_offers
         )
@@ -39,6 +44,23 @@ class Submission:
                 raise Unknown(
                     f"after: there is no job {number}; a job waits for one that was submitted before it"
                 )
+
+    def check_labels(self, specs: Sequence[JobSpec]) -> None:
+        """Raise Refused for labels that jobs require under a policy that heeds none, or too many different ones."""
+        jobs, policy = self._state.ledger.jobs, self._state.ledger.policy
+        required = [spec.required for spec in specs if spec.require]
+        if not required:
+            return
+        if not heeds_labels(policy):
+            raise Refused(
+                f"policy {policy} does not choose nodes by their labels; leave it out, or put a policy for nodes that "
+                "places jobs itself in force (`betimes policy set nodes:fifo`)",
+                "require",
+            )
+        try:
+            bits_for([*(jobs[number].spec.required for number in self._state.job_index.requiring), *required])
+        except ClusterError as error:
+            raise Refused(f"{error}; require fewer, or wait for jobs to end", "require") from None
 
     def submit(self, spec: JobSpec, user: str) -> list[int]:
         """Take a job, or an array of them; returns the numbers. Raises Refused, Unknown."""

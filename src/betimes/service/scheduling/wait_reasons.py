@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from betimes.cluster.labels import as_texts, suits, why_none_suits
 from betimes.cluster.resources import PER_UNIT, Amounts
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
@@ -128,11 +129,17 @@ class WaitReasons:
         if isinstance(engine, LiveNodes):
             tasks = engine.tasks(job.job_id)
             demand, units = tasks.demand, tasks.count
+        free = self._free_for(job)
+        if not free:
+            return self._lacks_labels(job)
+        total = [sum(room[at] for room in free.values()) for at in range(3)]
         needs = [(at, need) for at, need in enumerate(demand) if need > 0]
-        missing, at = max((need * units - self._total[at], at) for at, need in needs)
+        missing, at = max((need * units - total[at], at) for at, need in needs)
         if missing > 0:
             amount = missing / PER_UNIT[at]
             name = f"{NAMES[at]}{'s' if amount != 1 and at < 2 else ''}"
+            if job.spec.require:
+                name += f" on nodes with {' and '.join(as_texts(job.spec.required))}"
             return self._short(job, f"{amount:g} more {name}", missing=amount, resource=NAMES[at])
         if isinstance(engine, LivePool) and (few := units - engine.free_units) > 0:
             text = f"{few} more of the pool's {engine.units} units"
@@ -140,11 +147,36 @@ class WaitReasons:
             if demand[at] < PER_UNIT[at]:
                 text += f" (each a whole {NAMES[at]})"
             return self._short(job, text, missing=few, resource="unit")
-        if sum(most(room, demand, units) for room in self.free.values()) < units:
+        if sum(most(room, demand, units) for room in free.values()) < units:
             text = "enough is free in total, but no single node has all that it needs"
+            if job.spec.require:
+                text = f"{text} and {' and '.join(as_texts(job.spec.required))}"
             outlook, evidence = self._outlook(job, "it starts")
             return reason("no-room", text + outlook, **self._evidence, **evidence)
         return None
+
+    def _free_for(self, job: Job) -> dict[str, Amounts]:
+        """What the nodes that take work and have its labels have left, by name."""
+        if not job.spec.require:
+            return self.free
+        nodes = self._state.ledger.nodes
+        return {
+            name: room
+            for name, room in self.free.items()
+            if suits(nodes[name].machine.labels, job.spec.required)
+        }
+
+    def _lacks_labels(self, job: Job) -> dict[str, Any]:
+        """No node that is up has the labels that it requires."""
+        nodes, required = self._state.ledger.nodes, job.spec.required
+        there = [nodes[name].machine.labels for name in self.free]
+        text = why_none_suits(required, there, "node that is up", "those that are up")
+        booting = [name for name in self._booting if suits(nodes[name].machine.labels, required)]
+        if booting:
+            return reason("no-label", f"{text}; node {booting[0]} is booting", nodes=booting)
+        if any(suits(offer.labels, required) for offer in self._engine.shared_offers):
+            text = f"{text}; {self._state.ledger.policy} decides when to rent one"
+        return reason("no-label", str(text), require=dict(required))
 
     def _short(self, job: Job, what: str, **lacks: Any) -> dict[str, Any]:
         outlook, evidence = self._outlook(job, "it has that" if lacks["missing"] == 1 else "it has them")

@@ -4,7 +4,7 @@
 
     [defaults]                  # what the jobs share
     qos = "trial"
-    env = { SEED = "7" }        # env and labels are merged name by name
+    env = { SEED = "7" }        # env, labels and require are merged name by name
 
     [[jobs]]
     name = "prepare"
@@ -15,6 +15,7 @@
     command = "python train.py --epochs 10"
     after = ["prepare"]         # by its name, or a number
     gpu = 1
+    require = { gpu_kind = "a100" }  # labels that its nodes must have
     memory = "16GiB"
     units = "1-8"
     estimate = "2h"
@@ -36,7 +37,7 @@ from pydantic import ValidationError
 from betimes.errors import JobFileError
 from betimes.service.spec import toml_document, yaml_document
 from betimes.service.spec.document import Document, Malformed, Where
-from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec, node_labels
 from betimes.service.spec.parse_duration import parse_duration
 from betimes.service.spec.parse_memory import parse_gib
 from betimes.service.spec.parse_units import parse_units
@@ -48,7 +49,7 @@ MOST_JOBS = 10_000
 PARSERS = {".toml": toml_document.parse, ".yaml": yaml_document.parse, ".yml": yaml_document.parse}
 
 _LONGEST_NAME = 60  # of a field that is shown as it is
-_MERGED = ("env", "labels")
+_MERGED = ("env", "labels", "require")
 _FOLDERS = ("workdir", "checkpoint_dir")
 # Ways to say the same: a job that uses one of them takes none of the others from the defaults.
 _RIVALS = (("estimate_s",), ("steps", "step_s"))
@@ -233,6 +234,8 @@ def _read(name: str, value: Any, count: int, path: Path) -> list[Any]:
         return list(found) if isinstance(found, tuple) else [found]
     if name == "command" and isinstance(value, str):
         value = _words(value)
+    elif name == "require" and isinstance(value, list | str):
+        value = node_labels([value] if isinstance(value, str) else value)
     elif name == "after" and not isinstance(value, list | dict) and value is not None:
         value = [value]
     elif name in _FOLDERS and isinstance(value, str) and "\0" not in value:

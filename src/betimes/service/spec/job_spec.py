@@ -14,12 +14,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    WithJsonSchema,
     field_validator,
     model_validator,
 )
 
+from betimes.cluster.labels import KEY_PATTERN, MOST_LABELS, VALUE_PATTERN, Labels, labels_of, parse_labels
 from betimes.cluster.tasks import PACK, SPREAD
-from betimes.errors import CurveError
+from betimes.errors import ClusterError, CurveError
 from betimes.workload.speedup_formulas import LINEAR, formula_row
 
 MOST_ARGUMENTS = 4096
@@ -84,6 +86,41 @@ Formula = Annotated[
 ]
 UnitsPerTask = Annotated[
     Literal["pack", "spread"] | Annotated[int, Field(ge=1, le=MOST_UNITS)], BeforeValidator(_tasks)
+]
+
+
+def node_labels(value: object) -> dict[str, str]:
+    """Labels of nodes, as a mapping of one or of texts such as `zone=a`. Raises ValueError."""
+    try:
+        if isinstance(value, dict):
+            return dict(labels_of(value))
+        if isinstance(value, list) and all(isinstance(text, str) for text in value):
+            return dict(parse_labels(value))
+    except ClusterError as error:
+        raise ValueError(str(error)) from None
+    raise ValueError(f"expected labels such as zone=a, found {repr(value)[:40]}")
+
+
+NodeLabels = Annotated[
+    dict[str, str],
+    BeforeValidator(node_labels),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {
+                    "type": "object",
+                    "propertyNames": {"pattern": KEY_PATTERN},
+                    "additionalProperties": {"type": "string", "pattern": VALUE_PATTERN},
+                    "maxProperties": MOST_LABELS,
+                },
+                {
+                    "type": "array",
+                    "items": {"type": "string", "pattern": f"{KEY_PATTERN[:-1]}={VALUE_PATTERN[1:]}"},
+                    "maxItems": MOST_LABELS,
+                },
+            ]
+        }
+    ),
 ]
 _NUMBER = re.compile(r"[1-9][0-9]{0,17}")
 
@@ -158,6 +195,9 @@ class JobSpec(BaseModel):
     backoff_s: float = Field(default=10.0, ge=0, le=86_400, allow_inf_nan=False)  # doubled with every retry
     requeue: bool = True  # False: a run that was preempted, resized or lost with its node fails the job
     labels: dict[Label, Text] = Field(default_factory=dict, max_length=100)
+    require: NodeLabels = Field(
+        default_factory=dict
+    )  # labels that its nodes must have: a mapping, or ["zone=a"]
 
     @field_validator("command")
     @classmethod
@@ -256,6 +296,11 @@ class JobSpec(BaseModel):
         """`units_per_task` as `cluster.tasks` has it."""
         choice = self.units_per_task
         return TASKS[choice] if isinstance(choice, str) else choice
+
+    @property
+    def required(self) -> Labels:
+        """The labels that its nodes must have, sorted."""
+        return tuple(sorted(self.require.items()))
 
     @property
     def runtime_estimate_s(self) -> float:

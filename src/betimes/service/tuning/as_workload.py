@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
+from betimes.cluster.labels import as_texts
 from betimes.service.engines.speedups import Speedups
 from betimes.service.scheduling.engine_job import wanted_for
 from betimes.service.spec.job_spec import Curve, JobSpec
@@ -47,6 +48,7 @@ def as_workload(
         cpu=[spec.cpu for spec in specs],
         memory_gib=[spec.memory_gib for spec in specs],
         gpu=[spec.gpu for spec in specs],
+        require=[",".join(as_texts(spec.required)) for spec in specs],
         extra={RENT: [spec.rent for spec in specs]} if any(spec.rent != "auto" for spec in specs) else None,
     )
     return workload, names.table()

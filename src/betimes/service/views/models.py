@@ -10,7 +10,7 @@ from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from betimes.service.spec.job_spec import WHOLE, Amount, JobSpec, Label, Seconds, in_schema
+from betimes.service.spec.job_spec import WHOLE, Amount, JobSpec, Label, NodeLabels, Seconds, in_schema
 
 T = TypeVar("T")
 
@@ -224,6 +224,7 @@ class NodeView(View):
     usd_per_h: float | None = None
     last_seen_at: float | None = None
     jobs: list[int] = []
+    labels: dict[str, str] = {}  # which jobs may require of their nodes
 
 
 class Lease(View):
@@ -249,6 +250,7 @@ class NodeSpec(BaseModel):
     memory_gib: Amount | None = None
     gpu: Amount | None = None
     usd_per_h: Amount | None = None
+    labels: NodeLabels = Field(default_factory=dict, description="which jobs may require of their nodes")
 
     @model_validator(mode="after")
     def _sized_once(self) -> Self:
@@ -263,6 +265,7 @@ class NodeSpec(BaseModel):
             raise ValueError(
                 "virtual nodes need cpu and memory_gib, of each; with `betimes nodes add`: --cpu and --memory"
             )
+        given += ["labels"] if self.labels else []
         if self.kind == "fake-cloud" and given:
             raise ValueError(
                 f"leave out {', '.join(given)}: the cloud knows what its {self.type} has and costs"

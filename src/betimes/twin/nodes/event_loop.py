@@ -99,6 +99,7 @@ class Arrival:
     gpu: int  # of each task, thousandths
     cpu: int
     memory: int  # MiB
+    labels: int  # a bit for each label that its nodes must have
     share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
     trial: int
     priority: int
@@ -357,6 +358,7 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.gpu = arrival.gpu
     need.cpu = arrival.cpu
     need.memory = arrival.memory
+    need.labels = arrival.labels
     need.tasks = arrival.tasks
     need.trial = arrival.trial
     need.level = 2 * arrival.priority + arrival.trial

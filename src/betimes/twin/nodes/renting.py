@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from betimes.cluster import Cluster, Offer, Spot
 from betimes.cluster.bills import leases_usd
 from betimes.cluster.draws import draw
+from betimes.cluster.labels import mask
 from betimes.cluster.resources import whole_capacity
 from betimes.core.columns import UNLIMITED
 from betimes.core.nodes.columns import AUTO, NEVER, NOW, Lease, NodesState, Terms
@@ -34,8 +35,8 @@ COPIED = ("serial", "requested_s", "booted_s", "up_s", "ended_s", "idle_s", "tas
 """The columns of a lease that are the core's."""
 
 
-def terms_of(cluster: Cluster) -> Records[Terms]:
-    """The offers as the core knows them."""
+def terms_of(cluster: Cluster, bits: Mapping[tuple[str, str], int] | None = None) -> Records[Terms]:
+    """The offers as the core knows them; bits: of the labels that jobs require."""
     terms = blank(Terms, len(cluster.offers))
     families = list(dict.fromkeys(offer.family for offer in cluster.offers))
     for one, offer in zip(as_array(terms), cluster.offers, strict=True):
@@ -49,6 +50,7 @@ def terms_of(cluster: Cluster) -> Records[Terms]:
         one.notice_s = offer.notice_s
         one.drawn = int(_is_drawn(offer))
         one.spot = int(offer.spot is not None)
+        one.labels = mask(offer.labels, bits or {})
     return terms
 
 

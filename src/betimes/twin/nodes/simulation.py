@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
+from betimes.cluster.labels import mask
 from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
 from betimes.core.columns import UNLIMITED, Segment
 from betimes.core.instruction import NAMES, Instruction
@@ -74,7 +75,13 @@ from betimes.twin.nodes.renting import (
     terms_of,
     with_spot,
 )
-from betimes.twin.nodes.tasks import Tasks, tasks_of, tasks_on_owned_first
+from betimes.twin.nodes.tasks import (
+    Tasks,
+    refuse_requirements,
+    requirements_of,
+    tasks_of,
+    tasks_on_owned_first,
+)
 from betimes.twin.nodes.trace_loop import in_rows, new_trace, run_rows
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
@@ -132,6 +139,8 @@ class NodesSimulation:
         self.workload, self.policy, self.cluster, self.seed = workload, policy, cluster, seed
         self.timeline, self.sizes = timeline, sizes or Sizes("true")
         in_turn = policy.policy.in_turn(policy.values)
+        if not policy.policy.heeds_labels:
+            refuse_requirements(workload, str(policy))
         self.rents = rents = any(each.policy.rents for each in in_turn)
         if not rents:
             cluster.need_nodes()
@@ -144,6 +153,8 @@ class NodesSimulation:
             if policy.values.get("spot") == "true":
                 self.cluster = cluster = with_spot(cluster)
             tasks = tasks or tasks_on_owned_first(workload, cluster)
+        elif rents and policy.policy.planner is None:
+            cluster = _renting_the_first(cluster)
         self.tasks: Tasks = tasks or tasks_of(workload, cluster, rents=rents)
         self.machines = cluster.shapes(rents=rents)[0]
         self.kept = np.flatnonzero(~self.tasks.refused)
@@ -163,8 +174,10 @@ class NodesSimulation:
         self.rules = policy.policy.rules(policy.values, learns=self.sizes.kind == "last-two")
         if observed:
             self.rules = self.rules.replaced(observes=True)
+        required = requirements_of(jobs)
+        bits = required.bits
         self.preempts = any(each.policy.evict is not None for each in in_turn)
-        self.trace = self._trace(speed, observed)
+        self.trace = self._trace(speed, observed, required.masks)
         self.kinds = [] if policy.policy.planner is None else kinds_of(jobs)
         most = 1
         if self.rules.waits:
@@ -183,13 +196,14 @@ class NodesSimulation:
             segments=RECORDS if timeline else 0,
             absences=RECORDS if self.preempts else 0,
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
-            offers=terms_of(cluster) if rents else None,
+            offers=terms_of(cluster, bits) if rents else None,
             fates=fates_of(cluster, most) if rents else 0,
             leases=RECORDS if rents else 0,
             log=RECORDS if timeline else 0,
             quota=UNLIMITED if cluster.quota is None else cluster.quota,
             observed=self.rules.observes,
             largest=self.machines.max(axis=0),
+            labels=np.array([mask(group.labels, bits) for group in cluster.groups], np.int64)[cluster.types],
             interference=table_of(cluster.interference),
             hardware=hardware_of(cluster) if rents else None,
         )
@@ -353,7 +367,7 @@ class NodesSimulation:
             types = np.where(offer >= 0, names[offer], "")
         return {"cost_usd": usd, "rented": types != "", "instance_type": types}
 
-    def _trace(self, speed: Floats, observed: bool) -> event_loop.Trace:
+    def _trace(self, speed: Floats, observed: bool, labels: Ints) -> event_loop.Trace:
         jobs = self.jobs
         if np.any(np.abs(jobs.priority) > LARGEST_PRIORITY):
             row = int(np.argmax(np.abs(jobs.priority)))
@@ -374,6 +388,7 @@ class NodesSimulation:
             "gpu": demand[:, 0],
             "cpu": demand[:, 1],
             "memory": demand[:, 2],
+            "labels": labels,
             "share": _share(count, demand, self.machines.max(axis=0)),
             "trial": jobs.qos,
             "priority": jobs.priority,
@@ -525,6 +540,13 @@ class NodesSimulation:
                 outcome.units_s = progress.attained
                 outcome.stalled_s = progress.stalled_s
                 outcome.preemptions = progress.preemptions
+
+
+def _renting_the_first(cluster: Cluster) -> Cluster:
+    """A cluster of which only the first offer suits jobs that require labels: at ticks no other is rented."""
+    return replace(
+        cluster, offers=(*cluster.offers[:1], *(replace(offer, labels=()) for offer in cluster.offers[1:]))
+    )
 
 
 def _share(count: Ints, demand: NDArray[np.int64], most: NDArray[np.int64]) -> Floats:

@@ -186,6 +186,12 @@ class StreamedSimulation:
                 f"{chunk.name}, job {chunk.job_id[row]}: it has no estimate, and the median of all is not known "
                 "where jobs come in chunks; give one, or choose --sizes true"
             )
+        if (chunk.require != "").any():
+            row = int(np.argmax(chunk.require != ""))
+            raise InputError(
+                f"{chunk.name}, job {chunk.job_id[row]}, field require: which labels all jobs require is not known "
+                "where they come in chunks; run it on a whole trace"
+            )
         return NodesSimulation(chunk, self._policy, self._offered, sizes=self.sizes, **self._options)
 
     def _enter(self, more: NodesSimulation) -> None:

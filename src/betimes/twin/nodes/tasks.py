@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster.cluster import Cluster
+from betimes.cluster.labels import NONE, Labels, as_texts, bits_for, mask, parse_labels, suits, why_none_suits
 from betimes.cluster.resources import PER_UNIT, RESOURCES, UNITS, whole_demand
 from betimes.cluster.tasks import split
+from betimes.errors import ClusterError, InputError
 from betimes.workload.workload import Workload
 
 Integers = NDArray[np.int64]
@@ -40,8 +43,66 @@ class Tasks:
         return self.count[:, None] * self.demand
 
 
+@dataclass(frozen=True, eq=False)
+class Requirements:
+    """The labels that jobs require of their nodes: `of_job` (n,) indexes `distinct`, whose first requires none."""
+
+    of_job: Integers
+    distinct: tuple[Labels, ...]
+
+    def of(self, row: int) -> Labels:
+        """What one job requires."""
+        return self.distinct[int(self.of_job[row])]
+
+    @property
+    def bits(self) -> dict[tuple[str, str], int]:
+        """The bit of each label that is required (`cluster.labels`). Raises InputError for too many of them."""
+        try:
+            return bits_for(self.distinct)
+        except ClusterError as error:
+            raise InputError(f"field require: {error}") from None
+
+    @property
+    def masks(self) -> Integers:
+        """(n,) the bits of what each job requires."""
+        bits = self.bits
+        return np.array([mask(labels, bits) for labels in self.distinct], np.int64)[self.of_job]
+
+
+def requirements_of(workload: Workload) -> Requirements:
+    """What the jobs of a workload require. Raises InputError, naming the job, for what are no labels."""
+    stated = np.flatnonzero(workload.require != "")
+    of_job = np.zeros(len(workload), np.int64)
+    if not len(stated):
+        return Requirements(of_job, (NONE,))
+    texts, codes = np.unique(workload.require[stated], return_inverse=True)
+    known: dict[Labels, int] = {NONE: 0}
+    found = list[int]()
+    for code, text in enumerate(texts.tolist()):
+        try:
+            labels = parse_labels(text.split(","))
+        except ClusterError as error:
+            row = int(stated[int(np.argmax(codes == code))])
+            raise InputError(f"job {workload.job_id[row]}, field require: {error}") from None
+        found.append(known.setdefault(labels, len(known)))
+    of_job[stated] = np.array(found, np.int64)[codes]
+    return Requirements(of_job, tuple(known))
+
+
+def refuse_requirements(workload: Workload, policy: str) -> None:
+    """Raises InputError for a job that requires labels, under a policy that knows none."""
+    if (workload.require != "").any():
+        row = int(np.argmax(workload.require != ""))
+        raise InputError(
+            f"job {workload.job_id[row]}, field require: policy {policy} does not choose nodes by their labels; choose "
+            "one for nodes that places jobs itself, such as nodes:fifo, or leave the column out"
+        )
+
+
 def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Tasks:
     """Split every job, at full width, into tasks for the nodes of this cluster, by the rule of `cluster.tasks`.
+
+    For a job that requires labels the nodes are those that have them all.
 
     A resource that the workload does not know counts as none; where it knows none of the three a unit needs one
     GPU, or one core on a cluster without GPUs. On a pool a unit is one core, whatever it needs elsewhere. rents:
@@ -50,18 +111,33 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
     unit = unit_amounts(workload, cluster)
     shapes, counts = cluster.shapes(rents=rents)
     made = split(unit, workload.max_units, workload.units_per_task, shapes)
+    required, has = requirements_of(workload), cluster.labels(rents=rents)
+    suit = [np.array([suits(labels, each) for labels in has], dtype=bool) for each in required.distinct]
+    for code in range(1, len(suit)):
+        rows = np.flatnonzero(required.of_job == code)
+        some = split(unit[rows], workload.max_units[rows], workload.units_per_task[rows], shapes[suit[code]])
+        made.put(rows, some)
     count, each, demand = made.count, made.units_each, made.demand
-    large = made.together == 0
-    tight = np.flatnonzero(~made.fits & ~large)
+    nowhere = np.array([not one.any() for one in suit])[required.of_job] & (required.of_job > 0)
+    large = (made.together == 0) & ~nowhere
+    tight = np.flatnonzero(~made.fits & ~large & ~nowhere)
     several = np.flatnonzero((count > 1) & made.fits)
-    room = held(demand[several], shapes, counts)
+    room = np.zeros(len(several), np.int64)
+    for code, there in enumerate(suit):
+        of = required.of_job[several] == code
+        room[of] = held(demand[several[of]], shapes[there], counts[there])
     crowded = several[count[several] > room]
     impatient = np.flatnonzero(workload.grace_s > cluster.grace_limit_s)
 
     refused = ~made.fits
     refused[crowded] = True
     refused[impatient] = True
-    reasons = _too_large(workload, unit, large, shapes.max(axis=0, initial=0))
+    reasons = _too_large(workload, unit, large, required, [shapes[there] for there in suit])
+    rows = np.flatnonzero(nowhere)
+    if len(rows):
+        row = int(rows[0])
+        why = why_none_suits(required.of(row), has)
+        reasons.append(f"job {workload.job_id[row]}, field require: {why}{_such(len(rows))}")
     if len(tight):
         row = int(tight[0])
         expected = f"expected at most {made.together[row]}, as many as some node holds, found {each[row]}"
@@ -124,16 +200,24 @@ def held(demand: Integers, shapes: Integers, counts: Integers, most: int = NO_LI
     return total
 
 
-def _too_large(workload: Workload, unit: Floats, large: Bools, largest: Integers) -> list[str]:
-    """One line for each resource of which a unit needs more than any node has, one for what remains."""
+def _too_large(
+    workload: Workload, unit: Floats, large: Bools, required: Requirements, shapes: Sequence[Integers]
+) -> list[str]:
+    """One line for each resource of which a unit needs more than any node has, one for what remains.
+
+    shapes: of the nodes that suit each of the distinct requirements.
+    """
     reasons: list[str] = []
     left = large.copy()
+    largest = np.array([each.max(axis=0, initial=0) for each in shapes])[required.of_job]
     for at, (field, name) in enumerate(zip(RESOURCES, UNITS, strict=True)):
-        rows = np.flatnonzero(left & (whole_demand(unit)[:, at] > largest[at]))
+        rows = np.flatnonzero(left & (whole_demand(unit)[:, at] > largest[:, at]))
         left[rows] = False
         if len(rows):
-            row, limit = int(rows[0]), _plain(largest[at] / PER_UNIT[at])
-            expected = f"expected at most {limit} {name} a unit, as on the largest node"
+            row = int(rows[0])
+            limit, labelled = _plain(largest[row, at] / PER_UNIT[at]), required.of(row)
+            which = f" with {' and '.join(as_texts(labelled))}" if labelled else ""
+            expected = f"expected at most {limit} {name} a unit, as on the largest node{which}"
             found = f"found {_plain(unit[row, at])}{_such(len(rows))}"
             reasons.append(f"job {workload.job_id[row]}, field {field}: {expected}, {found}")
     rows = np.flatnonzero(left)

@@ -20,7 +20,7 @@ from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.loading import mark_proven
 from betimes.policies.violations import violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
-from betimes.twin.nodes.tasks import held, unit_demand
+from betimes.twin.nodes.tasks import held, refuse_requirements, unit_demand
 from betimes.twin.pool.trace_loop import new_trace, run_rows
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
@@ -119,6 +119,7 @@ class Simulation:
         if fractional and (cluster is not None or resize_interval_s > 0 or resize_gain):
             what = "units on nodes are" if cluster is not None else "resizes are held back in"
             raise ClusterError(f"--fractional: {what} whole units; leave it out")
+        refuse_requirements(workload, str(policy))
         self.workload, self.policy, self.units, self.seed = workload, policy, units, seed
         self.fractional, self.timeline = fractional, timeline
         self.sizes = sizes or Sizes("true")

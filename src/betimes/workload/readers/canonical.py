@@ -65,6 +65,8 @@ def take(rows: Rows, first_row: int, extra: Mapping[str, str]) -> tuple[dict[str
         each = rows.whole("units_per_task", least=0, most=MOST_UNITS, missing=EMPTY, instead=0)
         rows.refuse(~divides(each, units), "units_per_task", "expected a divisor of max_units")
         made["units_per_task"] = each
+    if "require" in names:
+        made["require"] = rows.text("require")
     if "curve" in names:
         made["curve"] = [name or "linear" for name in rows.text("curve")]
         faulty = np.array(

@@ -37,9 +37,9 @@ class RayOnThisMachine:
         self.cluster = import_module("ray.cluster_utils").Cluster(initialize_head=True, head_node_args=head)
         self.address: str = self.cluster.address
 
-    def add(self, cores: int) -> Any:
+    def add(self, cores: int, labels: dict[str, str] | None = None) -> Any:
         """Another node."""
-        return self.cluster.add_node(num_cpus=cores)
+        return self.cluster.add_node(num_cpus=cores, labels=labels)
 
     def kill(self, node: Any) -> None:
         """End a node as if its machine had failed."""

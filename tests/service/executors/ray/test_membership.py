@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -67,6 +68,12 @@ def test_a_machine_that_cannot_run_jobs_is_no_node_until_it_can(
     now_s += membership.AGAIN_S
     assert [machine.name for machine in asyncio.run(members.look()).joined] == ["a", "b"]
     assert {node for node, _ in cluster.called} == {"a", "b"}
+
+
+def test_labels_of_ray_are_labels_of_the_node() -> None:
+    labels = {"ray.io/node-id": "0a1b", "ray.io/accelerator-type": "A100", "zone": "a", "odd": "two words"}
+    machine = machine_of(replace(a_node("a"), labels=labels))
+    assert machine.labels == (("ray.io/accelerator-type", "A100"), ("zone", "a"))
 
 
 def test_a_machine_without_a_whole_core_is_no_node() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from betimes.errors import Refused
 from tests.service.executors.ray.served import (
     RayOnThisMachine,
     ServiceOnRay,
@@ -158,6 +159,32 @@ def test_a_node_joins_and_its_loss_requeues_its_runs(
     ray.add(3)
     service.node_of(3.0)
     assert service.until(number, "running").attempt == 2
+
+
+def test_a_job_runs_on_a_node_with_the_labels_that_it_requires(
+    ray: RayOnThisMachine, alone: ServiceOnRay
+) -> None:
+    service = alone
+    service.client.set_policy("nodes:fifo")
+    with pytest.raises(Refused, match="require: no node has zone=b; none has a label zone"):
+        service.submit("true", require={"zone": "b"})
+    node = ray.add(4, labels={"zone": "b"})
+    name = service.node_of(4.0)
+    labels = {each.name: each.labels for each in service.client.nodes()}
+    assert labels[name]["zone"] == "b"
+    assert not any("ray.io/node-id" in each for each in labels.values())
+    numbers = [service.submit("sleep", "1", require={"zone": "b"}) for _ in range(4)]
+    for number in numbers:
+        service.until(number, "finished")
+        [run] = service.client.job(number).runs
+        assert [place.node for place in run.places] == [name]
+    waits = service.submit("sleep", "600", cpu=4.0, require={"zone": "b"})
+    service.until(waits, "running")
+    ray.kill(node)
+    until(lambda: service.job(waits).status == "queued")
+    reason = service.job(waits).reason
+    assert reason is not None
+    assert reason.text == "no node that is up has zone=b; none has a label zone"
 
 
 def test_a_service_without_its_cluster_stays_up_and_goes_on_when_it_is_back(

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from betimes import __version__
+from betimes.cluster.labels import is_label
 from betimes.errors import InputError, Unavailable
 from betimes.service.executors.ray.agent import NodeFacts
 from betimes.service.executors.ray.frames import ClusterNode
 from betimes.service.machines.machine import Machine
 
+NODE_ID = "ray.io/node-id"  # a label by which every node is of a kind of its own; its name says the same
 LOOK_S = 1.0  # between two looks at the cluster
 AGENT_S = 60.0  # until a node's agent answers the first time
 AGAIN_S = 60.0  # until a node that could run no jobs is tried again
@@ -116,7 +118,7 @@ class Membership:
 
 
 def machine_of(node: ClusterNode, share: float = 1.0) -> Machine:
-    """A node of Ray as the service has it: whole cores and GPUs."""
+    """A node of Ray as the service has it: whole cores and GPUs, and its labels."""
     return Machine(
         name=node.name,
         kind="ray",
@@ -124,6 +126,11 @@ def machine_of(node: ClusterNode, share: float = 1.0) -> Machine:
         cpu=float(math.floor(node.cpu * share)),
         memory_gib=node.memory_gib * share,
         gpu=float(math.floor(node.gpu * share)),
+        labels=tuple(
+            sorted(
+                (key, value) for key, value in node.labels.items() if key != NODE_ID and is_label(key, value)
+            )
+        ),
     )
 
 
