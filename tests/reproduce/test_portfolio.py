@@ -2,32 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from betimes.reproduce import Row, find
 from betimes.reproduce.pace import Pace
-from betimes.reproduce.portfolio.experiments import FULL, JOBS, Setting, shares, swept
-from betimes.reproduce.portfolio.runs import LOGS, stretch
+from betimes.reproduce.portfolio.experiments import FULL, JOBS, Setting, Simulate, shares, swept
+from betimes.reproduce.portfolio.runs import LOGS, Run, simulates, stretch
 from betimes.reproduce.row_picture import draw
+from betimes.reproduce.workers import Workers
+from betimes.workload import Workload
 from tests.foresight.portfolio.clusters import bursts
 
 
-def pace() -> Pace:
-    return Pace(lambda *_: None, 0)
+def on(workload: Workload, workers: Workers | None = None) -> Simulate:
+    def simulate(runs: Sequence[Run]) -> list[Any]:
+        names = [run.label for run in runs]
+        return (workers or Workers()).made(simulates, (workload,), runs, Pace(lambda *_: None, 0), names)
+
+    return simulate
 
 
 def test_a_sweep_measures_each_setting_with_its_own_exponents() -> None:
     settings = (Setting("1", "members=oda/fifo/first"), Setting("0", "members=oda/fifo/first", beta=0.0))
-    found = {(case, metric): value for case, metric, value, _ in swept(settings, bursts(1), pace())}
+    found = {(case, metric): value for case, metric, value, _ in swept(settings, on(bursts(1)))}
     assert found["0", "charged cost"] == found["1", "charged cost"]
     product = found["1", "utility"] * found["1", "bounded slowdown"]
     assert product == pytest.approx(found["0", "utility"])
 
 
+RAY = pytest.param(
+    Workers(2, ray=True),
+    marks=[
+        pytest.mark.slow,
+        pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (betimes[ray])"),
+        pytest.mark.filterwarnings("ignore"),  # Ray's own
+    ],
+)
+
+
+@pytest.mark.parametrize("workers", [Workers(2), RAY], ids=["processes", "ray"])
+def test_other_workers_find_the_same(workers: Workers) -> None:
+    settings = [Setting(str(most), f"members=od*/fifo/first,budget={most}") for most in (2, 3, 5)]
+    here = list(swept(tuple(settings), on(bursts(1))))
+    assert list(swept(tuple(settings), on(bursts(1), workers))) == here
+
+
 def test_shares_add_up() -> None:
-    found = list(shares(bursts(1), pace()))
+    found = list(shares(on(bursts(1))))
     for kind in ("provisioning", "order", "placement"):
         whole = [
             value for case, metric, value, _ in found if metric.endswith(kind) and case.startswith("paper")

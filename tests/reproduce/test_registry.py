@@ -9,6 +9,7 @@ import pytest
 from betimes.errors import InputError
 from betimes.reproduce import EXPERIMENTS, find, reproduce
 from betimes.reproduce.data import check, data_directory
+from betimes.reproduce.workers import Workers
 
 
 def test_every_experiment_is_listed_under_its_name_and_says_what_it_is():
@@ -85,3 +86,10 @@ def test_missing_data_are_named_with_what_to_do(tmp_path: Path, monkeypatch: pyt
 def test_an_experiment_without_data_does_not_mind_the_environment(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("BETIMES_DATA", "not-a-folder")
     assert reproduce("pcs-fig1")
+
+
+def test_runs_that_follow_one_another_are_not_spread() -> None:
+    with pytest.raises(
+        InputError, match="eva-table4: its runs are made one after the other; leave --processes"
+    ):
+        reproduce("eva-table4", workers=Workers(2))

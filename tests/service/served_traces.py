@@ -50,10 +50,13 @@ def serve_trace(
     disturb: Disturb | None = None,
     submissions: Iterable[tuple[float, JobSpec]] | None = None,
     promise_every: int = 1,
+    world_of: Callable[[float, bool, float], VirtualWorld] = VirtualWorld,
 ) -> Served:
     """`submissions`: instead of the jobs that replaying the trace would submit."""
     given = Arrivals(workload, cluster, policy) if submissions is None else submissions
-    return asyncio.run(_serve(given, cluster, policy, folder, restart_s, seed, disturb, promise_every))
+    return asyncio.run(
+        _serve(given, cluster, policy, folder, restart_s, seed, disturb, promise_every, world_of)
+    )
 
 
 async def _serve(
@@ -65,6 +68,7 @@ async def _serve(
     seed: int,
     disturb: Disturb | None,
     promise_every: int,
+    world_of: Callable[[float, bool, float], VirtualWorld],
 ) -> Served:
     async with assembled(
         machines_for(cluster) if cluster.groups else (),
@@ -76,6 +80,7 @@ async def _serve(
         at_once=kind_of(policy)[0] == "pool",
         arrivals=submissions,
         promise_every=promise_every,
+        world_of=world_of,
     ) as service:
         controller, store, deciding = service.controller, service.store, service.deciding
         disturbing = (

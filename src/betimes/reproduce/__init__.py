@@ -4,7 +4,8 @@
 what came of it.
 """
 
-from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Progress
 from betimes.reproduce.registry import EXPERIMENTS, find, reproduce
 
 __all__ = ["EXPERIMENTS", "Experiment", "Progress", "Row", "find", "reproduce"]

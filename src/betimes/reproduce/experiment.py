@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-Progress = Callable[[str, int, int], object]
-"""Told what is being done, and how many of how many steps (submitted jobs, over all runs) are behind it."""
+from betimes.errors import InputError
+from betimes.reproduce.pace import Progress
+from betimes.reproduce.workers import Workers
 
 
 @dataclass(frozen=True)
@@ -22,8 +23,9 @@ class Row:
     note: str = ""
 
 
-Run = Callable[[Path | None, Path | None, Progress], list[Row]]
-"""Takes the data directory, the folder for pictures (None: draw none) and a progress; gives the rows."""
+Run = Callable[..., list[Row]]
+"""Takes the data directory, the folder for pictures (None: draw none), a progress, and workers where the experiment is
+`spread`; gives the rows."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Experiment:
     """A table or figure of a paper that can be run again.
 
     needs: files relative to the data directory, () where none; `run` may rely on their being there.
-    parts: what may follow the name after a colon, joined by `+`; `narrowed`: the experiment on some of them.
+    parts: what may follow the name after a colon, joined by `+`; `narrowed`: the experiment on some of them. spread:
+    `run` is given workers, as its runs do not depend on each other.
     """
 
     name: str
@@ -40,3 +43,14 @@ class Experiment:
     run: Run
     parts: tuple[str, ...] = ()
     narrowed: Callable[[tuple[str, ...]], Experiment] | None = None
+    spread: bool = False
+
+    def rows(self, data: Path | None, out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
+        """Run it; raises InputError for other workers than this process where it cannot be spread."""
+        if self.spread:
+            return self.run(data, out, progress, workers)
+        if workers.are_many:
+            raise InputError(
+                f"experiment {self.name}: its runs are made one after the other; leave --processes and --ray out"
+            )
+        return self.run(data, out, progress)

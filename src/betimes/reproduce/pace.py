@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from betimes.reproduce.experiment import Progress
+Progress = Callable[[str, int, int], object]
+"""Told what is being done, and how many of how many steps (submitted jobs, over all runs) are behind it."""
 
 
 @dataclass
@@ -22,3 +23,8 @@ class Pace:
         self.done += jobs
         self.tell(what, before, self.total)
         return lambda rows: self.tell(what, before + rows, self.total)
+
+    def more(self, what: str, jobs: int) -> None:
+        """So many more jobs of a run, beside others."""
+        self.done += jobs
+        self.tell(what, self.done, self.total)

@@ -12,11 +12,12 @@ from betimes.reproduce.eva import improvements as eva_improvements
 from betimes.reproduce.eva import planning as eva_planning
 from betimes.reproduce.eva import simulations as eva_simulations
 from betimes.reproduce.eva import table6 as eva_table6
-from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.experiment import Experiment, Row
 from betimes.reproduce.fitgpp import fig1 as fitgpp_fig1
 from betimes.reproduce.fitgpp import intervals as fitgpp_intervals
 from betimes.reproduce.fitgpp import load as fitgpp_load
 from betimes.reproduce.fitgpp import sweeps as fitgpp_sweeps
+from betimes.reproduce.pace import Progress
 from betimes.reproduce.pcs import fig1 as pcs_fig1
 from betimes.reproduce.pcs import fig3 as pcs_fig3
 from betimes.reproduce.pcs import fig6 as pcs_fig6
@@ -25,6 +26,7 @@ from betimes.reproduce.pcs import fig8 as pcs_fig8
 from betimes.reproduce.pcs import fig9 as pcs_fig9
 from betimes.reproduce.pcs import fig10 as pcs_fig10
 from betimes.reproduce.pcs import fig11 as pcs_fig11
+from betimes.reproduce.workers import Workers
 
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
@@ -73,10 +75,15 @@ def find(name: str) -> Experiment:
 
 
 def reproduce(
-    name: str, data: Path | None = None, out: Path | None = None, progress: Progress | None = None
+    name: str,
+    data: Path | None = None,
+    out: Path | None = None,
+    progress: Progress | None = None,
+    workers: Workers | None = None,
 ) -> list[Row]:
     """Run an experiment; raises InputError for an unknown name or missing data.
 
+    workers: who makes its runs, by default this process; the rows are the same.
     data: the folder of the published data, by default as `data_directory` finds it. out: where rows.json and
     the pictures go, by default nowhere.
     """
@@ -84,7 +91,7 @@ def reproduce(
     # An experiment without data runs whatever the environment says about it.
     folder = data_directory(data) if experiment.needs or data is not None else None
     check(experiment.name, experiment.needs, folder)
-    rows = experiment.run(folder, out, progress or (lambda *_: None))
+    rows = experiment.rows(folder, out, progress or (lambda *_: None), workers or Workers())
     if out is not None:
         _write(out, experiment.name, rows)
     return rows

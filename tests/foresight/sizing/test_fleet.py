@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,6 +43,28 @@ def test_the_best_is_that_of_all_numbers(policy: str) -> None:
     assert sorted(fleet.machines for fleet in heard) == [fleet.machines for fleet in found.fleets]
     assert set(found.fleets) <= set(every)
     assert {found.best.machines - 1, found.best.machines + 1} <= {fleet.machines for fleet in found.fleets}
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        {"processes": 2},
+        pytest.param(
+            {"processes": 2, "ray": True},
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (betimes[ray])"),
+                pytest.mark.filterwarnings("ignore"),  # Ray's own
+            ],
+        ),
+    ],
+    ids=["processes", "ray"],
+)
+def test_other_processes_find_the_same(where: dict[str, Any]) -> None:
+    heard = list[Fleet]()
+    found = size_fleet(work(), "sww:b=1h", CLUSTER, most=24, progress=heard.append, **where)
+    assert found == size_fleet(work(), "sww:b=1h", CLUSTER, most=24)
+    assert sorted(fleet.machines for fleet in heard) == [fleet.machines for fleet in found.fleets]
 
 
 def test_the_search_goes_on_while_the_largest_fleet_is_the_best() -> None:

@@ -7,6 +7,7 @@ specification says, and each splits jobs into tasks by itself.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from betimes import Workload, read_trace
 from betimes.cluster import Cluster, NodeGroup, read_cluster
 from betimes.cluster.labels import Labels
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.service.executors.virtual import WORK
+from betimes.service.executors.virtual import WORK, VirtualWorld
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.tuning.as_workload import as_workload
 from betimes.twin.nodes.offered import scaled_to
@@ -76,6 +77,7 @@ def assert_alike(
     folder: Path,
     *,
     is_disturbed: bool = False,
+    world_of: Callable[[float, bool, float], VirtualWorld] = VirtualWorld,
 ) -> None:
     jobs, _ = as_workload(
         specs,
@@ -98,6 +100,7 @@ def assert_alike(
         submissions=arrivals,
         disturb=pester if is_disturbed else None,
         promise_every=1 if is_disturbed else 0,
+        world_of=world_of,
     )
     kept = ~np.isnan(twin.finish_s)
     assert kept.mean() > 0.8

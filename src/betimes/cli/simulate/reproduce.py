@@ -40,6 +40,8 @@ def reproduce(
             "--out", metavar="DIR", help="Write rows.json, and the figures drawn anew.", show_default=False
         ),
     ] = None,
+    processes: options.Processes = None,
+    ray: options.OnRay = False,
     as_json: options.Json = False,
 ) -> None:
     """Run a published experiment again, and show the published values next to ours."""
@@ -57,22 +59,26 @@ def reproduce(
         else:
             tables.show_pairs([(each.name, each.summary) for each in EXPERIMENTS.values()])
         return
-    rows = _rows(name, data, out)
+    rows = _rows(name, data, out, processes, ray)
     if as_json:
         print(to_json({"name": name, "rows": rows}))
     else:
         _show(name, rows)
 
 
-def _rows(name: str, data: str | None, out: str | None) -> list[Row]:
+def _rows(name: str, data: str | None, out: str | None, processes: int | None, ray: bool) -> list[Row]:
     from contextlib import ExitStack
 
     from betimes.cli import folders
     from betimes.cli.render.progress import Display
+    from betimes.processes import cpus
     from betimes.reproduce import find
     from betimes.reproduce import reproduce as run
+    from betimes.reproduce.workers import Workers
 
-    find(name)
+    experiment = find(name)
+    if processes is None and not ray:
+        processes = cpus() if experiment.spread else 1
     if out is not None:
         folders.check("--out", out)
     display = Display()
@@ -83,6 +89,7 @@ def _rows(name: str, data: str | None, out: str | None) -> list[Row]:
             Path(data) if data is not None else None,
             stage,
             lambda what, done, of: display.at(name, f"{name}: {what}", done, of),
+            Workers(processes, ray),
         )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from betimes.foresight.sizing import Sizing
 
 FILE = "sizing.json"
+RUNS = 9  # of which the search makes so many first
 
 Cluster = Annotated[
     str,
@@ -52,6 +53,8 @@ def size_fleet(
     out: Out = None,
     form: options.Format = "auto",
     on_bad_rows: options.OnBadRows = "fail",
+    processes: options.Processes = None,
+    ray: options.OnRay = False,
     as_json: options.Json = False,
 ) -> None:
     """Find the number of owned machines at which they and the rented ones cost least.
@@ -60,6 +63,7 @@ def size_fleet(
     """
     from betimes.cli import folders
     from betimes.cli.render.progress import Display
+    from betimes.cli.simulate.running import MOST_JOBS_HERE
     from betimes.cli.simulate.sources import read
     from betimes.cli.warming import compile_kernels
     from betimes.cluster import read_cluster
@@ -68,6 +72,7 @@ def size_fleet(
     from betimes.foresight.sizing.picture import draw
     from betimes.outcome import to_json
     from betimes.policies import parse_nodes_policy
+    from betimes.processes import cpus
 
     if out is not None:
         folders.check("--out", out)
@@ -77,7 +82,19 @@ def size_fleet(
         workload = read(file, None, seed, form, on_bad_rows, nodes)
         workload = workload if jobs is None else workload.head(jobs)
         compile_kernels([chosen], False, display)
-        found = search(workload, chosen, nodes, least=least, most=most, seed=seed, warn=display.note)
+        if processes is None and not ray:
+            processes = cpus() if RUNS * len(workload) > MOST_JOBS_HERE else 1
+        found = search(
+            workload,
+            chosen,
+            nodes,
+            least=least,
+            most=most,
+            seed=seed,
+            warn=display.note,
+            processes=processes,
+            ray=ray,
+        )
         if out is not None:
             with folders.staged(out) as stage:
                 (stage / FILE).write_text(to_json(as_rows(found)) + "\n", encoding="utf-8")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
 from betimes.cluster import Cluster
 from betimes.cluster.cluster import MOST_NODES
+from betimes.crew import Crew, crew
 from betimes.errors import InputError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import summarise
 from betimes.policies import ChosenPolicy, parse_nodes_policy
 from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.processes import Do, Say
 from betimes.workload import Workload
 
 PARTS = 8
@@ -66,52 +68,73 @@ def size_fleet(
     seed: int = 0,
     warn: Callable[[str], object] | None = None,
     progress: Callable[[Fleet], object] | None = None,
+    processes: int | None = 1,
+    ray: bool = False,
 ) -> Sizing:
     """Find how many machines of the cluster's one group to own, from `least` to `most`, so that all cost least.
 
     most: by default twice as many as the cluster has, and on from there while the largest fleet is the best. The
     range is divided into eight parts, and again around the best number, down to single machines: cost over machines
     has one valley but for chance, and then this is its bottom. Each number is simulated once.
-    progress hears each fleet. Raises InputError where the cluster or the policy leaves nothing to search, or no number
-    can be tried.
+    progress hears each fleet; processes, ray: as of `crew`, the same is found each way. Raises InputError where the
+    cluster or the policy leaves nothing to search, or no number can be tried.
     """
     chosen = policy if isinstance(policy, ChosenPolicy) else parse_nodes_policy(policy)
     _check(chosen, cluster, least, most)
-    tried = dict[int, Fleet]()
-
-    def try_out(machines: int) -> None:
-        if machines not in tried:
-            told = warn if not tried else None
-            tried[machines] = _fleet(workload, chosen, cluster, machines, seed, told)
-            if progress is not None:
-                progress(tried[machines])
-
-    def best() -> int:
-        return min(tried, key=lambda machines: (tried[machines].cost_usd, machines))
-
-    low, high = least, max(least, 2 * cluster.groups[0].count if most is None else most)
-    _divide(low, high, try_out)
-    while most is None and best() == high and high < MOST_NODES:
-        low, high = high, min(2 * high, MOST_NODES)
-        _divide(low, high, try_out)
-    while True:
-        numbers = sorted(tried)
-        at = numbers.index(best())
-        low, high = numbers[max(0, at - 1)], numbers[min(len(numbers) - 1, at + 1)]
-        before = len(tried)
-        _divide(low, numbers[at], try_out)
-        _divide(numbers[at], high, try_out)
-        if len(tried) == before:
-            break
-    fleets = tuple(tried[machines] for machines in sorted(tried))
+    with crew(_simulates, (workload, str(chosen), cluster, seed), processes, ray=ray) as all_hands:
+        tried = _Tried(all_hands, warn, progress)
+        low, high = least, max(least, 2 * cluster.groups[0].count if most is None else most)
+        tried.add(_divided(low, high))
+        while most is None and tried.best == high and high < MOST_NODES:
+            low, high = high, min(2 * high, MOST_NODES)
+            tried.add(_divided(low, high))
+        while True:
+            numbers = sorted(tried.fleets)
+            at = numbers.index(tried.best)
+            low, high = numbers[max(0, at - 1)], numbers[min(len(numbers) - 1, at + 1)]
+            if not tried.add([*_divided(low, numbers[at]), *_divided(numbers[at], high)]):
+                break
+    fleets = tuple(tried.fleets[machines] for machines in sorted(tried.fleets))
     return Sizing(str(chosen), cluster.groups[0].type, fleets)
 
 
-def _divide(low: int, high: int, try_out: Callable[[int], None]) -> None:
-    """Try both ends, and numbers in between at equal distances."""
+class _Tried:
+    """What came of the numbers of machines that have been tried."""
+
+    def __init__(
+        self,
+        all_hands: Crew,
+        warn: Callable[[str], object] | None,
+        progress: Callable[[Fleet], object] | None,
+    ) -> None:
+        self.fleets = dict[int, Fleet]()
+        self._crew, self._warn, self._progress = all_hands, warn, progress
+        self._said = set[str]()
+
+    @property
+    def best(self) -> int:
+        """The number that costs least, of equals the smallest."""
+        return min(self.fleets, key=lambda machines: (self.fleets[machines].cost_usd, machines))
+
+    def add(self, numbers: Iterable[int]) -> bool:
+        """Try those of these numbers that have not been; whether there were any."""
+        new = [machines for machines in dict.fromkeys(numbers) if machines not in self.fleets]
+        for _, fleet in self._crew.answers(new, self._heard):
+            self.fleets[fleet.machines] = fleet
+            if self._progress is not None:
+                self._progress(fleet)
+        return bool(new)
+
+    def _heard(self, _: int, note: str) -> None:
+        if self._warn is not None and note not in self._said:  # it is said of every number
+            self._said.add(note)
+            self._warn(note)
+
+
+def _divided(low: int, high: int) -> list[int]:
+    """Both ends, and numbers in between at equal distances."""
     parts = max(1, min(PARTS, high - low))
-    for part in range(parts + 1):
-        try_out(low + (high - low) * part // parts)
+    return [low + (high - low) * part // parts for part in range(parts + 1)]
 
 
 def _check(chosen: ChosenPolicy[NodesPolicy], cluster: Cluster, least: int, most: int | None) -> None:
@@ -137,20 +160,14 @@ def _check(chosen: ChosenPolicy[NodesPolicy], cluster: Cluster, least: int, most
         raise InputError(f"{least} to {most} machines: the first number must not be above the second")
 
 
-def _fleet(
-    workload: Workload,
-    chosen: ChosenPolicy[NodesPolicy],
-    cluster: Cluster,
-    machines: int,
-    seed: int,
-    warn: Callable[[str], object] | None,
-) -> Fleet:
-    sized = replace(cluster, groups=(replace(cluster.groups[0], count=machines),))
-    found = summarise(simulate_nodes(workload, chosen, cluster=sized, seed=seed, warn=warn))
-    return Fleet(
-        machines,
-        *(
-            found[name]
-            for name in ("cost_usd", "fixed_usd", "on_demand_usd", "rented_frac", "wait_mean_h", "wait_max_h")
-        ),
-    )
+def _simulates(workload: Workload, policy: str, cluster: Cluster, seed: int) -> Do:
+    """What a worker does with a number of machines: a fleet of so many; says what is to be noted."""
+    chosen = parse_nodes_policy(policy)
+
+    def fleet(machines: int, say: Say) -> Fleet:
+        sized = replace(cluster, groups=(replace(cluster.groups[0], count=machines),))
+        found = summarise(simulate_nodes(workload, chosen, cluster=sized, seed=seed, warn=say))
+        names = ("cost_usd", "fixed_usd", "on_demand_usd", "rented_frac", "wait_mean_h", "wait_max_h")
+        return Fleet(machines, *(found[name] for name in names))
+
+    return fleet

@@ -11,9 +11,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from betimes.reproduce.eva.runs import PODS, UNITS, Figures, machines, simulated, trace
-from betimes.reproduce.experiment import Experiment, Progress, Row
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.eva.runs import PODS, UNITS, Figures, machines, simulates, trace
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Pace, Progress
+from betimes.reproduce.workers import Workers
 
 NAME = "eva-improvements"
 JOBS = 500  # the first of each trace
@@ -82,22 +83,24 @@ def _each(values: Sequence[float]) -> str:
 
 
 def _on(seeds: tuple[str, ...]) -> Experiment:
-    def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
+    def run(data: Path | None, out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
         assert data is not None
         chosen = seeds or DEFAULT
-        policies = dict.fromkeys(policy for pair in SWITCHES.values() for policy in pair)
-        pace = Pace(progress, (1 + len(policies)) * JOBS * len(chosen))
+        policies = ["no-packing", *dict.fromkeys(policy for pair in SWITCHES.values() for policy in pair)]
+        pace = Pace(progress, len(policies) * JOBS * len(chosen))
         cluster = machines()
-        base, found = list[float](), list[dict[str, Figures]]()
-        for seed in chosen:
-            workload = trace(data, JOBS, seed=int(seed))
-            base.append(simulated(workload, "no-packing", cluster, pace, f"seed {seed}, no-packing")["usd"])
-            found.append(
-                {
-                    policy: simulated(workload, policy, cluster, pace, f"seed {seed}, {policy}")
-                    for policy in policies
-                }
-            )
+        runs = [(at, policy) for at in range(len(chosen)) for policy in policies]
+        figures = workers.made(
+            simulates,
+            ([(trace(data, JOBS, seed=int(seed)), cluster) for seed in chosen],),
+            runs,
+            pace,
+            [f"seed {chosen[at]}, {policy}" for at, policy in runs],
+        )
+        found = [dict[str, Figures]() for _ in chosen]
+        for (at, policy), one in zip(runs, figures, strict=True):
+            found[at][policy] = one
+        base = [each["no-packing"]["usd"] for each in found]
         progress("done", pace.total, pace.total)
         shares = [100.0 * each[eva()]["usd"] / usd for each, usd in zip(found, base, strict=True)]
         moves = [each[eva()]["migrations"] for each in found]
@@ -114,7 +117,7 @@ def _on(seeds: tuple[str, ...]) -> Experiment:
 
     name = f"{NAME}:{'+'.join(seeds)}" if seeds else NAME
     summary = f"what each switch of improved Eva saves on {JOBS} jobs, by seed"
-    return Experiment(name, summary, (PODS,), run, SEEDS, _on)
+    return Experiment(name, summary, (PODS,), run, SEEDS, _on, spread=True)
 
 
 EXPERIMENTS = (_on(()),)

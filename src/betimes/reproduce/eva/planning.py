@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from betimes.reproduce.eva.compositions import KINDS
 from betimes.reproduce.eva.runs import UNITS, published
-from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Progress
 
 if TYPE_CHECKING:
     from betimes.policies.packing import Problem

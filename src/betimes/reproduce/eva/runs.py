@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from betimes.processes import Do, Say
 from betimes.reproduce.experiment import Row
 from betimes.reproduce.pace import Pace
 
@@ -70,12 +71,31 @@ def machines(throughput: float | None = None) -> Cluster:
 
 def simulated(workload: Workload, policy: str, cluster: Cluster, pace: Pace, what: str) -> Figures:
     """The figures of one run."""
+    return _figures(workload, policy, cluster, pace.run(what, len(workload)))
+
+
+def simulates(points: Sequence[tuple[Workload, Cluster]]) -> Do:
+    """What a worker does with the number of a point and a policy: the figures of that run."""
+
+    def run(task: tuple[int, str], say: Say) -> Figures:
+        (workload, cluster), done = points[task[0]], 0
+
+        def submitted(rows: int) -> None:
+            nonlocal done
+            say(rows - done)
+            done = rows
+
+        return _figures(workload, task[1], cluster, submitted)
+
+    return run
+
+
+def _figures(workload: Workload, policy: str, cluster: Cluster, progress: Callable[[int], object]) -> Figures:
     import numpy as np
 
     from betimes.foresight.nodes.simulate import simulate_nodes
     from betimes.outcome.summary import summarise
 
-    progress = pace.run(what, len(workload))
     result = simulate_nodes(workload, policy, cluster=cluster, sizes="true", progress=progress)
     found, jobs = summarise(result), result.jobs
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,14 +14,14 @@ from betimes.reproduce.eva.runs import (
     PODS,
     SCHEDULERS,
     SIZES,
-    Figures,
     machines,
     rows,
-    simulated,
+    simulates,
     trace,
 )
-from betimes.reproduce.experiment import Experiment, Progress, Row
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Pace, Progress
+from betimes.reproduce.workers import Workers
 
 if TYPE_CHECKING:
     from betimes.cluster import Cluster
@@ -52,25 +52,32 @@ class Study:
     def experiment(self, sizes: tuple[str, ...] = ()) -> Experiment:
         """The study on the first jobs of the trace, of each of these numbers; of `DEFAULT` where none is given."""
 
-        def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
+        def run(data: Path | None, out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
             assert data is not None
-            return self._run(data, out, progress, tuple(int(size) for size in sizes or (DEFAULT,)))
+            return self._run(data, out, progress, workers, [int(size) for size in sizes or (DEFAULT,)])
 
         name = f"{self.name}:{'+'.join(sizes)}" if sizes else self.name
-        return Experiment(name, self.summary, (PODS,), run, SIZES, self.experiment)
+        return Experiment(name, self.summary, (PODS,), run, SIZES, self.experiment, spread=True)
 
-    def _run(self, data: Path, out: Path | None, progress: Progress, sizes: tuple[int, ...]) -> list[Row]:
+    def _run(
+        self, data: Path, out: Path | None, progress: Progress, workers: Workers, sizes: Sequence[int]
+    ) -> list[Row]:
         pace = Pace(progress, len(self.settings) * len(self.schedulers) * sum(sizes))
+        points = [(jobs, setting) for jobs in sizes for setting in self.settings]
+        runs = [(point, name) for point in range(len(points)) for name in self.schedulers]
+        figures = workers.made(
+            simulates,
+            ([(setting.jobs(data, jobs), setting.cluster()) for jobs, setting in points],),
+            [(point, self.schedulers[name]) for point, name in runs],
+            pace,
+            [f"{points[point][0]:,} jobs, {points[point][1].name} {name}" for point, name in runs],
+        )
         made: list[Row] = []
-        for jobs in sizes:
-            for setting in self.settings:
-                workload, cluster = setting.jobs(data, jobs), setting.cluster()
-                found: dict[str, Figures] = {
-                    name: simulated(workload, policy, cluster, pace, f"{jobs:,} jobs, {setting.name} {name}")
-                    for name, policy in self.schedulers.items()
-                }
-                size = f"{jobs}" if not setting.name else f"{jobs}/{setting.name}"
-                made += rows(self.name, size, found, self.metrics, jobs == JOBS)
+        for at, (jobs, setting) in enumerate(points):
+            first = at * len(self.schedulers)
+            found = dict(zip(self.schedulers, figures[first : first + len(self.schedulers)], strict=True))
+            size = f"{jobs}" if not setting.name else f"{jobs}/{setting.name}"
+            made += rows(self.name, size, found, self.metrics, jobs == JOBS)
         progress("done", pace.total, pace.total)
         if out is not None:
             from betimes.reproduce.row_picture import draw

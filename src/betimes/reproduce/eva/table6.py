@@ -7,8 +7,8 @@ from statistics import mean
 
 from betimes.reproduce.eva.compositions import jobs_of_four_tasks
 from betimes.reproduce.eva.runs import UNITS, Figures, published, simulated
-from betimes.reproduce.experiment import Experiment, Progress, Row
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Pace, Progress
 
 _JOBS = 100
 _TRIALS = ("3", "10")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.outcome.figure import drawing
-from betimes.reproduce.experiment import Progress, Row
+from betimes.reproduce.experiment import Row
 from betimes.reproduce.fitgpp.picture import bars, legend
 from betimes.reproduce.fitgpp.runs import (
     Figures,
@@ -24,7 +24,8 @@ from betimes.reproduce.fitgpp.runs import (
     spread,
     with_changes,
 )
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.pace import Pace, Progress
+from betimes.reproduce.workers import Workers
 
 PUBLISHED = {"te_p95_change": -96.6, "be_p50_change": 18.0, "be_p95_change": 23.9}
 SLOWDOWNS = tuple(f"{group}_p{percent}" for group in ("te", "be") for percent in (50, 95, 99))
@@ -34,13 +35,13 @@ Found = dict[str, list[Figures]]
 """By policy, the figures with each seed."""
 
 
-def run(sizes: tuple[int, ...], out: Path | None, progress: Progress) -> list[Row]:
+def run(sizes: tuple[int, ...], out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
     """The rows of some numbers of jobs, and with `out` a picture."""
     planned = (fifo(), lrtp(), rand(), fitgpp())
     pace = Pace(progress, runs(planned) * sum(sizes))
     found: dict[int, Found] = {}
     for jobs in sizes:
-        base, *others = simulated(jobs, planned, pace)
+        base, *others = simulated(jobs, planned, pace, workers=workers)
         found[jobs] = {"FIFO": base} | {
             each.name: with_changes(figures, base) for each, figures in zip(planned[1:], others, strict=True)
         }

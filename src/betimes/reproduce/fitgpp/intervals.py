@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.outcome.figure import drawing
-from betimes.reproduce.experiment import Progress, Row
+from betimes.reproduce.experiment import Row
 from betimes.reproduce.fitgpp.picture import bars, legend
 from betimes.reproduce.fitgpp.runs import (
     Figures,
@@ -20,7 +20,8 @@ from betimes.reproduce.fitgpp.runs import (
     sized,
     spread,
 )
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.pace import Pace, Progress
+from betimes.reproduce.workers import Workers
 
 ABSENCES = ("told_p50", "told_p95", "left_p50", "left_p95")
 COUNTS = ("preemptions", "preempted")
@@ -37,13 +38,13 @@ Found = dict[str, list[Figures]]
 """By policy, the figures with each seed."""
 
 
-def run(sizes: tuple[int, ...], out: Path | None, progress: Progress) -> list[Row]:
+def run(sizes: tuple[int, ...], out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
     """The rows of some numbers of jobs, and with `out` a picture."""
     planned = (lrtp(), rand(), fitgpp())
     pace = Pace(progress, runs(planned) * sum(sizes))
     found: dict[int, Found] = {}
     for jobs in sizes:
-        figures = simulated(jobs, planned, pace)
+        figures = simulated(jobs, planned, pace, workers=workers)
         found[jobs] = {each.name: of_policy for each, of_policy in zip(planned, figures, strict=True)}
     progress("done", pace.total, pace.total)
     if out is not None:

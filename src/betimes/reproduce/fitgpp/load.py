@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from betimes.reproduce.experiment import Progress, Row
+from betimes.reproduce.experiment import Row
 from betimes.reproduce.fitgpp.fig1 import PUBLISHED
 from betimes.reproduce.fitgpp.runs import fifo, rows_of, runs, simulated, sized, with_changes
 from betimes.reproduce.fitgpp.sweeps import DEMANDS, KEYS, Found, draw
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.pace import Pace, Progress
+from betimes.reproduce.workers import Workers
 
 
-def run(sizes: tuple[int, ...], out: Path | None, progress: Progress) -> list[Row]:
+def run(sizes: tuple[int, ...], out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
     """The rows of some numbers of jobs, and with `out` a picture."""
     pace = Pace(progress, sum(runs((fifo(), *each.planned)) for each in DEMANDS.settings) * sum(sizes))
-    found = {jobs: _found(jobs, pace) for jobs in sizes}
+    found = {jobs: _found(jobs, pace, workers) for jobs in sizes}
     progress("done", pace.total, pace.total)
     if out is not None:
         draw(DEMANDS, found, out / "fitgpp-load.svg")
@@ -35,10 +36,11 @@ def run(sizes: tuple[int, ...], out: Path | None, progress: Progress) -> list[Ro
     ]
 
 
-def _found(jobs: int, pace: Pace) -> Found:
+def _found(jobs: int, pace: Pace, workers: Workers) -> Found:
     found: Found = {}
     for setting in DEMANDS.settings:
-        base, *others = simulated(jobs, (fifo(), *setting.planned), pace, setting.parameters, kept=True)
+        planned = (fifo(), *setting.planned)
+        base, *others = simulated(jobs, planned, pace, setting.parameters, kept=True, workers=workers)
         found[setting.label] = {
             each.name: with_changes(figures, base)
             for each, figures in zip(setting.planned, others, strict=True)

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from betimes.reproduce.experiment import Experiment, Progress, Row
-from betimes.reproduce.pace import Pace
+from betimes.processes import Do, Say
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Pace, Progress
+from betimes.reproduce.workers import Workers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -112,33 +115,38 @@ def simulated(
     parameters: Sequence[str] = (),
     seeds: Sequence[int] = SEEDS,
     kept: bool = False,
+    workers: Workers | None = None,
 ) -> list[list[Figures]]:
     """For every policy planned, its figures with each seed of the jobs; `kept`: each keeps the load itself."""
-    from betimes.foresight.nodes.simulate import simulate_nodes
+    runs = [(seed, each.policy, draw) for seed in seeds for each in planned for draw in each.draws]
+    named = [
+        f"{jobs:,} jobs, seed {seed}, {each.name}" for seed in seeds for each in planned for _ in each.draws
+    ]
+    made = (workers or Workers()).made(_simulates, (jobs, tuple(parameters), kept), runs, pace, named)
+    of_run = dict(zip(runs, made, strict=True))
+    return [
+        [averaged([of_run[seed, each.policy, draw] for draw in each.draws]) for seed in seeds]
+        for each in planned
+    ]
 
-    found: list[list[Figures]] = [[] for _ in planned]
-    for seed in seeds:
-        cluster, under_fifo = machine(), None if kept else loaded(jobs, seed, parameters)
-        for each, figures in zip(planned, found, strict=True):
-            what = f"{jobs:,} jobs, seed {seed}, {each.name}"
-            figures.append(
-                averaged(
-                    [
-                        figures_of(
-                            simulate_nodes(
-                                under_fifo or loaded(jobs, seed, parameters, each.policy, draw),
-                                each.policy,
-                                cluster=cluster,
-                                sizes="true",
-                                seed=draw,
-                                progress=pace.run(what, jobs),
-                            )
-                        )
-                        for draw in each.draws
-                    ]
-                )
-            )
-    return found
+
+def _simulates(jobs: int, parameters: tuple[str, ...], kept: bool) -> Do:
+    """What a worker does with a seed, a policy and a draw: the figures of that run."""
+
+    @lru_cache(maxsize=1)
+    def under_fifo(seed: int) -> Workload:
+        return loaded(jobs, seed, parameters)
+
+    def run(task: tuple[int, str, int], say: Say) -> Figures:
+        from betimes.foresight.nodes.simulate import simulate_nodes
+
+        seed, policy, draw = task
+        workload = loaded(jobs, seed, parameters, policy, draw) if kept else under_fifo(seed)
+        result = simulate_nodes(workload, policy, cluster=machine(), sizes="true", seed=draw)
+        say(jobs)
+        return figures_of(result)
+
+    return run
 
 
 def figures_of(result: Result) -> Figures:
@@ -210,7 +218,7 @@ def rows_of(
 
 
 def sized(
-    name: str, summary: str, run: Callable[[tuple[int, ...], Path | None, Progress], list[Row]]
+    name: str, summary: str, run: Callable[[tuple[int, ...], Path | None, Progress, Workers], list[Row]]
 ) -> Experiment:
     """An experiment at the size of the paper, and with a number of jobs after its name at others."""
 
@@ -219,7 +227,10 @@ def sized(
             name=full_name,
             summary=summary,
             needs=(),
-            run=lambda _, out, progress: run(tuple(int(jobs) for jobs in chosen), out, progress),
+            run=lambda _, out, progress, workers: run(
+                tuple(int(jobs) for jobs in chosen), out, progress, workers
+            ),
+            spread=True,
             parts=SIZES,
             narrowed=lambda parts: experiment(parts, f"{name}:{'+'.join(parts)}"),
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from betimes.outcome.figure import drawing
-from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.experiment import Experiment, Row
 from betimes.reproduce.fitgpp.fig1 import PUBLISHED
 from betimes.reproduce.fitgpp.picture import bars, legend, lines
 from betimes.reproduce.fitgpp.runs import (
@@ -29,7 +29,8 @@ from betimes.reproduce.fitgpp.runs import (
     spread,
     with_changes,
 )
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.pace import Pace, Progress
+from betimes.reproduce.workers import Workers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,11 +141,12 @@ SIGMAS = Sweep(
 )
 
 
-def found_in(sweep: Sweep, jobs: int, pace: Pace) -> Found:
+def found_in(sweep: Sweep, jobs: int, pace: Pace, workers: Workers) -> Found:
     """Run every setting."""
     found: Found = {}
     for setting in sweep.settings:
-        base, *others = simulated(jobs, (fifo(), *setting.planned), pace, setting.parameters)
+        planned = (fifo(), *setting.planned)
+        base, *others = simulated(jobs, planned, pace, setting.parameters, workers=workers)
         found[setting.label] = {
             each.name: with_changes(figures, base)
             for each, figures in zip(setting.planned, others, strict=True)
@@ -157,10 +159,10 @@ def experiment(sweep: Sweep, summary: str) -> Experiment:
     return sized(sweep.name, summary, _runner(sweep))
 
 
-def _runner(sweep: Sweep) -> Callable[[tuple[int, ...], Path | None, Progress], list[Row]]:
-    def run(sizes: tuple[int, ...], out: Path | None, progress: Progress) -> list[Row]:
+def _runner(sweep: Sweep) -> Callable[[tuple[int, ...], Path | None, Progress, Workers], list[Row]]:
+    def run(sizes: tuple[int, ...], out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
         pace = Pace(progress, sum(runs((fifo(), *each.planned)) for each in sweep.settings) * sum(sizes))
-        found = {jobs: found_in(sweep, jobs, pace) for jobs in sizes}
+        found = {jobs: found_in(sweep, jobs, pace, workers) for jobs in sizes}
         progress("done", pace.total, pace.total)
         if out is not None:
             draw(sweep, found, out / f"{sweep.name}.svg")

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from betimes.outcome import Result, summarise
 from betimes.outcome.figure import COLOURS, GREY, drawing
-from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Progress
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from betimes.outcome.figure import COLOURS, drawing
-from betimes.reproduce.experiment import Experiment, Progress, Row
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.pcs.published import error_mean, jct_mean_s, near_front
 from betimes.reproduce.pcs.runs import (
     CURVES,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from betimes.outcome.figure import COLOURS, drawing
-from betimes.reproduce.experiment import Experiment, Progress, Row
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.pcs.fig8 import JOBS, SEEDS, workload
 from betimes.reproduce.pcs.runs import TABLES, UNITS, Outcome, Planned, simulated
 from betimes.reproduce.pcs.workloads import workload_1

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from betimes.outcome.figure import COLOURS, drawing
-from betimes.reproduce.experiment import Experiment, Progress, Row
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.pcs import published
 from betimes.reproduce.pcs.fig7 import BASELINES
 from betimes.reproduce.pcs.front_picture import labelled_axes, mark

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from betimes.outcome.figure import COLOURS, DASHES, drawing
-from betimes.reproduce.experiment import Experiment, Progress, Row
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.pcs.front_picture import labelled_axes, mark
 from betimes.reproduce.pcs.published import Unfairness, configurations, testbed_front, unfairness
 from betimes.reproduce.pcs.runs import TABLES, TIRESIAS, Outcome, OverSeeds, Planned, simulated

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from betimes.outcome.figure import COLOURS, drawing
-from betimes.reproduce.experiment import Experiment, Progress, Row
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.pcs.fig7_found import draw as draw_found
 from betimes.reproduce.pcs.fig7_found import judged, steps
 from betimes.reproduce.pcs.published import OnTrace, configurations, figure_7

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from betimes.outcome.figure import drawing
-from betimes.reproduce.experiment import Experiment, Progress, Row
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.pcs.front_picture import labelled_axes, mark
 from betimes.reproduce.pcs.published import OnWorkload3, configurations, figure_8
 from betimes.reproduce.pcs.runs import TIRESIAS, UNITS, Outcome, Planned, simulated

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from betimes.outcome.figure import COLOURS, DASHES, drawing
-from betimes.reproduce.experiment import Experiment, Progress, Row
-from betimes.reproduce.pace import Pace
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.pcs.published import costs, found_after
 from betimes.reproduce.pcs.runs import CURVES, TABLES, trace_file
 from betimes.reproduce.pcs.search import Searched, problem_of, searched

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from betimes.reproduce.experiment import Experiment, Progress, Row
-from betimes.reproduce.pace import Pace
-from betimes.reproduce.portfolio.runs import LOGS, UNITS, Figures, alone, figures_of, simulated, stretch
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Pace, Progress
+from betimes.reproduce.portfolio.runs import LOGS, UNITS, Figures, Run, alone, simulates, stretch
+from betimes.reproduce.workers import Workers
 
 if TYPE_CHECKING:
     from betimes.workload import Workload
@@ -21,7 +22,10 @@ JOBS = 400  # of each log, unless `full` is asked for
 FULL = "full"
 PROVISIONING = ("oda", "odb", "ode", "odm", "odx")
 
-Measure = Callable[["Workload", Pace], Iterator[tuple[str, str, float, str]]]
+Simulate = Callable[[Sequence[Run]], list[tuple[Figures, list[str]]]]
+"""Makes runs on a log: of each its figures, and which members were selected."""
+
+Measure = Callable[[Simulate], Iterator[tuple[str, str, float, str]]]
 """Runs one log; gives case, metric, value and unit."""
 
 
@@ -41,6 +45,11 @@ class Setting:
         utility = f"alpha={self.alpha:g},beta={self.beta:g}"
         return f"portfolio:{utility}" + (f",{self.parameters}" if self.parameters else "")
 
+    @property
+    def run(self) -> Run:
+        """The run with these parameters."""
+        return Run(self.label, self.policy, self.sizes, self.alpha, self.beta)
+
 
 RULES = (
     Setting("default"),
@@ -56,9 +65,11 @@ PERIOD = tuple(Setting(str(ticks), f"rules=whole-run,period={ticks}") for ticks 
 BUDGET = tuple(Setting(str(most), f"period=8,budget={most}") for most in (5, 10, 20, 30, 60))
 
 
-def against_members(workload: Workload, pace: Pace) -> Iterator[tuple[str, str, float, str]]:
+def against_members(simulate: Simulate) -> Iterator[tuple[str, str, float, str]]:
     """Each member by itself, the portfolio, its rank among them and its gain over the best of each family."""
-    members = _members(workload, pace, "true")
+    runs = {**_members("true"), **{setting.label: setting.run for setting in RULES}}
+    found = dict(zip(runs, (figures for figures, _ in simulate(list(runs.values()))), strict=True))
+    members = {name: found[name] for name in _members("true")}
     best = {
         family: max(
             (name for name in members if name.startswith(family)), key=lambda name: members[name]["utility"]
@@ -69,8 +80,7 @@ def against_members(workload: Workload, pace: Pace) -> Iterator[tuple[str, str, 
         yield from _lines(f"best {family}: {name}", members[name])
     top = max(each["utility"] for each in members.values())
     for setting in RULES:
-        own = simulated(workload, setting.policy)[1]
-        pace.run(setting.label, len(workload))
+        own = found[setting.label]
         yield from _lines(f"portfolio, {setting.label}", own)
         case, utility = f"portfolio, {setting.label}", own["utility"]
         rank = 1 + sum(each["utility"] > utility for each in members.values())
@@ -85,52 +95,40 @@ def against_members(workload: Workload, pace: Pace) -> Iterator[tuple[str, str, 
             )
 
 
-def shares(workload: Workload, pace: Pace) -> Iterator[tuple[str, str, float, str]]:
+def shares(simulate: Simulate) -> Iterator[tuple[str, str, float, str]]:
     """Which share of the selections each member won, by family, order and placement."""
     import numpy as np
 
-    for setting in RULES:
-        pace.run(setting.label, len(workload))
-        found = simulated(workload, setting.policy)[0].selections
-        assert found is not None
-        won = found.member[found.chosen]
+    for setting, (_, won) in zip(RULES, simulate([setting.run for setting in RULES]), strict=True):
         for part, kind in enumerate(("provisioning", "order", "placement")):
             names, counts = np.unique([name.split("/")[part] for name in won], return_counts=True)
             for name, count in zip(names.tolist(), counts.tolist(), strict=True):
                 yield f"{setting.label}, {name}", f"selections by {kind}", 100.0 * count / len(won), "%"
 
 
-def swept(
-    settings: tuple[Setting, ...], workload: Workload, pace: Pace
-) -> Iterator[tuple[str, str, float, str]]:
+def swept(settings: tuple[Setting, ...], simulate: Simulate) -> Iterator[tuple[str, str, float, str]]:
     """The portfolio with each setting."""
-    for setting in settings:
-        pace.run(setting.label, len(workload))
-        result = simulated(workload, setting.policy, setting.sizes)[0]
-        yield from _lines(setting.label, figures_of(result, setting.alpha, setting.beta))
+    found = simulate([setting.run for setting in settings])
+    for setting, (figures, _) in zip(settings, found, strict=True):
+        yield from _lines(setting.label, figures)
 
 
-def inaccurate(workload: Workload, pace: Pace) -> Iterator[tuple[str, str, float, str]]:
+def inaccurate(simulate: Simulate) -> Iterator[tuple[str, str, float, str]]:
     """The portfolio, and the best and the median of its members, with each belief about sizes."""
     import statistics
 
     for setting in INACCURACY:
-        members = sorted(each["utility"] for each in _members(workload, pace, setting.sizes).values())
-        pace.run(setting.label, len(workload))
-        own = simulated(workload, setting.policy, setting.sizes)[1]
+        (own, _), *others = simulate([setting.run, *_members(setting.sizes).values()])
+        members = sorted(figures["utility"] for figures, _ in others)
         yield from _lines(setting.label, own)
         yield setting.label, "utility of the best member", members[-1], ""
         yield setting.label, "utility of the median member", statistics.median(members), ""
 
 
-def _members(workload: Workload, pace: Pace, sizes: str) -> dict[str, Figures]:
+def _members(sizes: str) -> dict[str, Run]:
     from betimes.policies.nodes.portfolio import CANDIDATES
 
-    found: dict[str, Figures] = {}
-    for name in CANDIDATES:
-        pace.run(f"{name}, sizes {sizes}", len(workload))
-        found[name] = simulated(workload, alone(name), sizes)[1]
-    return found
+    return {name: Run(f"{name}, sizes {sizes}", alone(name), sizes) for name in CANDIDATES}
 
 
 def _lines(case: str, figures: Figures) -> Iterator[tuple[str, str, float, str]]:
@@ -151,6 +149,7 @@ def _experiment(
         needs=tuple(LOGS[log].file for log in logs),
         run=partial(_run, name, measure, runs, logs, jobs),
         parts=(*LOGS, FULL),
+        spread=True,
         narrowed=lambda parts: _experiment(name, summary, measure, runs, parts, f"{name}:{'+'.join(parts)}"),
     )
 
@@ -164,6 +163,7 @@ def _run(
     data: Path | None,
     out: Path | None,
     progress: Progress,
+    workers: Workers,
 ) -> list[Row]:
     assert data is not None
     workloads = {log: stretch(LOGS[log], data, jobs) for log in logs}
@@ -171,7 +171,11 @@ def _run(
     published = _published(name)
     rows: list[Row] = []
     for log, workload in workloads.items():
-        for case, metric, value, unit in measure(workload, pace):
+
+        def simulate(some: Sequence[Run], workload: Workload = workload) -> list[tuple[Figures, list[str]]]:
+            return workers.made(simulates, (workload,), some, pace, [run.label for run in some])
+
+        for case, metric, value, unit in measure(simulate):
             rows.append(Row(f"{log}/{case}", metric, published.get((log, metric)), value, unit))
     progress("done", pace.total, pace.total)
     if out is not None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from betimes.processes import Do, Say
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -76,12 +78,30 @@ def machines() -> Cluster:
     )
 
 
-def simulated(workload: Workload, policy: str, sizes: str = "true") -> tuple[Result, Figures]:
-    """A run, and its figures."""
-    from betimes.foresight.nodes.simulate import simulate_nodes
+@dataclass(frozen=True)
+class Run:
+    """A policy on the stretch, with what is believed of sizes and the exponents by which its utility is told."""
 
-    result = simulate_nodes(workload, policy, cluster=machines(), sizes=sizes)
-    return result, figures_of(result)
+    label: str
+    policy: str
+    sizes: str = "true"
+    alpha: float = 1.0
+    beta: float = 1.0
+
+
+def simulates(workload: Workload) -> Do:
+    """What a worker does with a run: its figures, and the name of each member that was selected, in order."""
+
+    def do(run: Run, say: Say) -> tuple[Figures, list[str]]:
+        from betimes.foresight.nodes.simulate import simulate_nodes
+
+        result = simulate_nodes(workload, run.policy, cluster=machines(), sizes=run.sizes)
+        say(len(workload))
+        found = result.selections
+        selected: list[str] = [] if found is None else found.member[found.chosen].tolist()
+        return figures_of(result, run.alpha, run.beta), selected
+
+    return do
 
 
 def figures_of(result: Result, alpha: float = 1.0, beta: float = 1.0) -> Figures:

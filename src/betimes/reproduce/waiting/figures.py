@@ -12,7 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from betimes.reproduce.experiment import Experiment, Progress, Row
+from betimes.reproduce.experiment import Experiment, Row
+from betimes.reproduce.pace import Progress
 from betimes.reproduce.waiting.runs import UNITS, Figures, Runs, increased
 from betimes.reproduce.waiting.traces import DEFAULT, TRACES, case, files_of
 

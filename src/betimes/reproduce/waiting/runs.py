@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Self
 
-from betimes.reproduce.experiment import Progress
+from betimes.reproduce.pace import Progress
 from betimes.reproduce.waiting.traces import Case
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ The controller, the scheduler and what answers requests are those of the real se
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,6 +85,7 @@ async def assembled(
     promise_every: int = 1,
     retune: Retune | None = None,
     search: SearchFor = search_in_process,
+    world_of: Callable[[float, bool, float], VirtualWorld] = VirtualWorld,
 ) -> AsyncIterator[Assembly]:
     """A service while this is entered. Raises PolicyError, and what a cloud refuses.
 
@@ -93,6 +94,7 @@ async def assembled(
 
     at_once: a job that is told to leave has left at once, as in a pool of the simulator; else it has its grace period.
     arrivals: jobs that are submitted by themselves, (when, the job); one in `promise_every` is promised an end.
+    world_of: makes what runs happen in, of the arguments of `VirtualWorld`.
     """
     store = MemoryStore(folder) if store is None else store
     tokens = RunTokens(b"in memory")
@@ -114,7 +116,7 @@ async def assembled(
         for machine in machines:
             scheduler.nodes.add(machine, "operator")
         scheduler.open(policy, clock.now_s())
-    world = admit_virtual_nodes(controller, at_once)
+    world = admit_virtual_nodes(controller, at_once, world_of)
     if arrivals is not None:
         controller.source = Source(arrivals, promise_every=promise_every)
     tuner = LiveTuner(controller, folder, retune, search)
@@ -129,9 +131,13 @@ async def assembled(
         await deciding
 
 
-def admit_virtual_nodes(controller: Controller, at_once: bool) -> VirtualWorld:
+def admit_virtual_nodes(
+    controller: Controller,
+    at_once: bool,
+    world_of: Callable[[float, bool, float], VirtualWorld] = VirtualWorld,
+) -> VirtualWorld:
     """Let runs on virtual nodes, and on those of a fake cloud, only take time."""
-    world = VirtualWorld(controller.settings.restart_s, at_once, controller.scheduler.ledger.epoch_at)
+    world = world_of(controller.settings.restart_s, at_once, controller.scheduler.ledger.epoch_at)
     controller.effects.worlds.append(world)
     executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
     for kind in ("virtual", "fake-cloud"):

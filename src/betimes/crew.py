@@ -1,0 +1,76 @@
+"""Independent tasks here, in several processes, or on a Ray cluster: the same answers each way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Protocol, Self
+
+from betimes.processes import Do, Processes
+from betimes.ray_workers import RayWorkers
+
+Heard = Callable[[int, Any], object]
+"""Told the number of a task, and what is said while it is done."""
+
+
+class Crew(Protocol):
+    """Who does tasks; to be used in a `with` block, at whose end nobody is left."""
+
+    def __enter__(self) -> Self:
+        """Ready for tasks."""
+        ...
+
+    def __exit__(self, *error: object) -> None:
+        """Leave nobody behind."""
+        ...
+
+    def answers(self, tasks: Sequence[Any], heard: Heard | None = None) -> Generator[tuple[int, Any]]:
+        """The number of each task with its answer, in the order in which they are done. Raises what a task raises."""
+        ...
+
+
+class Here:
+    """Does one task after the other in this process, which is prepared for the first."""
+
+    def __init__(self, prepare: Callable[..., Do], arguments: Sequence[Any]) -> None:
+        self._prepare, self._arguments = prepare, arguments
+        self._do: Do | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nobody else was here."""
+
+    def answers(self, tasks: Sequence[Any], heard: Heard | None = None) -> Generator[tuple[int, Any]]:
+        """See `Crew.answers`."""
+        self._do = self._do or self._prepare(*self._arguments)
+        for number, task in enumerate(tasks):
+
+            def say(what: Any, number: int = number) -> None:
+                if heard is not None:
+                    heard(number, what)
+
+            yield number, self._do(task, say)
+
+
+def crew(
+    prepare: Callable[..., Do], arguments: Sequence[Any], processes: int | None = 1, *, ray: bool = False
+) -> Crew:
+    """Who does what `prepare(*arguments)` returns: this process, so many others, or with `ray` a cluster's.
+
+    processes: at once; None: with `ray` one a processor of the cluster, else this one. Raises InputError where Ray is
+    to be used and is not installed.
+    """
+    if ray:
+        return RayWorkers(prepare, arguments, processes)
+    if processes is None or processes == 1:
+        return Here(prepare, arguments)
+    return Processes(prepare, arguments, processes)
+
+
+def in_order(answers: Generator[tuple[int, Any]], count: int) -> list[Any]:
+    """All answers, in the order of their tasks."""
+    found: list[Any] = [None] * count
+    for number, answer in answers:
+        found[number] = answer
+    return found
