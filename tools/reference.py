@@ -143,7 +143,7 @@ def job_files_page() -> str:
             "The same in YAML:",
             f"```yaml\n{JOBS_EXAMPLE_YAML}\n```",
             _table(("field", "in plain numbers", "values", "meaning"), rows),
-            "- A field of a job replaces that of the defaults; of `env` and `labels` each name does. An option of the "
+            "- A field of a job replaces that of the defaults; of `env`, `labels` and `require` each name does. An option of the "
             "command line replaces both. In YAML, `estimate: null` takes a default away.\n"
             "- Times are written as `90s`, `2h`, `1h30m`, `1d`, `12:00:00` or `1-12:00:00`; a plain number is seconds. "
             "Memory is written as `512MiB` or `4GiB`; a plain number is GiB. The names of the second column take "
@@ -152,7 +152,7 @@ def job_files_page() -> str:
             'write `["bash", "-c", "..."]`.\n'
             "- `workdir` and `checkpoint_dir` are relative to the file. Without `workdir` a job runs in the folder in "
             "which it is submitted.\n"
-            "- Values of `env` and `labels` are text: numbers go in quotes.\n"
+            "- Values of `env`, `labels` and `require` are text: numbers go in quotes.\n"
             "- Unquoted words of YAML mean what YAML 1.2 says (`no` and `12:30` are text). Aliases, merges and tags "
             f"are not read. A file has at most {MOST_BYTES >> 20} MiB and {MOST_JOBS:,} jobs.",
         )

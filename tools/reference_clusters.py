@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from betimes.cluster import catalogues, read_cluster, toml
 from betimes.cluster.checks import MOST_SECONDS, MOST_USD_PER_H
 from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, MOST_NODES
+from betimes.cluster.labels import ALPHABET, MOST_LABELS
 from betimes.cluster.offer import MOST_MACHINES, MOST_SIGMA, NOTICE_S, SPOT_PRICE_FACTOR
 from betimes.cluster.resources import MOST
 from betimes.cluster.revocation import Bathtub
@@ -49,6 +50,12 @@ _TOP = (
     ("`[[nodes]]`", "tables", "none", "a group of equal nodes that are owned"),
     ("`[[offers]]`", "tables", "none", "an instance type that can be rented"),
 )
+_LABELS = (
+    "`labels`",
+    f"a table of at most {MOST_LABELS} names and texts",
+    "none",
+    f"of each: jobs may require them (`require`); a name and a text have {ALPHABET}",
+)
 _NODES = (
     ("`type`", "text", "must be given", "what these nodes are called"),
     ("`count`", f"a whole number from 1 to {MOST_NODES:,}", "1", "how many there are"),
@@ -65,6 +72,7 @@ _NODES = (
         "0",
         "what a reservation saves of that: 0.6 is common for three years",
     ),
+    _LABELS,
 )
 _OFFERS = (
     (
@@ -116,6 +124,7 @@ _OFFERS = (
         "how fast a job of the workload (`workload_variant` of the trace) runs on it, in simulations: 2 takes half its "
         "run time; 1 for others, and on owned nodes. Policies that pack count what its work costs, not its hours",
     ),
+    _LABELS,
 )
 
 
