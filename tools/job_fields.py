@@ -13,7 +13,7 @@ MEANT = {
     "curve": "How much faster on more units: linear (the default), amdahl:F, power:A, or measured.",
     "steps": "Instead of `estimate`, with `step`: how many steps it takes.",
     "labels": "Labels, to find it by.",
-    "require": "Labels that its nodes must have, under a policy for nodes: a table, or a list of texts such as `zone=a`.",
+    "require": "Labels that its nodes must have, under a policy for nodes: a table, or texts such as `zone=a`.",
 }
 """What a job file says otherwise."""
 SPELT = {field: name for name, one in SPELLINGS.items() for field in one.fields}

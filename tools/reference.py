@@ -143,8 +143,8 @@ def job_files_page() -> str:
             "The same in YAML:",
             f"```yaml\n{JOBS_EXAMPLE_YAML}\n```",
             _table(("field", "in plain numbers", "values", "meaning"), rows),
-            "- A field of a job replaces that of the defaults; of `env`, `labels` and `require` each name does. An option of the "
-            "command line replaces both. In YAML, `estimate: null` takes a default away.\n"
+            "- A field of a job replaces that of the defaults; of `env`, `labels` and `require` each name does. An "
+            "option of the command line replaces both. In YAML, `estimate: null` takes a default away.\n"
             "- Times are written as `90s`, `2h`, `1h30m`, `1d`, `12:00:00` or `1-12:00:00`; a plain number is seconds. "
             "Memory is written as `512MiB` or `4GiB`; a plain number is GiB. The names of the second column take "
             "plain numbers only.\n"
