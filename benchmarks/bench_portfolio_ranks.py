@@ -20,7 +20,8 @@ from betimes.foresight.portfolio.driver import Portfolio, Settings
 from betimes.kernels import as_array
 from betimes.policies import parse_nodes_policy
 from betimes.policies.nodes.portfolio import CANDIDATES
-from betimes.reproduce.portfolio.runs import LOGS, alone, figures_of, machines, simulated, stretch
+from betimes.processes import Do
+from betimes.reproduce.portfolio.runs import LOGS, Run, alone, figures_of, machines, simulates, stretch
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
@@ -75,14 +76,20 @@ def main() -> None:
             continue
         workload = stretch(log, folder, 100 if given.quick else jobs)
         days = float(workload.submit_s[-1]) / 86_400
-        by_itself = {each: simulated(workload, alone(each))[1]["utility"] for each in CANDIDATES}
+        run = simulates(workload)
+
+        def utility(policy: str, run: Do = run) -> float:
+            figures, _ = run(Run(policy, policy), lambda _: None)
+            return figures["utility"]
+
+        by_itself = {each: utility(alone(each)) for each in CANDIDATES}
         best = max(by_itself, key=lambda each: by_itself[each])
         print(f"{name} from job {first:,}: {len(workload):,} jobs in {days:.1f} days; best {best}")
         table = Table("", "utility", "gain %", "rank of 61", "CPU s", first=44)
         table.line("best member", by_itself[best], None, None, None)
         for policy in (*POLICIES, "the next hour is known, period=8"):
             begun_s = time.process_time()
-            value = simulated(workload, policy)[1]["utility"] if policy in POLICIES else knowing(workload)
+            value = utility(policy) if policy in POLICIES else knowing(workload)
             rank = 1 + sum(other > value for other in by_itself.values())
             gain = 100 * (value / by_itself[best] - 1)
             table.line(policy, value, gain, rank, time.process_time() - begun_s)

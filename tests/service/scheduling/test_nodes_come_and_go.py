@@ -37,7 +37,7 @@ def after(policy: str, wanted: list[tuple[int, int, float]], *, zoned: bool = Fa
         if what == SUBMIT:
             widest = 1 if policy in OF_NODES else 1 + which % 4  # a job of nodes holds all its units or none
             qos = "trial" if which == 0 else "best-effort"
-            wanted_by: Any = {"require": {"zone": "ab"[which - 6]}} if zoned and which >= 6 else {}
+            wanted_by: dict[str, Any] = {"require": {"zone": "ab"[which - 6]}} if zoned and which >= 6 else {}
             cluster.ask(
                 "submission.submit",
                 spec(widest * (5.0 + which), cpu=cores, max_units=widest, qos=qos, **wanted_by),

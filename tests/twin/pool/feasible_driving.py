@@ -57,7 +57,10 @@ def simulation(setup: CutSetup) -> Simulation:
     jobs = [*setup.jobs, LAST]
     demand = np.array([job.demand for job in jobs], dtype=float)
     workload = replace(workload_of(jobs), gpu=demand[:, 0], cpu=demand[:, 1], memory_gib=demand[:, 2])
-    groups = tuple(NodeGroup(f"n{at}", 1, *map(float, node)) for at, node in enumerate(setup.nodes or ()))
+    groups = tuple(
+        NodeGroup(f"n{at}", 1, float(gpu), float(cpu), float(memory_gib))
+        for at, (gpu, cpu, memory_gib) in enumerate(setup.nodes or ())
+    )
     run = Simulation(
         workload,
         parse_policy(setup.policy),
