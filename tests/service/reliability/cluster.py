@@ -18,7 +18,7 @@ from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.executors.virtual import EXIT_CODE, WORK, VirtualWorld
 from betimes.service.machines.machine import Machine
-from betimes.service.scheduling.effects import DropRun, GiveBack, ResizeRun, StartRun, StopRun
+from betimes.service.scheduling.effects import DropRun, GiveBack, RentMachines, ResizeRun, StartRun, StopRun
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.ledger import Ledger
@@ -123,7 +123,7 @@ class Cluster:
             self.scheduler.turn()
 
     def _carry_out(self, effect: Any) -> None:
-        if isinstance(effect, GiveBack):
+        if isinstance(effect, GiveBack | RentMachines):  # this cloud never answers
             return
         job = self.ledger.jobs.get(effect.run.job)
         if isinstance(effect, DropRun):
@@ -320,6 +320,8 @@ def same_grants(scheduler: Scheduler) -> None:
     engine, ledger = scheduler.engine, scheduler.ledger
     for number, slot in engine.slot_of.items():
         job = ledger.jobs[number]
+        if job.rental is not None and not job.rental.is_up:  # its machines are booting: it holds nothing yet
+            continue
         if isinstance(engine, LiveNodes):
             held = int(engine.state.jobs[slot].max_units) if engine.state.needs[slot].holder >= 0 else 0
         elif isinstance(engine, LivePool):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -214,17 +214,13 @@ class LivePool:
 
     def remove_node(self, number: int) -> bool:
         """A node is not there any more; False: a job has units on it. `set_units` and `happen` follow."""
-        if self.units_on({number}):
+        if any(place.node == number for held in self.held.values() for place in held):
             return False
         entries.settle_instant(self.state)  # nothing goes back to where it was before
         node = self.state.nodes[number]
         node.gpu = node.cpu = node.memory = node.free_gpu = node.free_cpu = node.free_memory = node.up = 0
         self.unused_nodes.append(number)
         return True
-
-    def units_on(self, numbers: Collection[int]) -> int:
-        """Units that jobs have on these nodes."""
-        return sum(place.units for held in self.held.values() for place in held if place.node in numbers)
 
     def set_units(self, units: int) -> bool:
         """The pool has so many units from now on; `happen` lets the policy look.
@@ -245,6 +241,11 @@ class LivePool:
         entries.change_units(self.state, float(units))
         self._check(entries.rank_anew(self.state, self.rules, self.trace), self.state, self.job_of)
         return True
+
+    @property
+    def places_units(self) -> bool:
+        """Whether units are on nodes: a pool that was made without any knows of none."""
+        return len(self.state.footprints) > 0
 
     @property
     def free_units(self) -> int:

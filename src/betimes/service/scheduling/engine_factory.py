@@ -60,14 +60,14 @@ class Built:
     machines: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     """Names and generations of the machines that are rented so, by their numbers."""
 
-    def take_over(self, nodes: dict[str, Node]) -> bool:
+    def take_over(self, nodes: dict[str, Node], jobs: dict[int, Job]) -> bool:
         """Let the engine go on with these nodes; false: another has to be made.
 
-        That is so where jobs would be split into other tasks, and where a node has become another, or one is gone on
-        which there is something still.
+        That is so where jobs would be split into other tasks, where a pool was made without any node, and where a node
+        has become another, or one is gone on which there is something still.
         """
         engine, kept = self.engine, kept_nodes(nodes, self.offered)
-        if isinstance(engine, Standby):
+        if isinstance(engine, Standby) or (isinstance(engine, LivePool) and not engine.places_units):
             return False
         had = {name: (number, capacity) for number, (name, capacity) in self.nodes.items()}
         shapes = _shapes(kept, self.offered)
@@ -95,8 +95,7 @@ class Built:
             engine.open_node(number, node.status == UP)
         self.shapes = shapes
         if isinstance(engine, LivePool):
-            closed = {number for number, (name, _) in self.nodes.items() if kept[name].status != UP}
-            return engine.set_units(max(1, pool_units(kept, ()) + engine.units_on(closed)))
+            return engine.set_units(max(1, pool_units(kept, (jobs[number] for number in engine.held))))
         engine.shapes = shapes
         return True
 

@@ -235,7 +235,8 @@ class PolicyEngine:
 
     def take_over_nodes(self) -> bool:
         """Go on with the nodes that there are now; false: a new engine has to be made."""
-        return self._built is not None and self._built.take_over(self._state.ledger.nodes)
+        ledger = self._state.ledger
+        return self._built is not None and self._built.take_over(ledger.nodes, ledger.jobs)
 
     # --- machines that it rents for whatever it places on them ------------------------------------------------
 
