@@ -61,7 +61,7 @@ def knowing(workload: Workload) -> float:
     chosen = parse_nodes_policy("portfolio:period=8")
     run = NodesSimulation(workload, chosen, machines(), sizes=Sizes("true"))
     members = list(chosen.policy.in_turn(chosen.values))
-    Portfolio(run, members, Settings.of(chosen.values), print, arrivals=Known(run)).start()
+    Portfolio(run, members, Settings.of(chosen), print, arrivals=Known(run)).start()
     run.run()
     return figures_of(run.result())["utility"]
 

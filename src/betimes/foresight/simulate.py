@@ -133,8 +133,7 @@ def simulate(
     nodes = cluster or cluster_for(workload, units)
     chosen = parse_nodes_policy(policy) if isinstance(policy, str) else policy
     assert isinstance(chosen.policy, NodesPolicy), "the engine is the policy's"
-    turns = chosen.policy.in_turn(chosen.values)
-    check_wide(workload, nodes, on_wide, rents=any(each.policy.rents for each in turns))
+    check_wide(workload, nodes, on_wide, rents=chosen.policy.rents(chosen.values))
     return simulate_nodes(
         workload,
         chosen,  # pyright: ignore[reportArgumentType]

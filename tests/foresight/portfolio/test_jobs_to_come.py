@@ -128,10 +128,10 @@ def test_the_best_so_far_is_the_best_when_run_by_itself() -> None:
 
 
 def test_rules_with_jobs_to_come_are_for_utility_and_the_same_each_time() -> None:
-    settings = Settings.of(parse_nodes_policy("portfolio:rules=arrivals").values)
+    settings = Settings.of(parse_nodes_policy("portfolio:rules=arrivals"))
     assert settings.expects_more
     for limited in ("budget=5", "seconds=1", "rules=whole-run", "rules=paper"):
-        assert not Settings.of(parse_nodes_policy(f"portfolio:{limited}").values).expects_more
+        assert not Settings.of(parse_nodes_policy(f"portfolio:{limited}")).expects_more
     one, again, plain = (
         simulate_nodes(bursts(4, 90), f"portfolio:members=od[bx]/*/best,rules={rules}", cluster=VMS)
         for rules in ("arrivals", "arrivals", "whole-run")

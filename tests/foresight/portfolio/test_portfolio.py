@@ -109,7 +109,7 @@ def test_a_counted_budget_gives_the_same_choices_again() -> None:
 def test_a_selection_never_changes_the_state_of_the_run(seed: int, sizes: str) -> None:
     chosen = parse_nodes_policy("portfolio:period=1,budget=20")
     run = NodesSimulation(bursts(seed), chosen, VMS, sizes=parse_sizes(sizes))
-    portfolio = Portfolio(run, list(members(chosen.values)), Settings.of(chosen.values), pytest.fail)
+    portfolio = Portfolio(run, list(members(chosen.values)), Settings.of(chosen), pytest.fail)
     portfolio.start()
     simulated = portfolio.rotation.simulate
     compared = 0
@@ -144,7 +144,7 @@ def broken(name: str) -> Member:
 def with_members(names: list[Member], warned: list[str]) -> tuple[NodesSimulation, Portfolio]:
     chosen = parse_nodes_policy("portfolio:period=1")
     run = NodesSimulation(bursts(2), chosen, VMS)
-    portfolio = Portfolio(run, names, Settings.of(chosen.values), warned.append)
+    portfolio = Portfolio(run, names, Settings.of(chosen), warned.append)
     portfolio.start()
     return run, portfolio
 

@@ -13,7 +13,7 @@ from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
 from tests.foresight.portfolio.clusters import VMS, bursts
 
-FORESEEN = Foreseen(jobs=2, slowdown=1.5, machine_s=7200.0, used_s=3000.0)
+FORESEEN = Foreseen(jobs=2, slowdown=1.5, machine_s=7200.0, used_s=3000.0, used_usd=0.5)
 
 
 def test_of_the_queue_only_what_waits_counts() -> None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 import math
 
 from betimes.core.instruction import RELEASE, RENT
-from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.columns import NEVER, NOW, NodesState, view_of
 from betimes.core.nodes.holders import add_holder
 from betimes.core.nodes.log import note
 from betimes.core.nodes.machines import FAILED, RELEASED, TAKEN_AWAY
+from betimes.core.nodes.queue import all_waiting, remove
+from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import BOOTED, EXPIRED, RECLAIMED, SPECULATED, set_job_timer
-from betimes.core.nodes.transitions import begin, vacate
+from betimes.core.nodes.transitions import begin, enqueue, vacate
+from betimes.core.status import BAD_WAIT, DONE, REFUSED
 from betimes.core.work import set_to_work
 from betimes.kernels import kernel
 
@@ -42,6 +45,51 @@ def offer_for(state: NodesState, slot: int, at_once: bool) -> int:
         if largest < 0 or terms.cpu > state.offers[largest].cpu:
             largest = number
     return best if best >= 0 else largest
+
+
+@kernel
+def decide_wait(state: NodesState, rules: NodesRules, slot: int) -> int:
+    """Ask the policy until when a job waits that has begun to at `queued_s`; DONE, or why the answer cannot be used.
+
+    Its place in the queue is the caller's: one that must not use what is owned (`dedicated`) has none.
+    """
+    now, need = state.pool[0].now, state.needs[slot]
+    until_s = rules.wait(view_of(state), need.queued_s, slot)
+    if math.isnan(until_s):
+        state.pool[0].offender = slot
+        return REFUSED + BAD_WAIT
+    if need.choice == NOW:
+        until_s = now
+    if need.choice == NEVER or offer_for(state, slot, False) == NO_OFFER:
+        until_s = math.inf  # nothing may be rented, or nothing that could be holds it
+    elif need.fits_no_owned == 1:
+        until_s = -math.inf  # it would wait in vain
+    need.dedicated = int(until_s == -math.inf)
+    need.until_s = until_s
+    need.undecided = int((rules.learned or rules.plays) and now < until_s < math.inf)
+    wait_until(state, slot, now if need.undecided == 1 else max(until_s, now))
+    return DONE
+
+
+@kernel
+def decide_waits(state: NodesState, rules: NodesRules) -> int:
+    """Ask about all jobs that wait; DONE, or why an answer cannot be used. The queue is to be sorted afterwards."""
+    count = all_waiting(state, state.chosen)
+    for slot in range(len(state.progress)):
+        if state.needs[slot].dedicated == 1 and state.progress[slot].served_by >= 0:
+            state.chosen[count] = slot
+            count += 1
+    for k in range(count):
+        slot = state.chosen[k]
+        was_dedicated = state.needs[slot].dedicated
+        status = decide_wait(state, rules, slot)
+        if status != DONE:
+            return status
+        if state.needs[slot].dedicated > was_dedicated:
+            remove(state, slot)
+        elif state.needs[slot].dedicated < was_dedicated:
+            enqueue(state, slot)
+    return DONE
 
 
 @kernel

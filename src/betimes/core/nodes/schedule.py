@@ -6,6 +6,7 @@ import math
 
 from betimes.core.nodes.backfilling import note_start, reserve
 from betimes.core.nodes.columns import BLOCK, NodesState, view_of
+from betimes.core.nodes.dedicated_machines import decide_waits
 from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least, note_least_of_all
 from betimes.core.nodes.ends import make_heap, pop_end, put_end, take_first_end
 from betimes.core.nodes.find_nodes import (
@@ -102,8 +103,8 @@ def _are_others_settled(state: NodesState, rules: NodesRules) -> bool:
 def change_rules(state: NodesState, rules: NodesRules) -> int:
     """Let other rules decide from now on: the queue is in their order if they keep one.
 
-    The next pass relies on no earlier one. Reservations are given up: it depends on the rules who has one. Returns
-    DONE, or why a key cannot be used.
+    The next pass relies on no earlier one. Reservations are given up: it depends on the rules who has one; and so is
+    until when jobs wait for the cluster's own machines. Returns DONE, or why an answer cannot be used.
     """
     cluster = state.cluster[0]
     cluster.seen_change = cluster.seen_freed = cluster.reserved = -1
@@ -111,6 +112,10 @@ def change_rules(state: NodesState, rules: NodesRules) -> int:
     for k in range(count):
         if state.needs[state.chosen[k]].reservation >= 0:
             unbook(state, state.chosen[k])
+    if rules.waits:
+        status = decide_waits(state, rules)
+        if status != DONE:
+            return status
     if _goes_by_the_first(rules):
         return DONE
     return rank_again(state, rules)

@@ -167,6 +167,8 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
         node.free_memory -= choice.tasks * need.memory - placement.owed_memory
         if placement.owed_gpu > 0 or placement.owed_cpu > 0 or placement.owed_memory > 0:
             need.awaited += 1
+    need.alarm_s = math.inf  # it waits for these, however long
+    set_job_timer(state, slot)
     state.cluster[0].nominated += 1
     state.cluster[0].changed += 1
     note_places(state, BIND, slot, need.bound, 0.0)

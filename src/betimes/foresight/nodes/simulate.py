@@ -127,11 +127,11 @@ def simulate_nodes(
 
 def _selecting(run: NodesSimulation, warn: Callable[[str], object]) -> Portfolio | None:
     """What selects among the policies of a portfolio for the run, None: its policy is a single one."""
-    members = run.policy.policy.members
-    if members is None:
+    chosen = run.policy
+    if chosen.policy.members is None:
         return None
-    values = run.policy.values
-    portfolio = Portfolio(run, list(members(values)), Settings.of(values), warn)
+    members = list(chosen.policy.members(chosen.values))
+    portfolio = Portfolio(run, members, Settings.of(chosen), warn)
     portfolio.start()
     return portfolio
 

@@ -26,15 +26,15 @@ from betimes.foresight.portfolio.lookahead import (
     Successor,
     take_over,
 )
-from betimes.foresight.portfolio.objective import Aim, asked_for
+from betimes.foresight.portfolio.objective import Aim, Cost, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import Floats
 from betimes.outcome import SelectionColumns
-from betimes.policies.hooks import Value
-from betimes.policies.nodes.hooks import Member
+from betimes.policies.nodes.hooks import Member, NodesPolicy, rules_in_turn
 from betimes.policies.nodes.portfolio import ARRIVALS, CANDIDATES, PAPER, preference
+from betimes.policies.parsing import ChosenPolicy
 from betimes.twin.nodes.simulation import NodesSimulation
 
 LOTS = 0x90F0  # sets the draws from the Poor apart from other draws of the seed
@@ -57,13 +57,14 @@ class Settings:
     published: bool = False
     hysteresis_frac: float = 0.0
     shadow: bool = False
-    objective: Objective | str | None = None
+    objective: Objective | Cost | None = None
     workers: int = 1
     expects_more: bool = False
 
     @classmethod
-    def of(cls, values: dict[str, Value | None]) -> Settings:
-        """From the parameters of the policy `portfolio`; raises PolicyError."""
+    def of(cls, chosen: ChosenPolicy[NodesPolicy]) -> Settings:
+        """From the parameters of a portfolio; raises PolicyError."""
+        values = chosen.values
         numbers: dict[str, float] = {
             name: value for name, value in values.items() if isinstance(value, int | float)
         }
@@ -88,7 +89,7 @@ class Settings:
             values["rules"] == PAPER,
             numbers["hysteresis"],
             values["shadow"] == "true",
-            asked_for(str(values["objective"])),
+            asked_for(str(values["objective"]), chosen.policy.rents(values)),
             int(numbers["workers"]),
             values["rules"] == ARRIVALS and budget is None and "seconds" not in numbers,
         )
@@ -158,7 +159,7 @@ class Selector:
         self._hindsight, self._arrivals = hindsight, arrivals
         self._policy, self._members, self._settings, self._aim = policy, members, settings, aim
         self._warn, self._clock = warn, clock
-        self.rules: list[NodesRules] = [member.policy.rules(member.values, learns) for member in members]
+        self.rules: list[NodesRules] = rules_in_turn(members, learns)
         self.params: list[Floats] = [member.policy.params(member.values) for member in members]
         self._groups = Groups(members, self.rules, self.params)
         lots = np.random.default_rng([seed, LOTS])
@@ -176,6 +177,11 @@ class Selector:
         return [member.name for member in self._members]
 
     @property
+    def preempts(self) -> bool:
+        """Whether any member may make a job leave, so that jobs that run count, too."""
+        return any(each.policy.evict is not None for each in self._members)
+
+    @property
     def workers(self) -> int:
         """How many threads simulate."""
         return self._settings.workers
@@ -191,7 +197,7 @@ class Selector:
         foreseen_of: dict[str, Foreseen] = {}
         job_s = lookahead.look()
         if self._aim is not None:
-            self._aim.look()
+            self._aim.look(lookahead.run)
         successor = self._successor(now_s)
 
         scenarios = [None] if self._arrivals is None else self._arrivals.draw(now_s)
@@ -282,9 +288,9 @@ class Portfolio:
         self._run, self._settings = run, settings
         aim = None
         if settings.objective is not None:
-            aim = Aim(run, settings.objective, alone=settings.published)
+            aim = Aim(settings.objective, settings.published, float(run.jobs.submit_s[0]))
         hindsight = None
-        if arrivals is None and settings.expects_more and aim is None and run.rents:
+        if arrivals is None and settings.expects_more and aim is None and run.shares_rented:
             hindsight, arrivals = Hindsight(run, members, settings.utility), Arrivals(run)
         self._selector = Selector(
             str(run.policy),
@@ -370,6 +376,7 @@ def _mean(simulations: Sequence[Simulation]) -> Foreseen | PolicyFails:
         sum(each.jobs * each.slowdown for each in found) / jobs,
         sum(each.machine_s for each in found) / count,
         sum(each.used_s for each in found) / count,
+        sum(each.used_usd for each in found) / count,
     )
 
 

@@ -6,6 +6,7 @@ against each other as these sums do, and not as those of the few jobs that wait 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,7 +55,19 @@ class Ledger:
         machines = as_array(run.state.machines)
         present = machines[machines["offer"] >= 0]
         now_s = float(run.state.pool[0].now)
-        return Totals(past.jobs, past.job_s, past.machine_s + self._charged_s(present, now_s), past.slowdown)
+        machine_s = past.machine_s + float(self._charged_s(present, now_s).sum()) + self._alone_s(now_s)
+        return Totals(past.jobs, past.job_s, machine_s, past.slowdown)
+
+    def _alone_s(self, now_s: float) -> float:
+        """What is paid until now for machines that are rented for one job alone."""
+        needs = as_array(self._run.state.needs)
+        alone = needs[(needs["holder"] >= 0) & (needs["rented"] > 0)]
+        rented = {
+            "offer": alone["offer"],
+            "requested_s": alone["began_s"],
+            "booted_s": alone["began_s"] + alone["boot_s"],
+        }
+        return float((self._charged_s(rented, now_s) * alone["rented"]).sum())
 
     def _add_jobs(self, outcomes: Records) -> None:
         arrivals = as_array(self._run.trace.arrivals)[outcomes["row"]]
@@ -67,14 +80,14 @@ class Ledger:
         self._past.slowdown += float(((wait_s + bounded_s) / bounded_s).sum())
 
     def _add_leases(self, leases: Records) -> None:
-        self._past.machine_s += self._charged_s(leases, leases["ended_s"])
+        self._past.machine_s += float((self._charged_s(leases, leases["ended_s"]) * leases["count"]).sum())
 
-    def _charged_s(self, machines: Records, until_s: Floats | float) -> float:
-        """What is paid for machines, or leases, until a time, s: nothing before the bill begins."""
+    def _charged_s(self, machines: Records | Mapping[str, Records], until_s: Floats | float) -> Floats:
+        """What is paid for each of these machines, or leases, until a time, s: nothing before the bill begins."""
         terms = as_array(self._run.state.offers)[machines["offer"]]
         since_s = np.where(terms["from_request"] == 1, machines["requested_s"], machines["booted_s"])
         begun = since_s <= until_s
         held_s = np.maximum(np.where(begun, until_s - since_s, 0.0), terms["min_bill_s"])
         step_s = terms["bill_step_s"]
         steps = np.ceil(held_s / np.where(step_s > 0.0, step_s, 1.0))
-        return float(np.where(step_s > 0.0, steps * step_s, held_s)[begun].sum())
+        return np.where(begun, np.where(step_s > 0.0, steps * step_s, held_s), 0.0)

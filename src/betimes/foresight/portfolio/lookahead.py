@@ -33,6 +33,7 @@ from betimes.core.status import (
     DONE,
     NEED_NODES,
     NEED_PLACEMENTS,
+    NEED_SEGMENTS,
     NEED_SLOTS,
     NEED_STEPS,
     PAUSED,
@@ -69,13 +70,14 @@ class Foreseen:
 
     slowdown: their mean bounded slowdown. machine_s: what is paid for from now on, s, where each machine present is
     charged as if it were rented now. used_s: what is bought beyond what is already paid for, less what of that is left
-    for later jobs; below 0 where more of what was paid for before is used than is bought.
+    for later jobs; below 0 where more of what was paid for before is used than is bought. used_usd: its price.
     """
 
     jobs: float  # a whole number but where several scenarios were simulated
     slowdown: float
     machine_s: float
     used_s: float
+    used_usd: float
 
 
 class PolicyFails(Exception):
@@ -147,15 +149,16 @@ class Lookahead:
     def __init__(
         self, run: Simulated, everyone: bool = False, workers: int = 1, most_coming: int = 0
     ) -> None:
-        self._run, self._everyone, self._workers, self._most_coming = run, everyone, workers, most_coming
+        self.run, self._everyone, self._workers, self._most_coming = run, everyone, workers, most_coming
         self._rows = len(run.job_ids)
         self._run_s: Floats = np.full(self._rows + most_coming, np.nan)
         self._machines = self._placements = self._steps = self._slots = 0  # as many as any simulation needed
+        self._leases = 1  # times as many as there are nodes
         self._source: NodesState | None = None
 
     def look(self) -> float:
         """Take a snapshot of the run between two instants, or before a pass; returns the time of the jobs, s."""
-        run = self._run
+        run = self.run
         if self._source is not run.state:  # its columns have grown
             self._source = run.state
             self._make_room(run.state)
@@ -196,7 +199,7 @@ class Lookahead:
                 else:
                     found += played
             if again:
-                self._make_room(self._run.state)
+                self._make_room(self.run.state)
                 self.look()
             groups = again
         return found
@@ -238,6 +241,8 @@ class Lookahead:
             self._machines = 2 * len(self._snapshot.nodes)
         elif status == NEED_PLACEMENTS:
             self._placements = 2 * len(self._snapshot.placements)
+        elif status == NEED_SEGMENTS:
+            self._leases *= 2
         elif status == NEED_SLOTS:
             self._slots = 2 * len(self._snapshot.free)
         else:
@@ -254,7 +259,10 @@ class Lookahead:
             self._snapshot = with_more_slots(self._snapshot)
         while len(self._snapshot.steps) < self._steps:
             self._snapshot = with_more_steps(self._snapshot)
-        self._players = [_Player(self._run, self._snapshot, self._most_coming) for _ in range(self._workers)]
+        leases = 4 * self._leases * len(self._snapshot.nodes)  # the loop asks for one for each rented machine
+        self._players = [
+            _Player(self.run, self._snapshot, self._most_coming, leases) for _ in range(self._workers)
+        ]
 
 
 class _NeedsRoom:
@@ -275,8 +283,8 @@ class _Branch:
 class _Player:
     """Plays copies of a snapshot forward, one at a time."""
 
-    def __init__(self, run: Simulated, snapshot: NodesState, most_coming: int) -> None:
-        self._run, self._snapshot = run, snapshot
+    def __init__(self, run: Simulated, snapshot: NodesState, most_coming: int, leases: int) -> None:
+        self._run, self._snapshot, self._leases = run, snapshot, leases
         rows = self._rows = len(run.job_ids)
         self._arrivals = run.trace.arrivals
         if most_coming > 0:
@@ -323,7 +331,7 @@ class _Player:
                 status = take_over(branch.copy, successor.rules)
                 if status == DONE:
                     status = self._play_on(branch, successor.rules, run_s, count, math.inf)
-            if status in (NEED_NODES, NEED_PLACEMENTS, NEED_SLOTS, NEED_STEPS):
+            if status in (NEED_NODES, NEED_PLACEMENTS, NEED_SEGMENTS, NEED_SLOTS, NEED_STEPS):
                 return _NeedsRoom(status)
             members = [group.member_of[bit] for bit in here]
             if status == DONE:
@@ -347,9 +355,8 @@ class _Player:
     def _branch(self) -> _Branch:
         if self._unused:
             return self._unused.pop()
-        room = 4 * len(self._snapshot.nodes)  # of which the loop asks for one for each rented machine
         copy = room_to_play(self._snapshot).replaced(
-            params=self._snapshot.params.copy(), leases=blank(Lease, room)
+            params=self._snapshot.params.copy(), leases=blank(Lease, self._leases)
         )
         return _Branch(copy, blank(Played, 1))
 
@@ -377,4 +384,5 @@ def _foreseen(played: Played) -> Foreseen:
         float(played.slowdown) / int(played.finished),
         float(played.machine_s),
         float(played.bought_s) - float(played.left_s),
+        float(played.used_usd),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,25 +11,40 @@ from numpy.typing import NDArray
 
 from betimes.errors import InputError, PolicyError
 from betimes.foresight.objectives import Objective, parse_objective
-from betimes.foresight.portfolio.lookahead import Ended, Foreseen
+from betimes.foresight.portfolio.lookahead import Ended, Foreseen, Simulated
 from betimes.kernels import Floats, as_array
 from betimes.outcome import metrics
 from betimes.policies.nodes.portfolio import UTILITY
-from betimes.twin.nodes.simulation import NodesSimulation
 
 COST = "cost"
 KNOWN = ("jct", "wait", "slowdown", "makespan")
 """Metrics that are known of a job before it is promised anything, and without its neighbours."""
 
+S_PER_H = 3600.0
 
-def asked_for(text: str) -> Objective | str | None:
-    """An objective, `cost`, or None for utility; raises PolicyError for one by which no selection can go."""
+
+@dataclass(frozen=True)
+class Cost:
+    """What is paid for rented machines, and what an hour is worth for which a job waits, in USD."""
+
+    wait_usd_per_h: float = 0.0
+
+
+def asked_for(text: str, rents: bool) -> Objective | Cost | None:
+    """An objective, the cost, or None for utility; raises PolicyError for one by which no selection can go.
+
+    rents: some member rents machines.
+    """
     where = f"policy portfolio, parameter objective: {text}"
-    if text in (UTILITY, COST):
-        return None if text == UTILITY else COST
-    metric = text.partition(":")[0]
+    if text == UTILITY:
+        return None
+    metric, colon, rest = text.partition(":")
     if metric == COST:
-        raise PolicyError(f"{where}: what is paid is one sum of all machines; write objective=cost")
+        if not rents:
+            raise PolicyError(
+                f"{where}: no member rents machines, so that all cost the same; choose another objective"
+            )
+        return Cost(_usd_per_h(rest, where) if colon else 0.0)
     try:
         objective = parse_objective(text)
     except InputError as error:
@@ -43,53 +59,65 @@ def asked_for(text: str) -> Objective | str | None:
     return objective
 
 
+def _usd_per_h(text: str, where: str) -> float:
+    try:
+        usd = float(text)
+    except ValueError:
+        usd = math.nan
+    if not 0.0 <= usd < math.inf:
+        raise PolicyError(
+            f"{where}: what is paid is one sum of all machines; write objective=cost, or objective=cost:0.5 where an "
+            "hour for which a job waits counts like 0.5 USD"
+        )
+    return usd
+
+
 @dataclass
 class Aim:
     """What the members' simulations come to by an objective; smaller is better.
 
-    alone: of the jobs simulated; else of the whole run, with the jobs that have finished.
+    alone: of the jobs simulated; else of the whole run, with the jobs that have finished. begin_s: a makespan's begin.
     """
 
-    run: NodesSimulation
-    objective: Objective | str
+    objective: Objective | Cost
     alone: bool
-    _past: list[Floats] = field(default_factory=list[Floats])
+    begin_s: float = 0.0
+    _submit_s: Floats = field(default_factory=lambda: np.zeros(0))  # by row
+    _past: Floats = field(default_factory=lambda: np.zeros(0))
     _finished: int = 0
 
-    def __post_init__(self) -> None:
-        """Raises PolicyError for cost where nothing can be rented."""
-        if self.objective == COST and not self.run.rents:
-            raise PolicyError(
-                "policy portfolio, parameter objective: cost: no member rents machines, so that all cost the same; "
-                "choose another objective"
-            )
-
-    def look(self) -> None:
-        """Take the jobs that have finished since the last time into account."""
+    def look(self, run: Simulated) -> None:
+        """Before members are simulated: take what has been submitted, and has finished, into account."""
+        arrivals = as_array(run.trace.arrivals)
+        self._submit_s = arrivals["submit_s"]
         if not self.alone and isinstance(self.objective, Objective):
-            finished = int(self.run.trace.finished[0])
-            outcomes = as_array(self.run.trace.outcomes)[self._finished : finished]
-            run_s = as_array(self.run.trace.arrivals)["run_s"][outcomes["row"]]
-            self._past = [np.concatenate([*self._past, self._of_each(outcomes, run_s)])]
+            finished = int(run.trace.finished[0])
+            outcomes = as_array(run.trace.outcomes)[self._finished : finished]
+            values = self._of_each(self.objective, outcomes, arrivals["run_s"][outcomes["row"]])
+            self._past = np.concatenate([self._past, values])
             self._finished = finished
 
     def value(self, foreseen: Foreseen, outcomes: Ended, run_s: Floats) -> float:
         """Of a simulation, and what came of its jobs: in seconds or as a ratio, cost in USD from now on."""
         objective = self.objective
         if not isinstance(objective, Objective):
-            return foreseen.used_s / 3600.0 * float(self.run.state.offers[0].usd_per_h)
-        values = np.concatenate([*self._past, self._of_each(outcomes, run_s)])
+            wait_h = float(self._wait_s(outcomes, run_s).sum()) / S_PER_H
+            return foreseen.used_usd + objective.wait_usd_per_h * wait_h
+        values = np.concatenate([self._past, self._of_each(objective, outcomes, run_s)])
         if objective.metric == "makespan":
             return float(values.max())
         return objective.measured(values)
 
-    def _of_each(self, outcomes: NDArray[Any], run_s: Floats) -> Floats:
+    def _of_each(self, objective: Objective, outcomes: NDArray[Any], run_s: Floats) -> Floats:
         """The metric of each of these jobs."""
-        assert isinstance(self.objective, Objective)
-        submit_s = as_array(self.run.trace.arrivals)["submit_s"][outcomes["row"]]
-        metric, jct_s = self.objective.metric, metrics.jct(submit_s, outcomes["finish_s"])
-        if metric == "makespan":
-            return outcomes["finish_s"] - float(self.run.jobs.submit_s[0])
-        if metric == "wait":
-            return metrics.wait(submit_s, outcomes["start_s"])
-        return metrics.slowdown(jct_s, run_s) if metric == "slowdown" else jct_s
+        jct_s = metrics.jct(self._submit_s[outcomes["row"]], outcomes["finish_s"])
+        if objective.metric == "makespan":
+            return outcomes["finish_s"] - self.begin_s
+        if objective.metric == "wait":
+            return metrics.wait(self._submit_s[outcomes["row"]], outcomes["start_s"])
+        return metrics.slowdown(jct_s, run_s) if objective.metric == "slowdown" else jct_s
+
+    def _wait_s(self, outcomes: NDArray[Any], run_s: Floats) -> Floats:
+        """For how long each of these jobs waits, s: also for what it has lost on the way."""
+        began_s = np.where(outcomes["preemptions"] > 0, outcomes["finish_s"] - run_s, outcomes["start_s"])
+        return np.maximum(began_s - self._submit_s[outcomes["row"]], 0.0)

@@ -26,6 +26,8 @@ from betimes.policies.nodes.families import with_same_orders, with_same_placemen
 from betimes.twin.nodes.event_loop import NOTHING, Trace
 from betimes.twin.nodes.trace_loop import Loop
 
+S_PER_H = 3600.0
+
 MOST_INSTANTS = 1_000_000
 """Of one simulation; a policy that needs more fails."""
 
@@ -41,6 +43,7 @@ class Played:
     machine_s: float  # paid for on rented machines, as if all of them were rented at the snapshot
     bought_s: float  # paid for beyond what had been paid by then
     left_s: float  # of what is paid for, what is still to come at the end
+    used_usd: float  # the price of bought_s - left_s
 
 
 STRANDED = -100  # nothing more can happen, and some have not finished
@@ -129,7 +132,7 @@ def begin(
     score.begin_s = snapshot.pool[0].now
     score.row = first_row
     score.finished = score.seen = 0
-    score.slowdown = score.machine_s = score.bought_s = score.left_s = 0.0
+    score.slowdown = score.machine_s = score.bought_s = score.left_s = score.used_usd = 0.0
     return change_rules(copy, rules)
 
 
@@ -159,7 +162,7 @@ def play_on(
         status = loop.advance(copy, rules, aside, next_row, len(aside.arrivals), until_s)
         score.row = next_row[0]
         _count_finished(aside, run_s, score)
-        if status == NEED_SEGMENTS:
+        if status == NEED_SEGMENTS and copy.cluster[0].leases > 0:
             _charge_leases(copy, score)
         elif status != PAUSED and status != DONE:
             return status
@@ -218,7 +221,7 @@ def _charge_leases(copy: NodesState, score: Played) -> None:
         terms = copy.offers[lease.offer]
         since_s = lease.requested_s if terms.from_request == 1 else lease.booted_s
         if since_s <= lease.ended_s:
-            _charge(terms, since_s, lease.ended_s, score)
+            _charge(terms, since_s, lease.ended_s, lease.count, score)
     copy.cluster[0].leases = 0
 
 
@@ -232,19 +235,29 @@ def _charge_present(copy: NodesState, score: Played) -> None:
             terms = copy.offers[machine.offer]
             since_s = machine.requested_s if terms.from_request == 1 else machine.booted_s
             if since_s <= now:
-                paid_s = _charge(terms, since_s, now, score)
-                score.left_s += paid_s - (now - since_s)
+                left_s = _charge(terms, since_s, now, 1, score) - (now - since_s)
+                score.left_s += left_s
+                score.used_usd -= left_s / S_PER_H * terms.usd_per_h
+    for at in range(copy.pool[0].holders):
+        slot = copy.holders[at]
+        need = copy.needs[slot]
+        if need.rented > 0:  # its run ends as it would under any of the policies
+            terms = copy.offers[need.offer]
+            since_s = need.began_s if terms.from_request == 1 else need.began_s + need.boot_s
+            until_s = min(copy.progress[slot].finish_at, need.speculates_until_s)
+            _charge(terms, since_s, max(since_s, until_s + terms.release_s), need.rented, score)
 
 
 @kernel
-def _charge(terms: Terms, since_s: float, until_s: float, score: Played) -> float:
-    """Add what is paid for one machine from the snapshot on; returns what is paid for it in all."""
+def _charge(terms: Terms, since_s: float, until_s: float, count: int, score: Played) -> float:
+    """Add what is paid for so many equal machines from the snapshot on; returns what is paid for one in all."""
     begin_s = score.begin_s
-    paid_s = charged_s(until_s - since_s, terms.min_bill_s, terms.bill_step_s)
-    score.bought_s += paid_s
+    paid_s = bought_s = charged_s(until_s - since_s, terms.min_bill_s, terms.bill_step_s)
     if since_s >= begin_s:
-        score.machine_s += paid_s
+        score.machine_s += count * paid_s
     else:
-        score.machine_s += charged_s(until_s - begin_s, terms.min_bill_s, terms.bill_step_s)
-        score.bought_s -= charged_s(begin_s - since_s, terms.min_bill_s, terms.bill_step_s)
+        score.machine_s += count * charged_s(until_s - begin_s, terms.min_bill_s, terms.bill_step_s)
+        bought_s -= charged_s(begin_s - since_s, terms.min_bill_s, terms.bill_step_s)
+    score.bought_s += count * bought_s
+    score.used_usd += count * bought_s / S_PER_H * terms.usd_per_h
     return paid_s

@@ -107,8 +107,7 @@ class NodesPolicy:
         hooks of all are compiled.
         """
         if self.members is not None:
-            first, *_ = [each.policy.rules(each.values, learns) for each in self.in_turn(values)]
-            return first
+            return rules_in_turn(self.in_turn(values), learns)[0]
         backfill = values.get("backfill", self.backfill)
         window = self._whole(values, "window", 0)
         if backfill == "strict":
@@ -163,16 +162,18 @@ class NodesPolicy:
         """The policies that take turns with these parameters; of any other policy, itself alone."""
         return [Member(self.name, self, values)] if self.members is None else self.members(values)
 
-    @property
-    def rents(self) -> bool:
-        """Whether it may decide about machines on offer; they do not exist for the others."""
-        hooks = (self.planner, self.provision, self.wait, self.members)
-        return any(hook is not None for hook in hooks)
+    def rents(self, values: dict[str, Value | None]) -> bool:
+        """Whether it may decide about machines on offer with these parameters; they do not exist for the others."""
+        return self.rents_alone(values) or self.shares_rented(values)
 
-    @property
-    def shares_rented(self) -> bool:
-        """Whether it rents machines for whatever it places on them, and not for one job alone."""
-        return self.rents and self.wait is None
+    def rents_alone(self, values: dict[str, Value | None]) -> bool:
+        """Whether it rents machines for one job alone."""
+        return any(each.policy.wait is not None for each in self.in_turn(values))
+
+    def shares_rented(self, values: dict[str, Value | None]) -> bool:
+        """Whether it rents machines for whatever it places on them."""
+        hooks = [(each.policy.planner, each.policy.provision) for each in self.in_turn(values)]
+        return any(hook is not None for each in hooks for hook in each)
 
     @property
     def heeds_labels(self) -> bool:
@@ -248,6 +249,16 @@ class Member:
     name: str
     policy: NodesPolicy
     values: dict[str, Value | None]
+
+
+def rules_in_turn(members: Sequence[Member], learns: bool = False) -> list[NodesRules]:
+    """The rules of policies that take turns; raises PolicyError.
+
+    Where any of them rents machines for one job alone, all do for a job that nothing else can run, or that asks for it.
+    """
+    rules = [each.policy.rules(each.values, learns) for each in members]
+    waits = any(each.waits for each in rules)
+    return [each.replaced(waits=waits) for each in rules]
 
 
 def ordering(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:

@@ -58,8 +58,8 @@ RULES = Parameter(
 UTILITY = "utility"
 OBJECTIVE = Parameter(
     "objective",
-    "what is best: utility, cost, or METRIC:MEASURE as in jct:avg or slowdown:p95; METRIC is jct, wait, slowdown or "
-    "makespan",
+    "what is best: utility, cost, cost:0.5 where an hour that a job waits counts like 0.5 USD, or METRIC:MEASURE as in "
+    "jct:avg or slowdown:p95; METRIC is jct, wait, slowdown or makespan",
     UTILITY,
     is_text=True,
 )

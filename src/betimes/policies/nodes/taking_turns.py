@@ -19,6 +19,16 @@ from betimes.policies.registry import POLICIES
 
 Candidates = Mapping[str, tuple[NodesPolicy, dict[str, Value | None]]]
 
+ALONE: Mapping[str, tuple[Value, str]] = {
+    "waits": ("none", "which foresees waits under this member, and not under those that may follow"),
+    "requeue": (
+        "arrival",
+        "and who has run in vain stands in an order of his own, which no other member keeps",
+    ),
+    "spot": ("false", "which would put further machines on offer for the other members, too"),
+}
+"""Parameters of which a member can have one value only, and why."""
+
 WHERE = "policy portfolio, parameter members"
 
 
@@ -91,11 +101,9 @@ def _check_turns(members: Sequence[Member]) -> None:
             raise PolicyError(
                 f"{where} plans in rounds of its own, and cannot take turns with others; leave it out"
             )
-        if policy.wait is not None:
-            raise PolicyError(
-                f"{where} decides once, when a job is submitted, how long it waits, which no later choice changes; "
-                "leave it out"
-            )
+        for name, (meant, why) in ALONE.items():
+            if member.values.get(name, meant) not in (meant, None):
+                raise PolicyError(f"{where} has {name}={member.values[name]}, {why}; write /{name}={meant}")
         if (policy.provision is None) != (first.policy.provision is None):
             rents, owns = (member, first) if policy.provision is not None else (first, member)
             raise PolicyError(

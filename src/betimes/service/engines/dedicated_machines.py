@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -13,27 +13,27 @@ from betimes.cluster.resources import Amounts, whole_capacity
 from betimes.cluster.tasks import JobTasks
 from betimes.core.nodes.columns import Terms
 from betimes.kernels import Records, as_array, blank
-from betimes.policies import ChosenPolicy
-from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.hooks import Value
+from betimes.policies.nodes.hooks import Member
 from betimes.twin.nodes.renting import terms_of
 
 
-def known_live(chosen: ChosenPolicy[NodesPolicy]) -> ChosenPolicy[NodesPolicy]:
+def known_live(member: Member) -> Member:
     """The policy without oracles: true run times and waits are not known, so estimates and play-outs stand for them.
 
     The play-outs are the engine's, where `plays_out` says so.
     """
-    values = dict(chosen.values)
+    values = dict(member.values)
     if values.get("lengths") == "oracle":
         values["lengths"] = "estimate"
-    if plays_out(chosen):
+    if plays_out(values):
         values["waits"] = "none"
-    return replace(chosen, values=values)
+    return replace(member, values=values)
 
 
-def plays_out(chosen: ChosenPolicy[NodesPolicy]) -> bool:
+def plays_out(values: Mapping[str, Value | None]) -> bool:
     """Whether it is found out by playing forward that a job would wait in vain."""
-    return chosen.values.get("waits") in ("oracle", "simulated")
+    return values.get("waits") in ("oracle", "simulated")
 
 
 def live_terms(offers: Sequence[Offer]) -> Records[Terms]:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 from betimes.cluster import Offer
 from betimes.errors import ClusterError, PolicyError
 from betimes.foresight.engines import NODES, POOL, AnyChosen, Engine, engines_of
+from betimes.foresight.portfolio.driver import Settings
 from betimes.foresight.portfolio.lookahead import ENTRIES as SELECTION_ENTRIES
 from betimes.kernels import Entry
 from betimes.policies import Policy, parse_nodes_policy, parse_policy
 from betimes.policies.nodes import families
-from betimes.policies.nodes.hooks import NodesPolicy
-from betimes.policies.nodes.portfolio import UTILITY
 from betimes.policies.nodes.registry import NODES_POLICIES
-from betimes.policies.parsing import ChosenPolicy
 from betimes.service.engines import nodes as nodes_engine
 from betimes.service.engines import planner_rounds, pool
 from betimes.service.engines.planner_rounds import planner_for
@@ -43,11 +42,12 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
     found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
     if found is None:
         return
+    chosen = parse_nodes_policy(text)
+    values = chosen.values
     if found.members is not None:
-        _check_portfolio(policy, parse_nodes_policy(text))
-    if not found.rents:
+        Settings.of(chosen)
+    if not found.rents(values):
         return
-    values = parse_nodes_policy(text).values
     if values.get("retrain"):
         raise PolicyError(
             f"policy {policy}, parameter retrain: the service trains no models; make one with `betimes learn-waits` "
@@ -60,7 +60,7 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
         )
     found.wait_model(values)  # which raises where its file cannot be used
     free = next((offer.type for offer in offers if offer.usd_per_h == 0.0), None)
-    if found.wait is not None and free is not None:
+    if found.rents_alone(values) and free is not None:
         raise PolicyError(
             f"policy {policy}: offer {free} costs nothing (usd_per_h), and renting is to be weighed by its price; give "
             "it one above 0"
@@ -71,24 +71,7 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
             "and start the service with `betimes up --cluster FILE.toml`"
         )
     if found.planner is not None:
-        planner_for(parse_nodes_policy(text), offers, None)
-
-
-def _check_portfolio(policy: str, chosen: ChosenPolicy[NodesPolicy]) -> None:
-    """Raises PolicyError for a portfolio of which so far only the twin knows all that it is to do."""
-    assert chosen.policy.members is not None
-    objective = chosen.values["objective"]
-    if objective != UTILITY:
-        raise PolicyError(
-            f"policy {policy}, parameter objective: the service selects by {UTILITY} so far; leave {objective} out, or "
-            "try it with `betimes simulate`"
-        )
-    for member in chosen.policy.members(chosen.values):
-        if not member.policy.rents:
-            raise PolicyError(
-                f"policy {policy}, parameter members: {member.name} rents no machines; in the service policies that "
-                "decide at ticks take turns so far; leave it out, or try it with `betimes simulate`"
-            )
+        planner_for(chosen, offers, None)
 
 
 def heeds_labels(policy: str) -> bool:
@@ -100,9 +83,7 @@ def heeds_labels(policy: str) -> bool:
 
 def rents_for_jobs(policy: str) -> bool:
     """Whether a policy says until when a job waits before a machine is rented for it alone."""
-    kind, text = kind_of(policy) if policy else (POOL, "")
-    found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
-    return found is not None and found.wait is not None
+    return bool(policy) and _renting(policy)[0]
 
 
 def shared_offers(policy: str, offers: Sequence[Offer]) -> tuple[Offer, ...]:
@@ -110,11 +91,21 @@ def shared_offers(policy: str, offers: Sequence[Offer]) -> tuple[Offer, ...]:
 
     A policy that decides at ticks rents machines of the first offer only.
     """
-    kind, text = kind_of(policy) if policy else (POOL, "")
-    found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
-    if found is None or not found.shares_rented:
+    if not policy or not _renting(policy)[1]:
         return ()
+    found = NODES_POLICIES[kind_of(policy)[1].partition(":")[0]]
     return tuple(offers) if found.planner is not None else tuple(offers[:1])
+
+
+@lru_cache(maxsize=64)
+def _renting(policy: str) -> tuple[bool, bool]:
+    """Whether a policy rents machines for one job alone, and for whatever it places on them."""
+    kind, text = kind_of(policy)
+    found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
+    if found is None:
+        return False, False
+    values = {} if found.members is None else parse_nodes_policy(text).values
+    return found.rents_alone(values), found.shares_rented(values)
 
 
 def compile_policy(policy: str) -> None:

@@ -51,7 +51,7 @@ from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.kernels import Ints, as_array, blank, entry
 from betimes.policies import ChosenPolicy
-from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import rented_machines
 from betimes.service.engines.accounts import account_of, give_account, waiting_account
@@ -143,14 +143,16 @@ class LiveNodes:
         plans_aside: bool = False,
     ) -> None:
         self.policy, self.shapes = policy, shapes
-        self.rents = policy.policy.wait is not None and len(offers) > 0
-        self.provisions = policy.policy.shares_rented and len(offers) > 0
+        own, values = policy.policy, policy.values
+        in_turn = [known_live(each) for each in own.in_turn(values)]
+        self.rents = own.rents_alone(values) and len(offers) > 0
+        self.provisions = own.shares_rented(values) and len(offers) > 0
         self.machines = RentedMachines(self)
         self.rounds: PlannerRounds | None = None
-        if policy.policy.planner is not None:
+        if own.planner is not None:
             planner = planner_for(policy, offers, quota)
             self.rounds = PlannerRounds(planner, offers, restart_s, is_aside=plans_aside)
-        self.foresees = self.rents and plays_out(policy)
+        self.foresees = self.rents and plays_out(values)
         self.offers, self.offered = tuple(offers), shapes_of(offers)
         self.labels = dict(enumerate(labels))  # of nodes that are not rented, by number
         self.required: dict[int, Labels] = {}  # of jobs that require any
@@ -161,18 +163,18 @@ class LiveNodes:
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
-        own, values = policy.policy, known_live(policy).values
-        self.rules, params = own.rules(values), own.params(values)
+        decides = next((at for at, each in enumerate(in_turn) if each.name == member), 0)
+        params = own.params(values)  # with room for those of any member
+        first = in_turn[decides].policy.params(in_turn[decides].values)
+        params[: len(first)] = first
+        self.rules = rules_in_turn(in_turn)[decides]
         self.selects_every_s: float | None = None
-        self.member = member
+        self.member: str | None = None
         self._selection: SelectionSnapshot | None = None
         if own.members is not None:
-            self.selects_every_s = float(cast("float", values["period"])) * self.rules.tick_s
-            self.member = member or own.members(values)[0].name
-            for one in own.members(values):
-                if one.name == self.member:
-                    self.rules, params = one.policy.rules(one.values), one.policy.params(one.values)
-        if own.wait is not None and not self.rents:  # there is nothing to rent: all jobs wait
+            self.selects_every_s = cast("float", values["period"]) * cast("float", values["tick"])
+            self.member = in_turn[decides].name
+        if not self.rents:  # there is nothing to rent: all jobs wait
             self.rules = self.rules.replaced(waits=False)
         largest = self._largest(capacity.tolist())
         self.state: NodesState = new_nodes_state(
@@ -181,8 +183,8 @@ class LiveNodes:
             units=units,
             restart_s=restart_s,
             seed=seed,
-            by_priority=own.by_priority,
-            guarded=own.is_users,
+            by_priority=in_turn[0].policy.by_priority,
+            guarded=any(each.policy.is_users for each in in_turn),
             params=params,
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(capacity)),
@@ -423,15 +425,25 @@ class LiveNodes:
         as_array(trace.arrivals)["submit_s"] = as_array(copy.jobs)["submit_s"]
         return SelectionSnapshot(float(state.pool[0].now), copy, trace)
 
-    def put_in_force(self, member: MemberRules) -> bool:
-        """Other rules decide from now on; false: they do already."""
+    def put_in_force(self, member: MemberRules) -> dict[int, float | None]:
+        """Other rules decide from now on.
+
+        Returns until when each of those jobs waits for which that is another time now; None: however long it takes.
+        """
         if member.rules is self.rules or member.name == self.member:
-            return False
+            return {}
+        before = self._waits()
         self.member, self.rules = member.name, member.rules
         self.state.params[: len(member.params)] = member.params
         self._heed(_adopt(self.state, self.rules))
         self.changed = True
-        return True
+        return {job: until_s for job, until_s in self._waits().items() if until_s != before[job]}
+
+    def _waits(self) -> dict[int, float | None]:
+        """Until when jobs wait before machines are rented for them alone."""
+        if not self.rents:
+            return {}
+        return {job: self.account(job).waits_until_s for job in self.slot_of}
 
     def restore(self, carried: Restored, now_s: float) -> None:
         """Take over a job as it stands; nothing is decided, and no time passes. `settle` follows when all are there."""
@@ -473,6 +485,8 @@ class LiveNodes:
             self._wait(slot)
             if carried.keeps_wait and account.waits_until_s is not None and self.rules.waits:
                 entries.wait_until(self.state, slot, max(now_s, account.waits_until_s))
+            if self.selects_every_s is not None:  # other members may say how long from then
+                self.state.needs[slot].queued_s = account.since_s
         self.state.cluster[0].logged = 0  # nothing of this was decided now
 
     def settle(self, carried: Sequence[Restored]) -> None:

@@ -12,7 +12,9 @@ from contextlib import AbstractContextManager
 from betimes.foresight.portfolio.driver import Selector, Settings
 from betimes.foresight.portfolio.ledger import Totals
 from betimes.foresight.portfolio.lookahead import Lookahead
+from betimes.foresight.portfolio.objective import Aim
 from betimes.policies import parse_nodes_policy
+from betimes.service.engines.dedicated_machines import known_live
 from betimes.service.engines.named_policies import kind_of
 from betimes.service.engines.selection import MemberRules
 from betimes.service.runtime.background import Background
@@ -71,7 +73,10 @@ class Selections:
         selector.in_force = names.index(member) if member in names else None
         so_far = Totals(record.jobs, record.job_s, record.machine_s, record.slowdown)
         choice = selector.choose(
-            Lookahead(snapshot, workers=selector.workers), snapshot.at_s, len(snapshot.waits), so_far
+            Lookahead(snapshot, selector.preempts, selector.workers),
+            snapshot.at_s,
+            len(snapshot.waits),
+            so_far,
         )
         expected = choice.foreseen[choice.name]
         return Selection(
@@ -96,6 +101,11 @@ class Selections:
         if self._selector is None or self._selector[0] != policy:
             chosen = parse_nodes_policy(kind_of(policy)[1])
             assert chosen.policy.members is not None, "only a portfolio selects"
-            members, settings = list(chosen.policy.members(chosen.values)), Settings.of(chosen.values)
-            self._selector = policy, Selector(policy, members, settings, log.warning, seed=self._seed)
+            members = [known_live(each) for each in chosen.policy.members(chosen.values)]
+            settings = Settings.of(chosen)
+            aim = None if settings.objective is None else Aim(settings.objective, alone=True)
+            self._selector = (
+                policy,
+                Selector(policy, members, settings, log.warning, seed=self._seed, aim=aim),
+            )
         return self._selector[1]

@@ -448,6 +448,9 @@ def _policy_set(ledger: Ledger, event: Event, _: Job | None) -> None:
 def _selected(ledger: Ledger, event: Event, _: Job | None) -> None:
     if not event.data["shadow"]:
         ledger.member = event.data["member"]
+    for job_id, until_s in event.data.get("waits_until_s", ()):
+        if (account := ledger.jobs[job_id].account) is not None:
+            account.waits_until_s = until_s
 
 
 _WHO_RUNS_WHERE = ("launched", "ended", "node-added")

@@ -93,9 +93,9 @@ class MemberSelection:
             epoch_at = ledger.epoch_at
             jobs = [[number, since_s + epoch_at] for number, since_s in found.data["jobs"]]
             said = {**found.data, "jobs": jobs, "before": self.member, "from_at": found.at_s + epoch_at}
+            if not found.data["shadow"] and (waits := self._engine.put_in_force(found.member)):
+                said["waits_until_s"] = list(waits.items())
             self._state.log("selected", "policy", member=name, **said)
-            if not found.data["shadow"]:
-                self._engine.put_in_force(found.member)
 
     def _refuse(self, text: str, at_s: float) -> None:
         stays = f"{self.member} stays" if self.member is not None else "the first member stays"

@@ -316,10 +316,11 @@ class PolicyEngine:
         engine = self._built.engine if self._built is not None else None
         return engine.take_selection() if isinstance(engine, LiveNodes) else None
 
-    def put_in_force(self, member: MemberRules) -> None:
-        """Another member of the portfolio decides from now on."""
-        if self.engine.put_in_force(member):
-            self.look()
+    def put_in_force(self, member: MemberRules) -> dict[int, float | None]:
+        """Another member of the portfolio decides from now on; until when jobs wait for which that is another time."""
+        waits = self.engine.put_in_force(member)
+        self.look()
+        return waits
 
     # --- the answers of a planner ---------------------------------------------------------------------------------
 

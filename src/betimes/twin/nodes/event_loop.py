@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 
 from betimes.core.instruction import DOUBLE
-from betimes.core.nodes.columns import FEATURE_COLUMNS, NEVER, NOW, NodesState, view_of
+from betimes.core.nodes.columns import FEATURE_COLUMNS, NOW, NodesState, view_of
 from betimes.core.nodes.dedicated_machines import (
     NO_OFFER,
+    decide_wait,
     end_alone,
     is_drawn,
     offer_for,
@@ -61,7 +62,6 @@ from betimes.core.nodes.wait_features import measure, predict
 from betimes.core.status import (
     ASKED,
     BAD_KEY,
-    BAD_WAIT,
     DONE,
     FORESEE,
     NEED_FATES,
@@ -201,11 +201,31 @@ def instant(
         return DONE
     if cluster.waiting > 0 and state.pool[0].now >= cluster.select_s and cluster.ticks != ORDERED:
         return SELECT
+    if rules.tick_s == 0.0:
+        return _decide(state, rules)
     if cluster.ticks != ORDERED:
         status = schedule(state, rules)
         if status != DONE or cluster.ticks == NOT_DUE:
             return status
     return provision(state, rules)
+
+
+@kernel
+def _decide(state: NodesState, rules: NodesRules) -> int:
+    """The pass of a policy without ticks; while jobs wait, a portfolio's next selection is a time to come back.
+
+    Where the time has come, and the selection has left everything as it was, there is nothing to decide.
+    """
+    cluster = state.cluster[0]
+    is_settled = cluster.seen_change == cluster.changed and cluster.arrived == 0
+    if cluster.ticks == NOT_DUE or not is_settled:
+        status = schedule(state, rules)
+        if status != DONE:
+            return status
+    if cluster.select_s < math.inf:
+        cluster.ticks = NOT_DUE
+        set_policy_timer(state, cluster.select_s if cluster.waiting > 0 else math.inf, TICK)
+    return DONE
 
 
 @kernel
@@ -397,27 +417,15 @@ def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
         return DONE
     if rules.requeues_last:
         state.jobs[slot].key = state.pool[0].now
-    now, need = state.pool[0].now, state.needs[slot]
-    until_s = rules.wait(view_of(state), now, slot)
-    if math.isnan(until_s):
-        state.pool[0].offender = slot
-        return REFUSED + BAD_WAIT
-    if need.choice == NOW:
-        until_s = now
-    if need.choice == NEVER or offer_for(state, slot, False) == NO_OFFER:
-        until_s = math.inf  # nothing may be rented, or nothing that could be holds it
-    elif need.fits_no_owned == 1:
-        until_s = -math.inf  # it would wait in vain
-    need.dedicated = int(until_s == -math.inf)
+    need = state.needs[slot]
+    need.queued_s = state.pool[0].now
+    status = decide_wait(state, rules, slot)
+    if status != DONE:
+        return status
     if rules.observes:
         measure(state, slot)
     if need.dedicated == 0:
         enqueue(state, slot)
-    need.until_s = until_s
-    need.undecided = int((rules.learned or rules.plays) and now < until_s < math.inf)
-    need.alarm_s = now if need.undecided == 1 else max(until_s, now)
-    need.alarm = EXPIRED
-    set_job_timer(state, slot)
     return DONE
 
 

@@ -138,22 +138,24 @@ class NodesSimulation:
             raise InputError(f"--overrun {overrun}: choose {' or '.join(OVERRUN)}")
         self.workload, self.policy, self.cluster, self.seed = workload, policy, cluster, seed
         self.timeline, self.sizes = timeline, sizes or Sizes("true")
-        in_turn = policy.policy.in_turn(policy.values)
+        own, values = policy.policy, policy.values
+        in_turn = own.in_turn(values)
         if not policy.policy.heeds_labels:
             refuse_requirements(workload, str(policy))
-        self.rents = rents = any(each.policy.rents for each in in_turn)
+        self.rents = rents = own.rents(values)
+        self.shares_rented = own.shares_rented(values)
         if not rents:
             cluster.need_nodes()
-        if policy.policy.wait is not None:
+        if own.rents_alone(values):
             if not cluster.offers:
                 raise ClusterError(
                     f"policy {policy}: it rents machines, and cluster {cluster.name} offers none; describe some "
                     "([[offers]]) in a cluster file and name it with --cluster FILE.toml"
                 )
-            if policy.values.get("spot") == "true":
+            if values.get("spot") == "true":
                 self.cluster = cluster = with_spot(cluster)
             tasks = tasks or tasks_on_owned_first(workload, cluster)
-        elif rents and policy.policy.planner is None:
+        elif rents and own.planner is None:
             cluster = _renting_the_first(cluster)
         self.tasks: Tasks = tasks or tasks_of(workload, cluster, rents=rents)
         self.machines = cluster.shapes(rents=rents)[0]
