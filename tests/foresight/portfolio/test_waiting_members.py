@@ -91,7 +91,9 @@ def test_a_portfolio_of_one_runs_as_that_policy(member: str, seed: int, sizes: s
         (0.40, "njw", 170.0),  # 0.1100 against 0.1000 + 0.0067
     ],
 )
-def test_what_an_hour_of_waiting_is_worth_decides(wait_usd_per_h: float, member: str, finish_s: float) -> None:
+def test_what_an_hour_of_waiting_is_worth_decides(
+    wait_usd_per_h: float, member: str, finish_s: float
+) -> None:
     policy = f"portfolio:members=ajw+njw,objective=cost:{wait_usd_per_h}"
     result = simulate_nodes(two_jobs(), policy, cluster=ONE)
     found = result.selections

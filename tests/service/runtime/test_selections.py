@@ -139,13 +139,87 @@ def test_a_shadow_reports_and_changes_nothing(tmp_path: Path) -> None:
     assert told(house, "selected")[0][1]["shadow"]
 
 
+WAITING = "portfolio:members=ajw+ajw-t/b=300,objective=cost:4,period=2"
+
+
+async def two_jobs(house: House) -> None:
+    """One that holds the only core of one's own up to 1,000 s, and one of 100 s that comes at 10 s."""
+    await house.submit(1000.0, cpu=1.0)
+    await selections(house, 1)
+    await house.at(10.0)
+    await house.submit(100.0, cpu=1.0)
+    await house.at(40.0)
+    await selections(house, 2)
+    await house.at(50.0)
+
+
+async def selections(house: House, count: int) -> None:
+    """There have been so many."""
+    while len(told(house, "selected")) < count:
+        await asyncio.sleep(0.01)
+
+
+def test_another_member_says_until_when_a_job_waits_and_that_outlives_a_restart(tmp_path: Path) -> None:
+    """To wait for 990 s costs 1.10 USD; to rent ten minutes at 310 s 0.33 USD, and 0.40 USD of waiting until 370 s."""
+
+    async def test(house: House) -> None:
+        await two_jobs(house)
+        assert house.controller.scheduler.engine.member == "ajw-t/b=300"
+        reason = (await house.backend.job(2)).job.reason
+        assert reason is not None
+        assert reason.evidence["rents_at"] == 1310.0
+
+    house = play(tmp_path, WAITING, test, clouds(offered=BIG))
+    at_s, chosen = next(each for each in told(house, "selected") if each[1]["member"] == "ajw-t/b=300")
+    assert at_s == 40.0
+    assert chosen["waits_until_s"] == [[2, 310.0]]
+
+    async def after(house: House) -> None:
+        account = house.controller.scheduler.ledger.jobs[2].account
+        assert account is not None
+        assert account.waits_until_s == 310.0
+        await house.at(2000.0)
+
+    resume(house, after)
+    assert [at_s for at_s, _ in told(house, "rents")] == [310.0]
+    assert told(house, "finished")[0][0] == 470.0
+
+
+def test_a_job_that_was_to_wait_is_rented_for_at_once(tmp_path: Path) -> None:
+    house = play(tmp_path, "portfolio:members=ajw+njw,objective=cost:4", two_jobs, clouds(offered=BIG))
+    assert [at_s for at_s, _ in told(house, "rents")] == [40.0]
+
+
+def test_orders_take_turns_where_nothing_is_rented(tmp_path: Path) -> None:
+    """After the long one the two short ones: that is shorter on the mean."""
+
+    async def test(house: House) -> None:
+        await house.submit(100.0, cpu=1.0)
+        await selections(house, 1)
+        await house.submit(500.0, 50.0, 60.0, cpu=1.0)
+        await house.at(40.0)
+        await selections(house, 2)
+        await house.at(2000.0)
+
+    house = play(tmp_path, "portfolio:members=fifo+sjf/backfill=easy,objective=jct:avg", test)
+    finished = [event.job for event in house.store.events(kinds=["finished"])]
+    assert finished == [1, 3, 4, 2]
+    assert {data["member"] for _, data in told(house, "selected")} == {"fifo", "sjf/backfill=easy"}
+
+
 @pytest.mark.parametrize(
     ("policy", "said"),
     [
-        ("portfolio:objective=jct:avg", "the service selects by utility so far"),
-        ("portfolio:members=fifo+easy", "fifo rents no machines"),
+        ("portfolio:objective=jct", "write METRIC:MEASURE"),
+        ("portfolio:members=fifo+easy,objective=cost", "no member rents machines"),
     ],
 )
-def test_what_only_the_simulator_selects_is_refused(policy: str, said: str) -> None:
+def test_what_cannot_be_aimed_at_is_refused(policy: str, said: str) -> None:
     with pytest.raises(PolicyError, match=said):
         check_live(policy, (BIG,))
+
+
+def test_members_that_rent_need_offers() -> None:
+    check_live("portfolio:members=fifo+easy", ())
+    with pytest.raises(PolicyError, match="it rents machines, and none are offered"):
+        check_live("portfolio:members=fifo+njw", ())

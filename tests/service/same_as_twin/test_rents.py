@@ -167,7 +167,10 @@ def test_the_same_rents_where_jobs_require_labels(policy: str, tmp_path: Path) -
     assert_alike(required, submit_s, cluster, policy, tmp_path)
 
 
-@pytest.mark.parametrize("policy", quick(POLICIES, "njw", POLICIES[5], POLICIES[6], POLICIES[8]))
+OF_ONE = "portfolio:members=ajw-t/b=10m,period=10"
+
+
+@pytest.mark.parametrize("policy", [*quick(POLICIES, "njw", POLICIES[5], POLICIES[6], POLICIES[8]), OF_ONE])
 def test_the_same_rents(policy: str, tmp_path: Path) -> None:
     specs, submit_s = jobs_of(150, 1, (1, 1, 1, 2, 4, 8, 12, 24), 20.0)
     assert_alike(specs, submit_s, MIXED, policy, tmp_path)

@@ -376,14 +376,17 @@ class LiveNodes:
 
         rounds = None if self.rounds is None else self.rounds.copied(slots, more)
         seqs = [*as_array(self.state.jobs)["seq"].tolist(), int(self.state.pool[0].submitted)]
-        copy.pool[0].budget = UNLIMITED
+        copy.pool[0].budget, copy.cluster[0].select_s = UNLIMITED, math.inf  # who is in force stays so
         if self.provisions:  # machines may be rented for ever for a job that they do not hold
-            copy.pool[0].budget, copy.cluster[0].select_s = MOST_INSTANTS, math.inf
+            copy.pool[0].budget = MOST_INSTANTS
+        if self.selects_every_s is not None:  # another may be put in force meanwhile
+            copy = copy.replaced(params=self.state.params.copy())
+        rules = self.rules
 
         def play() -> Foreseen:
             state, aside = copy, trace
             while True:
-                status = self._run(state, aside, row, math.inf)
+                status = run_rows(state, rules, aside, row, len(aside.arrivals), math.inf)
                 if status in (DONE, PAUSED):
                     break
                 if status == ASKED and rounds is not None:
@@ -686,7 +689,7 @@ class LiveNodes:
         copy, slots = room_to_play(self.state), len(self.state.free)
         entries.copy_into(self.state, copy, True)
         trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
-        copy.pool[0].budget = UNLIMITED
+        copy.pool[0].budget, copy.cluster[0].select_s = UNLIMITED, math.inf
         while (status := self._run(copy, trace, row, until_s)) != DONE:
             copy = self._with_room(copy, status, self.job_of)
         for slot in waiting:

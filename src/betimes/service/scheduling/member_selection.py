@@ -66,10 +66,10 @@ class MemberSelection:
         """What has come of the policy so far, with the machines that are there now."""
         ledger, now_at = self._state.ledger, self._state.now_at
         so_far, machine_s = ledger.record, 0.0
-        offers = {offer.type: offer for offer in self._engine.shared_offers}
+        offers = {offer.type: offer for offer in self._engine.settings.offers}
         for node in ledger.nodes.values():
-            offer = offers.get(node.machine.type)
-            if node.by_policy and offer is not None and node.rented_at is not None:
+            offer, is_its = offers.get(node.machine.type), node.by_policy or not node.is_shared
+            if is_its and offer is not None and node.rented_at is not None:
                 booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
                 since_at = offer.billing.since_s(node.rented_at, booted_at)
                 machine_s += float(lease_usd(offer.billing, Prices(1.0), since_at, now_at)) * S_PER_H

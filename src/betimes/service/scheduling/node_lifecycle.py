@@ -170,8 +170,9 @@ class NodeLifecycle:
         if node.is_shared:
             self._keep_off(name)
         costs = node.by_policy or not node.is_shared
-        cost: dict[str, Any] = {} if not costs else {"cost_usd": self._cost_usd(node, why)}
-        if node.by_policy:
+        cost: dict[str, Any] = {}
+        if costs:
+            cost["cost_usd"] = self._cost_usd(node, why)
             cost["charged_s"] = self._cost_usd(node, why, usd_per_h=1.0) * S_PER_H
         self._state.log("node-gone", cause, node=name, why=why, **node.to_json(), **cost)
         if why == "given-back":
