@@ -28,6 +28,8 @@ POLICIES = (
     "slowdown",
     "wfp3",
     "unicef",
+    "wfq-order",
+    "wfq-order:classes=2,first=10m,W=-0.5,backfill=easy",
     "fitgpp",
     "fitgpp:s=0.5,P=2,fallback=none",
     "lrtp",

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from betimes import NODES_POLICIES, POLICIES
+from betimes.policies import parse_nodes_policy
 from tests.golden import on_nodes, outcomes, rented
 
 # Another processor may round a transcendental function otherwise, never more than this.
@@ -29,7 +30,9 @@ def test_outcomes_are_what_they_were(file: str, policy: str, mode: str) -> None:
 
 def test_every_policy_is_among_them() -> None:
     assert {policy.partition(":")[0] for policy in outcomes.POLICIES} == set(POLICIES)
-    renting = {name for name, policy in NODES_POLICIES.items() if policy.rents}
+    renting = {
+        name for name, policy in NODES_POLICIES.items() if policy.rents(parse_nodes_policy(name).values)
+    }
     assert set(NODES_POLICIES) - renting <= set(on_nodes.POLICIES)  # as they are by default
     assert renting == {policy.partition(":")[0] for policy in rented.POLICIES} | set(rented.WITHOUT)
 

@@ -8,7 +8,7 @@ import typer
 
 POLICY_NAMES = (
     *("fifo", "srsf", "srtf", "las", "themis", "afs", "max-min", "wfq"),
-    *("skip-over", "easy", "conservative", "sjf", "ljf", "widest", "slowdown", "wfp3", "unicef"),
+    *("skip-over", "easy", "conservative", "sjf", "ljf", "widest", "slowdown", "wfp3", "unicef", "wfq-order"),
     *("fitgpp", "lrtp", "rand", "youngest", "lowest-priority"),
     *("njw", "ajw", "ajw-t", "ljw", "sww", "compound", "oda", "odb", "ode", "odm", "odx"),
     *("no-packing", "stratus", "synergy", "owl", "consolidation", "eva", "portfolio"),

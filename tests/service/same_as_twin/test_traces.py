@@ -52,6 +52,7 @@ NODES = [
     "ljf",
     "widest:backfill=easy",
     "slowdown",
+    "wfq-order:classes=4,first=10m,backfill=easy",
     "unicef:backfill=conservative",
     "lowest-priority",
 ]

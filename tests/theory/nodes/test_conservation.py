@@ -36,6 +36,7 @@ QUEUEING = (
     "sjf",
     "widest:backfill=easy",
     "slowdown:backfill=skip-over",
+    "wfq-order:backfill=skip-over",
     "wfp3",
     "unicef:placement=first",
 )

@@ -12,6 +12,7 @@ from betimes.policies.nodes.provisioning import PROVISIONING
 from betimes.policies.nodes.queues import BY_ORDER, conservative, easy, fifo, skip_over
 from betimes.policies.nodes.rand import rand
 from betimes.policies.nodes.waiting import WAITING
+from betimes.policies.nodes.wfq_order import wfq_order
 from betimes.policies.nodes.youngest import youngest
 
 NODES_POLICIES: dict[str, NodesPolicy] = {
@@ -22,6 +23,7 @@ NODES_POLICIES: dict[str, NodesPolicy] = {
         easy,
         conservative,
         *BY_ORDER,
+        wfq_order,
         fitgpp,
         lrtp,
         rand,

@@ -1,0 +1,65 @@
+"""Weighted fair queueing over size classes, as an order of the queue: what PCS (OSDI 2024) configures, for rigid jobs.
+
+On a pool (`policies/wfq.py`) classes share the units, and jobs are resized to keep to it. On nodes a job holds what it
+asks for to its end, so what is shared is who starts next: the class that is furthest below its share.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from betimes.core.nodes.columns import NodesView
+from betimes.kernels import Floats, Ints, full_kernel, kernel
+from betimes.policies.hooks import Parameter
+from betimes.policies.nodes.hooks import BACKFILL, PLACEMENT, WINDOW, NodesPolicy
+
+CLASSES, FIRST, FACTOR, DECAY = range(4)
+
+
+@kernel
+def size_class(view: NodesView, slot: int) -> int:
+    """Class 0 holds the jobs of up to `first`; each further one those of up to `factor` times as much."""
+    job, number, most = view.jobs[slot], 0, view.params[FIRST]
+    while number + 1 < view.params[CLASSES] and job.size_s * job.max_units > most:
+        number += 1
+        most *= view.params[FACTOR]
+    return number
+
+
+@full_kernel
+def by_class_shares(view: NodesView, now: float, chosen: Ints, key: Floats) -> None:
+    """By what the job's class would hold of its weight with this job and those of the class before it."""
+    held = np.zeros(int(view.params[CLASSES]))
+    for at in range(view.pool[0].holders):
+        slot = view.holders[at]
+        held[size_class(view, slot)] += view.jobs[slot].max_units
+    seq = np.empty(len(chosen), dtype=np.int64)
+    for k in range(len(chosen)):
+        seq[k] = view.jobs[chosen[k]].seq
+    for k in np.argsort(seq):
+        number = size_class(view, chosen[k])
+        held[number] += view.jobs[chosen[k]].max_units
+        key[k] = held[number] * math.exp(number * view.params[DECAY])
+
+
+wfq_order = NodesPolicy(
+    name="wfq-order",
+    summary="Classes of jobs by size share the nodes by weight: the one furthest below its share starts a job next.",
+    question="How much of the cluster should short jobs have, and how much long ones?",
+    paper="PCS (OSDI 2024), section 4, for jobs that are not resized",
+    parameters=(
+        Parameter("classes", "how many classes there are", 3.0, low=1.0, high=100.0),
+        Parameter(
+            "first", "largest size in the first class, units x seconds", 3600.0, low=1e-3, is_duration=True
+        ),
+        Parameter("factor", "largest size in a class over that in the class before", 10.0, low=1.0),
+        Parameter("W", "class i weighs e^(-iW)", 0.5, low=-10.0, high=10.0),
+        BACKFILL,
+        WINDOW,
+        PLACEMENT,
+    ),
+    rank=by_class_shares,
+    dynamic=True,
+)
