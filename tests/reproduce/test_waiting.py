@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from betimes.reproduce.data import data_directory
 from betimes.reproduce.experiment import Row
 from betimes.reproduce.waiting import traces
 from betimes.reproduce.waiting.figures import FIGURES, experiment, published, rows_of
 from betimes.reproduce.waiting.runs import Runs
+from betimes.reproduce.workers import Workers
 from betimes.workload.generators import year
 
 FIGURE = {figure.name: figure for figure in FIGURES}
@@ -51,7 +53,7 @@ def few_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def by_case(name: str, trace: str, out: Path | None = None) -> dict[tuple[str, str], float]:
-    rows = experiment(FIGURE[name], (trace,)).run(None, out, lambda *_: None)
+    rows = experiment(FIGURE[name], (trace,)).run(None, out, lambda *_: None, Workers())
     return {(row.case, row.metric): row.ours for row in rows}
 
 
@@ -78,10 +80,21 @@ def test_a_month_that_is_streamed_is_the_same() -> None:
     whole = traces.case("month", None)
     streamed = replace(whole, in_chunks=lambda: year.year_in_chunks(seed=2, jobs=5_000, chunk=999))
     policy = "ljw:t=15m,lengths=estimate"
-    with Runs(whole, lambda *_: None) as one, Runs(streamed, lambda *_: None) as other:
-        assert one.figures("compound:t=15m,b=24h") == pytest.approx(other.figures("compound:t=15m,b=24h"))
-        for kind in ("last-two", "10 % error"):
-            assert one.figures(policy, run_times=kind) == pytest.approx(other.figures(policy, run_times=kind))
+    one, other = Runs(whole), Runs(streamed)
+    assert one.figures("compound:t=15m,b=24h") == pytest.approx(other.figures("compound:t=15m,b=24h"))
+    for kind in ("last-two", "10 % error"):
+        assert one.figures(policy, run_times=kind) == pytest.approx(other.figures(policy, run_times=kind))
+
+
+@pytest.mark.slow
+def test_other_processes_find_the_same() -> None:
+    data = data_directory(None)
+    figure = experiment(FIGURE["waiting-fig7"], ("ricc-20k",))
+    if data is None or not (data / figure.needs[0]).is_file():
+        pytest.skip(f"{figure.needs[0]} is not there")
+    here, others = (figure.run(data, None, lambda *_: None, workers) for workers in (Workers(), Workers(2)))
+    assert here == others
+    assert len(here) > 10
 
 
 @pytest.mark.slow

@@ -38,9 +38,9 @@ def by_class_shares(view: NodesView, now: float, chosen: Ints, key: Floats) -> N
     seq = np.empty(len(chosen), dtype=np.int64)
     for k in range(len(chosen)):
         seq[k] = view.jobs[chosen[k]].seq
-    order: Ints = np.argsort(seq)
+    order = np.argsort(seq)
     for at in range(len(order)):
-        k = order[at]
+        k = int(order[at])
         number = size_class(view, chosen[k])
         held[number] += view.jobs[chosen[k]].max_units
         key[k] = held[number] * math.exp(number * view.params[DECAY])

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from betimes.processes import Do, Say
 from betimes.reproduce.experiment import Experiment, Row
-from betimes.reproduce.pace import Progress
+from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.waiting.runs import UNITS, Figures, Runs, increased
 from betimes.reproduce.waiting.traces import DEFAULT, TRACES, case, files_of
+from betimes.reproduce.workers import Workers
 
 SHORT = ("1m", "3m", "15m", "1h", "4h", "24h")
 PATIENCE = ("6h", "12h", "24h", "48h")
@@ -223,16 +225,31 @@ FIGURES = (
 )  # fmt: skip
 
 
-def found_in(figure: Figure, runs: Runs) -> dict[tuple[str, str], Figures]:
+def measures(figure: str, trace: str, data: Path | None) -> Do:
+    """What gives the figures of one of a figure's curves at a point, both by name; it has the trace in memory."""
+    runs, curves = Runs(case(trace, data)), next(each for each in FIGURES if each.name == figure).curves
+
+    def measured(task: tuple[str, str], say: Say) -> Figures:
+        curve, point = task
+        found = curves[curve](runs, point)
+        say(1)
+        return found
+
+    return measured
+
+
+def found_in(
+    figure: Figure, trace: str, data: Path | None, pace: Pace, workers: Workers
+) -> dict[tuple[str, str], Figures]:
     """The figures of each curve at each point."""
-    found = dict[tuple[str, str], Figures]()
-    for point in figure.points:
-        base: Figures | None = None
-        for name, curve in figure.curves.items():
-            mine = curve(runs, point)
-            base = base or mine
-            found[name, point] = increased(mine, base) if figure.against_oracle else mine
-    return found
+    tasks = [(curve, point) for point in figure.points for curve in figure.curves]
+    named = [f"{trace}, {curve} at {point}" for curve, point in tasks]
+    each = workers.made(measures, (figure.name, trace, data), tasks, pace, named)
+    found = dict[tuple[str, str], Figures](zip(tasks, each, strict=True))
+    if not figure.against_oracle:
+        return found
+    oracle = next(iter(figure.curves))
+    return {(curve, point): increased(mine, found[oracle, point]) for (curve, point), mine in found.items()}
 
 
 def published(name: str) -> dict[tuple[str, str], tuple[float, str]]:
@@ -264,11 +281,10 @@ def experiment(
 ) -> Experiment:
     """The experiment of a figure on some of the traces."""
 
-    def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
-        rows = list[Row]()
+    def run(data: Path | None, out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
+        rows, pace = list[Row](), Pace(progress, len(traces) * len(figure.points) * len(figure.curves))
         for trace in traces:
-            with Runs(case(trace, data), progress) as runs:
-                rows += rows_of(figure, trace, found_in(figure, runs))
+            rows += rows_of(figure, trace, found_in(figure, trace, data, pace, workers))
         if out is not None:
             from betimes.reproduce.row_picture import draw
 
@@ -281,6 +297,7 @@ def experiment(
         needs=tuple(dict.fromkeys(file for trace in traces for file in files_of(trace))),
         run=run,
         parts=TRACES,
+        spread=True,
         narrowed=lambda parts: experiment(figure, parts, f"{figure.name}:{'+'.join(parts)}"),
     )
 

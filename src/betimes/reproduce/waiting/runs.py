@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
+import weakref
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Self
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
 
-from betimes.reproduce.pace import Progress
 from betimes.reproduce.waiting.traces import Case
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
 
     from betimes.foresight.waits import Evaluation
     from betimes.workload import Workload
@@ -30,24 +30,14 @@ UNITS = {
 
 
 class Runs:
-    """Runs on one trace; models of waits are fitted once for each policy. A context manager: they lie in files."""
+    """Runs on one trace; models of waits, which lie in files, are fitted once for each policy."""
 
-    def __init__(self, case: Case, progress: Progress) -> None:
-        self.case, self.progress = case, progress
-        self.folder = TemporaryDirectory(prefix="betimes-waiting-")
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.folder = Path(mkdtemp(prefix="betimes-waiting-"))
+        weakref.finalize(self, shutil.rmtree, self.folder)
         self.models: dict[tuple[str, str, int], tuple[Path, Evaluation]] = {}
         self.estimates: dict[str, Workload] = {}
-        self.done = 0
-
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Remove the models."""
-        self.folder.cleanup()
 
     def figures(
         self, policy: str, machines: int | None = None, run_times: str | None = None, sizes: str = "true"
@@ -62,7 +52,6 @@ class Runs:
         from betimes.twin.nodes.streaming import StreamedSimulation
         from betimes.twin.sizes import Sizes
 
-        self._tell(f"{self.case.name}, {policy}")
         cluster, told = self.case.owned(machines), sizes if run_times is None else "estimate"
         if self.case.in_chunks is not None:
             chunks = self.case.in_chunks()
@@ -94,13 +83,12 @@ class Runs:
         count = machines or self.case.machines
         key = (kind, policy, count)
         if key not in self.models:
-            self._tell(f"{self.case.name}, {kind} for {policy}")
             cluster, chosen = self.case.owned(count), parse_nodes_policy(policy)
             seen = observe(self.case.earlier, chosen, cluster)
             if len(seen) < FEWEST:
                 return None
             model = fit(kind, seen)
-            path = Path(self.folder.name) / f"{len(self.models)}.npz"
+            path = self.folder / f"{len(self.models)}.npz"
             model.save(path)
             self.models[key] = path, evaluate(model, observe(self.case.later, chosen, cluster))
         return self.models[key]
@@ -108,7 +96,6 @@ class Runs:
     def estimated(self, kind: str) -> Workload:
         """The later jobs with predicted run times as estimates: a kind of `run_times`, or `10 % error`."""
         if kind not in self.estimates:
-            self._tell(f"{self.case.name}, run times: {kind}")
             self.estimates[kind] = self._estimator(kind)(self.case.later)
         return self.estimates[kind]
 
@@ -128,10 +115,6 @@ class Runs:
             return replace(jobs, estimate_s=np.maximum(1.0, jobs.work_s / jobs.max_units * error))
 
         return with_error
-
-    def _tell(self, what: str) -> None:
-        self.done += 1
-        self.progress(what, self.done, self.done + 1)
 
 
 def increased(mine: Figures, base: Figures) -> Figures:
