@@ -208,6 +208,10 @@ class MemoryStore:
         """The jobs that are not over, oldest first."""
         return self._rows(JOBS, lambda row: row["status"] in LIVE)
 
+    def uploads(self) -> set[str]:
+        """The SHA-256 of every directory that a job names which the store knows."""
+        return {row["spec"]["upload"] for row in self._rows(JOBS, lambda row: "upload" in row["spec"])}
+
     def runs(self, job_id: int) -> list[Row]:
         """The runs of a job, first one first."""
         return self._rows(RUNS, lambda row: row["job_id"] == job_id)

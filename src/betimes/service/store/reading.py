@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, func, select, true
+from sqlalchemy import Select, Text, cast, func, select, true
 
 from betimes.errors import StoreArchived
 from betimes.service.scheduling.event_log import Event
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from betimes.service.views.models import JobFilter
 
 ARCHIVED_UPTO = "store.archived_upto"  # in `meta`
+_ROWS_AT_ONCE = 1000
+_UPLOAD = re.compile('"upload":"([0-9a-f]{64})"')
 _EVENTS, _JOBS, _RUNS, _QUOTES = schema.events, schema.jobs, schema.runs, schema.quotes
 
 
@@ -84,6 +87,13 @@ class Reader:
     def live_jobs(self) -> list[Row]:
         """The jobs that are not over, oldest first."""
         return self._rows(JOBS, select(_JOBS).where(_JOBS.c.status.in_(schema.LIVE)).order_by(_JOBS.c.job_id))
+
+    def uploads(self) -> set[str]:
+        """The SHA-256 of every directory that a job names; of all jobs, so that it may take a second."""
+        text = cast(_JOBS.c.spec, Text)
+        query = select(text).where(text.like('%"upload":"%')).execution_options(yield_per=_ROWS_AT_ONCE)
+        with self._database.reading() as connection:
+            return {found for (spec,) in connection.execute(query) for found in _UPLOAD.findall(spec)}
 
     def runs(self, job_id: int) -> list[Row]:
         """The runs of a job."""
