@@ -158,9 +158,8 @@ def _send(folders: Sequence[Path], service: Client, *, silent: bool) -> dict[Pat
         found = sent[folder] = service.upload(folder)
         if not silent:
             how = "sent" if found.sent else "there already"
-            say(
-                f"Upload {folder}: {found.files:,} file{'' if found.files == 1 else 's'}, {file_size(found.bytes)}, {how}"
-            )
+            files = f"{found.files:,} file{'' if found.files == 1 else 's'}"
+            say(f"Upload {folder}: {files}, {file_size(found.bytes)}, {how}")
     return sent
 
 

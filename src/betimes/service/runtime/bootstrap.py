@@ -44,7 +44,7 @@ from betimes.service.store.batch import Batch
 from betimes.service.store.store import Store, default_url
 from betimes.service.tuning.retune import Retune
 from betimes.service.tuning.tuner import LiveTuner
-from betimes.service.uploads.kept import DEFAULT_BYTES, Uploads
+from betimes.service.uploads.kept import DEFAULT_BYTES, Uploads, uploads_of
 
 if TYPE_CHECKING:
     from betimes.service.runtime.replay import Arrivals
@@ -173,7 +173,7 @@ async def _serving(
         controller.source = Source(options.arrivals, promise_every=_every(options))
     controller.recovery_s = time.monotonic() - began
     promises = Promises(controller)
-    uploads = Uploads(options.state, options.upload_bytes)
+    uploads = Uploads(uploads_of(options.state), options.upload_bytes)
     backend = ServiceBackend(
         controller, promises, run_tokens, LiveTuner(controller, options.state, options.retune), uploads
     )

@@ -21,16 +21,21 @@ _BYTES_A_FILE = 512  # that an archive has beside the contents of each: names, s
 _BLOCK = MIB  # that is written at once
 
 
+def uploads_of(state: Path) -> Path:
+    """The folder in which a service with this state directory, and the nodes that run its jobs, keep archives."""
+    return state / "uploads"
+
+
 def archive_path(state: Path, sha256: str) -> Path:
-    """Where a service with this state directory, and the nodes that run its jobs, keep an archive."""
-    return state / "uploads" / f"{sha256}.zip"
+    """Where an archive is, if it is there."""
+    return Uploads(uploads_of(state)).path(sha256)
 
 
 class Uploads:
-    """Takes archives and gives them back; `most_bytes`: of the files of a directory together."""
+    """Takes archives into a folder; `most_bytes`: of the files of a directory together."""
 
-    def __init__(self, state: Path, most_bytes: int = DEFAULT_BYTES) -> None:
-        self.state, self.most_bytes, self.most_files = state, most_bytes, MOST_FILES
+    def __init__(self, folder: Path, most_bytes: int = DEFAULT_BYTES) -> None:
+        self.folder, self.most_bytes, self.most_files = folder, most_bytes, MOST_FILES
         self._using = threading.Lock()  # an archive is not removed while it is being named by a job
 
     @property
@@ -38,9 +43,13 @@ class Uploads:
         """How large an archive may be: what cannot be compressed takes a little more room than it had."""
         return self.most_bytes + self.most_bytes // 1000 + _BYTES_A_FILE * self.most_files
 
+    def path(self, sha256: str) -> Path:
+        """Where an archive is, if it is there."""
+        return self.folder / f"{sha256}.zip"
+
     def use(self, sha256: str) -> int | None:
         """The size of an archive, bytes, which stays for a while from now on; null: there is none."""
-        path = archive_path(self.state, sha256)
+        path = self.path(sha256)
         with self._using:
             try:
                 os.utime(path)
@@ -53,7 +62,7 @@ class Uploads:
 
         Raises Refused for one that is not what its name says or cannot be used; Unavailable where there is no room.
         """
-        path = archive_path(self.state, sha256)
+        path = self.path(sha256)
         draft = path.with_name(f".{sha256}.{secrets.token_hex(8)}")
         try:
             try:
@@ -130,8 +139,7 @@ class Uploads:
                         path.unlink(missing_ok=True)
 
     def _files(self, unused_s: float) -> list[Path]:
-        folder = archive_path(self.state, "").parent
-        found = list(folder.iterdir()) if folder.is_dir() else []
+        found = list(self.folder.iterdir()) if self.folder.is_dir() else []
         return [path for path in found if _is_unused(path, unused_s)]
 
 
