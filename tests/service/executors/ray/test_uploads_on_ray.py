@@ -17,7 +17,9 @@ from tests.service.executors.ray.served import PATIENCE_S, RayOnThisMachine, Ser
 pytest.importorskip("ray", reason="Ray is not installed (betimes[ray])")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings
 
-SHOW = 'test -e "$STATE/token" && echo sees || echo "does not see"; wc -c < data; cat sub/run.sh; echo x >> data'
+SHOW = (
+    'test -e "$STATE/token" && echo sees || echo "does not see"; wc -c < data; cat sub/run.sh; echo x >> data'
+)
 
 
 @contextlib.contextmanager
@@ -77,7 +79,11 @@ def test_every_node_of_a_job_gets_its_own_copy(service: ServiceOnRay, upload: st
 
     assert service.until(job, "finished").attempt == 1
     said = [log(service, job, rank=rank)[:2] for rank in range(3)]
-    assert sorted(said) == [["does not see", str(10 << 20)], ["does not see", str(10 << 20)], ["sees", str(10 << 20)]]
+    assert sorted(said) == [
+        ["does not see", str(10 << 20)],
+        ["does not see", str(10 << 20)],
+        ["sees", str(10 << 20)],
+    ]
 
 
 def test_a_job_that_is_tried_again_gets_a_fresh_copy(service: ServiceOnRay, upload: str) -> None:

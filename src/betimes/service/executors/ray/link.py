@@ -32,6 +32,7 @@ class _Wanted:
     stop_by: float | None = (
         None  # by the monotonic clock: when its grace period is over; null: it is not to stop
     )
+    lacks_room: bool = False  # for its archive, as has been reported
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -155,7 +156,7 @@ class NodeLink:
 
         What cannot be sent otherwise the run itself will miss, and say so. Raises Unavailable.
         """
-        archive, told = wanted.launch.archive, False
+        archive = wanted.launch.archive
         while archive is not None and not self._has_archive(wanted.launch) and wanted.stop_by is None:
             try:
                 async with self._sending:
@@ -163,13 +164,13 @@ class NodeLink:
                         await send_archive(self._agents, self.node, self._session, archive)
                         self._archives.add(archive)
             except OSError as error:
-                log.warning("node %s does not get %s: %s", self.node, archive, error)
                 if not is_full(error):
+                    log.warning("node %s does not get %s: %s", self.node, archive, error)
                     return
-                if not told:
+                if not wanted.lacks_room:
+                    wanted.lacks_room = True
                     message = f"it cannot be started yet: no room for its upload on node {self.node}"
                     self._listener(self.node, Trouble(wanted.launch.run, time.time(), message))
-                told = True
                 await asyncio.sleep(FULL_AGAIN_S)
 
     async def _listen(self) -> None:
