@@ -21,6 +21,7 @@ from betimes.service.store.codec import (
     decode_documents,
     decode_events,
     encode_event,
+    uploads_in,
 )
 from betimes.service.store.event_file import archive_path, archives, write_archive
 from betimes.service.store.schema import LIVE, OVER
@@ -210,7 +211,8 @@ class MemoryStore:
 
     def uploads(self) -> set[str]:
         """The SHA-256 of every directory that a job names which the store knows."""
-        return {row["spec"]["upload"] for row in self._rows(JOBS, lambda row: "upload" in row["spec"])}
+        with self._lock:
+            return {found for row in self._tables[JOBS.name].values() for found in uploads_in(row["spec"])}
 
     def runs(self, job_id: int) -> list[Row]:
         """The runs of a job, first one first."""
