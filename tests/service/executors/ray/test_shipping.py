@@ -210,7 +210,8 @@ def test_a_node_forgets_archives_that_no_run_has_needed_for_long(at: Path, archi
             agents.folder("a").mkdir(parents=True)
             old = agents.folder("a") / f"{'0' * 64}.zip"
             old.touch()
-            os.utime(old, (old.stat().st_mtime - UNUSED_S - 60.0,) * 2)
+            long_ago = old.stat().st_mtime - UNUSED_S - 60.0
+            os.utime(old, (long_ago, long_ago))
             await executor.start(a_launch(at, "./run", archive=str(archive), places=A))
             await heard.ended()
             assert [path.name for path in agents.folder("a").iterdir()] == [archive.name]
