@@ -9,6 +9,7 @@ from betimes.service.spec.job_file import SPELLINGS
 
 MEANT = {
     "command": "The program and its arguments. Every job needs one.",
+    "upload": "A directory that is sent along, in a file by its path, else by its SHA-256; the job runs in a copy.",
     "env": "Variables of its environment.",
     "curve": "How much faster on more units: linear (the default), amdahl:F, power:A, or measured.",
     "steps": "Instead of `estimate`, with `step`: how many steps it takes.",

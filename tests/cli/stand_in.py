@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from betimes.errors import Conflict, Unknown
@@ -27,9 +28,11 @@ from betimes.service.views.models import (
     Status,
     Submitted,
     TuneSpec,
+    Uploaded,
 )
 from tests.service.tuning.fronts import front
 
+UPLOAD = "5f" * 32
 NOW = 1_800_000_000.0  # 15 January 2027, 08:00 UTC
 
 
@@ -125,6 +128,18 @@ class Service:
         numbers = range(42, 42 + len(specs))
         made = [Submitted(job_id=number, job_ids=[number], quote=self.promise) for number in numbers]
         return made[0] if isinstance(spec, JobSpec) else made
+
+    def upload(self, folder: Path) -> Uploaded:
+        self._ask("upload", folder)
+        times = sum(asked == ("upload", folder) for asked in self.asked)
+        return Uploaded(
+            folder=str(folder),
+            sha256=UPLOAD,
+            files=12,
+            bytes=3_500_000,
+            archive_bytes=900_000,
+            sent=times == 1,
+        )
 
     def quote(self, spec: JobSpec) -> Quote | None:
         self._ask("quote", spec)

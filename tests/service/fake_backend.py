@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,8 @@ from betimes.service.views.models import (
     Status,
     Submitted,
     TuneSpec,
+    UploadLimits,
+    UploadView,
 )
 from tests.service.tuning.fronts import front, policy
 
@@ -60,6 +63,9 @@ class FakeBackend:
         self.nodes_here = {"here": _node("here")}
         self.policy_here = PolicyView(policy="fifo", engine="pool", since_at=self.now)
         self.tuning_here = TuningView()
+        self.uploads: dict[str, bytes] = {}
+        self.upload_limits = UploadLimits(most_bytes=4 << 20, most_files=1000)
+        self.most_upload_bytes = 4 << 20
         self.runs = RunTokens(b"secret")
         self._news: set[asyncio.Event] = set()
 
@@ -116,6 +122,20 @@ class FakeBackend:
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         self._may_fail()
         return self._quote(None)
+
+    async def upload(self, sha256: str) -> UploadView:
+        self._may_fail()
+        if sha256 not in self.uploads:
+            raise Unknown(f"no directory with the SHA-256 {sha256} was sent")
+        return UploadView(sha256=sha256, archive_bytes=len(self.uploads[sha256]))
+
+    async def receive_upload(self, sha256: str, pieces: AsyncIterator[bytes]) -> UploadView:
+        data = b"".join([piece async for piece in pieces])
+        self._may_fail()
+        if (found := hashlib.sha256(data).hexdigest()) != sha256:
+            raise Refused(f"the SHA-256 of what came is {found}, and not {sha256}; send it again", "sha256")
+        self.uploads[sha256] = data
+        return await self.upload(sha256)
 
     async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         return self._move(ids, Status.CANCELLED, where_possible)

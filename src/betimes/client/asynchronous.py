@@ -12,7 +12,7 @@ import httpx
 from betimes.client import calls, protocol
 from betimes.client.calls import Conditions
 from betimes.client.discovery import Way, client_options, way_to
-from betimes.client.protocol import Emit, Feed, Pause, Read, Send, Shut, Step, Talk
+from betimes.client.protocol import Aside, Emit, Feed, Pause, Read, Send, Shut, Step, Talk
 from betimes.errors import NotReachable
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import (
@@ -31,6 +31,7 @@ from betimes.service.views.models import (
     Quote,
     Submitted,
     TuneSpec,
+    Uploaded,
 )
 
 if TYPE_CHECKING:
@@ -89,6 +90,14 @@ class AsyncClient:
     async def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
         """What a job would be promised if it were submitted now; nothing is stored. Raises Refused, Unknown."""
         return await self._ask(calls.quote(calls.spec_of(spec, fields)))
+
+    async def upload(self, folder: str | Path) -> Uploaded:
+        """Send a directory, unless the service has it; jobs that name its `sha256` as `upload` run in copies of it.
+
+        Links may not lead out of it, and of permissions the executable bit is kept. Raises InputError for what cannot
+        be sent, or is larger than the service takes; Unavailable where it has no room.
+        """
+        return await self._carry_out(protocol.upload(self._way, Path(folder)))
 
     async def jobs(self, **which: Unpack[Conditions]) -> Page[JobView]:
         """A page of jobs, newest first; `following` of the page, given as `after`, asks for the next."""
@@ -302,6 +311,8 @@ class AsyncClient:
                     await response.aclose()
                 case Pause(seconds):
                     await asyncio.sleep(seconds)
+                case Aside(work):
+                    return await asyncio.to_thread(work)
         except (httpx.TransportError, NotReachable) as error:
             return error
         return None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
+from typing import IO, TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
 from urllib.parse import quote as quoted
 
 import httpx
@@ -34,6 +34,8 @@ from betimes.service.views.models import (
     Status,
     Submitted,
     TuneSpec,
+    UploadLimits,
+    UploadView,
 )
 
 if TYPE_CHECKING:
@@ -66,7 +68,7 @@ class Call(Generic[T]):
     path: str
     answer: Callable[[httpx.Response], T]
     params: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
-    body: bytes | None = None
+    body: bytes | IO[bytes] | None = None  # an archive is a file, from its beginning
     headers: dict[str, str] = field(default_factory=dict[str, str])
     repeatable: bool = True  # doing it twice is as good as once
     read_s: float | None = READ_S
@@ -96,6 +98,8 @@ _jobs = decode.answer_of(_ManyJobs)
 _node = decode.answer_of(NodeView)
 _nodes = decode.answer_of(_Many)
 _lease = decode.answer_of(Lease)
+_upload = decode.answer_of(UploadView)
+_upload_limits = decode.answer_of(UploadLimits)
 _policy = decode.answer_of(PolicyView)
 _fleet = decode.answer_of(FleetView)
 _fleet_plan = decode.answer_of(FleetPlanView)
@@ -113,7 +117,10 @@ def spec_of(spec: JobSpec | None, fields: dict[str, Any]) -> JobSpec:
             first, *others = faults(error)
             more = f" (and {len(others)} more)" if others else ""
             raise Refused(first.text + more, first.field or None) from None
-    return spec if spec.workdir is not None else spec.model_copy(update={"workdir": str(Path.cwd())})
+    in_copy = spec.upload is not None
+    return (
+        spec if spec.workdir is not None or in_copy else spec.model_copy(update={"workdir": str(Path.cwd())})
+    )
 
 
 def tune_spec_of(spec: TuneSpec | None, fields: dict[str, Any]) -> TuneSpec:
@@ -141,6 +148,21 @@ def submit_all(specs: Iterable[JobSpec], key: str | None) -> Call[list[Submitted
 def quote(spec: JobSpec) -> Call[Quote]:
     """Ask for a promise."""
     return Call("POST", f"{API}/quote", _quote, body=_dump(spec))
+
+
+def upload_limits() -> Call[UploadLimits]:
+    """How large a directory may be that is sent."""
+    return Call("GET", f"{API}/uploads", _upload_limits)
+
+
+def upload(sha256: str) -> Call[UploadView]:
+    """Whether the service has a directory."""
+    return Call("GET", f"{API}/uploads/{sha256}", _upload)
+
+
+def send_upload(sha256: str, archive: IO[bytes]) -> Call[UploadView]:
+    """Send a directory."""
+    return Call("PUT", f"{API}/uploads/{sha256}", _upload, body=archive)
 
 
 def jobs(conditions: Conditions) -> Call[Page[JobView]]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import IO, TypedDict
 
 import httpx
 
@@ -19,6 +19,7 @@ from betimes.service.access.address import Found, check_url, find_service
 from betimes.service.access.host_names import is_loopback
 
 CONNECT_S = 10.0
+PIECE_BYTES = 1 << 18  # of a file that is sent
 _UNSENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
@@ -36,15 +37,25 @@ class Way:
         headers = dict(call.headers)
         if found.token:
             headers["Authorization"] = f"Bearer {found.token}"
-        if call.body is not None:
-            headers["Content-Type"] = "application/json"
+        content: bytes | Iterator[bytes] | AsyncIterator[bytes] | None
+        if call.body is None or isinstance(call.body, bytes):
+            content = call.body
+            if content is not None:
+                headers["Content-Type"] = "application/json"
+        else:
+            headers |= {
+                "Content-Type": "application/zip",
+                "Content-Length": str(call.body.seek(0, os.SEEK_END)),
+            }
+            pieces = _pieces(call.body)
+            content = pieces if isinstance(client, httpx.Client) else _asynchronous(pieces)
         timeout = httpx.Timeout(CONNECT_S, read=call.read_s)
         params = httpx.QueryParams(tuple(call.params))
         return client.build_request(
             call.method,
             found.url + call.path,
             params=params,
-            content=call.body,
+            content=content,
             headers=headers,
             timeout=timeout,
         )
@@ -71,6 +82,17 @@ class Way:
                 f"the connection to {where} was lost before the answer came ({reason}); look whether it was carried out"
             )
         return NotReachable(f"no service answers at {where} ({reason}); start one with `betimes up`")
+
+
+def _pieces(file: IO[bytes]) -> Iterator[bytes]:
+    file.seek(0)
+    while piece := file.read(PIECE_BYTES):
+        yield piece
+
+
+async def _asynchronous(pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+    for piece in pieces:
+        yield piece
 
 
 def may_repeat(call: Call[object], error: Exception) -> bool:

@@ -6,8 +6,9 @@ Every one is carried out by `Client` with blocking calls and by `AsyncClient` wi
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import httpx
@@ -16,8 +17,8 @@ from betimes.client import calls
 from betimes.client.calls import Call, Conditions
 from betimes.client.discovery import Way, may_repeat
 from betimes.client.sse import EventReader
-from betimes.errors import NotReachable
-from betimes.service.views.models import EventView, JobView
+from betimes.errors import NotReachable, Unknown
+from betimes.service.views.models import EventView, JobView, Uploaded
 
 T = TypeVar("T")
 
@@ -52,13 +53,20 @@ class Pause:
 
 
 @dataclass(frozen=True)
+class Aside(Generic[T]):
+    """Do this, which takes its time on the disk; the reply is what it returns, and what it raises ends it all."""
+
+    work: Callable[[], T]
+
+
+@dataclass(frozen=True)
 class Emit(Generic[T]):
     """Hand this to the caller that iterates."""
 
     what: T
 
 
-Step: TypeAlias = Send | Read | Shut | Pause
+Step: TypeAlias = Send | Read | Shut | Pause | Aside[Any]
 Talk: TypeAlias = Generator[Step, Any, T]
 Feed: TypeAlias = Generator[Step | Emit[T], Any, None]
 
@@ -72,6 +80,31 @@ def ask(way: Way, call: Call[T]) -> Talk[T]:
             way.reached = True
             return call.answer(reply)
         yield from _try_again(way, call, reply, pauses)
+
+
+def upload(way: Way, folder: Path) -> Talk[Uploaded]:
+    """Send a directory, unless the service has it."""
+    import tempfile  # not for every command
+
+    from betimes.service.uploads.archive import pack
+
+    limits = yield from ask(way, calls.upload_limits())
+    with tempfile.TemporaryFile() as archive:
+        packed = yield Aside(lambda: pack(folder, archive, limits.most_bytes, limits.most_files))
+        sent = False
+        try:
+            yield from ask(way, calls.upload(packed.sha256))
+        except Unknown:
+            yield from ask(way, calls.send_upload(packed.sha256, archive))
+            sent = True
+    return Uploaded(
+        folder=str(folder),
+        sha256=packed.sha256,
+        files=packed.contents.files,
+        bytes=packed.contents.bytes,
+        archive_bytes=packed.archive_bytes,
+        sent=sent,
+    )
 
 
 def wait(way: Way, number: int, timeout_s: float | None) -> Talk[JobView]:

@@ -295,6 +295,21 @@ def test_files_that_cannot_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("here")
+def test_a_directory_is_beside_its_file_and_read_where_it_can_be_sent() -> None:
+    path = written(JOB + 'upload = "code"')
+    [draft] = read_drafts(path)
+    assert draft.directory() == Path.cwd() / "code"
+    assert draft.directory(upload="/other") == Path("/other")
+    assert draft.spec().workdir is None
+    with pytest.raises(
+        JobFileError, match="line 2, field upload: names a directory, which `betimes submit` sends"
+    ):
+        read_jobs(path)
+    [sent] = read_jobs(written(JOB + f'upload = "{"5f" * 32}"'))
+    assert (sent.upload, sent.workdir) == ("5f" * 32, None)
+
+
+@pytest.mark.usefixtures("here")
 def test_what_is_given_over_a_file_is_not_blamed_on_it() -> None:
     [draft] = read_drafts(written(JOB + "estimate = 5\nenv.A = 'x'"))
     spec = draft.spec(steps=2, step_s=3.0, env={"B": "y"}, workdir="/elsewhere")

@@ -101,6 +101,7 @@ def answers(store: Storage) -> list[Any]:
         [(store.job(number), store.runs(number), store.quotes(number)) for number in range(1, 5)],
         store.nodes(),
         store.live_jobs(),
+        store.uploads(),
         [store.jobs(wanted) for wanted in FILTERS],
         [store.answer(user, key) for user in ("ada", "bob") for key in "123"],
         store.latest_snapshot(),

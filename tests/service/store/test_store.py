@@ -72,6 +72,18 @@ def test_a_row_changes_the_columns_that_it_names(store: Store) -> None:
     assert found["spec"] == job(1)["spec"]
 
 
+def test_uploads_are_those_that_jobs_name(store: Store) -> None:
+    assert store.uploads() == set()
+    specs = [
+        {"command": ["x"]},
+        {"upload": "5f" * 32},
+        {"upload": "a0" * 32},
+        {"upload": "5f" * 32, "cpu": 2.0},
+    ]
+    store.commit(Batch(jobs=[job(number, spec=spec) for number, spec in enumerate(specs, 1)]))
+    assert store.uploads() == {"5f" * 32, "a0" * 32}
+
+
 def test_live_jobs_are_those_that_are_not_over(store: Store) -> None:
     statuses = list(Status)
     store.commit(Batch(jobs=[job(at, status=status) for at, status in enumerate(statuses, start=1)]))

@@ -145,6 +145,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
     pairs = [
         ("command", command_line(spec)),
         ("folder", spec.workdir or ""),
+        ("upload", spec.upload or ""),
         ("asks for", f"{width}{each} {', '.join(amounts)}"),
         ("tasks", _tasks(spec)),
         ("requires", ", ".join(f"{name}={value}" for name, value in spec.require.items())),

@@ -23,6 +23,9 @@ def _option(kind: Any, flag: str, metavar: str | None, text: str) -> Any:
 OPTIONS: dict[str, Any] = {
     "name": _option(str, "--name", "NAME", "What to call it. By default the program's name."),
     "workdir": _option(str, "--workdir", "DIR", "The folder in which it runs. By default the current one."),
+    "upload": _option(
+        str, "--upload", "DIR", "Send this directory along, and run the job in a copy of it, on whatever machine."
+    ),
     "env": _option(
         list[str], "--env", "K[=V]", "A variable of its environment; K alone takes the value it has here. Repeatable."
     ),
@@ -99,7 +102,7 @@ OPTIONS: dict[str, Any] = {
 
 _FLAGS = {"step": "--step-s", "labels": "--label"}
 _TABLES = ("env", "labels")
-_FOLDERS = ("workdir", "checkpoint_dir")
+_FOLDERS = ("workdir", "checkpoint_dir", "upload")
 _NOT_A_FIELD = "trial"
 
 
@@ -163,10 +166,11 @@ def spec_from(fields: Mapping[str, Any]) -> JobSpec:
     """The job that options alone describe; raises InputError naming the option and the limit."""
     from pydantic import ValidationError
 
+    from betimes.service.spec.job_file import as_sent
     from betimes.service.spec.job_spec import JobSpec
 
     try:
-        return JobSpec.model_validate({"workdir": str(Path.cwd()), **fields})
+        return JobSpec.model_validate(as_sent(fields))
     except ValidationError as error:
         raise wrong_option(error) from None
 

@@ -15,8 +15,9 @@ from betimes.cli.live.job_options import given_fields, spec_from, with_job_optio
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
+    from betimes.client import Client
     from betimes.service.spec.job_spec import JobSpec
-    from betimes.service.views.models import JobView, Quote, Submitted
+    from betimes.service.views.models import JobView, Quote, Submitted, Uploaded
 
 _COMMAND = "betimes.command"
 
@@ -95,15 +96,17 @@ def submit(
     from betimes.cli.live.wait import say_and_judge, wait_for
     from betimes.cli.render.as_json import print_json
 
-    specs = _specs(context, file, job)
+    asked = _asked(context, file, job)
     with connect(state) as service:
+        uploads = _send([folder for _, folder in asked if folder is not None], service, silent=as_json)
+        specs = [_in_copy(spec, uploads.get(folder)) for spec, folder in asked]
         submitted = [service.submit(specs[0], key=key)] if file is None else service.submit(specs, key=key)
         job_ids = [each for one in submitted for each in one.job_ids]
         if not as_json:
             _show(specs, submitted)
         over = wait_for(service, job_ids) if wait else None
     if as_json:
-        print_json(_answer(submitted, job_ids, over))
+        print_json(_answer(submitted, job_ids, list(uploads.values()), over))
     if over is not None:
         say_and_judge(over, silent=as_json)
 
@@ -123,16 +126,19 @@ def quote(
     from betimes.cli.render.tables import say, show_pairs
     from betimes.cli.render.times import now
 
-    specs = _specs(context, file, job)
-    if len(specs) > 1:
-        raise InputError(f"{file}: holds {len(specs)} jobs; a quote is for one, so name a file with one")
+    asked = _asked(context, file, job)
+    if len(asked) > 1:
+        raise InputError(f"{file}: holds {len(asked)} jobs; a quote is for one, so name a file with one")
+    spec, folder = asked[0]
+    if folder is not None:  # nothing is sent for it: where it is, the job could run as well
+        spec = spec.model_copy(update={"upload": None, "workdir": str(folder)})
     with connect(state) as service:
-        promise = service.quote(specs[0])
+        promise = service.quote(spec)
     if as_json:
         print_json(promise)
         return
-    say(f"{specs[0].title}, if it were submitted now")
-    show_pairs([*quote_pairs(promise, _widest(specs[0]), now()), *note_pair(promise)])
+    say(f"{spec.title}, if it were submitted now")
+    show_pairs([*quote_pairs(promise, _widest(spec), now()), *note_pair(promise)])
 
 
 def _widest(spec: JobSpec) -> int:
@@ -142,8 +148,29 @@ def _widest(spec: JobSpec) -> int:
     return set_spec(spec).max_units if spec.as_one else spec.max_units
 
 
-def _specs(context: typer.Context, file: str | None, job: dict[str, Any]) -> list[JobSpec]:
-    """The jobs that are meant. Raises InputError."""
+def _send(folders: Sequence[Path], service: Client, *, silent: bool) -> dict[Path | None, Uploaded]:
+    """Send directories, each once, and say so."""
+    from betimes.cli.render.jobs import file_size
+    from betimes.cli.render.tables import say
+
+    sent: dict[Path | None, Uploaded] = {}
+    for folder in dict.fromkeys(folders):
+        found = sent[folder] = service.upload(folder)
+        if not silent:
+            how = "sent" if found.sent else "there already"
+            files = f"{found.files:,} file{'' if found.files == 1 else 's'}"
+            say(f"Upload {folder}: {files}, {file_size(found.bytes)}, {how}")
+    return sent
+
+
+def _in_copy(spec: JobSpec, upload: Uploaded | None) -> JobSpec:
+    return spec if upload is None else spec.model_copy(update={"upload": upload.sha256})
+
+
+def _asked(
+    context: typer.Context, file: str | None, job: dict[str, Any]
+) -> list[tuple[JobSpec, Path | None]]:
+    """The jobs that are meant, and the directory that has to be sent for each. Raises InputError."""
     command = context.meta.get(_COMMAND)
     if (file is None) == (command is None):
         usage = (
@@ -151,6 +178,7 @@ def _specs(context: typer.Context, file: str | None, job: dict[str, Any]) -> lis
         )
         both = f"{file} and a command are given; one of them is enough" if file else "no job is given"
         raise InputError(f"{context.info_name}: {both}: {usage}")
+    from betimes.service.spec.job_file import directory_of, read_drafts, specs_of
     from betimes.service.spec.pipelines import unknown_names
 
     fields = given_fields(job)
@@ -160,18 +188,20 @@ def _specs(context: typer.Context, file: str | None, job: dict[str, Any]) -> lis
         spec = spec_from({**fields, "command": command})
         for _, why in unknown_names([spec]):
             raise InputError(f"--after: {why}")
-        return [spec]
+        return [(spec, directory_of(fields))]
     from pydantic import ValidationError
 
-    from betimes.service.spec.job_file import read_drafts, specs_of
-
+    drafts = read_drafts(Path(file))
     try:
-        return specs_of(read_drafts(Path(file)), **fields)
+        specs = specs_of(drafts, **fields)
     except ValidationError as error:
         raise wrong_option(error) from None
+    return [(spec, draft.directory(**fields)) for spec, draft in zip(specs, drafts, strict=True)]
 
 
-def _answer(submitted: Sequence[Submitted], job_ids: list[int], over: list[JobView] | None) -> dict[str, Any]:
+def _answer(
+    submitted: Sequence[Submitted], job_ids: list[int], uploads: list[Uploaded], over: list[JobView] | None
+) -> dict[str, Any]:
     """One shape for a command, an array and a file; `quote` is that of the last to finish."""
     answer: dict[str, Any] = {
         "job_id": job_ids[0],
@@ -179,6 +209,8 @@ def _answer(submitted: Sequence[Submitted], job_ids: list[int], over: list[JobVi
         "quote": _last(submitted),
         "submitted": list(submitted),
     }
+    if uploads:
+        answer["uploads"] = uploads
     return answer if over is None else {**answer, "jobs": over}
 
 

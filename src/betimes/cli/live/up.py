@@ -162,6 +162,14 @@ def up(
             show_default=False,
         ),
     ] = None,
+    upload_limit: Annotated[
+        str,
+        typer.Option(
+            "--upload-limit",
+            metavar="SIZE",
+            help="The most that a directory may hold which is sent along with a job (submit --upload).",
+        ),
+    ] = "100MiB",
     retune: Annotated[
         list[str] | None,
         typer.Option(
@@ -289,6 +297,7 @@ def up(
             resize_gain=resize_gain,
             budgets=parse_budgets(budget or ()),
         ),
+        upload_bytes=_bytes("--upload-limit", upload_limit),
         speed=speed_of(speed),
         promises=promises,
         retune=parse_retune(retune or (), retune_objective or (), retune_jobs, retune_apply or ()),
@@ -331,6 +340,16 @@ def _some_seconds(option: str, text: str) -> float:
     if seconds <= 0.0:
         raise InputError(f"{option} {text}: give a time above 0, such as 30s")
     return seconds
+
+
+def _bytes(option: str, text: str) -> int:
+    """The size that an option gives. Raises InputError."""
+    from betimes.service.spec.parse_memory import parse_gib
+
+    try:
+        return round(parse_gib(text) * 2**30)
+    except ValueError as error:
+        raise InputError(f"{option}: {error}") from None
 
 
 def _described(

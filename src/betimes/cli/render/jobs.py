@@ -45,6 +45,13 @@ def gib(number: float) -> str:
     return f"{amount(number)} GiB" if number >= 1 or number == 0 else f"{amount(number * 1024)} MiB"
 
 
+def file_size(size_bytes: int) -> str:
+    """`65 bytes`, `12.3 KiB`, `3.4 MiB`."""
+    if size_bytes < 2**10:
+        return f"{size_bytes} byte{'' if size_bytes == 1 else 's'}"
+    return f"{amount(size_bytes / 2**20)} MiB" if size_bytes >= 2**17 else f"{amount(size_bytes / 2**10)} KiB"
+
+
 def node_seconds(number: float) -> str:
     """What something cost the cluster: `12.5 node-s`; whole from a hundred on."""
     return f"{number:,.3g} node-s" if number < 100 else f"{number:,.0f} node-s"

@@ -9,7 +9,7 @@ from fastapi import Depends, FastAPI
 
 from betimes import __version__
 from betimes.service.access.auth import Tokens
-from betimes.service.api import cluster, events, failures, health, jobs, logs, tuning
+from betimes.service.api import cluster, events, failures, health, jobs, logs, tuning, uploads
 from betimes.service.api.backend import Backend
 from betimes.service.api.context import Context
 from betimes.service.api.document import PREFIX, about, install_document
@@ -40,7 +40,15 @@ def create_app(
         redirect_slashes=False,
     )
     app.state.context = Context(controller, tokens, limits or Limits(), closing or asyncio.Event())
-    routers = (jobs.router, logs.router, cluster.router, tuning.router, events.router, health.router)
+    routers = (
+        jobs.router,
+        uploads.router,
+        logs.router,
+        cluster.router,
+        tuning.router,
+        events.router,
+        health.router,
+    )
     for router in routers:
         app.include_router(router, dependencies=[Depends(each_once)])
     app.state.routers = routers

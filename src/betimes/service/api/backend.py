@@ -25,6 +25,8 @@ from betimes.service.views.models import (
     Quote,
     Submitted,
     TuneSpec,
+    UploadLimits,
+    UploadView,
 )
 
 
@@ -37,6 +39,24 @@ class Backend(Protocol):
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised now. Raises Refused."""
+        ...
+
+    @property
+    def upload_limits(self) -> UploadLimits:
+        """How large a directory may be."""
+        ...
+
+    @property
+    def most_upload_bytes(self) -> int:
+        """How large the archive of a directory may be."""
+        ...
+
+    async def upload(self, sha256: str) -> UploadView:
+        """A directory that was sent. Raises Unknown."""
+        ...
+
+    async def receive_upload(self, sha256: str, pieces: AsyncIterator[bytes]) -> UploadView:
+        """Take the archive of a directory. Raises Refused for one that cannot be used, Unavailable for want of room."""
         ...
 
     async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:

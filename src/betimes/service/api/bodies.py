@@ -16,6 +16,7 @@ from betimes.service.api.models import Fault
 from betimes.service.spec.job_spec import JobSpec
 
 M = TypeVar("M", bound=BaseModel)
+ARCHIVE = "application/zip"  # of an archive of a directory
 SLICE = 200  # jobs between two turns of the event loop: a few milliseconds
 
 
@@ -81,29 +82,42 @@ def _parsed(body: bytes) -> Any:
         raise Rejected(400, "bad-json", f"the body is not JSON: {error}") from None
 
 
+def check_archive(request: Request) -> None:
+    """Raise Rejected (415) for a body that is not sent as an archive."""
+    kind = _type_of(request)
+    if kind != ARCHIVE:
+        message = f"send the body as Content-Type: {ARCHIVE}, not {shown(kind) or 'as nothing'}"
+        raise Rejected(415, "unsupported-media-type", message)
+
+
+def _type_of(request: Request) -> str:
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
 def _check_type(request: Request) -> None:
     """A page of another site can send forms and plain text without asking, but no JSON."""
-    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = _type_of(request)
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         message = f"send the body as Content-Type: application/json, not {shown(kind) or 'as nothing'}"
         raise Rejected(415, "unsupported-media-type", message)
 
 
-async def _read(request: Request, most: int, pause_s: float) -> bytes:
-    chunks: list[bytes] = []
+async def read_pieces(request: Request, most: int, pause_s: float) -> AsyncIterator[bytes]:
+    """The body as it comes. Raises Rejected: 408, 413."""
     size = 0
-    async for chunk in _unless_it_pauses(request, pause_s):
-        size += len(chunk)
+    async for piece in _unless_it_pauses(request, pause_s):
+        size += len(piece)
         # A little of what is too much is read to its end, so that the sender gets to see the answer.
         if size > 2 * most:
             raise _too_large("a body", most)
         if size <= most:
-            chunks.append(chunk)
-        else:
-            chunks.clear()
+            yield piece
     if size > most:
         raise _too_large("a body", most)
-    return b"".join(chunks)
+
+
+async def _read(request: Request, most: int, pause_s: float) -> bytes:
+    return b"".join([piece async for piece in read_pieces(request, most, pause_s)])
 
 
 async def _unless_it_pauses(request: Request, pause_s: float) -> AsyncIterator[bytes]:

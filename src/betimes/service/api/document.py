@@ -11,11 +11,14 @@ from starlette.convertors import Convertor, register_url_convertor
 
 from betimes.service.api.limits import MOST_JOB_NUMBER
 from betimes.service.api.models import ErrorBody, JobBatch, JobNumbers, PolicyChoice, ProgressReport
-from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.job_spec import SHA256, JobSpec
 from betimes.service.views.models import EventView, NodeSpec, TuneSpec
 
 PREFIX = "/api/v1"
 JobId = Annotated[int, Path(ge=1, le=MOST_JOB_NUMBER, description="a job's number")]
+Digest = Annotated[
+    str, Path(pattern=SHA256, description="the SHA-256 of the archive of a directory, in hexadecimal digits")
+]
 NodeName = Annotated[str, Path(min_length=1, max_length=200, description="a node's name")]
 
 
@@ -56,7 +59,7 @@ _MEANING = {
     408: ("Half of the body has come, and then nothing.", "too-slow", "nothing more has come for 10 s", None),
     413: ("The body is too large.", "too-large", "a job has at most 1048576 bytes here", None),
     414: ("The URL is too long.", "too-large", "the URL has at most 8192 bytes here, not 10497", None),
-    415: ("The body is not sent as JSON.", "unsupported-media-type", "send it as application/json", None),
+    415: ("The body is not sent as what it should be.", "unsupported-media-type", "send it as application/json", None),
     422: ("The request cannot be carried out.", "refused", "cpu: 96 cores; the largest node has 64", "cpu"),
     431: ("The headers are too long.", "too-large", "the headers have at most 16384 bytes here", None),
     503: ("Not now: starting, stopping, or the store cannot be written.", "unavailable", "the disk is full", None),

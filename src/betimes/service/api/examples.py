@@ -33,6 +33,8 @@ from betimes.service.views.models import (
     Status,
     Submitted,
     TuneSpec,
+    UploadLimits,
+    UploadView,
 )
 
 _NOON = 1_767_268_800.0  # 2026-01-01 12:00 UTC
@@ -93,6 +95,10 @@ HEALTH = Health(
 )
 JOBS = Page[JobView](items=[JOB], following=None)
 EVENTS = Page[EventView](items=[EVENT], following=107)
+UPLOAD = UploadView(
+    sha256="9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", archive_bytes=104_312
+)
+UPLOAD_LIMITS = UploadLimits(most_bytes=100 << 20, most_files=100_000)
 BATCH = SubmittedBatch(jobs=[SUBMITTED])
 JOB_LIST = JobList(jobs=[JOB])
 NODE_LIST = NodeList(nodes=[NODE])

@@ -14,6 +14,7 @@ from betimes.service.executors.fates import read
 from betimes.service.executors.protocol import Launch
 from betimes.service.executors.supervision import files
 from betimes.service.executors.supervision.processes import boot_id
+from betimes.service.uploads.archive import DamagedArchive, unpack
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,20 @@ class Keeping:
     log_files: int
     group: Path | None
     ends_with: tuple[int, int] | None = None
+
+
+def make_copy(launch: Launch) -> None:
+    """Unpack the directory that was sent along with a job into the run's folder; a copy that is there stands.
+
+    Raises DamagedArchive for what is not there or cannot be unpacked; OSError where the disk does not allow it.
+    """
+    copy = Path(launch.folder, files.COPY)
+    if launch.archive is None or copy.is_dir():
+        return
+    if not Path(launch.archive).exists():
+        raise DamagedArchive("is not there")
+    _make_private(copy.parent)
+    unpack(Path(launch.archive), copy)
 
 
 def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Keeping) -> dict[str, Any]:
@@ -50,6 +65,7 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
     name = f"run-{launch.run.job}-{launch.run.number}"
     record = {
         **asdict(launch),
+        "workdir": launch.workdir if launch.archive is None else str(folder / files.COPY),
         "run": list(launch.run),
         "command": list(launch.command),
         "places": [asdict(place) for place in launch.places],

@@ -23,12 +23,20 @@ from betimes.service.executors.control import remove_control, write_request
 from betimes.service.executors.devices import Devices
 from betimes.service.executors.fates import Fate, Never, Over, Running, Starting, look, record_end
 from betimes.service.executors.forker import Forker
-from betimes.service.executors.launching import Keeping, is_known, last_error, sync_launch, write_launch
+from betimes.service.executors.launching import (
+    Keeping,
+    is_known,
+    last_error,
+    make_copy,
+    sync_launch,
+    write_launch,
+)
 from betimes.service.executors.leftovers import kill_leftovers
 from betimes.service.executors.protocol import FORCE_AFTER_S, Launch, Listener, Place
 from betimes.service.executors.supervision import files, processes
 from betimes.service.executors.watching import Watch
 from betimes.service.scheduling.run_reports import Ended, RunId, Started, Trouble
+from betimes.service.uploads.archive import DamagedArchive
 
 _AGAIN_S = 0.02  # after which a run that another shim is about to start is looked at again
 _TROUBLE_S = 1.0  # after which a folder that could not be read is
@@ -225,6 +233,10 @@ class LocalExecutor:
                         run.settled.clear()
                         fate = await self._launch(run)
                         continue
+                    except DamagedArchive as error:
+                        message = f"its upload {run.launch.archive} {error}; send the directory again"
+                        await self._end(run, {"why": "start-failed", "message": message})
+                        return
                     except OSError as error:
                         what = f"{error.filename or folder}: {error.strerror}"
                         if not files.is_full(error):
@@ -280,6 +292,7 @@ class LocalExecutor:
         return fate
 
     def _spawn(self, launch: Launch) -> tuple[int, int]:
+        make_copy(launch)
         assigned, has_gpus = self._devices.held(launch.run), bool(self._devices.gpus)
         record = write_launch(launch, assigned, has_gpus, self._keeping)
         if not launch.may_restart:

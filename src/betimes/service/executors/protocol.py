@@ -39,6 +39,7 @@ class Launch:
     control: str  # the FIFO over which the service reaches the run's supervisor; made by the executor
     time_limit_s: float | None = None  # of this run: warned, stopped with its grace period, killed
     warn_s: float = 60.0
+    archive: str | None = None  # of a directory: it runs in a copy of that, and not in `workdir`
     may_restart: bool = True  # False: it is on the disk that the run begins before it does
 
 

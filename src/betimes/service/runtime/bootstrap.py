@@ -34,7 +34,7 @@ from betimes.service.runtime.controller import LEASE_S, Controller
 from betimes.service.runtime.in_memory import admit_virtual_nodes
 from betimes.service.runtime.launches import Launches
 from betimes.service.runtime.rentals import Rentals
-from betimes.service.runtime.retention import Keeping, keep_up
+from betimes.service.runtime.retention import Keeping, keep_up, keep_uploads
 from betimes.service.runtime.server import serve
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.trace_source import Source
@@ -44,6 +44,7 @@ from betimes.service.store.batch import Batch
 from betimes.service.store.store import Store, default_url
 from betimes.service.tuning.retune import Retune
 from betimes.service.tuning.tuner import LiveTuner
+from betimes.service.uploads.kept import DEFAULT_BYTES, Uploads, uploads_of
 
 if TYPE_CHECKING:
     from betimes.service.runtime.replay import Arrivals
@@ -75,6 +76,7 @@ class Options:
     arrivals: Arrivals | None = None  # of a replayed trace
     speed: float = 3600.0  # of a replay; infinity: as fast as it goes
     retune: Retune | None = None  # when to search for a front unasked
+    upload_bytes: int = DEFAULT_BYTES  # of the files of a directory that is sent along with a job
     promises: int | None = None  # to so many of its jobs, evenly spread; by default to all
 
 
@@ -171,8 +173,9 @@ async def _serving(
         controller.source = Source(options.arrivals, promise_every=_every(options))
     controller.recovery_s = time.monotonic() - began
     promises = Promises(controller)
+    uploads = Uploads(uploads_of(options.state), options.upload_bytes)
     backend = ServiceBackend(
-        controller, promises, run_tokens, LiveTuner(controller, options.state, options.retune)
+        controller, promises, run_tokens, LiveTuner(controller, options.state, options.retune), uploads
     )
     app = create_app(backend, tokens, hosts=[options.host] if options.listen else [])
     stop, listening = asyncio.Event(), asyncio.get_running_loop().create_future()
@@ -199,6 +202,7 @@ async def _serving(
         controller.background.go(
             keep_up(store, launches.runs, options.keeping, controller.clock, options.default_run_s)
         )
+        controller.background.go(keep_uploads(store, uploads))
         deciding = asyncio.ensure_future(controller.run())
         failed = _first_failure(serving, deciding)
         try:

@@ -29,6 +29,7 @@ from betimes.service.store.memory import MemoryStore
 from betimes.service.tuning.process import SearchFor, search_in_process
 from betimes.service.tuning.retune import Retune
 from betimes.service.tuning.tuner import LiveTuner
+from betimes.service.uploads.kept import Uploads, uploads_of
 
 DEFAULT_RUN_S = 3600.0
 
@@ -120,7 +121,8 @@ async def assembled(
     if arrivals is not None:
         controller.source = Source(arrivals, promise_every=promise_every)
     tuner = LiveTuner(controller, folder, retune, search)
-    backend = ServiceBackend(controller, Promises(controller), tokens, tuner)
+    uploads = Uploads(uploads_of(folder))
+    backend = ServiceBackend(controller, Promises(controller), tokens, tuner, uploads)
     if known:
         await controller.adopt()
     deciding = asyncio.ensure_future(controller.run())

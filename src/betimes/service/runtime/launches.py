@@ -9,6 +9,7 @@ from pathlib import Path
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.run_reports import RunId
+from betimes.service.uploads.kept import archive_path
 
 IssueToken = Callable[[int, int], str]
 
@@ -90,5 +91,6 @@ class Launches:
             control=str(self.state / "control" / f"{job.job_id}-{run.number}"),
             time_limit_s=spec.time_limit_s,
             warn_s=spec.warn_s,
+            archive=str(archive_path(self.state, spec.upload)) if spec.upload is not None else None,
             may_restart=spec.requeue,
         )

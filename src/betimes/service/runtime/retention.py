@@ -13,6 +13,7 @@ from betimes.service.runtime.clock import Clock, VirtualClock
 from betimes.service.runtime.recovery_snapshots import keep_snapshot
 from betimes.service.store.storage import Storage
 from betimes.service.store.times import last_before
+from betimes.service.uploads.kept import Uploads
 
 LONGEST_PAUSE_S = 3600.0  # between two rounds
 
@@ -44,6 +45,22 @@ async def keep_up(
         except StoreError as error:
             log.warning("what is old stays in the database for now: %s", error)
         await asyncio.sleep(pause_s)
+
+
+async def keep_uploads(store: Storage, uploads: Uploads) -> None:
+    """Round after round: directories that were sent go once no job names them which the store knows."""
+    while True:
+        try:
+            await asyncio.to_thread(tidy_uploads, store, uploads)
+        except (StoreError, OSError) as error:
+            log.warning("uploads that no job needs stay for now: %s", error)
+        await asyncio.sleep(LONGEST_PAUSE_S)
+
+
+def tidy_uploads(store: Storage, uploads: Uploads) -> None:
+    """One round. Raises StoreError, OSError; may run in any thread."""
+    if old := uploads.old():
+        uploads.remove(set(old) - store.uploads())
 
 
 def tidy(store: Storage, runs: Path, keeping: Keeping, now_at: float, default_run_s: float) -> None:

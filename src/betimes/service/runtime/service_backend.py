@@ -49,6 +49,7 @@ from betimes.service.spec.pipelines import check_names
 from betimes.service.spec.whole_units import rounding_note
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.tuning.view import TuningView
+from betimes.service.uploads.kept import Uploads
 from betimes.service.views.fleet import ask_plan, fleet, fleet_plan
 from betimes.service.views.models import (
     EventView,
@@ -70,6 +71,8 @@ from betimes.service.views.models import (
     Status,
     Submitted,
     TuneSpec,
+    UploadLimits,
+    UploadView,
 )
 from betimes.service.views.portfolio_history import selections
 from betimes.service.views.preemption_story import displaced_by, preemptions_of
@@ -93,9 +96,15 @@ class ServiceBackend:
     """Answers what the API asks, from the state in memory and from the store."""
 
     def __init__(
-        self, controller: Controller, promises: Promises, run_tokens: RunTokens, tuner: LiveTuner
+        self,
+        controller: Controller,
+        promises: Promises,
+        run_tokens: RunTokens,
+        tuner: LiveTuner,
+        uploads: Uploads,
     ) -> None:
         self.controller, self.promises, self.run_tokens, self.tuner = controller, promises, run_tokens, tuner
+        self.uploads = uploads
         self.readiness = Readiness(controller.store)
         self.started = time.monotonic()
         self.stored = asyncio.Event()  # replaced whenever events have been stored
@@ -139,6 +148,7 @@ class ServiceBackend:
         self, specs: Sequence[JobSpec], user: str, key: str | None
     ) -> tuple[list[list[int]], Newcomers]:
         """Take all of the jobs, or none; the numbers of each, and what they are promised if that was quick to say."""
+        self._check_uploads(specs)
         await self._check_launchable(specs)
         options = await self._options(specs, user)
         idempotency = IdempotencyKey(user, key, _texts(specs)) if key is not None else None
@@ -192,9 +202,33 @@ class ServiceBackend:
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised now."""
         check_names([spec])
+        self._check_uploads([spec])
         await self._check_launchable([spec])
         promise, note = await self.promises.ask(spec, user), self._note(spec)
         return promise if note is None else promise.model_copy(update={"note": note})
+
+    @property
+    def upload_limits(self) -> UploadLimits:
+        """How large a directory may be."""
+        return UploadLimits(most_bytes=self.uploads.most_bytes, most_files=self.uploads.most_files)
+
+    @property
+    def most_upload_bytes(self) -> int:
+        """How large the archive of a directory may be."""
+        return self.uploads.most_archive_bytes
+
+    async def upload(self, sha256: str) -> UploadView:
+        """A directory that was sent."""
+        size = self.uploads.use(sha256)
+        if size is None:
+            raise Unknown(
+                f"no directory with the SHA-256 {sha256} was sent; `betimes submit --upload DIR` sends one"
+            )
+        return UploadView(sha256=sha256, archive_bytes=size)
+
+    async def receive_upload(self, sha256: str, pieces: AsyncIterator[bytes]) -> UploadView:
+        """Take the archive of a directory."""
+        return UploadView(sha256=sha256, archive_bytes=await self.uploads.receive(sha256, pieces))
 
     async def cancel(self, ids: Sequence[int], user: str, where_possible: bool = False) -> list[JobView]:
         """End jobs."""
@@ -407,6 +441,16 @@ class ServiceBackend:
     async def health(self) -> Health:
         """Whether work can be taken."""
         return await health_of(self.controller, self.readiness, time.monotonic() - self.started)
+
+    def _check_uploads(self, specs: Sequence[JobSpec]) -> None:
+        """Raise Refused for a directory that was not sent; the others stay until the jobs that name them are over."""
+        for upload in dict.fromkeys(spec.upload for spec in specs):
+            if upload is not None and self.uploads.use(upload) is None:
+                raise Refused(
+                    f"no directory with the SHA-256 {upload} was sent, or it is gone as no job had named it; send "
+                    "it again: `betimes submit --upload DIR`, or `upload` of the Python client",
+                    "upload",
+                )
 
     async def _check_launchable(self, specs: Sequence[JobSpec]) -> None:
         """Raise Refused for a command or a folder that no node has; in a thread, since the disk is asked."""

@@ -37,7 +37,7 @@ from pydantic import ValidationError
 from betimes.errors import JobFileError
 from betimes.service.spec import toml_document, yaml_document
 from betimes.service.spec.document import Document, Malformed, Where
-from betimes.service.spec.job_spec import JobSpec, node_labels
+from betimes.service.spec.job_spec import SHA256, JobSpec, node_labels
 from betimes.service.spec.parse_duration import parse_duration
 from betimes.service.spec.parse_memory import parse_gib
 from betimes.service.spec.parse_units import parse_units
@@ -50,7 +50,8 @@ PARSERS = {".toml": toml_document.parse, ".yaml": yaml_document.parse, ".yml": y
 
 _LONGEST_NAME = 60  # of a field that is shown as it is
 _MERGED = ("env", "labels", "require")
-_FOLDERS = ("workdir", "checkpoint_dir")
+_FOLDERS = ("workdir", "checkpoint_dir", "upload")
+_UNSENT = "0" * 64  # stands for a directory that is yet to be sent
 # Ways to say the same: a job that uses one of them takes none of the others from the defaults.
 _RIVALS = (("estimate_s",), ("steps", "step_s"))
 
@@ -90,8 +91,7 @@ class Draft:
 
     def spec(self, **over: Any) -> JobSpec:
         """The job, with fields replaced by those of `over`; raises JobFileError, or ValidationError for `over`'s."""
-        fields = merged(self.given, over)
-        fields.setdefault("workdir", str(Path.cwd()))
+        fields = as_sent(merged(self.given, over))
         try:
             return JobSpec.model_validate(fields)
         except ValidationError as error:
@@ -105,6 +105,15 @@ class Draft:
             more = f" (and {len(others)} more)" if others else ""
             raise self._error(inner, spelt, first.text + more) from None
 
+    def directory(self, **over: Any) -> Path | None:
+        """The directory that has to be sent before the job is submitted."""
+        return directory_of(merged(self.given, over))
+
+    def not_sent(self) -> JobFileError:
+        """That what is to be sent can not be sent from where the file is read."""
+        text = "names a directory, which `betimes submit` sends; a program sends it by `upload` of the client"
+        return self._error(self.origins.get("upload", self.where), "upload", text)
+
     def wrong_after(self, why: str) -> JobFileError:
         """That what it waits for is not there."""
         return self._error(self.origins.get("after", self.where), "after", why)
@@ -116,13 +125,18 @@ class Draft:
 def read_jobs(path: str | os.PathLike[str]) -> list[JobSpec]:
     """The jobs of a TOML or YAML file, checked; raises JobFileError on one line: file, line, job, field, limit.
 
-    Folders in a file are relative to it; without `workdir` a job runs in the current folder of the caller.
+    Folders in a file are relative to it; without `workdir` a job runs in the current folder of the caller. A directory
+    that would have to be sent (`upload`) is refused.
     """
-    return specs_of(read_drafts(path))
+    drafts = read_drafts(path)
+    for draft in drafts:
+        if draft.directory() is not None:
+            raise draft.not_sent()
+    return specs_of(drafts)
 
 
 def specs_of(drafts: Sequence[Draft], **over: Any) -> list[JobSpec]:
-    """The jobs of a file, with fields replaced by those of `over`.
+    """The jobs of a file, with fields replaced by those of `over`; `Draft.directory` says what is yet to be sent.
 
     Raises JobFileError, also for a name in `after` that no job before it has; ValidationError for `over`'s fields.
     """
@@ -178,6 +192,19 @@ def merged(fields: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
         else:
             result[field] = value
     return {field: value for field, value in result.items() if value is not None}
+
+
+def directory_of(fields: Mapping[str, Any]) -> Path | None:
+    """The directory that fields name as `upload`; null: none, or one that was sent."""
+    given = fields.get("upload")
+    return Path(given) if isinstance(given, str) and given.startswith("/") else None
+
+
+def as_sent(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a job as if its directory had been sent; without one it runs in the current folder."""
+    if directory_of(fields) is not None:
+        return {**fields, "upload": _UNSENT}
+    return dict(fields) if "upload" in fields else {"workdir": str(Path.cwd()), **fields}
 
 
 def _inner(field: str) -> Where:
@@ -238,13 +265,17 @@ def _read(name: str, value: Any, count: int, path: Path) -> list[Any]:
         value = node_labels([value] if isinstance(value, str) else value)
     elif name == "after" and not isinstance(value, list | dict) and value is not None:
         value = [value]
-    elif name in _FOLDERS and isinstance(value, str) and "\0" not in value:
+    elif name in _FOLDERS and isinstance(value, str) and "\0" not in value and not _is_sent(name, value):
         # A user without a home folder, or an unknown one, is left to the check that paths are absolute.
         with contextlib.suppress(RuntimeError):
             value = os.path.normpath(path.absolute().parent / Path(value).expanduser())
     if name == "after" and isinstance(value, list):
         value = [str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in value]
     return [value] * count
+
+
+def _is_sent(name: str, value: str) -> bool:
+    return name == "upload" and re.fullmatch(SHA256, value) is not None
 
 
 def _words(command: str) -> list[str]:

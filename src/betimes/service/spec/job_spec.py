@@ -34,6 +34,7 @@ MOST_AFTER = 1000  # jobs that one waits for
 MOST_SECONDS = 1e9
 MOST_STEPS = 10**12
 MOST_AMOUNT = 1e6  # cores, GPUs, GiB
+SHA256 = "^[0-9a-f]{64}$"  # in hexadecimal digits
 
 
 def _without_nul(text: str) -> str:
@@ -67,6 +68,7 @@ Text = Annotated[
 ]
 Label = Annotated[Text, Field(min_length=1, max_length=200)]
 Folder = Annotated[Text, in_schema(pattern=r"^/[^\x00]*$")]
+Sha256 = Annotated[str, in_schema(pattern=SHA256)]
 Variable = Annotated[Label, in_schema(pattern=r"^(?!BETIMES_)[^=\x00]+$")]
 Amount = Annotated[float, Field(ge=0, le=MOST_AMOUNT, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
@@ -165,6 +167,7 @@ class JobSpec(BaseModel):
     )
     name: Label | None = None  # the program's name by default
     workdir: Folder | None = None  # absolute; the submitter's by default
+    upload: Sha256 | None = None  # of a directory that was sent to the service: it runs in a copy of that
     env: dict[Variable, Text] = Field(default_factory=dict)
     cpu: Amount = 1.0  # cores
     memory_gib: Amount = 0.0  # 0: no limit, none set aside
@@ -212,6 +215,16 @@ class JobSpec(BaseModel):
         if path is not None and not path.startswith("/"):
             raise ValueError(f"{path!r} is not an absolute path")
         return path
+
+    @field_validator("upload")
+    @classmethod
+    def _number(cls, upload: str | None) -> str | None:
+        if upload is not None and not re.fullmatch(SHA256, upload):
+            raise ValueError(
+                f"{upload[:80]!r} is no SHA-256 of a directory that was sent; `betimes submit --upload DIR` sends "
+                "one, and so does `upload` of the Python client"
+            )
+        return upload
 
     @field_validator("env")
     @classmethod
@@ -269,6 +282,11 @@ class JobSpec(BaseModel):
             raise ValueError(
                 "requeue: a job that may not be started again cannot be resized either; give it as many max_units as "
                 "min_units, or leave requeue out"
+            )
+        if self.upload is not None and self.workdir is not None:
+            raise ValueError(
+                "upload and workdir exclude each other: a job runs at the top of its copy of the directory; leave one "
+                "of them out"
             )
         if self.as_one:
             self._check_as_one()

@@ -29,17 +29,18 @@ def check_launchable(specs: Sequence[JobSpec], kept: Mapping[str, str]) -> None:
     `kept`: what a job gets of the service's own environment. A job that follows another is taken as it is: the other
     may make its command and its folders.
     """
-    known: set[tuple[str, str, str, str | None]] = set()
+    known: set[tuple[str, str, str, str | None, bool]] = set()
     for spec in specs:
         env = {**kept, **spec.env}
         program, workdir, path = spec.command[0], spec.workdir or "/", env.get("PATH", os.defpath)
-        asked = (program, workdir, path, spec.checkpoint_dir)
+        asked = (program, workdir, path, spec.checkpoint_dir, spec.upload is None)
         if spec.after or asked in known:
             continue
         launch = {"command": spec.command, "workdir": workdir, "env": env}
+        in_copy = spec.upload is not None and _is_seen_from_workdir(program, path)
         for field, number in (
             ("workdir", _trouble_of_folder(workdir)),
-            ("command", _trouble(program, workdir, path)),
+            ("command", 0 if in_copy else _trouble(program, workdir, path)),
         ):
             if number:
                 raise Refused(describe(field, number, os.strerror(number), launch), field)
@@ -70,6 +71,12 @@ def _check_can_be_made(folder: Path) -> None:
     if why:
         made = "" if there == folder else f"{str(folder)!r} cannot be made, since "
         raise Refused(f"{made}{str(there)!r} {why}; name another", "checkpoint_dir")
+
+
+def _is_seen_from_workdir(program: str, path: str) -> bool:
+    """Whether what a program's name means depends on where it is started: in a copy that is yet to be made."""
+    found_in = [program] if "/" in program else path.split(os.pathsep)
+    return not all(each.startswith("/") for each in found_in)
 
 
 def _trouble(program: str, workdir: str, path: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import operator
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -16,6 +17,7 @@ from betimes.service.store import schema
 from betimes.service.store.batch import Row
 
 _LARGEST = 2**63 - 1
+_UPLOAD = re.compile('"upload":"([0-9a-f]{64})"')
 _MOST_SHOWN = 80  # characters of a value in a message
 
 
@@ -201,6 +203,11 @@ def decode_events(found: Sequence[Sequence[Any]]) -> list[Event]:
         Event(row[0], row[1], row[2], row[3], row[4], row[5], document)
         for row, document in zip(found, documents, strict=True)
     ]
+
+
+def uploads_in(spec: str) -> list[str]:
+    """The SHA-256 of the directory that a job's specification names, as it is kept."""
+    return _UPLOAD.findall(spec)
 
 
 def decode_documents(texts: list[str | None]) -> list[Any]:

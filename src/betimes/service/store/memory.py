@@ -21,6 +21,7 @@ from betimes.service.store.codec import (
     decode_documents,
     decode_events,
     encode_event,
+    uploads_in,
 )
 from betimes.service.store.event_file import archive_path, archives, write_archive
 from betimes.service.store.schema import LIVE, OVER
@@ -207,6 +208,11 @@ class MemoryStore:
     def live_jobs(self) -> list[Row]:
         """The jobs that are not over, oldest first."""
         return self._rows(JOBS, lambda row: row["status"] in LIVE)
+
+    def uploads(self) -> set[str]:
+        """The SHA-256 of every directory that a job names which the store knows."""
+        with self._lock:
+            return {found for row in self._tables[JOBS.name].values() for found in uploads_in(row["spec"])}
 
     def runs(self, job_id: int) -> list[Row]:
         """The runs of a job, first one first."""

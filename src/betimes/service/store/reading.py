@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Select, func, select, true
+from sqlalchemy import Select, Text, cast, func, select, true
 
 from betimes.errors import StoreArchived
 from betimes.service.scheduling.event_log import Event
 from betimes.service.store import schema
 from betimes.service.store.batch import Row
-from betimes.service.store.codec import JOBS, NODES, QUOTES, RUNS, Codec, decode_documents, decode_events
+from betimes.service.store.codec import (
+    JOBS,
+    NODES,
+    QUOTES,
+    RUNS,
+    Codec,
+    decode_documents,
+    decode_events,
+    uploads_in,
+)
 from betimes.service.store.database import Database
 from betimes.service.store.listing import listing
 
@@ -19,6 +28,7 @@ if TYPE_CHECKING:
     from betimes.service.views.models import JobFilter
 
 ARCHIVED_UPTO = "store.archived_upto"  # in `meta`
+_JOBS_AT_ONCE = 1000
 _EVENTS, _JOBS, _RUNS, _QUOTES = schema.events, schema.jobs, schema.runs, schema.quotes
 
 
@@ -84,6 +94,20 @@ class Reader:
     def live_jobs(self) -> list[Row]:
         """The jobs that are not over, oldest first."""
         return self._rows(JOBS, select(_JOBS).where(_JOBS.c.status.in_(schema.LIVE)).order_by(_JOBS.c.job_id))
+
+    def uploads(self) -> set[str]:
+        """The SHA-256 of every directory that a job names; of all jobs, so that it may take a second."""
+        text = cast(_JOBS.c.spec, Text)
+        query = select(_JOBS.c.job_id, text).where(text.like('%"upload":"%')).order_by(_JOBS.c.job_id)
+        found: set[str] = set()
+        after = 0
+        while True:
+            with self._database.reading() as connection:
+                rows = connection.execute(query.where(_JOBS.c.job_id > after).limit(_JOBS_AT_ONCE)).all()
+            found.update(upload for _, spec in rows for upload in uploads_in(spec))
+            if len(rows) < _JOBS_AT_ONCE:
+                return found
+            after = rows[-1][0]
 
     def runs(self, job_id: int) -> list[Row]:
         """The runs of a job."""

@@ -61,6 +61,10 @@ class Storage(Protocol):
         """The jobs that meet every condition of `wanted`, newest first, at most `wanted.limit`."""
         ...
 
+    def uploads(self) -> set[str]:
+        """The SHA-256 of every directory that a job names which the store knows."""
+        ...
+
     def live_jobs(self) -> list[Row]:
         """The jobs that are not over, oldest first."""
         ...

@@ -196,6 +196,10 @@ class Store:
         """The jobs that are not over, oldest first."""
         return self._reader.live_jobs()
 
+    def uploads(self) -> set[str]:
+        """The SHA-256 of every directory that a job names which the store knows."""
+        return self._reader.uploads()
+
     def runs(self, job_id: int) -> list[Row]:
         """The runs of a job, first one first."""
         return self._reader.runs(job_id)

@@ -103,6 +103,31 @@ class Submitted(View):
     note: str | None = None  # what each of its units counts as, where the policy gives out more than it needs
 
 
+class UploadLimits(View):
+    """How large a directory may be that is sent along with a job."""
+
+    most_bytes: int  # of its files together
+    most_files: int  # with directories and links
+
+
+class UploadView(View):
+    """A directory that the service has, as an archive."""
+
+    sha256: str  # of the archive; what a job names in `upload`
+    archive_bytes: int
+
+
+class Uploaded(View):
+    """What became of a directory that was to be sent."""
+
+    folder: str
+    sha256: str  # what a job names in `upload`
+    files: int  # with directories and links
+    bytes: int  # of its files together
+    archive_bytes: int
+    sent: bool  # False: the service had it already
+
+
 class PlaceView(View):
     """Units of a run on a node."""
 

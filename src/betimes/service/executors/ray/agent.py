@@ -22,6 +22,7 @@ from betimes.errors import Unavailable
 from betimes.service.api.log_files import LogCursor
 from betimes.service.executors.local import LocalExecutor, available_cpus
 from betimes.service.executors.protocol import Launch, Place
+from betimes.service.executors.ray import shipping
 from betimes.service.executors.supervision import processes
 from betimes.service.machines.gpus import find_gpus
 from betimes.service.scheduling.run_reports import Ended, Report, RunId
@@ -105,6 +106,21 @@ class NodeAgent:
     async def adopt(self, session: str, launches: Sequence[Launch]) -> None:
         """Report what became of these runs, and start those that never were."""
         await self._of(session).adopt(launches)
+
+    async def has_archive(self, session: str, archive: str) -> bool:
+        """Whether the archive of a directory that was sent along with jobs is on this machine."""
+        self._of(session)
+        return await asyncio.to_thread(shipping.has_archive, Path(archive))
+
+    async def take_piece(self, session: str, archive: str, offset: int, piece: bytes) -> None:
+        """Write a piece of an archive behind those before it. Raises OSError where there is no room."""
+        self._of(session)
+        await asyncio.to_thread(shipping.take_piece, Path(archive), offset, piece)
+
+    async def take_archive(self, session: str, archive: str) -> None:
+        """All pieces have come. Raises Unavailable if they are not what was sent."""
+        self._of(session)
+        await asyncio.to_thread(shipping.take_archive, Path(archive))
 
     async def reports(self, session: str, after: int) -> list[tuple[int, Report]]:
         """What was reported after that number, which acknowledges all up to it; waits some seconds for the first."""

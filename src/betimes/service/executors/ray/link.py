@@ -13,9 +13,13 @@ from typing import Any
 from betimes.errors import Unavailable
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.ray.connection import Agents
-from betimes.service.scheduling.run_reports import Ended, Report, RunId
+from betimes.service.executors.ray.shipping import send_archive
+from betimes.service.executors.supervision.files import is_full
+from betimes.service.scheduling.run_reports import Ended, Report, RunId, Trouble
 
 AGAIN_S = 0.5  # between two tries to attach
+FULL_AGAIN_S = 1.0  # between two tries to send what a node has no room for
+_BEGINNING = ("start", "adopt")
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +32,7 @@ class _Wanted:
     stop_by: float | None = (
         None  # by the monotonic clock: when its grace period is over; null: it is not to stop
     )
+    lacks_room: bool = False  # for its archive, as has been reported
     ended: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -46,6 +51,8 @@ class NodeLink:
         self._runs: dict[RunId, _Wanted] = {}
         self._session = ""
         self._attached = asyncio.Event()
+        self._archives: set[str] = set()  # that are on the node
+        self._sending = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._go(self._keep())
 
@@ -119,14 +126,52 @@ class NodeLink:
     async def _attach(self) -> None:
         session = secrets.token_hex(8)
         await self._agents.call(self.node, "attach", session, self._cpu)
-        told = [wanted.launch for wanted in self._runs.values()]
         self._session = session
+        self._archives = await self._those_there()
+        runs = list(self._runs.values())
+        told = [wanted.launch for wanted in runs if self._has_archive(wanted.launch)]
         if told:
             await self._agents.call(self.node, "adopt", session, told)
-        for wanted in list(self._runs.values()):
-            if wanted.stop_by is not None:
+        for wanted in runs:
+            if not self._has_archive(wanted.launch):
+                self._go(self._tell(wanted.launch.run, "adopt", lambda wanted: ([wanted.launch],)))
+            elif wanted.stop_by is not None:
                 await self._agents.call(self.node, "stop", session, *_stop_of(wanted))
         self._attached.set()
+
+    async def _those_there(self) -> set[str]:
+        """The archives on the node, of those that its runs need."""
+        wanted = {run.launch.archive for run in self._runs.values() if run.launch.archive is not None}
+        return {
+            archive
+            for archive in wanted
+            if await self._agents.call(self.node, "has_archive", self._session, archive)
+        }
+
+    def _has_archive(self, launch: Launch) -> bool:
+        return launch.archive is None or launch.archive in self._archives
+
+    async def _provide(self, wanted: _Wanted) -> None:
+        """Send the archive that a run needs, unless it is on the node. Where the disk there is full it waits for room.
+
+        What cannot be sent otherwise the run itself will miss, and say so. Raises Unavailable.
+        """
+        archive = wanted.launch.archive
+        while archive is not None and not self._has_archive(wanted.launch) and wanted.stop_by is None:
+            try:
+                async with self._sending:
+                    if archive not in self._archives:
+                        await send_archive(self._agents, self.node, self._session, archive)
+                        self._archives.add(archive)
+            except OSError as error:
+                if not is_full(error):
+                    log.warning("node %s does not get %s: %s", self.node, archive, error)
+                    return
+                if not wanted.lacks_room:
+                    wanted.lacks_room = True
+                    message = f"it cannot be started yet: no room for its upload on node {self.node}"
+                    self._listener(self.node, Trouble(wanted.launch.run, time.time(), message))
+                await asyncio.sleep(FULL_AGAIN_S)
 
     async def _listen(self) -> None:
         after = 0
@@ -145,9 +190,11 @@ class NodeLink:
             if (wanted := self._runs.get(run)) is None:
                 return
             try:
+                if method in _BEGINNING:
+                    await self._provide(wanted)
                 await self._agents.call(self.node, method, self._session, *of(wanted))
                 if (
-                    method == "start" and wanted.stop_by is not None
+                    method in _BEGINNING and wanted.stop_by is not None
                 ):  # it may have been told before it was there
                     await self._agents.call(self.node, "stop", self._session, *_stop_of(wanted))
                 return
