@@ -42,9 +42,10 @@ LARGEST_PRIORITY = 10**6
 class Need:
     """What a job needs, and what it has to do with nodes."""
 
-    gpu: int  # of each task: thousandths
+    gpu: int  # of each task, thousandths; where that differs by family the least of any (`nodes.demands`)
     cpu: int  # thousandths of a core
     memory: int  # MiB
+    demands: int  # the first of its rows of `State.demands`, one a family; 0: the same on all of them
     tasks: int  # start together, end together
     labels: int  # a bit for each label that its nodes must have (`cluster.labels`)
     freed_seen: int  # length of the ring of freed nodes when it last did not fit, -1: not tried yet
@@ -93,6 +94,17 @@ class Need:
     leaves: int  # 1: it is about to leave the nodes that it holds
     moves_when_free: int  # 1: it is asked to vacate once there is room on the nodes that it is bound to
     claims: int  # 1: whatever is freed on the nodes that it is bound to is its own; 0: only what its victims give up
+
+
+class TaskDemand:
+    """What each task of a job needs on machines of one family.
+
+    Not in the order of `Need`: Numba would take one record for the other, of which it were the beginning.
+    """
+
+    memory: int  # MiB
+    cpu: int  # thousandths of a core
+    gpu: int  # thousandths
 
 
 class Residence(Placement):
@@ -193,6 +205,7 @@ class Machine:
     claims: int  # placements on it of jobs that wait for room there, or for it to be up, by whichever job
     cause: int  # why it goes: `machines.RELEASED`, `FAILED` or `TAKEN_AWAY`
     kind: int  # its group in the cluster; of a rented one -1 - offer
+    family: int  # which of the cluster's
 
 
 class Terms:
@@ -288,6 +301,9 @@ class Cluster:
     arrived: int  # jobs that have entered the queue since then: newcomers[:arrived]
     seed: int  # of whatever is decided by lot
     draws: int  # decisions on victims taken so far
+    held_gpu_s: float  # thousandths x seconds that jobs whose demand differs by family have held and left
+    held_cpu_s: float
+    held_memory_s: float
     absences: int  # length of `State.absences`
     must_replan: (
         int  # 1: reservations may have to move: since the last pass something has ended early or outrun its
@@ -317,6 +333,7 @@ class NodesView(Struct):
     holders: Ints  # the slots of the jobs that hold nodes: holders[: pool[0].holders]
     progress: Records[Progress]  # (slots,)
     needs: Records[Need]  # (slots,)
+    demands: Records[TaskDemand]  # what tasks need by family (`demands.demand_on`)
     jobs: Records[Job]  # (slots,)
 
 
@@ -355,6 +372,7 @@ class NodesState(Struct):
     hardware: (
         FloatTable  # (workloads, offers) speed of the row's on machines of the column's; empty: 1 everywhere
     )
+    demands: Records[TaskDemand]  # a row for each family, after `families` rows of no job; of length 0: none differs
     shown: Records[Node]  # what hooks are shown: the nodes themselves, or `aside`
     # Room to think, of no meaning between two passes:
     sketch: Records[Node]  # (nodes,) the nodes as they would be
@@ -399,11 +417,14 @@ def new_nodes_state(
     hardware: FloatTable | None = None,
     largest: NDArray[np.int64] | None = None,
     labels: NDArray[np.int64] | None = None,
+    families: NDArray[np.int64] | None = None,
+    demands: Records[TaskDemand] | None = None,
 ) -> NodesState:
     """A cluster with its own nodes only, and no jobs.
 
     capacity: (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,). largest: (3,) the most that
     any machine has of each, owned or on offer; by default of those nodes. labels: (nodes,) as `Node.labels`.
+    families: (nodes,) as `Machine.family`, by default all of one; demands: as `State.demands`, by default none.
     by_priority: jobs of a higher priority may preempt those of a lower, and of one priority a trial job the others;
     else only the latter. guarded: the hooks are a user's. quota: machines that may be rented at once. observed:
     features are written.
@@ -423,6 +444,7 @@ def new_nodes_state(
         log=blank(Instruction, log),
         interference=np.zeros((0, 0)) if interference is None else interference,
         hardware=np.zeros((0, 0)) if hardware is None else hardware,
+        demands=blank(TaskDemand, 0) if demands is None else demands,
     )
     nodes, machines = as_array(state.nodes)[:count], as_array(state.machines)[:count]
     for at, name in enumerate(("gpu", "cpu", "memory")):
@@ -431,6 +453,7 @@ def new_nodes_state(
     nodes["labels"] = 0 if labels is None else labels
     machines["state"] = OWNED
     machines["kind"] = kinds
+    machines["family"] = 0 if families is None else families
     pool, cluster = state.pool[0], state.cluster[0]
     pool.units, pool.restart_s, pool.free, pool.budget = units, restart_s, slots, UNLIMITED
     pool.wakeup = math.inf
@@ -517,7 +540,7 @@ def _resized(state: NodesState, *, slots: int | None = None, placements: int | N
     follows = as_array(fresh.placements)["follows"][old:].copy()
     recorded = (
         *("segments", "absences", "offers", "fates", "orders", "leases", "log"),
-        *("interference", "hardware"),
+        *("interference", "hardware", "demands"),
     )
     for name, mine in state.values().items():
         if name not in (*recorded, "params"):
@@ -560,6 +583,7 @@ def _blank_state(
         log=blank(Instruction, 0),
         interference=np.zeros((0, 0)),
         hardware=np.zeros((0, 0)),
+        demands=blank(TaskDemand, 0),
         chosen=_whole(slots),
         ends=blank(End, 2 * slots),
         steps=blank(Step, steps),

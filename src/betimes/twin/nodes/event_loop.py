@@ -99,6 +99,7 @@ class Arrival:
     gpu: int  # of each task, thousandths
     cpu: int
     memory: int  # MiB
+    demands: int  # its rows of `State.demands`, as `Need.demands`; 0: those amounts on all machines
     labels: int  # a bit for each label that its nodes must have
     share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
     trial: int
@@ -358,6 +359,7 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.gpu = arrival.gpu
     need.cpu = arrival.cpu
     need.memory = arrival.memory
+    need.demands = arrival.demands
     need.labels = arrival.labels
     need.tasks = arrival.tasks
     need.trial = arrival.trial
