@@ -261,6 +261,7 @@ class Lease:
 class Cluster:
     """The scalars that only this engine has; an array of one record."""
 
+    families: int  # of machines: as many rows of `State.demands` belong together
     most_gpu: float  # the largest capacity of any node; 1 where no node has any
     most_cpu: float
     most_memory: float
@@ -372,7 +373,9 @@ class NodesState(Struct):
     hardware: (
         FloatTable  # (workloads, offers) speed of the row's on machines of the column's; empty: 1 everywhere
     )
-    demands: Records[TaskDemand]  # a row for each family, after `families` rows of no job; of length 0: none differs
+    demands: Records[
+        TaskDemand
+    ]  # a row for each family, after `families` rows of no job; of length 0: none differs
     shown: Records[Node]  # what hooks are shown: the nodes themselves, or `aside`
     # Room to think, of no meaning between two passes:
     sketch: Records[Node]  # (nodes,) the nodes as they would be
@@ -418,13 +421,15 @@ def new_nodes_state(
     largest: NDArray[np.int64] | None = None,
     labels: NDArray[np.int64] | None = None,
     families: NDArray[np.int64] | None = None,
+    family_count: int = 1,
     demands: Records[TaskDemand] | None = None,
 ) -> NodesState:
     """A cluster with its own nodes only, and no jobs.
 
     capacity: (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,). largest: (3,) the most that
     any machine has of each, owned or on offer; by default of those nodes. labels: (nodes,) as `Node.labels`.
-    families: (nodes,) as `Machine.family`, by default all of one; demands: as `State.demands`, by default none.
+    families: (nodes,) as `Machine.family`, of so many (`family_count`), by default all of one; demands: as
+    `State.demands`, by default none.
     by_priority: jobs of a higher priority may preempt those of a lower, and of one priority a trial job the others;
     else only the latter. guarded: the hooks are a user's. quota: machines that may be rented at once. observed:
     features are written.
@@ -460,6 +465,7 @@ def new_nodes_state(
     pool.offender = -1
     most: list[float] = (capacity if largest is None else largest[None]).max(axis=0, initial=1).tolist()
     cluster.most_gpu, cluster.most_cpu, cluster.most_memory = most
+    cluster.families = family_count
     cluster.seed = seed
     cluster.level_mask = -1 if by_priority else 1
     cluster.seen_change = cluster.seen_freed = cluster.reserved = -1

@@ -47,8 +47,8 @@ def offer_for(state: NodesState, slot: int, at_once: bool) -> int:
 
 @kernel
 def machines_for(state: NodesState, slot: int, offer: int) -> int:
-    """How many machines of an offer hold the whole job; 0: none does, however many, they lack a label, or are of a family on
-    which it cannot run.
+    """How many machines of an offer hold the whole job; 0: none does, however many, or it cannot run on them, for their
+    labels or their family.
     """
     need, terms, count = state.needs[slot], state.offers[offer], 1
     if need.labels & ~terms.labels != 0 or not runs_in(state, need, terms.family):

@@ -1,18 +1,17 @@
 """What a task needs of a machine: the same on all of them, or what it needs on the family of the machine.
 
-`Need.demands` tells the two apart, so that jobs of one demand cost no more than that look. Where demands differ, `Need` has
-the least that a task needs of each resource on any family: enough to say that it fits nowhere, as the directory of the
-queue does, and never that it fits. On a family on which a job cannot run it needs `NOWHERE`, more than any machine has.
+`Need.demands` tells the two apart, so that jobs of one demand cost no more than that look. Where demands differ, `Need`
+has the least that a task needs of each resource on any family: enough to say that it fits nowhere, as the directory of
+the queue does, and never that it fits. On a family on which a job cannot run it needs `NOWHERE`, more than any machine
+has.
 """
 
 from __future__ import annotations
 
+from betimes.cluster.resources import NOWHERE
 from betimes.core.nodes.columns import Need, NodesState, NodesView
 from betimes.core.placements import Free, Node, fits, give, how_many_within, take, takes
 from betimes.kernels import Records, kernel
-
-NOWHERE = 1 << 41
-"""Of each resource: no machine has as much (`cluster.resources.MOST`)."""
 
 
 @kernel
