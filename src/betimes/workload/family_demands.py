@@ -66,7 +66,7 @@ def family_demands(workload: Workload) -> FamilyDemands | None:
         for resource, name in enumerate(DEMANDS):
             if f"{name}.{family}" in workload.extra:
                 given[:, at, resource] = _numbers(workload, f"{name}.{family}")
-    runs: NDArray[np.bool_] = ~np.isnan(given).all(axis=2)
+    runs = (~np.isnan(given)).sum(axis=2) > 0
     rows = np.flatnonzero(runs.sum(axis=1))
     if not len(rows):
         return None

@@ -49,7 +49,7 @@ def score_by_paid_time(view: NodesView, fitting: Ints, score: Floats, which: int
 
 @kernel
 def machines_wanted(view: NodesView, slot: int) -> int:
-    """Machines that a job needs: one for each task; none if those of the offer lack a label or are of another family."""
+    """Machines that a job needs: one for each task; none if it cannot run on those of the offer."""
     need, terms = view.needs[slot], view.offers[0]
     return need.tasks if need.labels & ~terms.labels == 0 and runs_in(view, need, terms.family) else 0
 
