@@ -7,6 +7,7 @@ the column without a family says, or none. Source: spec/eva.md 2.1, a vector a f
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.errors import InputError
-from betimes.workload.columns import AnyColumn, Floats
+from betimes.workload.columns import AnyColumn, Floats, Integers
 from betimes.workload.validation import DEMANDS
 
 if TYPE_CHECKING:
     from betimes.workload.workload import Workload
+
+
+_ANY = "any"
+_UNKNOWN = (np.nan,) * len(DEMANDS)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +87,30 @@ def family_demands(workload: Workload) -> FamilyDemands | None:
         )
     amounts[~runs] = np.nan
     return FamilyDemands(rows, families, amounts)
+
+
+def family_columns(
+    demands: Sequence[Mapping[str, tuple[float, float, float]]], units: Integers
+) -> dict[str, Floats]:
+    """The columns of jobs of which all `units` together need these GPUs, cores and GiB by family; `any`: on all.
+
+    Those for any family are `gpu`, `cpu` and `memory_gib`. Raises InputError for a job with a demand on any family and
+    on another.
+    """
+    families = sorted({family for each in demands for family in each} - {_ANY})
+    for row, each in enumerate(demands):
+        if _ANY in each and len(each) > 1:
+            raise InputError(
+                f"row {row}: it has a demand on any family and on {', '.join(sorted(each.keys() - {_ANY}))}; name all "
+                "families on which it can run, or none"
+            )
+    found: dict[str, Floats] = {}
+    for family in (_ANY, *families):
+        amounts = np.array([each.get(family, _UNKNOWN) for each in demands], np.float64).reshape(-1, 3)
+        for resource, name in enumerate(DEMANDS):
+            column = name if family == _ANY else f"{name}.{family}"
+            found[column] = amounts[:, resource] / units
+    return found
 
 
 def refuse_family_demands(workload: Workload, why: str) -> None:

@@ -220,6 +220,8 @@ def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: In
         return due
     while row[0] < len(trace.arrivals) and trace.arrivals[row[0]].submit_s == now:
         if pool.free == 0:
+            if due == ASKED:  # the planner is still to be asked at this instant
+                set_policy_timer(state, now, ROUND)
             return NEED_SLOTS
         status = arrive(state, rules, trace, row[0])
         if status != DONE:

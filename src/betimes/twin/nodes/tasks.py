@@ -13,7 +13,7 @@ from betimes.cluster.labels import NONE, Labels, as_texts, bits_for, mask, parse
 from betimes.cluster.resources import NOWHERE, PER_UNIT, RESOURCES, UNITS, whole_demand
 from betimes.cluster.tasks import split, split_by_family
 from betimes.errors import ClusterError, InputError
-from betimes.workload.family_demands import FamilyDemands, family_demands
+from betimes.workload.family_demands import FamilyDemands, family_demands, refuse_family_demands
 from betimes.workload.workload import Workload
 
 Integers = NDArray[np.int64]
@@ -217,7 +217,15 @@ def tasks_on_owned_first(workload: Workload, cluster: Cluster) -> Tasks:
 
 
 def unit_demand(workload: Workload, cluster: Cluster) -> Integers:
-    """What one unit of each job needs, (n, 3), in the whole numbers of `cluster.resources`, as `tasks_of` has it."""
+    """What one unit of each job of a pool needs on nodes, (n, 3), in the whole numbers of `cluster.resources`.
+
+    Raises InputError for a job with a demand of its own for a family: a unit of a pool needs the same on all nodes.
+    """
+    refuse_family_demands(
+        workload,
+        "a unit of a pool needs the same on all nodes; choose a policy for nodes, such as nodes:fifo, or leave the "
+        "columns out",
+    )
     return whole_demand(unit_amounts(workload, cluster))
 
 

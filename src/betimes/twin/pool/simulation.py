@@ -25,7 +25,6 @@ from betimes.twin.pool.trace_loop import new_trace, run_rows
 from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
 from betimes.workload import Workload
-from betimes.workload.family_demands import refuse_family_demands
 from betimes.workload.speedup import SpeedupTable, bind
 
 FIRST_SLOTS = 256
@@ -143,11 +142,6 @@ class Simulation:
         arrivals["user"] = users
         arrivals["longest_s"] = belief.longest_s
         if cluster is not None:
-            refuse_family_demands(
-                workload,
-                f"policy {policy} shares units that need the same on all nodes; choose a policy for nodes, such as "
-                "nodes:fifo, or leave the columns out",
-            )
             demand = unit_demand(workload, cluster)
             for at, name in enumerate(("gpu", "cpu", "memory")):
                 arrivals[name] = demand[:, at]
