@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ import betimes
 from betimes.cluster import read_cluster
 from betimes.errors import ClusterError, InputError, TraceError
 from betimes.workload import Workload, read_trace
+from betimes.workload.family_demands import family_demands
 from betimes.workload.generators import generate
 from betimes.workload.generators.eva import WORKLOADS
 from betimes.workload.profiles import read_profiles
@@ -89,6 +91,19 @@ def test_a_small_list_of_pods(tmp_path: Path) -> None:
     ]
     assert (np.diff(made.submit_s) >= 0).all()
     assert all(str(each).endswith("[0]") for each in made.extra["workload_variant"])
+
+
+def test_pods_without_gpus_need_half_the_cores_on_families_without(tmp_path: Path) -> None:
+    path = tmp_path / "pods.csv"
+    rows = ["a,3500,2000,1,500,Succeeded,0,10", "b,3000,1024,0,0,Running,0,10"]
+    path.write_text(HEADER + "\n".join(rows) + "\n")
+    same, made = (generate(f"eva:pods={path}{more}", units=1) for more in ("", ",demand=family"))
+    assert family_demands(same) is None
+    found = family_demands(made)
+    assert found is not None
+    assert (found.rows.tolist(), found.families) == ([1], ("c7i", "p3", "r7i"))
+    assert found.amounts.tolist() == [[[0.0, 1.5, 1.0], [0.0, 3.0, 1.0], [0.0, 1.5, 1.0]]]
+    assert same == replace(made, extra={name: made.extra[name] for name in same.extra})
 
 
 def test_its_jobs_are_for_any_machines(tmp_path: Path) -> None:

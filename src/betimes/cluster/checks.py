@@ -36,6 +36,11 @@ def is_whole(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
+def family_of(type_: str) -> str:
+    """The family of an instance type that says none: what stands before the dot, as in `p3.2xlarge`."""
+    return type_.partition(".")[0].strip() or type_
+
+
 def check_name(field: str, value: object) -> None:
     """A printable text of 1 to `MOST_CHARACTERS` characters without spaces around it."""
     text = isinstance(value, str) and value.isprintable() and value == value.strip()

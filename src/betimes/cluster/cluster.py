@@ -16,6 +16,7 @@ from betimes.cluster.checks import (
     check_amount,
     check_name,
     check_whole,
+    family_of,
     is_whole,
     shown,
 )
@@ -38,7 +39,8 @@ class NodeGroup:
     """`count` equal nodes of one type: GPUs, cores and GiB of memory *each*; `usd_per_h` is one node's price, if any.
 
     `reserved_discount_frac` is what a reservation saves of it: 0.6 for three years on EC2 (spec A.5 of waiting).
-    `labels` are each node's, which jobs may require.
+    `labels` are each node's, which jobs may require; `family` is that of types on which a task needs the same, by
+    default what the type has before its dot.
     Raises ClusterError, naming the field, for what no node can be.
     """
 
@@ -50,9 +52,13 @@ class NodeGroup:
     usd_per_h: float | None = None
     reserved_discount_frac: float = 0.0
     labels: Labels = NONE
+    family: str = ""
 
     def __post_init__(self) -> None:
         check_name("type", self.type)
+        if self.family == "":
+            object.__setattr__(self, "family", family_of(self.type))
+        check_name("family", self.family)
         check_whole("count", self.count, 1, MOST_NODES, "nodes")
         for field in RESOURCES:
             check_amount(field, getattr(self, field), MOST)
@@ -199,6 +205,17 @@ class Cluster:
             most = MOST_MACHINES if self.quota is None else self.quota
             counts += [min(most, offer.capacity or MOST_MACHINES) for offer in self.offers]
         return amounts, np.array(counts, np.int64)
+
+    @cached_property
+    def families(self) -> tuple[str, ...]:
+        """The families of all machines, owned ones first, each once."""
+        return tuple(dict.fromkeys(each.family for each in (*self.groups, *self.offers)))
+
+    def family_numbers(self, *, rents: bool) -> Integers:
+        """The place of the family of each kind of machines among `families`, kinds as `shapes` has them."""
+        place = {family: number for number, family in enumerate(self.families)}
+        kinds = (*self.groups, *(self.offers if rents else ()))
+        return np.array([place[each.family] for each in kinds], np.int64)
 
     def labels(self, *, rents: bool) -> tuple[Labels, ...]:
         """The labels of each kind of machines, as `shapes` has them."""

@@ -6,7 +6,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from betimes.cluster.billing import BillFrom, Billing
-from betimes.cluster.checks import MOST_SECONDS, MOST_USD_PER_H, check_amount, check_name, check_whole, shown
+from betimes.cluster.checks import (
+    MOST_SECONDS,
+    MOST_USD_PER_H,
+    check_amount,
+    check_name,
+    check_whole,
+    family_of,
+    shown,
+)
 from betimes.cluster.labels import NONE, Labels, check_labels
 from betimes.cluster.prices import Prices
 from betimes.cluster.resources import MOST, RESOURCES, whole_capacity
@@ -42,7 +50,7 @@ class Offer:
     """
 
     type: str
-    family: str = ""  # of types that run a task alike; by default the type itself
+    family: str = ""  # of types on which a task needs the same; by default what the type has before its dot
     gpu: float = 0.0
     cpu: float
     memory_gib: float
@@ -65,7 +73,7 @@ class Offer:
     def __post_init__(self) -> None:
         check_name("type", self.type)
         if self.family == "":
-            object.__setattr__(self, "family", self.type)
+            object.__setattr__(self, "family", family_of(self.type))
         check_name("family", self.family)
         for name in RESOURCES:
             check_amount(name, getattr(self, name), MOST)

@@ -21,6 +21,9 @@ PER_UNIT = (1000, 1000, 1024)  # thousandths of a GPU, thousandths of a core, Mi
 # times such a demand is still an int64.
 MOST = 1e9
 
+NOWHERE = 1 << 41
+"""What a task needs of each resource on machines on which it cannot run, in whole numbers: more than any demand is."""
+
 # 1.001 GPUs are 1000.9999999999999 thousandths in floating point, and mean 1001.
 _RELATIVE, _ABSOLUTE = 1e-12, 1e-9
 

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from betimes.cluster.resources import Amounts, multiples_within, whole_demand
+from betimes.cluster.resources import NOWHERE, Amounts, multiples_within, whole_demand
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -54,13 +54,44 @@ def split(unit: Floats, units: Integers, units_per_task: Integers, shapes: Array
     whole numbers. Units are spread over the tasks as evenly as they go. A job of which no unit fits any node, and
     every job where there is no node, is split into single units.
     """
+    together = units_together(unit, units, shapes)
+    count, each = _divided(units, units_per_task, together)
+    return Split(count, each, whole_demand(unit * each[:, None]), together)
+
+
+def split_by_family(
+    unit: Floats, units: Integers, units_per_task: Integers, shapes: Sequence[ArrayLike]
+) -> tuple[Split, Integers]:
+    """The same for jobs whose units need `unit` (n, families, 3) on each family, NaN where they cannot run.
+
+    shapes: of the nodes of each family. A task has the same number of units on every family: without a choice as many
+    as some node holds of what they need there. Also returns what a task needs on each family (n, families, 3),
+    `NOWHERE` where it cannot run; the demand of the split is the least of any.
+    """
+    together = np.zeros(len(unit), np.int64)
+    for family, nodes in enumerate(shapes):
+        on = np.flatnonzero(~np.isnan(unit[:, family, 0]))
+        together[on] = np.maximum(together[on], units_together(unit[on, family], units[on], nodes))
+    count, each = _divided(units, units_per_task, together)
+    cannot = np.isnan(unit)
+    demand = whole_demand(np.where(cannot, 0.0, unit) * each[:, None, None])
+    demand[cannot] = NOWHERE
+    return Split(count, each, demand.min(axis=1, initial=NOWHERE), together), demand
+
+
+def units_together(unit: Floats, units: Integers, shapes: ArrayLike) -> Integers:
+    """(n,) how many units of `unit` (n, 3) the roomiest node holds, at most all of them; 0: none fits any node."""
     together = np.zeros(len(unit), np.int64)
     for capacity in undominated(shapes):
         together = np.maximum(together, multiples_within(unit, np.array(capacity, np.int64), units))
+    return together
+
+
+def _divided(units: Integers, units_per_task: Integers, together: Integers) -> tuple[Integers, Integers]:
+    """How many tasks, and the units of the fullest."""
     most = np.where(units_per_task == PACK, np.maximum(together, 1), units_per_task)
     count = _divided_up(units, most)
-    each = _divided_up(units, count)
-    return Split(count, each, whole_demand(unit * each[:, None]), together)
+    return count, _divided_up(units, count)
 
 
 @dataclass(frozen=True, slots=True)

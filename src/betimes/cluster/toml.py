@@ -17,10 +17,11 @@
     usd_per_h = 32.77           # the price of one; none by default
     reserved_discount_frac = 0.6 # what a reservation saves of it; 0 by default
     labels = { zone = "a" }     # which jobs may require of their nodes; none by default
+    family = "a100"             # of types on which a task needs the same; before the type's dot by default
 
     [[offers]]                  # one table an instance type that can be rented
     type = "p3.8xlarge"
-    family = "p3"               # of types that run a task alike; the type by default
+    family = "p3"               # of types on which a task needs the same; before the type's dot by default
     gpu = 4                     # 0 by default
     cpu = 16
     memory_gib = 244
@@ -58,7 +59,17 @@ from betimes.cluster.revocation import REVOCATIONS, parameters
 from betimes.errors import ClusterError
 
 _TOP = ("name", "grace_limit_s", "nodes", "offers", "catalogue", "quota", "seed", "interference")
-_NODES = ("type", "count", "gpu", "cpu", "memory_gib", "usd_per_h", "reserved_discount_frac", "labels")
+_NODES = (
+    "type",
+    "count",
+    "gpu",
+    "cpu",
+    "memory_gib",
+    "usd_per_h",
+    "reserved_discount_frac",
+    "labels",
+    "family",
+)
 _NEEDED = ("type", "cpu", "memory_gib")
 _OFFERS = tuple(field.name for field in fields(Offer))
 _OFFERS_NEEDED = (*_NEEDED, "usd_per_h")
@@ -126,10 +137,7 @@ def offer_of(table: Any, where: str) -> Offer:
     """The offer of a table; raises ClusterError, which begins with `where`."""
     check_table(table, where, "offer", _OFFERS, _OFFERS_NEEDED)
     given = dict(table)
-    if given.get("family") == "":
-        raise ClusterError(
-            f"{where}, field family: expected a printable name, found ''; leave it out for the type"
-        )
+    _check_family(given, where)
     if "spot" in given:
         given["spot"] = _spot(given["spot"], where)
     if "price_changes" in given:
@@ -179,6 +187,7 @@ def check_known(table: dict[str, Any], names: tuple[str, ...], field: str) -> No
 def _group(table: Any, where: str) -> NodeGroup:
     check_table(table, where, "group of nodes", _NODES, _NEEDED)
     given = {"count": 1, "gpu": 0} | table
+    _check_family(given, where)
     if "labels" in given:
         given["labels"] = labels_in(given["labels"], where)
     group = _sized(table, where, lambda: NodeGroup(**given))
@@ -186,6 +195,14 @@ def _group(table: Any, where: str) -> NodeGroup:
     amounts = dict(zip(RESOURCES, (float(amount) for amount in group.amounts), strict=True))
     discount = float(group.reserved_discount_frac)
     return replace(group, usd_per_h=price, reserved_discount_frac=discount, **amounts)
+
+
+def _check_family(given: dict[str, Any], where: str) -> None:
+    if given.get("family") == "":
+        raise ClusterError(
+            f"{where}, field family: expected a printable name, found ''; leave it out for what the type has before "
+            "its dot"
+        )
 
 
 def _price_changes(value: Any, where: str) -> tuple[tuple[float, float], ...]:

@@ -38,6 +38,10 @@ class Place(NamedTuple):
     tasks: int = 1
 
 
+ByFamily = tuple[tuple[int, int, int] | None, ...]
+"""What each task of a job needs on each of `Cluster.families`, None where it cannot run; empty: the same on all."""
+
+
 class JobSnapshot(NamedTuple):
     """A job that waits or runs."""
 
@@ -58,6 +62,11 @@ class JobSnapshot(NamedTuple):
     init_s: float  # and until it works
     stop_s: float  # and until it has left
     profiled: bool = True  # its throughput alone is known
+    by_family: ByFamily = ()  # where it is not empty, `demand` is the least of any family
+
+    def demand_on(self, family: int) -> tuple[int, int, int] | None:
+        """What each task needs on a family, by its place among `Cluster.families`; None: it cannot run there."""
+        return self.by_family[family] if self.by_family else self.demand
 
 
 class MachineSnapshot(NamedTuple):
@@ -73,6 +82,7 @@ class MachineSnapshot(NamedTuple):
     requested_s: float
     up_s: float  # infinity: not yet
     paid_until_s: float
+    family: int = 0  # which of `Cluster.families`
 
 
 class Snapshot(NamedTuple):

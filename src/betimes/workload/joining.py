@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from betimes.workload.columns import UNKNOWN, AnyColumn, Texts
+from betimes.workload.family_demands import family_of_column
 from betimes.workload.notes import Notes
 
 if TYPE_CHECKING:
@@ -111,6 +112,8 @@ def _extras(workloads: Sequence[Workload]) -> dict[str, AnyColumn]:
     extra: dict[str, AnyColumn] = {}
     for key in dict.fromkeys(key for w in workloads for key in w.extra):
         kinds = {w.extra[key].dtype.kind for w in workloads if key in w.extra}
+        if kinds == {"i"} and family_of_column(key) and not all(key in w.extra for w in workloads):
+            kinds = {"f"}  # -1 is no demand
         parts = [_part(w, key, kinds) for w in workloads]
         extra[key] = np.concatenate(parts)
     return extra

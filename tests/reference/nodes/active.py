@@ -1,5 +1,7 @@
 """A job on its way through the cluster."""
 
+from collections.abc import Sequence
+
 from tests.reference.nodes.model import BEST_EFFORT, TRIAL, Job, Number, Placement, Resources, Start, State
 from tests.reference.nodes.resources import NOTHING
 
@@ -7,17 +9,20 @@ from tests.reference.nodes.resources import NOTHING
 class ActiveJob:
     """One job, what it holds, and what is known and believed of it."""
 
-    def __init__(self, seq: int, job: Job) -> None:
+    def __init__(self, seq: int, job: Job, families: Sequence[str]) -> None:
         if not (job.submit >= 0 and job.run > 0 and job.grace >= 0 and job.tasks >= 1 and job.units >= 1):
             raise ValueError(f"job {seq}: a time or a count that cannot be")
         if job.size is not None and job.size <= 0:
             raise ValueError(f"job {seq}: believed to take no time")
-        if min(job.demand) < 0 or job.demand == NOTHING:
+        stated = [demand for _, demand in job.by_family] or [job.demand]
+        if any(min(demand) < 0 or demand == NOTHING for demand in stated):
             raise ValueError(f"job {seq}: demands nothing, or less")
         if job.qos not in {BEST_EFFORT, TRIAL}:
             raise ValueError(f"job {seq}: neither a trial nor best-effort")
         self.seq = seq
         self.job = job
+        each = (job.demand_on(family) for family in set(families))
+        self.demands = [demand for demand in each if demand is not None]  # that it may have here
         self.state = State.EXPECTED
         self.believed_size: Number = job.run if job.size is None else job.size
         self.done: Number = 0  # work before the present run, seconds

@@ -4,7 +4,7 @@ from tests.reference.nodes.active import ActiveJob
 from tests.reference.nodes.cluster import Cluster
 from tests.reference.nodes.model import Number, Placement, Reservation, Resources, State
 from tests.reference.nodes.preemption import plan_for
-from tests.reference.nodes.resources import NOTHING, fits, greater, lesser, minus, plus, times
+from tests.reference.nodes.resources import NOTHING, fits, greater, lesser, minus, plus
 
 
 def schedule(cluster: Cluster) -> None:
@@ -65,7 +65,7 @@ def _easy(cluster: Cluster) -> None:
             )
             if nodes is not None:
                 cluster.start(job, nodes)
-                beside = _without(beside, job, nodes)
+                beside = _without(cluster, beside, job, nodes)
 
 
 def _reservation_of_head(cluster: Cluster, head: ActiveJob) -> tuple[Number, Placement, list[Resources]]:
@@ -79,7 +79,7 @@ def _reservation_of_head(cluster: Cluster, head: ActiveJob) -> tuple[Number, Pla
                     free[node] = plus(free[node], amount)
         nodes = cluster.place(head, free)
         if nodes is not None:
-            return instant, nodes, _without(free, head, nodes)
+            return instant, nodes, _without(cluster, free, head, nodes)
     raise RuntimeError(f"job {head.seq} does not even fit when all have left")
 
 
@@ -124,7 +124,7 @@ def _earliest(cluster: Cluster, job: ActiveJob) -> tuple[Number, Placement]:
 def _is_kept(cluster: Cluster, job: ActiveJob, begin: Number) -> bool:
     """Whether the nodes of the job's reservation are free for it from `begin` on."""
     free = _free_throughout(cluster, _claims(cluster, job), begin, begin + _duration(cluster, job))
-    return all(fits(times(tasks, job.job.demand), free[node]) for node, tasks in job.booked)
+    return all(fits(cluster.need(job, node, tasks), free[node]) for node, tasks in job.booked)
 
 
 Claim = tuple[Number, Number, int, Resources]  # from, to, node, how much
@@ -141,7 +141,7 @@ def _claims(cluster: Cluster, newcomer: ActiveJob) -> list[Claim]:
         if job is not newcomer and job.promised is not None:
             begin = max(job.promised, cluster.now)
             end = begin + _duration(cluster, job)
-            held += [(begin, end, node, times(tasks, job.job.demand)) for node, tasks in job.booked]
+            held += [(begin, end, node, cluster.need(job, node, tasks)) for node, tasks in job.booked]
     return held
 
 
@@ -169,8 +169,8 @@ def _duration(cluster: Cluster, job: ActiveJob) -> Number:
     return job.overhead(cluster.policy.restart_s) + job.believed_left(cluster.now)
 
 
-def _without(free: list[Resources], job: ActiveJob, nodes: Placement) -> list[Resources]:
+def _without(cluster: Cluster, free: list[Resources], job: ActiveJob, nodes: Placement) -> list[Resources]:
     left = list(free)
     for node, count in nodes:
-        left[node] = minus(left[node], times(count, job.job.demand))
+        left[node] = minus(left[node], cluster.need(job, node, count))
     return left

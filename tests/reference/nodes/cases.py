@@ -203,12 +203,31 @@ def labelled(draw, cases: st.SearchStrategy[Case]) -> Case:
     return Case(jobs, nodes, case.policy)
 
 
+@st.composite
+def with_families(draw, cases: st.SearchStrategy[Case]) -> Case:
+    """The same simulations on nodes of two families; some jobs need something else on each, or cannot run there."""
+    case = draw(cases)
+    nodes = tuple(replace(node, family=draw(st.sampled_from(["p", "c"]))) for node in case.nodes)
+
+    def by_family() -> tuple[tuple[str, Resources], ...]:
+        """On the first of them; on another, where no node is, a demand counts for nothing."""
+        named = draw(st.lists(st.sampled_from(["p", "c", "none"]), unique=True, min_size=1))
+        return tuple((family, draw(demands(nodes))) for family in named)
+
+    jobs = tuple(replace(job, by_family=by_family()) if draw(st.integers(0, 3)) else job for job in case.jobs)
+    return Case(jobs, nodes, case.policy)
+
+
 def any_policies() -> st.SearchStrategy[Policy]:
     return st.one_of(queueing_policies(), preempting_policies())
 
 
 def is_refused(job: Job, nodes: tuple[Node, ...], policy: Policy) -> bool:
     """Whether the job could never start, or may not leave as slowly as it would."""
-    capacities = [node.capacity for node in nodes if job.requires <= node.labels]
-    fits = place("first", job.demand, job.tasks, capacities, largest_of(capacities)) is not None
+    suiting = [node for node in nodes if job.requires <= node.labels]
+    capacities, demands_ = (
+        [node.capacity for node in suiting],
+        [job.demand_on(node.family) for node in suiting],
+    )
+    fits = place("first", demands_, job.tasks, capacities, largest_of(capacities)) is not None
     return not fits or job.grace > policy.grace_limit_s

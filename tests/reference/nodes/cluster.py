@@ -34,7 +34,8 @@ class Cluster:
         self.capacities = [node.capacity for node in nodes]
         self.labels = [node.labels for node in nodes]
         self.largest = largest_of(self.capacities)
-        self.jobs = [ActiveJob(seq, job) for seq, job in enumerate(jobs)]
+        self.families = [node.family for node in nodes]
+        self.jobs = [ActiveJob(seq, job, self.families) for seq, job in enumerate(jobs)]
         self.now: Number = 0
         self.plans = 0  # preemptions so far
         self.events: list[Event] = []
@@ -60,8 +61,18 @@ class Cluster:
         return free
 
     def place(self, job: ActiveJob, free: Sequence[Resources]) -> Placement | None:
-        seen = [room if self.suits(job, node) else NOTHING for node, room in enumerate(free)]
-        return place(self.policy.placement, job.job.demand, job.job.tasks, seen, self.largest)
+        demands = [
+            job.job.demand_on(family) if self.suits(job, node) else None
+            for node, family in enumerate(self.families)
+        ]
+        return place(self.policy.placement, demands, job.job.tasks, free, self.largest)
+
+    def need(self, job: ActiveJob, node: int, tasks: int) -> Resources:
+        """What so many tasks of a job need on a node where it can run."""
+        demand = job.job.demand_on(self.families[node])
+        if demand is None:
+            raise RuntimeError(f"job {job.seq} is on node {node}, where it cannot run")
+        return times(tasks, demand)
 
     def suits(self, job: ActiveJob, node: int) -> bool:
         return job.job.requires <= self.labels[node]
@@ -81,7 +92,7 @@ class Cluster:
         job.works_from = self.now + job.overhead(self.policy.restart_s)
         job.state = State.RUNNING
         job.nodes = nodes
-        job.held = {node: times(count, job.job.demand) for node, count in nodes}
+        job.held = {node: self.need(job, node, count) for node, count in nodes}
         job.owed = {}
         for victim in self.those(State.VACATING):
             if victim.preemptor is job:
@@ -110,7 +121,7 @@ class Cluster:
         job.nodes = nodes
         free = self.free
         for node, count in nodes:
-            need = times(count, job.job.demand)
+            need = self.need(job, node, count)
             promised = NOTHING
             for victim in victims:
                 promised = plus(promised, victim.held.get(node, NOTHING))
@@ -146,7 +157,7 @@ class Cluster:
         if any(not fits(NOTHING, room) for room in self.free):
             raise RuntimeError(f"a node gives more than it has at {self.now}: {self.free}")
         for job in self.those(State.RUNNING, State.VACATING):
-            if job.held != {node: times(count, job.job.demand) for node, count in job.nodes}:
+            if job.held != {node: self.need(job, node, count) for node, count in job.nodes}:
                 raise RuntimeError(f"job {job.seq} runs without what it needs")
             if sum(count for _, count in job.nodes) != job.job.tasks:
                 raise RuntimeError(f"job {job.seq} runs some of its tasks only")

@@ -24,6 +24,7 @@ class Node:
 
     capacity: Resources
     labels: frozenset[str] = frozenset()
+    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Job:
     qos: int = BEST_EFFORT
     priority: int = 0
     requires: frozenset[str] = frozenset()  # labels that its nodes must have
+    by_family: tuple[tuple[str, Resources], ...] = ()  # instead of `demand`; it cannot run on other families
+
+    def demand_on(self, family: str) -> Resources | None:
+        """What a task needs on nodes of a family; None: it cannot run there."""
+        return dict(self.by_family).get(family) if self.by_family else self.demand
 
 
 @dataclass(frozen=True)

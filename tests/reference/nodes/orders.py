@@ -32,7 +32,7 @@ def _key(job: ActiveJob, policy: Policy, now: Number, largest: Resources) -> tup
     if policy.order == "ljf":
         return (-job.believed_left(now),)
     if policy.order == "widest":
-        return (-squared_norm(times(job.job.tasks, job.job.demand), largest),)
+        return (-min(squared_norm(times(job.job.tasks, demand), largest) for demand in job.demands),)
     waited = Fraction(now) - Fraction(job.job.submit)
     size = max(Fraction(job.believed_left(now)), Fraction(1))
     if policy.order == "slowdown":

@@ -8,21 +8,25 @@ from tests.reference.nodes.resources import NOTHING, fits, minus, shares, times
 
 
 def place(
-    rule: str, demand: Resources, tasks: int, free: Sequence[Resources], largest: Resources
+    rule: str, demands: Sequence[Resources | None], tasks: int, free: Sequence[Resources], largest: Resources
 ) -> Placement | None:
-    """Nodes for all tasks, or None; `largest` is the most of each resource that any node has when empty."""
+    """Nodes for all tasks, or None; `largest` is the most of each resource that any node has when empty.
+
+    demands: what a task needs on each node, None where it cannot run.
+    """
+    can = {node: demand for node, demand in enumerate(demands) if demand is not None}
     scored = [
-        (_score(rule, node, demand, room, largest), node)
-        for node, room in enumerate(free)
-        if fits(demand, room)
+        (_score(rule, node, demand, free[node], largest), node)
+        for node, demand in can.items()
+        if fits(demand, free[node])
     ]
     nodes = [node for _, node in sorted(scored)]
-    if sum(most_tasks(demand, free[node]) for node in nodes) < tasks:
+    if sum(most_tasks(can[node], free[node]) for node in nodes) < tasks:
         return None
     placed = dict.fromkeys(nodes, 0)
     while sum(placed.values()) < tasks:
         for node in nodes:
-            room = most_tasks(demand, free[node]) - placed[node]
+            room = most_tasks(can[node], free[node]) - placed[node]
             here = min(room, tasks - sum(placed.values()))
             if rule == "worst":
                 here = min(here, 1)  # and the next round may bring another

@@ -69,8 +69,11 @@ def fitgpp_scores(lower: Sequence[ActiveJob], grace_weight: Number, largest: Res
 
 
 def _norm(job: ActiveJob, largest: Resources) -> float:
-    total = times(job.job.tasks, job.job.demand)
-    return math.sqrt(sum((part / whole) ** 2 for part, whole in shares(total, largest)))
+    """That of the smallest of the demands that it may have."""
+    totals = [times(job.job.tasks, demand) for demand in job.demands]
+    return min(
+        math.sqrt(sum((part / whole) ** 2 for part, whole in shares(total, largest))) for total in totals
+    )
 
 
 # --- in which order victims are taken ---
@@ -116,7 +119,7 @@ def _trimmed(
     for count in range(1, len(victims) + 1):
         for some in combinations(victims, count):
             free = _free_after(cluster, some)
-            if all(fits(times(tasks, head.job.demand), free[node]) for node, tasks in nodes):
+            if all(fits(cluster.need(head, node, tasks), free[node]) for node, tasks in nodes):
                 return list(some)
     raise RuntimeError(f"job {head.seq} does not fit where it was placed")
 

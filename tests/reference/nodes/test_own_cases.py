@@ -203,12 +203,15 @@ def test_a_restart_that_is_cut_short_made_no_progress():
 def test_a_gang_visits_nodes_in_the_order_of_their_scores(rule, tasks, expected):
     """Left over after one task: (1/4, 3/4), (0, 0) and (1/2, 1/2); nothing fits on the last node."""
     free = [(0, 2000, 4), (0, 1000, 1), (0, 3000, 3), (0, 500, 4)]
-    assert place(rule, (0, 1000, 1), tasks, free, (0, 4000, 4)) == expected
+    assert place(rule, [(0, 1000, 1)] * 4, tasks, free, (0, 4000, 4)) == expected
 
 
 def test_all_tasks_or_none():
-    assert place("first", (0, 1000, 0), 4, [(0, 2000, 0), (0, 1900, 0)], (0, 2000, 0)) is None
-    assert place("first", (0, 1000, 0), 3, [(0, 2000, 0), (0, 1900, 0)], (0, 2000, 0)) == ((0, 2), (1, 1))
+    assert place("first", [(0, 1000, 0)] * 2, 4, [(0, 2000, 0), (0, 1900, 0)], (0, 2000, 0)) is None
+    assert place("first", [(0, 1000, 0)] * 2, 3, [(0, 2000, 0), (0, 1900, 0)], (0, 2000, 0)) == (
+        (0, 2),
+        (1, 1),
+    )
 
 
 def test_what_fits_no_empty_node_is_refused():

@@ -11,6 +11,7 @@ import numpy as np
 
 from betimes.cluster import Cluster, NodeGroup
 from betimes.cluster.labels import parse_labels
+from betimes.cluster.resources import NOWHERE
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.invariants import check
 from betimes.kernels import entry
@@ -101,6 +102,7 @@ def simulation_of(case: Case, sizes: str = "estimate", **options: Any) -> NodesS
                 node.capacity[1] / 1000,
                 node.capacity[2] / 1024,
                 labels=parse_labels(node.labels),
+                family=node.family or "any",
             )
             for at, node in enumerate(case.nodes)
         ),
@@ -120,11 +122,18 @@ def simulation_of(case: Case, sizes: str = "estimate", **options: Any) -> NodesS
         require=[",".join(sorted(job.requires)) for job in jobs],
     )
     refused = np.array([is_refused(job, case.nodes, case.policy) for job in jobs])
+    by_family = np.array(
+        [
+            [job.demand_on(family) or (NOWHERE, NOWHERE, NOWHERE) for family in cluster.families]
+            for job in jobs
+        ]
+    ).reshape(largest, -1, 3)
     tasks = Tasks(
         np.array([job.tasks for job in jobs]),
-        np.array([job.demand for job in jobs]).reshape(largest, 3),
+        by_family.min(axis=1),
         refused,
         (),
+        by_family=by_family if any(job.by_family for job in jobs) else None,
     )
     return NodesSimulation(
         workload,

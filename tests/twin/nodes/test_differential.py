@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from betimes.outcome import JobState
 from tests.reference.nodes import Outcome, State
 from tests.reference.nodes import run as run_model
-from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused, labelled, reserving_policies
+from tests.reference.nodes.cases import (
+    Case,
+    cases,
+    crowded_cases,
+    is_refused,
+    labelled,
+    reserving_policies,
+    with_families,
+)
 from tests.twin.nodes.driving import Stepped, draw, simulation_of, step_through
 
 STATES = {
@@ -94,6 +102,30 @@ def test_same_as_the_model_where_jobs_that_require_labels_preempt(case: Case):
 
 @given(labelled(cases(reserving_policies(), most_jobs=20)))
 def test_same_reservations_as_the_model_where_jobs_require_labels(case: Case):
+    check_case(case)
+
+
+@given(with_families(cases(too_wide=True)))
+def test_same_as_the_model_where_jobs_need_something_else_on_each_family(case: Case):
+    check_case(case)
+
+
+@given(with_families(crowded_cases()))
+def test_same_as_the_model_where_jobs_that_need_something_else_on_each_family_preempt(case: Case):
+    check_case(case)
+
+
+@given(with_families(cases(reserving_policies(), most_jobs=20)))
+def test_same_reservations_as_the_model_where_jobs_need_something_else_on_each_family(case: Case):
+    check_case(case)
+
+
+@pytest.mark.slow
+@settings(max_examples=400, deadline=None)
+@given(
+    with_families(labelled(st.one_of(cases(), crowded_cases(), cases(reserving_policies(), most_jobs=20))))
+)
+def test_same_as_the_model_often_where_jobs_need_something_else_on_each_family(case: Case):
     check_case(case)
 
 

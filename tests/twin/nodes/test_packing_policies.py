@@ -55,12 +55,30 @@ def some_jobs(count: int, seed: int) -> Workload:
     )
 
 
+def needed(jobs: Workload, row: int, family: str) -> list[float] | None:
+    """GPUs, cores and GiB of a whole job on a family; None: it cannot run there."""
+    names = ("gpu", "cpu", "memory_gib")
+    own = {
+        name.partition(".")[::2]: float(column[row])
+        for name, column in jobs.extra.items()
+        if name.partition(".")[0] in names and not np.isnan(column[row])
+    }
+    if own and family not in {each for _, each in own}:
+        return None
+    units = int(jobs.max_units[row])
+    return [units * own.get((name, family), float(getattr(jobs, name)[row])) for name in names]
+
+
 def closed_form_usd(jobs: Workload, offers: tuple[Offer, ...]) -> Fraction:
     """Every job alone on the cheapest type that holds it: rented at the next round, given back at the first after."""
     total = Fraction(0)
     for row in range(len(jobs)):
-        needs = (jobs.gpu[row], jobs.cpu[row], jobs.memory_gib[row])
-        fitting = [o for o in offers if all(n <= have for n, have in zip(needs, o.amounts, strict=True))]
+        fitting = [
+            offer
+            for offer in offers
+            if (needs := needed(jobs, row, offer.family)) is not None
+            and all(n <= have for n, have in zip(needs, offer.amounts, strict=True))
+        ]
         offer = min(fitting, key=lambda one: one.usd_per_h)
         asked_s = math.ceil(jobs.submit_s[row] / PERIOD_S) * PERIOD_S
         up_s = asked_s + offer.boot_s + offer.setup_s
@@ -68,7 +86,8 @@ def closed_form_usd(jobs: Workload, offers: tuple[Offer, ...]) -> Fraction:
             float(jobs.extra[name][row]) for name in ("fetch_delay_s", "build_image_delay_s", "init_delay_s")
         )
         # A round does not see what ends at the same instant.
-        given_back_s = (math.floor((works_s + jobs.work_s[row]) / PERIOD_S) + 1) * PERIOD_S
+        ends_s = works_s + jobs.work_s[row] / jobs.max_units[row]
+        given_back_s = (math.floor(ends_s / PERIOD_S) + 1) * PERIOD_S
         charged_s = given_back_s + offer.release_s - (asked_s + offer.boot_s)
         total += Fraction(charged_s) * Fraction(offer.usd_per_h) / 3600
     return total
@@ -81,6 +100,21 @@ def test_no_packing_costs_what_its_timeline_says(seed: int) -> None:
     assert summarise(result)["cost_usd"] == pytest.approx(
         float(closed_form_usd(jobs, cluster.offers)), abs=1e-9
     )
+
+
+def by_family(jobs: Workload) -> Workload:
+    """The same jobs; those without GPUs need less on c7i and r7i than on p3, as Eva's do (spec/eva.md 2.3)."""
+    cpu = np.where(jobs.gpu == 0, jobs.cpu, np.nan)
+    own = {"cpu.p3": cpu, "cpu.c7i": cpu / 2, "cpu.r7i": cpu / 2}
+    return replace(jobs, extra={**jobs.extra, **own})
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_no_packing_costs_what_its_timeline_says_where_demand_differs_by_family(seed: int) -> None:
+    cluster, jobs = read_cluster("ec2-2023-vcpu"), by_family(some_jobs(40, seed))
+    found = summarise(simulate_nodes(jobs, "no-packing", cluster=cluster))["cost_usd"]
+    assert found == pytest.approx(float(closed_form_usd(jobs, cluster.offers)), abs=1e-9)
+    assert found < float(closed_form_usd(some_jobs(40, seed), cluster.offers))
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -99,17 +133,29 @@ def test_every_job_ends_and_every_lease_does(policy: str) -> None:
     assert summarise(result)["cost_usd"] == pytest.approx(result.leases.cost_usd.sum(), rel=1e-12)
 
 
-def evas(policy: str) -> Result:
+def evas_jobs() -> Workload:
     path = Path(__file__).parents[4] / "shared" / "data" / "eva" / "eva_pai_200_trace.csv.gz"
     if not path.exists():
         pytest.skip(f"{path} is not here")
-    return simulate_nodes(read_trace(path), policy, cluster=read_cluster("ec2-2023-vcpu"))
+    return read_trace(path)
+
+
+def evas(policy: str) -> Result:
+    return simulate_nodes(evas_jobs(), policy, cluster=read_cluster("ec2-2023-vcpu"))
 
 
 def test_no_packing_on_evas_trace_is_the_published_bill() -> None:
     found = summarise(evas("no-packing"))
     assert found["cost_usd"] == pytest.approx(20_736.886176, abs=1e-6)
     assert (found["instances"], found["migrations"]) == (200, 0)
+
+
+def test_no_packing_on_evas_trace_with_demands_by_family_is_the_closed_form() -> None:
+    """Each job on the cheapest type whose family's demand fits: 19 of 200 jobs need no GPU, and half the cores."""
+    cluster, jobs = read_cluster("ec2-2023-vcpu"), by_family(evas_jobs())
+    found = summarise(simulate_nodes(jobs, "no-packing", cluster=cluster))
+    assert found["cost_usd"] == pytest.approx(float(closed_form_usd(jobs, cluster.offers)), abs=1e-9)
+    assert found["cost_usd"] == pytest.approx(20_628.404565, abs=1e-6)
 
 
 @pytest.mark.slow

@@ -24,6 +24,7 @@ from betimes.errors import PolicyViolation
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import summarise
 from betimes.twin.nodes.simulation import NodesSimulation
+from tests.twin.nodes.driving import small_columns
 from tests.twin.nodes.planned import jobs_of, planned, rented, run
 
 P3 = Offer(
@@ -241,3 +242,11 @@ def test_the_log_says_what_was_decided_when_and_where() -> None:
         (173.0, "start", 0, 0, 0.0),
         (300.0, "release", -1, 0, 0.0),
     ]
+
+
+def test_a_planner_is_asked_though_there_is_no_slot_for_jobs_of_that_instant(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    small_columns(monkeypatch)
+    _, result = run(jobs_of((0.0, 60.0), (0.0, 60.0), (0.0, 60.0)), planned(300.0, one_each), rented(P3))
+    assert result.jobs.start_s.tolist() == [173.0] * 3

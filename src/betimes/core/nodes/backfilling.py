@@ -8,11 +8,11 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.demands import take_on, tasks_that_fit
 from betimes.core.nodes.ends import pop_end, push_end
-from betimes.core.nodes.find_nodes import find_room, has_room, tasks_that_fit
+from betimes.core.nodes.find_nodes import find_room, has_room
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import believed_end, give_all
-from betimes.core.placements import take
 from betimes.kernels import kernel
 
 
@@ -39,7 +39,7 @@ def reserve(state: NodesState, rules: NodesRules, slot: int) -> int:
             give_all(state, nodes, leaver)
             fitting = fitting or _fits_where(state, leaver, slot)
         if fitting and need.tasks > 1:
-            fitting = has_room(nodes, need)
+            fitting = has_room(state, nodes, need)
     cluster.reserved = slot
     cluster.outlasts = 0
     cluster.shadow_s = shadow_s if fitting else math.inf
@@ -48,7 +48,7 @@ def reserve(state: NodesState, rules: NodesRules, slot: int) -> int:
     count = find_room(state, rules, nodes, slot, -1)
     for k in range(count):
         number, tasks = state.plan[k].node, state.plan[k].tasks
-        take(nodes[number], need, tasks)
+        take_on(state, nodes[number], number, need, tasks)
         node, left = state.beside[number], nodes[number]
         node.free_gpu = min(node.free_gpu, left.free_gpu)
         node.free_cpu = min(node.free_cpu, left.free_cpu)
@@ -62,7 +62,7 @@ def _fits_where(state: NodesState, leaver: int, slot: int) -> bool:
     at = state.needs[leaver].placed
     while at >= 0:
         placement = state.placements[at]
-        if tasks_that_fit(state.sketch[placement.node], state.needs[slot]) > 0:
+        if tasks_that_fit(state, state.sketch, placement.node, state.needs[slot]) > 0:
             return True
         at = placement.follows
     return False
@@ -76,7 +76,7 @@ def note_start(state: NodesState, slot: int, count: int) -> None:
         number, tasks = state.plan[k].node, state.plan[k].tasks
         left, node = state.sketch[number], state.nodes[number]
         if lasts:
-            take(left, need, tasks)
+            take_on(state, left, number, need, tasks)
             state.cluster[0].outlasts = 1
         beside = state.beside[number]
         beside.free_gpu = min(node.free_gpu, left.free_gpu)

@@ -42,9 +42,10 @@ LARGEST_PRIORITY = 10**6
 class Need:
     """What a job needs, and what it has to do with nodes."""
 
-    gpu: int  # of each task: thousandths
+    gpu: int  # of each task, thousandths; where that differs by family the least of any (`nodes.demands`)
     cpu: int  # thousandths of a core
     memory: int  # MiB
+    demands: int  # the first of its rows of `State.demands`, one a family; 0: the same on all of them
     tasks: int  # start together, end together
     labels: int  # a bit for each label that its nodes must have (`cluster.labels`)
     freed_seen: int  # length of the ring of freed nodes when it last did not fit, -1: not tried yet
@@ -93,6 +94,17 @@ class Need:
     leaves: int  # 1: it is about to leave the nodes that it holds
     moves_when_free: int  # 1: it is asked to vacate once there is room on the nodes that it is bound to
     claims: int  # 1: whatever is freed on the nodes that it is bound to is its own; 0: only what its victims give up
+
+
+class TaskDemand:
+    """What each task of a job needs on machines of one family.
+
+    Not in the order of `Need`: Numba would take one record for the other, of which it were the beginning.
+    """
+
+    memory: int  # MiB
+    cpu: int  # thousandths of a core
+    gpu: int  # thousandths
 
 
 class Residence(Placement):
@@ -193,6 +205,7 @@ class Machine:
     claims: int  # placements on it of jobs that wait for room there, or for it to be up, by whichever job
     cause: int  # why it goes: `machines.RELEASED`, `FAILED` or `TAKEN_AWAY`
     kind: int  # its group in the cluster; of a rented one -1 - offer
+    family: int  # which of the cluster's
 
 
 class Terms:
@@ -248,6 +261,7 @@ class Lease:
 class Cluster:
     """The scalars that only this engine has; an array of one record."""
 
+    families: int  # of machines: as many rows of `State.demands` belong together
     most_gpu: float  # the largest capacity of any node; 1 where no node has any
     most_cpu: float
     most_memory: float
@@ -288,6 +302,9 @@ class Cluster:
     arrived: int  # jobs that have entered the queue since then: newcomers[:arrived]
     seed: int  # of whatever is decided by lot
     draws: int  # decisions on victims taken so far
+    held_gpu_s: float  # thousandths x seconds that jobs whose demand differs by family have held and left
+    held_cpu_s: float
+    held_memory_s: float
     absences: int  # length of `State.absences`
     must_replan: (
         int  # 1: reservations may have to move: since the last pass something has ended early or outrun its
@@ -317,6 +334,7 @@ class NodesView(Struct):
     holders: Ints  # the slots of the jobs that hold nodes: holders[: pool[0].holders]
     progress: Records[Progress]  # (slots,)
     needs: Records[Need]  # (slots,)
+    demands: Records[TaskDemand]  # what tasks need by family (`demands.demand_on`)
     jobs: Records[Job]  # (slots,)
 
 
@@ -355,6 +373,9 @@ class NodesState(Struct):
     hardware: (
         FloatTable  # (workloads, offers) speed of the row's on machines of the column's; empty: 1 everywhere
     )
+    demands: Records[
+        TaskDemand
+    ]  # a row for each family, after `families` rows of no job; of length 0: none differs
     shown: Records[Node]  # what hooks are shown: the nodes themselves, or `aside`
     # Room to think, of no meaning between two passes:
     sketch: Records[Node]  # (nodes,) the nodes as they would be
@@ -399,11 +420,16 @@ def new_nodes_state(
     hardware: FloatTable | None = None,
     largest: NDArray[np.int64] | None = None,
     labels: NDArray[np.int64] | None = None,
+    families: NDArray[np.int64] | None = None,
+    family_count: int = 1,
+    demands: Records[TaskDemand] | None = None,
 ) -> NodesState:
     """A cluster with its own nodes only, and no jobs.
 
     capacity: (nodes, 3) in thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,). largest: (3,) the most that
     any machine has of each, owned or on offer; by default of those nodes. labels: (nodes,) as `Node.labels`.
+    families: (nodes,) as `Machine.family`, of so many (`family_count`), by default all of one; demands: as
+    `State.demands`, by default none.
     by_priority: jobs of a higher priority may preempt those of a lower, and of one priority a trial job the others;
     else only the latter. guarded: the hooks are a user's. quota: machines that may be rented at once. observed:
     features are written.
@@ -423,6 +449,7 @@ def new_nodes_state(
         log=blank(Instruction, log),
         interference=np.zeros((0, 0)) if interference is None else interference,
         hardware=np.zeros((0, 0)) if hardware is None else hardware,
+        demands=blank(TaskDemand, 0) if demands is None else demands,
     )
     nodes, machines = as_array(state.nodes)[:count], as_array(state.machines)[:count]
     for at, name in enumerate(("gpu", "cpu", "memory")):
@@ -431,12 +458,14 @@ def new_nodes_state(
     nodes["labels"] = 0 if labels is None else labels
     machines["state"] = OWNED
     machines["kind"] = kinds
+    machines["family"] = 0 if families is None else families
     pool, cluster = state.pool[0], state.cluster[0]
     pool.units, pool.restart_s, pool.free, pool.budget = units, restart_s, slots, UNLIMITED
     pool.wakeup = math.inf
     pool.offender = -1
     most: list[float] = (capacity if largest is None else largest[None]).max(axis=0, initial=1).tolist()
     cluster.most_gpu, cluster.most_cpu, cluster.most_memory = most
+    cluster.families = family_count
     cluster.seed = seed
     cluster.level_mask = -1 if by_priority else 1
     cluster.seen_change = cluster.seen_freed = cluster.reserved = -1
@@ -517,7 +546,7 @@ def _resized(state: NodesState, *, slots: int | None = None, placements: int | N
     follows = as_array(fresh.placements)["follows"][old:].copy()
     recorded = (
         *("segments", "absences", "offers", "fates", "orders", "leases", "log"),
-        *("interference", "hardware"),
+        *("interference", "hardware", "demands"),
     )
     for name, mine in state.values().items():
         if name not in (*recorded, "params"):
@@ -560,6 +589,7 @@ def _blank_state(
         log=blank(Instruction, 0),
         interference=np.zeros((0, 0)),
         hardware=np.zeros((0, 0)),
+        demands=blank(TaskDemand, 0),
         chosen=_whole(slots),
         ends=blank(End, 2 * slots),
         steps=blank(Step, steps),

@@ -9,6 +9,7 @@ import math
 
 from betimes.core.instruction import RELEASE, RENT
 from betimes.core.nodes.columns import NEVER, NOW, NodesState, view_of
+from betimes.core.nodes.demands import demand_in, runs_in
 from betimes.core.nodes.holders import add_holder
 from betimes.core.nodes.log import note
 from betimes.core.nodes.machines import FAILED, RELEASED, TAKEN_AWAY
@@ -94,14 +95,15 @@ def decide_waits(state: NodesState, rules: NodesRules) -> int:
 
 @kernel
 def machines_for(state: NodesState, slot: int, offer: int) -> int:
-    """How many machines of an offer hold the whole job; 0: none does, however many, or they lack a label."""
+    """How many machines of an offer hold the whole job; 0: it cannot run on these, however many there are."""
     need, terms, count = state.needs[slot], state.offers[offer], 1
-    if need.labels & ~terms.labels != 0:
+    if need.labels & ~terms.labels != 0 or not runs_in(state, need, terms.family):
         return 0
+    gpu, cpu, memory = demand_in(state, need, terms.family)
     for wanted, there in (
-        (need.tasks * need.gpu, terms.gpu),
-        (need.tasks * need.cpu, terms.cpu),
-        (need.tasks * need.memory, terms.memory),
+        (need.tasks * gpu, terms.gpu),
+        (need.tasks * cpu, terms.cpu),
+        (need.tasks * memory, terms.memory),
     ):
         if wanted > there:
             if there == 0:

@@ -9,6 +9,7 @@ import math
 
 from betimes.core.instruction import CLOSE, OPEN
 from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.demands import demand_on, take_on
 from betimes.core.nodes.holders import add_holder, is_owed
 from betimes.core.nodes.log import note
 from betimes.core.nodes.machines import note_vacated
@@ -16,7 +17,6 @@ from betimes.core.nodes.queue import remove
 from betimes.core.nodes.timers import clear_job_timer, set_job_timer
 from betimes.core.nodes.transitions import drop_placement, pay_claims, put, put_bound, unbook, vacate
 from betimes.core.nodes.wait_features import count_running
-from betimes.core.placements import take
 from betimes.core.work import bring_up_to_date, close_account, set_to_work
 from betimes.kernels import kernel
 
@@ -64,9 +64,10 @@ def unbind(state: NodesState, slot: int) -> None:
     while at >= 0:
         placement = state.placements[at]
         node = state.nodes[placement.node]
-        node.free_gpu += placement.tasks * need.gpu - placement.owed_gpu
-        node.free_cpu += placement.tasks * need.cpu - placement.owed_cpu
-        node.free_memory += placement.tasks * need.memory - placement.owed_memory
+        gpu, cpu, memory = demand_on(state, need, placement.node)
+        node.free_gpu += placement.tasks * gpu - placement.owed_gpu
+        node.free_cpu += placement.tasks * cpu - placement.owed_cpu
+        node.free_memory += placement.tasks * memory - placement.owed_memory
         number = placement.node
         if need.claims == 1 and is_owed(placement):
             state.machines[number].claims -= 1
@@ -93,7 +94,7 @@ def hold(state: NodesState, slot: int, count: int) -> None:
     need, job = state.needs[slot], state.jobs[slot]
     for at in range(count):
         choice = state.plan[at]
-        take(state.nodes[choice.node], need, choice.tasks)
+        take_on(state, state.nodes[choice.node], choice.node, need, choice.tasks)
         put(state, slot, choice)
     job.units = float(job.max_units)
     need.began_s = state.progress[slot].since
@@ -119,9 +120,10 @@ def bind(state: NodesState, slot: int, count: int) -> None:
         placement.owed_gpu = owed.free_gpu
         placement.owed_cpu = owed.free_cpu
         placement.owed_memory = owed.free_memory
-        node.free_gpu -= choice.tasks * need.gpu - owed.free_gpu
-        node.free_cpu -= choice.tasks * need.cpu - owed.free_cpu
-        node.free_memory -= choice.tasks * need.memory - owed.free_memory
+        gpu, cpu, memory = demand_on(state, need, choice.node)
+        node.free_gpu -= choice.tasks * gpu - owed.free_gpu
+        node.free_cpu -= choice.tasks * cpu - owed.free_cpu
+        node.free_memory -= choice.tasks * memory - owed.free_memory
         if owed.free_gpu > 0 or owed.free_cpu > 0 or owed.free_memory > 0:
             need.awaited += 1
     state.cluster[0].nominated += 1

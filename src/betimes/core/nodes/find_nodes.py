@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import Need, NodesState, view_of
+from betimes.core.nodes.demands import task_fits, tasks_that_fit
 from betimes.core.nodes.directory import FULL_MILLI, block_at
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.placements import Node, fits, how_many_within, takes
+from betimes.core.placements import Node
 from betimes.kernels import Floats, Ints, Records, kernel
 
 NO_ROOM = 0
@@ -16,18 +17,12 @@ OVERBOOKED = -5
 
 
 @kernel
-def tasks_that_fit(node: Node, need: Need) -> int:
-    """How many of the job's tasks the node takes and has room for."""
-    return how_many_within(node, need, need.tasks) if takes(node, need) else 0
-
-
-@kernel
-def has_room(nodes: Records[Node], need: Need) -> bool:
+def has_room(state: NodesState, nodes: Records[Node], need: Need) -> bool:
     """Whether all tasks of the job find room at once."""
     missing = need.tasks
     for number in range(len(nodes)):
-        if fits(nodes[number], need):
-            missing -= 1 if need.tasks == 1 else tasks_that_fit(nodes[number], need)
+        if task_fits(state, nodes, number, need):
+            missing -= 1 if need.tasks == 1 else tasks_that_fit(state, nodes, number, need)
             if missing <= 0:
                 return True
     return False
@@ -46,10 +41,10 @@ def may_fit(state: NodesState, slot: int) -> bool:
         return False
     if need.tasks == 1 and seen >= 0 and cluster.freed - seen < len(log):
         for at in range(seen, cluster.freed):
-            if fits(state.nodes[log[at % len(log)]], need):
+            if task_fits(state, state.nodes, log[at % len(log)], need):
                 return True
         return False
-    return has_room(state.nodes, need)
+    return has_room(state, state.nodes, need)
 
 
 @kernel
@@ -88,16 +83,16 @@ def find_room(state: NodesState, rules: NodesRules, nodes: Records[Node], slot: 
         # It can fit only where something has been freed since.
         for at in range(seen, cluster.freed):
             number = log[at % len(log)]
-            if fits(nodes[number], need) and not _listed(state.fitting, count, number):
+            if task_fits(state, nodes, number, need) and not _listed(state.fitting, count, number):
                 state.fitting[count] = number
                 count += 1
         room = count
     else:
         for number in range(len(nodes)):
-            if fits(nodes[number], need):
+            if task_fits(state, nodes, number, need):
                 state.fitting[count] = number
                 count += 1
-                room += 1 if single else tasks_that_fit(nodes[number], need)
+                room += 1 if single else tasks_that_fit(state, nodes, number, need)
     if room < need.tasks:
         return NO_ROOM
     if count == 1:
@@ -142,7 +137,7 @@ def _is_sound(state: NodesState, nodes: Records[Node], slot: int, count: int) ->
     for k in range(count):
         choice = state.plan[k]
         node = nodes[choice.node]
-        if tasks_that_fit(node, need) < choice.tasks:
+        if tasks_that_fit(state, nodes, choice.node, need) < choice.tasks:
             return False
         if node.free_gpu > node.gpu or node.free_cpu > node.cpu or node.free_memory > node.memory:
             return False
@@ -185,7 +180,7 @@ def _fill_up(state: NodesState, nodes: Records[Node], need: Need, count: int) ->
         return BAD_SCORE
     missing, used = need.tasks, 0
     while missing > 0:
-        tasks = min(missing, tasks_that_fit(nodes[fitting[used]], need))
+        tasks = min(missing, tasks_that_fit(state, nodes, fitting[used], need))
         _choose(state, used, fitting[used], tasks)
         missing -= tasks
         used += 1
@@ -204,7 +199,7 @@ def _spread_out(state: NodesState, nodes: Records[Node], need: Need, count: int)
     while missing > 0:
         for k in range(used):
             choice = state.plan[k]
-            if missing > 0 and choice.tasks < tasks_that_fit(nodes[choice.node], need):
+            if missing > 0 and choice.tasks < tasks_that_fit(state, nodes, choice.node, need):
                 choice.tasks += 1
                 missing -= 1
     return used

@@ -17,8 +17,8 @@ import math
 
 from betimes.core.instruction import BIND, CLOSE, MIGRATE, OPEN, PREEMPT, RELEASE, RENT, START, Instruction
 from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.demands import demand_on, tasks_that_fit
 from betimes.core.nodes.external_events import open_node
-from betimes.core.nodes.find_nodes import tasks_that_fit
 from betimes.core.nodes.holders import holds, is_owed
 from betimes.core.nodes.log import has_room_for_a_pass, note_places
 from betimes.core.nodes.machines import DRAINING, GOING, NONE_LEFT, RUNNING, UNUSED, release, rent
@@ -212,7 +212,7 @@ def _place(state: NodesState, batch: Records[Instruction], first: int, last: int
         if need.labels & ~state.nodes[number].labels != 0:
             return LACKS_LABEL
         if line.what == START:
-            if tasks_that_fit(state.nodes[number], need) < wanted.tasks:
+            if tasks_that_fit(state, state.nodes, number, need) < wanted.tasks:
                 return NO_ROOM
         elif not _will_have_room(state, number, slot, wanted.tasks):
             return NO_ROOM
@@ -257,11 +257,13 @@ def _will_have_room(state: NodesState, number: int, slot: int, tasks: int) -> bo
         memory -= placement.owed_memory
         # What it is bound to has no `leaves` yet to give: only what it holds is given up.
         if theirs.leaves == 1 and theirs.holder >= 0 and holds(state, placement.slot, at):
-            gpu += placement.tasks * theirs.gpu
-            cpu += placement.tasks * theirs.cpu
-            memory += placement.tasks * theirs.memory
+            held_gpu, held_cpu, held_memory = demand_on(state, theirs, number)
+            gpu += placement.tasks * held_gpu
+            cpu += placement.tasks * held_cpu
+            memory += placement.tasks * held_memory
         at = placement.after
-    return tasks * need.gpu <= gpu and tasks * need.cpu <= cpu and tasks * need.memory <= memory
+    needed_gpu, needed_cpu, needed_memory = demand_on(state, need, number)
+    return tasks * needed_gpu <= gpu and tasks * needed_cpu <= cpu and tasks * needed_memory <= memory
 
 
 @kernel
@@ -274,15 +276,16 @@ def _bind(state: NodesState, slot: int, count: int) -> None:
         choice = state.plan[at]
         node, machine = state.nodes[choice.node], state.machines[choice.node]
         placement = state.placements[put_bound(state, slot, choice)]
-        gpu = min(node.free_gpu, choice.tasks * need.gpu)
-        cpu = min(node.free_cpu, choice.tasks * need.cpu)
-        memory = min(node.free_memory, choice.tasks * need.memory)
+        needed_gpu, needed_cpu, needed_memory = demand_on(state, need, choice.node)
+        gpu = min(node.free_gpu, choice.tasks * needed_gpu)
+        cpu = min(node.free_cpu, choice.tasks * needed_cpu)
+        memory = min(node.free_memory, choice.tasks * needed_memory)
         node.free_gpu -= gpu
         node.free_cpu -= cpu
         node.free_memory -= memory
-        placement.owed_gpu = choice.tasks * need.gpu - gpu
-        placement.owed_cpu = choice.tasks * need.cpu - cpu
-        placement.owed_memory = choice.tasks * need.memory - memory
+        placement.owed_gpu = choice.tasks * needed_gpu - gpu
+        placement.owed_cpu = choice.tasks * needed_cpu - cpu
+        placement.owed_memory = choice.tasks * needed_memory - memory
         placement.unready = int(machine.state != RUNNING)
         if is_owed(placement):
             need.awaited += 1

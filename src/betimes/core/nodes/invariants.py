@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from typing import Any
 
 from betimes.core.invariants import BrokenInvariant
 from betimes.core.job_states import JobState, state_on_nodes
@@ -166,8 +167,12 @@ def _check_job(
         raise _broken("work left", f"{name} has {progress.work_left} s")
 
 
-def _amount(need: Need, tasks: int) -> Amount:
-    return int(need.gpu) * tasks, int(need.cpu) * tasks, int(need.memory) * tasks
+def _amount(state: NodesState, need: Need, node: int, tasks: int) -> Amount:
+    """What so many tasks of a job need on a node."""
+    demand: Any = need
+    if need.demands > 0:
+        demand = state.demands[need.demands + state.machines[node].family]
+    return int(demand.gpu) * tasks, int(demand.cpu) * tasks, int(demand.memory) * tasks
 
 
 Places = dict[int, dict[int, tuple[int, Amount]]]
@@ -183,7 +188,7 @@ def _check_nodes(state: NodesState, held: Places, bound: Places) -> None:
                 raise _broken(
                     "labels", f"slot {slot} is on node {node}, which lacks labels {lacking:b} of its job"
                 )
-            amount = _amount(state.needs[slot], tasks)
+            amount = _amount(state, state.needs[slot], node, tasks)
             taken[node] = tuple(  # type: ignore[assignment]
                 before + mine - missing
                 for before, mine, missing in zip(taken[node], amount, owed, strict=True)

@@ -70,6 +70,7 @@ def take_number(state: NodesState, offer: int, requested_s: float) -> int:
     machine.state = BOOTING
     machine.offer = offer
     machine.kind = -1 - offer
+    machine.family = terms.family
     machine.serial = terms.asked
     machine.requested_s = requested_s
     machine.booted_s = math.inf

@@ -17,6 +17,7 @@ def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int, lab
     machine, node = state.machines[number], state.nodes[number]
     machine.state = OWNED
     machine.kind = kind
+    machine.family = 0
     machine.residents = -1
     machine.claims = 0
     node.gpu = node.free_gpu = gpu

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from betimes.cluster.resources import NOWHERE
 from betimes.core.instruction import BIND, MIGRATE, PREEMPT, RELEASE, RENT, START, Instruction
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.instructions import REASONS
 from betimes.core.nodes.machines import UNUSED, paid_until_s
 from betimes.core.planning import (
     Bind,
+    ByFamily,
     Decision,
     JobPhase,
     JobSnapshot,
@@ -123,7 +125,7 @@ def _plain(records: Records[Any]) -> NDArray[Any]:
     return as_array(records).view(np.ndarray)
 
 
-_NEED = ("holder", "bound", "placed", "vacate_at", "tasks", "gpu", "cpu", "memory", "contends")
+_NEED = ("holder", "bound", "placed", "vacate_at", "tasks", "gpu", "cpu", "memory", "demands", "contends")
 _DELAYS = ("launch_s", "init_s", "stop_s")
 
 
@@ -148,9 +150,12 @@ def _jobs(
     placements = list(zip(*(placed_on[name].tolist() for name in ("node", "tasks", "follows")), strict=True))
     found = list[JobSnapshot]()
     nowhere: tuple[Place, ...] = ()
+    by_family: dict[int, ByFamily] = {0: ()}
     for values in zip(*(column.tolist() for column in columns), strict=True):
         slot, row, seq, submit_s, left, rate, holder, bound, placed, vacate_at, *rest = values
-        tasks, gpu, cpu, memory, launched, launch_s, init_s, stop_s = rest
+        tasks, gpu, cpu, memory, first, launched, launch_s, init_s, stop_s = rest
+        if first not in by_family:
+            by_family[first] = _by_family(state, first)
         leaves = vacate_at < math.inf
         if holder >= 0:
             phase = JobPhase.LEAVES if leaves else JobPhase.RUNS
@@ -174,9 +179,17 @@ def _jobs(
                 launch_s,
                 init_s,
                 stop_s,
+                by_family=by_family[first],
             )
         )
     return found
+
+
+def _by_family(state: NodesState, first: int) -> ByFamily:
+    """What a task needs on each family, of these rows of `State.demands`; None where it cannot run."""
+    rows = _plain(state.demands)[first : first + int(state.cluster[0].families)]
+    amounts = zip(*(rows[name].tolist() for name in ("gpu", "cpu", "memory")), strict=True)
+    return tuple(None if cpu >= NOWHERE else (gpu, cpu, memory) for gpu, cpu, memory in amounts)
 
 
 def _places(placements: Sequence[tuple[int, int, int]], first: int) -> tuple[Place, ...]:
@@ -189,7 +202,7 @@ def _places(placements: Sequence[tuple[int, int, int]], first: int) -> tuple[Pla
     return tuple(reversed(found))
 
 
-_OF_MACHINE = ("generation", "offer", "state", "requested_s", "up_s")
+_OF_MACHINE = ("generation", "offer", "state", "family", "requested_s", "up_s")
 _PHASES = {int(each): each for each in MachinePhase}
 _OF_NODE = ("up", "gpu", "cpu", "memory", "free_gpu", "free_cpu", "free_memory")
 
@@ -203,7 +216,7 @@ def _machines(state: NodesState, numbers: NDArray[np.int64]) -> list[MachineSnap
     )
     found = list[MachineSnapshot]()
     for values in zip(*(column.tolist() for column in columns), strict=True):
-        number, generation, offer, phase, requested_s, up_s, is_open, *amounts = values
+        number, generation, offer, phase, family, requested_s, up_s, is_open, *amounts = values
         gpu, cpu, memory, free_gpu, free_cpu, free_memory = amounts
         found.append(
             MachineSnapshot(
@@ -217,6 +230,7 @@ def _machines(state: NodesState, numbers: NDArray[np.int64]) -> list[MachineSnap
                 requested_s,
                 up_s if offer >= 0 else 0.0,
                 float(paid_until(state, number)) if offer >= 0 else math.inf,
+                family,
             )
         )
     return found

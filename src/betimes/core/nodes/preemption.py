@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import Need, NodesState, NodesView, view_of
+from betimes.core.nodes.demands import give_on, tasks_that_fit
 from betimes.core.nodes.find_nodes import (
     BAD_SCORE,
     OVERBOOKED,
@@ -16,11 +17,10 @@ from betimes.core.nodes.find_nodes import (
     find_room,
     has_room,
     show,
-    tasks_that_fit,
 )
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import give_all, nominate, tell_to_leave
-from betimes.core.placements import give, takes
+from betimes.core.placements import takes
 from betimes.kernels import kernel
 
 NO_PLAN = 0
@@ -74,16 +74,17 @@ def makes_room(view: NodesView, victim: int, slot: int) -> bool:
     need, missing = view.needs[slot], view.needs[slot].tasks
     if need.tasks > 1:
         for number in range(len(view.nodes)):
-            missing -= tasks_that_fit(view.nodes[number], need)
+            missing -= tasks_that_fit(view, view.nodes, number, need)
     at = view.needs[victim].placed
     while at >= 0:
         placement = view.placements[at]
-        node = view.nodes[placement.node]
-        before = tasks_that_fit(node, need)
+        number = placement.node
+        node = view.nodes[number]
+        before = tasks_that_fit(view, view.nodes, number, need)
         held = view.needs[victim]
-        give(node, held, placement.tasks)
-        gained = tasks_that_fit(node, need)
-        give(node, held, -placement.tasks)  # as it was: whole numbers come back exactly
+        give_on(view, node, number, held, placement.tasks)
+        gained = tasks_that_fit(view, view.nodes, number, need)
+        give_on(view, node, number, held, -placement.tasks)  # as it was: whole numbers come back exactly
         missing -= gained - before if need.tasks > 1 else gained
         at = placement.follows
     return missing <= 0
@@ -139,7 +140,7 @@ def _could_suffice(state: NodesState, slot: int, below: int, most: int) -> bool:
     for k in range(below):
         if state.progress[state.chosen[k]].preemptions < most:
             give_all(state, state.sketch, state.chosen[k])
-    return has_room(state.sketch, state.needs[slot])
+    return has_room(state, state.sketch, state.needs[slot])
 
 
 @kernel
@@ -168,11 +169,11 @@ def _fits_now(state: NodesState, slot: int, last: int) -> bool:
     """Whether the job fits on the sketch, to which the victim `last` has just been added."""
     need = state.needs[slot]
     if need.tasks > 1:
-        return has_room(state.sketch, need)
+        return has_room(state, state.sketch, need)
     at = state.needs[last].placed
     while at >= 0:
         placement = state.placements[at]
-        if tasks_that_fit(state.sketch[placement.node], need) > 0:
+        if tasks_that_fit(state, state.sketch, placement.node, need) > 0:
             return True
         at = placement.follows
     return False
@@ -241,7 +242,7 @@ def _suffices(state: NodesState, slot: int, kept: int, count: int) -> bool:
     need = state.needs[slot]
     for k in range(count):
         choice = state.plan[k]
-        if tasks_that_fit(state.sketch[choice.node], need) < choice.tasks:
+        if tasks_that_fit(state, state.sketch, choice.node, need) < choice.tasks:
             return False
     return True
 

@@ -12,9 +12,10 @@ import math
 import numpy as np
 
 from betimes.core.nodes.columns import Need, NodesState
+from betimes.core.nodes.demands import take_on, tasks_within
 from betimes.core.nodes.ends import pop_end, push_end
 from betimes.core.nodes.transitions import believed_end, restart_s
-from betimes.core.placements import how_many_within, take, takes
+from betimes.core.placements import takes
 from betimes.core.work import believed_left
 from betimes.kernels import Ints, kernel
 
@@ -78,7 +79,7 @@ def claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
             following = steps[number].follows
             if ends_s < math.inf and (following < 0 or steps[following].at_s > ends_s):
                 following = _split(state, number, ends_s)
-            take(steps[number], need, sign * placement.tasks)
+            take_on(state, steps[number], placement.node, need, sign * placement.tasks)
             last, number = number, following
         if number >= 0 and number != last:
             _join(state, last, number)
@@ -97,14 +98,14 @@ def earliest_s(state: NodesState, slot: int, before_s: float) -> float:
     for node in range(len(state.nodes)):
         number = node if takes(state.nodes[node], need) else -1
         while number >= 0 and steps[number].at_s < best_s:
-            begin_s, within = steps[number].at_s, how_many_within(steps[number], need, need.tasks) > 0
+            begin_s, within = steps[number].at_s, tasks_within(state, steps[number], node, need) > 0
             number = steps[number].follows
             if not within:
                 continue
             while (
                 number >= 0
                 and steps[number].at_s < begin_s + lasts_s
-                and how_many_within(steps[number], need, need.tasks) > 0
+                and tasks_within(state, steps[number], node, need) > 0
             ):
                 number = steps[number].follows
             if number < 0 or steps[number].at_s >= begin_s + lasts_s:
@@ -122,7 +123,7 @@ def is_kept(state: NodesState, slot: int, begin_s: float) -> bool:
         if not takes(state.nodes[placement.node], need):
             return False
         number = _step_at(state, placement.node, begin_s)
-        if _least(state, number, begin_s + lasts_s, need) < placement.tasks:
+        if _least(state, placement.node, number, begin_s + lasts_s, need) < placement.tasks:
             return False
         at = placement.follows
     return True
@@ -177,7 +178,7 @@ def _append(state: NodesState, slot: int, at_s: float) -> bool:
                 return False
             last = _split(state, last, at_s)
             state.cursor[placement.node] = last
-        take(state.steps[last], need, sign * placement.tasks)
+        take_on(state, state.steps[last], placement.node, need, sign * placement.tasks)
         at = placement.follows
     return True
 
@@ -238,14 +239,14 @@ def _earliest_of_gang(state: NodesState, need: Need, lasts_s: float, before_s: f
                     number = following
                     state.cursor[node] = number
                     following = steps[number].follows
-                together += how_many_within(steps[number], need, need.tasks)
+                together += tasks_within(state, steps[number], node, need)
                 if following >= 0:
                     next_s = min(next_s, steps[following].at_s)
         if together >= need.tasks:
             together = 0
             for node in range(len(state.nodes)):
                 if takes(state.nodes[node], need):
-                    together += _least(state, state.cursor[node], begin_s + lasts_s, need)
+                    together += _least(state, node, state.cursor[node], begin_s + lasts_s, need)
             if together >= need.tasks:
                 return begin_s
         begin_s = next_s
@@ -253,11 +254,11 @@ def _earliest_of_gang(state: NodesState, need: Need, lasts_s: float, before_s: f
 
 
 @kernel
-def _least(state: NodesState, number: int, ends_s: float, need: Need) -> int:
+def _least(state: NodesState, node: int, number: int, ends_s: float, need: Need) -> int:
     """How many of the job's tasks fit from a step of a node on, until `ends_s`."""
-    count = how_many_within(state.steps[number], need, need.tasks)
+    count = tasks_within(state, state.steps[number], node, need)
     number = state.steps[number].follows
     while count > 0 and number >= 0 and state.steps[number].at_s < ends_s:
-        count = min(count, how_many_within(state.steps[number], need, need.tasks))
+        count = min(count, tasks_within(state, state.steps[number], node, need))
         number = state.steps[number].follows
     return count

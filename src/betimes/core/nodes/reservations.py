@@ -15,7 +15,8 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.find_nodes import find_room, tasks_that_fit
+from betimes.core.nodes.demands import tasks_that_fit
+from betimes.core.nodes.find_nodes import find_room
 from betimes.core.nodes.log import has_room_for_a_pass
 from betimes.core.nodes.profile import (
     claim,
@@ -146,7 +147,7 @@ def _has_now(state: NodesState, slot: int) -> bool:
     at = state.needs[slot].reservation
     while at >= 0:
         placement = state.placements[at]
-        if tasks_that_fit(state.nodes[placement.node], state.needs[slot]) < placement.tasks:
+        if tasks_that_fit(state, state.nodes, placement.node, state.needs[slot]) < placement.tasks:
             return False
         at = placement.follows
     return True

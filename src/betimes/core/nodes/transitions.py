@@ -10,6 +10,7 @@ import math
 
 from betimes.core.instruction import BIND, PREEMPT, RESERVE, START
 from betimes.core.nodes.columns import AUTO, Choice, Need, NodesState, NodesView
+from betimes.core.nodes.demands import count_held, count_in, demand_on, give_on, take_on
 from betimes.core.nodes.holders import add_holder, drop_holder, is_owed
 from betimes.core.nodes.log import note, note_places
 from betimes.core.nodes.machines import DRAINING, go, note_vacated
@@ -17,7 +18,7 @@ from betimes.core.nodes.queue import insert
 from betimes.core.nodes.rates import re_rate, re_rate_around, speed_of
 from betimes.core.nodes.timers import EXPIRED, LAUNCHED, set_job_timer
 from betimes.core.nodes.wait_features import count_running
-from betimes.core.placements import Node, free_placement, give, new_placement, take
+from betimes.core.placements import Node, free_placement, new_placement
 from betimes.core.work import (
     attained,
     believed_left,
@@ -92,7 +93,7 @@ def start(state: NodesState, slot: int, count: int) -> None:
     need = state.needs[slot]
     for at in range(count):
         choice = state.plan[at]
-        take(state.nodes[choice.node], need, choice.tasks)
+        take_on(state, state.nodes[choice.node], choice.node, need, choice.tasks)
         put(state, slot, choice)
     begin(state, slot)
 
@@ -104,6 +105,10 @@ def finish(state: NodesState, slot: int) -> None:
     pool.events += 1
     _record_segments(state, slot)
     close_account(state, slot, pool.now)
+    need = state.needs[slot]
+    if need.demands > 0 and need.placed < 0:  # it ran on machines of its own
+        task_s = state.progress[slot].attained / state.jobs[slot].units * need.tasks
+        count_in(state, need, state.offers[need.offer].family, task_s)
     _leave_nodes(state, slot)
     pool.active -= 1
     state.free[pool.free] = slot
@@ -158,13 +163,14 @@ def nominate(state: NodesState, slot: int, count: int) -> None:
         node, sketch = state.nodes[choice.node], state.sketch[choice.node]
         number = put_bound(state, slot, choice)
         placement = state.placements[number]
+        gpu, cpu, memory = demand_on(state, need, choice.node)
         # The sketch has what is free and what the victims give: the difference is theirs.
-        placement.owed_gpu = min(choice.tasks * need.gpu, sketch.free_gpu - node.free_gpu)
-        placement.owed_cpu = min(choice.tasks * need.cpu, sketch.free_cpu - node.free_cpu)
-        placement.owed_memory = min(choice.tasks * need.memory, sketch.free_memory - node.free_memory)
-        node.free_gpu -= choice.tasks * need.gpu - placement.owed_gpu
-        node.free_cpu -= choice.tasks * need.cpu - placement.owed_cpu
-        node.free_memory -= choice.tasks * need.memory - placement.owed_memory
+        placement.owed_gpu = min(choice.tasks * gpu, sketch.free_gpu - node.free_gpu)
+        placement.owed_cpu = min(choice.tasks * cpu, sketch.free_cpu - node.free_cpu)
+        placement.owed_memory = min(choice.tasks * memory, sketch.free_memory - node.free_memory)
+        node.free_gpu -= choice.tasks * gpu - placement.owed_gpu
+        node.free_cpu -= choice.tasks * cpu - placement.owed_cpu
+        node.free_memory -= choice.tasks * memory - placement.owed_memory
         if placement.owed_gpu > 0 or placement.owed_cpu > 0 or placement.owed_memory > 0:
             need.awaited += 1
     need.alarm_s = math.inf  # it waits for these, however long
@@ -217,7 +223,8 @@ def give_all(state: NodesState, nodes: Records[Node], slot: int, first: int = 0)
     at = state.needs[slot].placed
     while at >= 0:
         placement = state.placements[at]
-        give(nodes[first + placement.node], state.needs[slot], placement.tasks)
+        node = nodes[first + placement.node]
+        give_on(state, node, placement.node, state.needs[slot], placement.tasks)
         at = placement.follows
 
 
@@ -366,7 +373,8 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     while at >= 0:
         placement = state.placements[at]
         number = placement.node
-        give(state.nodes[number], need, placement.tasks)
+        give_on(state, state.nodes[number], number, need, placement.tasks)
+        count_held(state, need, number, placement.tasks, pool.now - need.began_s)
         state.machines[number].task_s += placement.tasks * (pool.now - need.began_s)
         if need.preemptor >= 0:
             _pay(state, need.preemptor, number, need, placement.tasks)
@@ -396,12 +404,13 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
 def _pay(state: NodesState, preemptor: int, number: int, victim: Need, tasks: int) -> None:
     """Hand what a victim gives up on a node, which is free now, to its preemptor, as far as it is owed."""
     node, at = state.nodes[number], state.needs[preemptor].bound
+    given_gpu, given_cpu, given_memory = demand_on(state, victim, number)
     while at >= 0:
         placement = state.placements[at]
         if placement.node == number:
-            gpu = min(placement.owed_gpu, tasks * victim.gpu)
-            cpu = min(placement.owed_cpu, tasks * victim.cpu)
-            memory = min(placement.owed_memory, tasks * victim.memory)
+            gpu = min(placement.owed_gpu, tasks * given_gpu)
+            cpu = min(placement.owed_cpu, tasks * given_cpu)
+            memory = min(placement.owed_memory, tasks * given_memory)
             was_owed = is_owed(placement)
             placement.owed_gpu -= gpu
             placement.owed_cpu -= cpu

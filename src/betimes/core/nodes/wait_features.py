@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import FEATURE_COLUMNS, NodesState
+from betimes.core.nodes.demands import demand_on
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.wait_predictor import predicted_s
 from betimes.kernels import kernel
@@ -46,8 +47,17 @@ def count_running(state: NodesState, slot: int, sign: int) -> None:
     """A job takes its nodes (1) or leaves them (-1)."""
     cluster, need = state.cluster[0], state.needs[slot]
     cluster.observed_running += sign
-    cluster.running_cpu += sign * need.tasks * need.cpu
-    cluster.running_memory += sign * need.tasks * need.memory
+    if need.demands == 0:
+        cluster.running_cpu += sign * need.tasks * need.cpu
+        cluster.running_memory += sign * need.tasks * need.memory
+    else:
+        at = need.placed
+        while at >= 0:
+            placement = state.placements[at]
+            _, cpu, memory = demand_on(state, need, placement.node)
+            cluster.running_cpu += sign * placement.tasks * cpu
+            cluster.running_memory += sign * placement.tasks * memory
+            at = placement.follows
     cluster.running_since_s += sign * need.began_s
     if cluster.observed_running == 0:
         cluster.running_since_s = 0.0

@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from betimes.core.nodes.columns import NodesView
+from betimes.core.nodes.demands import tasks_that_fit
 from betimes.core.nodes.machines import paid_until_s
 from betimes.core.nodes.provisioning import NO_ANSWER
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.placements import Node, how_many_fit
+from betimes.core.placements import Node
 from betimes.kernels import Floats, Ints, Records, is_hook_ready, kernel
 from betimes.policies.hooks import compiled
 from betimes.policies.nodes.hooks import Member
@@ -152,7 +153,7 @@ def _is_all_the_same(view: NodesView, nodes: Records[Node], slot: int, fitting: 
     """Whether every placement takes the same nodes: the job needs all of them, or all are paid for equally long."""
     room, equal = 0, True
     for k in range(len(fitting)):
-        room += how_many_fit(nodes[fitting[k]], view.needs[slot], view.needs[slot].tasks)
+        room += tasks_that_fit(view, nodes, fitting[k], view.needs[slot])
         if view.machines[fitting[k]].offer < 0 or (
             k > 0 and paid_until_s(view, fitting[k]) != paid_until_s(view, fitting[0])
         ):

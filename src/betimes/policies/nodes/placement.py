@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from betimes.core.nodes.columns import NodesView
+from betimes.core.nodes.demands import demand_on
 from betimes.core.placements import Node
 from betimes.kernels import Floats, Ints, Records, kernel
 
@@ -26,12 +27,13 @@ class Rule:
 
 
 @kernel
-def left_over(view: NodesView, node: Node, slot: int) -> float:
-    """Squared norm of what the node has left once one task of the job runs there."""
-    need, cluster = view.needs[slot], view.cluster[0]
-    gpu = (node.free_gpu - need.gpu) / cluster.most_gpu
-    cpu = (node.free_cpu - need.cpu) / cluster.most_cpu
-    memory = (node.free_memory - need.memory) / cluster.most_memory
+def left_over(view: NodesView, nodes: Records[Node], number: int, slot: int) -> float:
+    """Squared norm of what the node of this number has left once one task of the job runs there."""
+    node, cluster = nodes[number], view.cluster[0]
+    needed_gpu, needed_cpu, needed_memory = demand_on(view, view.needs[slot], number)
+    gpu = (node.free_gpu - needed_gpu) / cluster.most_gpu
+    cpu = (node.free_cpu - needed_cpu) / cluster.most_cpu
+    memory = (node.free_memory - needed_memory) / cluster.most_memory
     return gpu * gpu + cpu * cpu + memory * memory
 
 
@@ -46,14 +48,14 @@ def first_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, s
 def best_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
     """The node that has least left."""
     for k in range(len(fitting)):
-        score[k] = left_over(view, nodes[fitting[k]], slot)
+        score[k] = left_over(view, nodes, fitting[k], slot)
 
 
 @kernel
 def worst_fit(view: NodesView, nodes: Records[Node], slot: int, fitting: Ints, score: Floats) -> None:
     """The node that has most left."""
     for k in range(len(fitting)):
-        score[k] = -left_over(view, nodes[fitting[k]], slot)
+        score[k] = -left_over(view, nodes, fitting[k], slot)
 
 
 RULES: dict[str, Rule] = {

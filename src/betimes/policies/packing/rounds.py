@@ -13,6 +13,7 @@ from dataclasses import replace
 from betimes.cluster import Cluster
 from betimes.core.planning import (
     Bind,
+    ByFamily,
     Decision,
     JobPhase,
     JobSnapshot,
@@ -65,7 +66,8 @@ class Rounds:
             raise ClusterError(f"cluster {cluster.name}: {error}") from None
         self._prices = ReservationPrices(self.catalogue)
         self.offers = [offer.type for offer in cluster.offers]
-        self._demands: dict[Amounts, Demand] = {}
+        self._families = cluster.families
+        self._demands: dict[tuple[Amounts, ByFamily], Demand] = {}
         self._differing = {k for k, each in enumerate(self.catalogue.types) if each.speeds}
 
     def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
@@ -75,9 +77,17 @@ class Rounds:
 
     def _rent_usd_per_h(self, job: JobSnapshot) -> float:
         """What a machine for each task of a job costs an hour of work; infinite where no type holds one."""
-        demand = self._demands.setdefault(job.demand, Demand(job.demand))
+        demand = self._demand_of(job)
         found = self._prices.reservation(demand, job.kind)
         return math.inf if found is None else job.tasks * found.usd_per_h
+
+    def _demand_of(self, job: JobSnapshot) -> Demand:
+        key = job.demand, job.by_family
+        if key not in self._demands:
+            named = zip(self._families, job.by_family, strict=False)  # of a demand that holds everywhere none
+            by_family = tuple(sorted((family, each) for family, each in named if each is not None))
+            self._demands[key] = Demand(None, by_family) if by_family else Demand(job.demand)
+        return self._demands[key]
 
     def _packed(self, snapshot: Snapshot) -> Sequence[Decision]:
         machines = [each for each in snapshot.machines if each.offer >= 0 and _stays(each)]
@@ -149,7 +159,7 @@ class Rounds:
         left = {place.machine for job in snapshot.jobs if _is_going(job) for place in job.places}
         for job in snapshot.jobs:
             places = [place.machine for place in job.bound or job.places for _ in range(place.tasks)]
-            demand = self._demands.setdefault(job.demand, Demand(job.demand))
+            demand = self._demand_of(job)
             if (
                 catalogue is not self.catalogue
                 and job.phase == JobPhase.WAITS

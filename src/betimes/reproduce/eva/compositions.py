@@ -78,15 +78,15 @@ def several_tasks(data: Path, jobs: int, share: float) -> Workload:
 def jobs_of_four_tasks(jobs: int, seed: int) -> Workload:
     """Jobs of four equal tasks, each of a workload that is drawn evenly, for half an hour to 16 hours."""
     from betimes.workload import Workload
+    from betimes.workload.family_demands import family_columns
     from betimes.workload.profiles import read_profiles
 
     draw = np.random.default_rng(seed)
     profiles = read_profiles("eva")
     kinds = [KINDS[k] for k in draw.integers(len(KINDS), size=jobs)]
     chosen = [profiles[kind] for kind in kinds]
-    # What a task needs on the families without GPUs is less; it runs there, if it needs none.
-    demand = np.array([each.demand.get("c7i") or each.demand["any"] for each in chosen])
-    width = np.maximum(1, demand[:, 0]).astype(np.int64)
+    width = np.array([max(1, *(gpus for gpus, _, _ in each.demand.values())) for each in chosen], np.int64)
+    demand = family_columns([each.demand for each in chosen], width)
     lasts_s = (60.0 * 10 ** draw.uniform(1.5, 3.0, jobs)).astype(np.int64)
     return Workload.from_columns(
         submit_s=draw.exponential(_MEAN_GAP_S, jobs).cumsum().astype(np.int64),
@@ -94,9 +94,7 @@ def jobs_of_four_tasks(jobs: int, seed: int) -> Workload:
         min_units=width * _TASKS_OF_A_JOB,
         max_units=width * _TASKS_OF_A_JOB,
         units_per_task=width,
-        gpu=np.minimum(1, demand[:, 0]),
-        cpu=demand[:, 1] / width,
-        memory_gib=demand[:, 2] / width,
+        **{name: demand.pop(name) for name in ("gpu", "cpu", "memory_gib")},
         name="eva, jobs of four tasks",
         machine_units=1,
         extra={
@@ -106,5 +104,6 @@ def jobs_of_four_tasks(jobs: int, seed: int) -> Workload:
             "build_image_delay_s": [each.build_s for each in chosen],
             "kill_delay_s": [each.kill_s for each in chosen],
             "upload_delay_s": [each.upload_s for each in chosen],
+            **demand,
         },
     )

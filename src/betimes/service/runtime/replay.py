@@ -26,6 +26,7 @@ from betimes.twin.nodes.tasks import (
     unit_amounts,
 )
 from betimes.workload import Workload
+from betimes.workload.family_demands import refuse_family_demands
 from betimes.workload.speedup import SpeedupTable, bind
 
 TRIAL = 1
@@ -65,6 +66,11 @@ class Arrivals:
         self._required = requirements_of(workload)
         if not heeds_labels(policy):
             refuse_requirements(workload, policy)
+        if not cluster.is_pool:
+            refuse_family_demands(
+                workload,
+                "a job of the service has one demand; simulate the trace, or leave the columns out",
+            )
         self._unit = unit_amounts(workload, cluster) if on_nodes else None
         self._gpus = not cluster.is_pool and bool(cluster.total[0] > 0)
         fits = np.ones(len(workload), dtype=bool)

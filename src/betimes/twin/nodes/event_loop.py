@@ -99,6 +99,7 @@ class Arrival:
     gpu: int  # of each task, thousandths
     cpu: int
     memory: int  # MiB
+    demands: int  # its rows of `State.demands`, as `Need.demands`; 0: those amounts on all machines
     labels: int  # a bit for each label that its nodes must have
     share: float  # Euclidean norm of the whole job's demand, each resource over the largest node's
     trial: int
@@ -239,6 +240,8 @@ def _before_the_pass(state: NodesState, rules: NodesRules, trace: Trace, row: In
         return due
     while row[0] < len(trace.arrivals) and trace.arrivals[row[0]].submit_s == now:
         if pool.free == 0:
+            if due == ASKED:  # the planner is still to be asked at this instant
+                set_policy_timer(state, now, ROUND)
             return NEED_SLOTS
         status = arrive(state, rules, trace, row[0])
         if status != DONE:
@@ -378,6 +381,7 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
     need.gpu = arrival.gpu
     need.cpu = arrival.cpu
     need.memory = arrival.memory
+    need.demands = arrival.demands
     need.labels = arrival.labels
     need.tasks = arrival.tasks
     need.trial = arrival.trial

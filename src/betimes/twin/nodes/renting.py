@@ -21,6 +21,7 @@ from betimes.core.nodes.machines import FAILED
 from betimes.errors import ClusterError, InputError
 from betimes.kernels import Records, as_array, blank
 from betimes.outcome import LeaseColumns
+from betimes.twin.nodes.tasks import Tasks
 from betimes.workload import Workload
 
 RENT = "rent"
@@ -38,10 +39,9 @@ COPIED = ("serial", "requested_s", "booted_s", "up_s", "ended_s", "idle_s", "tas
 def terms_of(cluster: Cluster, bits: Mapping[tuple[str, str], int] | None = None) -> Records[Terms]:
     """The offers as the core knows them; bits: of the labels that jobs require."""
     terms = blank(Terms, len(cluster.offers))
-    families = list(dict.fromkeys(offer.family for offer in cluster.offers))
     for one, offer in zip(as_array(terms), cluster.offers, strict=True):
         one.gpu, one.cpu, one.memory = whole_capacity(offer.amounts).tolist()
-        one.family = families.index(offer.family)
+        one.family = cluster.families.index(offer.family)
         one.usd_per_h = offer.charged_usd_per_h
         one.boot_s, one.setup_s, one.release_s = offer.boot_s, offer.setup_s, offer.release_s
         one.min_bill_s, one.bill_step_s = offer.min_bill_s, offer.bill_step_s
@@ -78,10 +78,11 @@ def with_spot(cluster: Cluster) -> Cluster:
     return replace(cluster, offers=(*cluster.offers, *spot))
 
 
-def check_alone(cluster: Cluster, job_id: NDArray[Any], needs: NDArray[np.int64], foresees: bool) -> int:
+def check_alone(cluster: Cluster, jobs: Workload, tasks: Tasks, foresees: bool) -> int:
     """Refuse offers under which machines for one job alone cannot be simulated; returns the most that a job may need.
 
-    needs: (jobs, 3). foresees: what would have been rented earlier is only known later. Raises ClusterError.
+    jobs: those that `tasks` does not refuse. foresees: what would have been rented earlier is only known later. Raises
+    ClusterError.
     """
     most = 1
     if foresees and cluster.quota is not None:
@@ -106,6 +107,7 @@ def check_alone(cluster: Cluster, job_id: NDArray[Any], needs: NDArray[np.int64]
         if not _is_drawn(offer):
             continue
         there = whole_capacity(offer.amounts)
+        needs = tasks.needs(cluster.families.index(offer.family))[~tasks.refused]
         count = np.max(-(-needs // np.maximum(there, 1)) * (there > 0), axis=1, initial=1)
         most = max(most, int(count.max(initial=1)))
         alone = count == 1
@@ -113,8 +115,8 @@ def check_alone(cluster: Cluster, job_id: NDArray[Any], needs: NDArray[np.int64]
             if getattr(offer, name) > 0.0 and not alone.all():
                 row = int(np.argmin(alone))
                 raise ClusterError(
-                    f"{where} {name}: job {job_id[row]} needs {count[row]} of them at once, which is only simulated "
-                    "where they boot together; leave it out, or offer larger machines only"
+                    f"{where} {name}: job {jobs.job_id[row]} needs {count[row]} of them at once, which is only "
+                    "simulated where they boot together; leave it out, or offer larger machines only"
                 )
     return most
 

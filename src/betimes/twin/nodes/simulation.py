@@ -64,6 +64,7 @@ from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.policies.violations import nodes_violation
 from betimes.twin.driving import EVENTS_A_CALL, drive
 from betimes.twin.nodes import event_loop
+from betimes.twin.nodes.demand_rows import demand_rows
 from betimes.twin.nodes.launching import hardware_of, kinds_of, launching, table_of
 from betimes.twin.nodes.planner_rounds import PlannerRounds
 from betimes.twin.nodes.renting import (
@@ -87,6 +88,9 @@ from betimes.twin.sizes import Sizes, beliefs
 from betimes.twin.users import user_rows
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind
+
+_NOT_RENTED = "(not rented)"
+"""The family of offers of which none is rented: no job runs there."""
 
 FIRST_SLOTS = 256
 FIRST_PLACEMENTS = 1024
@@ -183,7 +187,7 @@ class NodesSimulation:
         self.kinds = [] if policy.policy.planner is None else kinds_of(jobs)
         most = 1
         if self.rules.waits:
-            most = check_alone(cluster, jobs.job_id, self.tasks.needs[self.kept], self.rules.foresees)
+            most = check_alone(cluster, jobs, self.tasks, self.rules.foresees)
         self.state: NodesState = new_nodes_state(
             cluster.capacity,
             cluster.types,
@@ -206,6 +210,9 @@ class NodesSimulation:
             observed=self.rules.observes,
             largest=self.machines.max(axis=0),
             labels=np.array([mask(group.labels, bits) for group in cluster.groups], np.int64)[cluster.types],
+            families=cluster.family_numbers(rents=False)[cluster.types],
+            family_count=len(cluster.families),
+            demands=self._demands,
             interference=table_of(cluster.interference),
             hardware=hardware_of(cluster) if rents else None,
         )
@@ -382,6 +389,7 @@ class NodesSimulation:
         users = user_rows(jobs)
         trace = new_trace(len(jobs), max(1, int(users.max(initial=-1)) + 1), observed)
         count, demand = self.tasks.count[self.kept], self.tasks.demand[self.kept]
+        self._demands, first_of = demand_rows(self.tasks, self.kept)
         columns = {
             "submit_s": jobs.submit_s,
             "run_s": self.run_s,
@@ -390,8 +398,9 @@ class NodesSimulation:
             "gpu": demand[:, 0],
             "cpu": demand[:, 1],
             "memory": demand[:, 2],
+            "demands": first_of,
             "labels": labels,
-            "share": _share(count, demand, self.machines.max(axis=0)),
+            "share": _share(count, self._any_demand, self.machines.max(axis=0)),
             "trial": jobs.qos,
             "priority": jobs.priority,
             "grace_s": jobs.grace_s,
@@ -407,6 +416,13 @@ class NodesSimulation:
         for name, values in columns.items():
             arrivals[name] = values
         return trace
+
+    @property
+    def _any_demand(self) -> NDArray[np.int64]:
+        """(jobs, families, 3) what a task may need; of one family where that is the same on all."""
+        if self.tasks.by_family is None:
+            return self.tasks.demand[self.kept][:, None]
+        return self.tasks.by_family[self.kept]
 
     def heed(self, status: int) -> None:
         """Make the room that the loop asks for, or raise what it could not go on for."""
@@ -504,12 +520,17 @@ class NodesSimulation:
         """What of each resource that the cluster has was held for how long."""
         stays_s = units_s / self.jobs.max_units
         amounts = self.tasks.count[self.kept][:, None] * self.tasks.demand[self.kept]
+        amounts[self.tasks.differs[self.kept]] = (
+            0  # counted as they leave, on the machines on which they were
+        )
+        cluster = self.state.cluster[0]
+        held_s = (cluster.held_gpu_s, cluster.held_cpu_s, cluster.held_memory_s)
         there = self._amounts_there(leases, makespan_s)
         return tuple(
             ResourceUse(
                 name,
                 there[at] / PER_UNIT[at],
-                math.fsum((stays_s * amounts[:, at]).tolist()) / PER_UNIT[at],
+                math.fsum([*(stays_s * amounts[:, at]).tolist(), float(held_s[at])]) / PER_UNIT[at],
             )
             for at, name in enumerate(RESOURCES)
             if there[at] > 0
@@ -545,17 +566,19 @@ class NodesSimulation:
 
 
 def _renting_the_first(cluster: Cluster) -> Cluster:
-    """A cluster of which only the first offer suits jobs that require labels: at ticks no other is rented."""
-    return replace(
-        cluster, offers=(*cluster.offers[:1], *(replace(offer, labels=()) for offer in cluster.offers[1:]))
-    )
+    """A cluster of which only the first offer suits jobs with labels or families: at ticks no other is rented."""
+    others = (replace(offer, labels=(), family=_NOT_RENTED) for offer in cluster.offers[1:])
+    return replace(cluster, offers=(*cluster.offers[:1], *others))
 
 
 def _share(count: Ints, demand: NDArray[np.int64], most: NDArray[np.int64]) -> Floats:
-    """(jobs,) Euclidean norm of the whole job's demand, each resource over the largest node's."""
-    squares: Floats = np.zeros(len(count))
+    """(jobs,) Euclidean norm of the whole job's demand, each resource over the largest node's; the least of any family.
+
+    demand: (jobs, families, 3).
+    """
+    squares: Floats = np.zeros(demand.shape[:2])
     for at, largest in enumerate(most.tolist()):
         if largest > 0:
-            part = count * demand[:, at] / largest
+            part = count[:, None] * demand[:, :, at] / largest
             squares += part * part
-    return np.sqrt(squares)
+    return np.sqrt(squares.min(axis=1))

@@ -27,6 +27,7 @@ from betimes.twin.nodes.renting import billed, present
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.sizes import Sizes
 from betimes.workload import Workload
+from betimes.workload.family_demands import refuse_family_demands
 
 FIRST_ROWS = 1 << 16  # of the columns of what came of the jobs
 
@@ -192,6 +193,10 @@ class StreamedSimulation:
                 f"{chunk.name}, job {chunk.job_id[row]}, field require: which labels all jobs require is not known "
                 "where they come in chunks; run it on a whole trace"
             )
+        refuse_family_demands(
+            chunk,
+            "what all jobs need by family is not known where they come in chunks; run it on a whole trace",
+        )
         return NodesSimulation(chunk, self._policy, self._offered, sizes=self.sizes, **self._options)
 
     def _enter(self, more: NodesSimulation) -> None:

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from betimes.cluster.cluster import Cluster
 from betimes.cluster.labels import NONE, Labels, as_texts, bits_for, mask, parse_labels, suits, why_none_suits
-from betimes.cluster.resources import PER_UNIT, RESOURCES, UNITS, whole_demand
-from betimes.cluster.tasks import split
+from betimes.cluster.resources import NOWHERE, PER_UNIT, RESOURCES, UNITS, whole_demand
+from betimes.cluster.tasks import split, split_by_family
 from betimes.errors import ClusterError, InputError
+from betimes.workload.family_demands import FamilyDemands, family_demands, refuse_family_demands
 from betimes.workload.workload import Workload
 
 Integers = NDArray[np.int64]
@@ -29,6 +30,8 @@ class Tasks:
     `count` (n,) and `demand` (n, 3), what one task needs, in the whole numbers of `cluster.resources`;
     `refused` (n,) marks the jobs that the empty cluster cannot run. `reasons` has one line for each kind of
     refusal, which names the first such job. `fits_no_owned` (n,) marks those that only rented machines can run.
+    `by_family` (n, families, 3) is what one task needs on each of the cluster's families, `NOWHERE` where it cannot
+    run; null where no job has a demand of its own for a family. `demand` is the least of any family.
     """
 
     count: Integers
@@ -36,11 +39,21 @@ class Tasks:
     refused: Bools
     reasons: tuple[str, ...]
     fits_no_owned: Bools | None = None
+    by_family: Integers | None = None
+
+    def needs(self, family: int) -> Integers:
+        """(n, 3) what all tasks of a job need together on machines of a family; nothing where it cannot run."""
+        if self.by_family is None:
+            return self.count[:, None] * self.demand
+        each = self.by_family[:, family]
+        return self.count[:, None] * np.where(each < NOWHERE, each, 0)
 
     @property
-    def needs(self) -> Integers:
-        """(n, 3) what all tasks of a job need together."""
-        return self.count[:, None] * self.demand
+    def differs(self) -> Bools:
+        """(n,) whether what a job's task needs depends on the family."""
+        if self.by_family is None:
+            return np.zeros(len(self.count), dtype=bool)
+        return (self.by_family != self.by_family[:, :1]).any(axis=(1, 2))
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +119,7 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
 
     A resource that the workload does not know counts as none; where it knows none of the three a unit needs one
     GPU, or one core on a cluster without GPUs. On a pool a unit is one core, whatever it needs elsewhere. rents:
-    machines on offer count as nodes.
+    machines on offer count as nodes. A job with demands by family needs that of each node's family.
     """
     unit = unit_amounts(workload, cluster)
     shapes, counts = cluster.shapes(rents=rents)
@@ -117,6 +130,23 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
         rows = np.flatnonzero(required.of_job == code)
         some = split(unit[rows], workload.max_units[rows], workload.units_per_task[rows], shapes[suit[code]])
         made.put(rows, some)
+    different = None if cluster.is_pool else family_demands(workload)
+    by_family: Integers | None = None
+    families = cluster.family_numbers(rents=rents)
+    on_family = [[there & (families == family) for family in range(len(cluster.families))] for there in suit]
+    if different is not None:
+        by_family = np.repeat(made.demand[:, None], len(cluster.families), axis=1)
+        amounts = different.on(cluster.families)
+        for code in range(len(suit)):
+            of = np.flatnonzero(required.of_job[different.rows] == code)
+            rows = different.rows[of]
+            some, by_family[rows] = split_by_family(
+                amounts[of],
+                workload.max_units[rows],
+                workload.units_per_task[rows],
+                [shapes[there] for there in on_family[code]],
+            )
+            made.put(rows, some)
     count, each, demand = made.count, made.units_each, made.demand
     nowhere = np.array([not one.any() for one in suit])[required.of_job] & (required.of_job > 0)
     large = (made.together == 0) & ~nowhere
@@ -125,14 +155,23 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
     room = np.zeros(len(several), np.int64)
     for code, there in enumerate(suit):
         of = required.of_job[several] == code
-        room[of] = held(demand[several[of]], shapes[there], counts[there])
+        if by_family is None:
+            room[of] = held(demand[several[of]], shapes[there], counts[there])
+        else:
+            for family, on in enumerate(on_family[code]):
+                room[of] += held(by_family[several[of], family], shapes[on], counts[on])
     crowded = several[count[several] > room]
     impatient = np.flatnonzero(workload.grace_s > cluster.grace_limit_s)
 
     refused = ~made.fits
     refused[crowded] = True
     refused[impatient] = True
-    reasons = _too_large(workload, unit, large, required, [shapes[there] for there in suit])
+    elsewhere = np.zeros(len(workload), dtype=bool)
+    if different is not None:
+        elsewhere[different.rows] = large[different.rows]
+    reasons = _too_large(workload, unit, large & ~elsewhere, required, [shapes[there] for there in suit])
+    if different is not None and elsewhere.any():
+        reasons.append(_fits_no_family(workload, different, elsewhere, cluster))
     rows = np.flatnonzero(nowhere)
     if len(rows):
         row = int(rows[0])
@@ -151,7 +190,7 @@ def tasks_of(workload: Workload, cluster: Cluster, *, rents: bool = False) -> Ta
         limit, found = _plain(cluster.grace_limit_s), _plain(workload.grace_s[row])
         expected = f"expected at most {limit} s, the cluster's longest grace period, found {found}"
         reasons.append(f"job {workload.job_id[row]}, field grace_s: {expected}{_such(len(impatient))}")
-    return Tasks(count, demand, refused, tuple(reasons))
+    return Tasks(count, demand, refused, tuple(reasons), by_family=by_family)
 
 
 def tasks_on_owned_first(workload: Workload, cluster: Cluster) -> Tasks:
@@ -164,17 +203,29 @@ def tasks_on_owned_first(workload: Workload, cluster: Cluster) -> Tasks:
         return replace(owned, fits_no_owned=np.zeros(len(workload), dtype=bool))
     offered = tasks_of(workload, cluster, rents=True)
     fits_no_owned = owned.refused & ~offered.refused
+    by_family = None
+    if owned.by_family is not None and offered.by_family is not None:
+        by_family = np.where(fits_no_owned[:, None, None], offered.by_family, owned.by_family)
     return Tasks(
         np.where(fits_no_owned, offered.count, owned.count),
         np.where(fits_no_owned[:, None], offered.demand, owned.demand),
         owned.refused & offered.refused,
         offered.reasons,
         fits_no_owned,
+        by_family,
     )
 
 
 def unit_demand(workload: Workload, cluster: Cluster) -> Integers:
-    """What one unit of each job needs, (n, 3), in the whole numbers of `cluster.resources`, as `tasks_of` has it."""
+    """What one unit of each job of a pool needs on nodes, (n, 3), in the whole numbers of `cluster.resources`.
+
+    Raises InputError for a job with a demand of its own for a family: a unit of a pool needs the same on all nodes.
+    """
+    refuse_family_demands(
+        workload,
+        "a unit of a pool needs the same on all nodes; choose a policy for nodes, such as nodes:fifo, or leave the "
+        "columns out",
+    )
     return whole_demand(unit_amounts(workload, cluster))
 
 
@@ -229,6 +280,21 @@ def _too_large(
             f"whole, found {found}{_such(len(rows))}"
         )
     return reasons
+
+
+def _fits_no_family(workload: Workload, demands: FamilyDemands, jobs: Bools, cluster: Cluster) -> str:
+    """One line about jobs with demands by family of which no machine of these holds a unit."""
+    row = int(np.argmax(jobs))
+    at = int(np.searchsorted(demands.rows, row))
+    named = demands.named(at)
+    where = f"job {workload.job_id[row]}, demand on {', '.join(named)}"
+    if there := [family for family in named if family in cluster.families]:
+        amounts = demands.amounts[at, demands.families.index(there[0])].tolist()
+        found = ", ".join(f"{_plain(amount)} {name}" for amount, name in zip(amounts, UNITS, strict=True))
+        what = f"expected a unit that some machine of the family holds, found {found} on {there[0]}"
+    else:
+        what = f"expected one on a family of the cluster, which has {', '.join(cluster.families)}"
+    return f"{where}: {what}{_such(int(jobs.sum()))}"
 
 
 def _too_wide(

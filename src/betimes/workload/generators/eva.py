@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from betimes.errors import InputError, TraceError
 from betimes.workload.generators.parameters import Generator, Parameter
@@ -26,13 +27,14 @@ WORKLOADS = ("a3c", "cyclegan", "gcn", "gpt2", "openfoam", "sage", "seq", "resne
 # What the 21 instance types hold at most: p3 by GPUs, and the largest r7i, which holds what all without GPUs do.
 _GPU_TYPES = ((1, 8, 61), (4, 32, 244), (8, 64, 488))
 _LARGEST_CPU, _LARGEST_GIB = 192, 1536
+_WITHOUT_GPUS = ("c7i", "r7i")
 _VCPUS = {"vcpu": 1, "physical": 2}  # vCPUs that one of the cores stands for in capacities
 _MOST_SEED = 2**32 - 1
 _COLUMNS = ("cpu_milli", "memory_mib", "num_gpu", "pod_phase", "creation_time", "deletion_time")
 
 
 def eva(
-    *, units: int, seed: int, pods: str, jobs: int, mean_gap_s: float, durations: str, cores: str
+    *, units: int, seed: int, pods: str, jobs: int, mean_gap_s: float, durations: str, cores: str, demand: str
 ) -> Workload:
     """Jobs of one task each as the parameters of `GENERATOR` say; raises InputError.
 
@@ -78,6 +80,7 @@ def eva(
             "build_image_delay_s": [each.build_s for each in profile],
             "kill_delay_s": [each.kill_s for each in profile],
             "upload_delay_s": [each.upload_s for each in profile],
+            **(_by_family(tasks) if demand == "family" else {}),
         },
         notes=Notes(skipped={"no run time": drawn - len(taken)} if drawn > len(taken) else {}),
     )
@@ -114,6 +117,12 @@ def _fits(pod: _Pod, vcpus: int) -> bool:
     gpu, cpu, memory_gib = pod.demand
     on_gpus = any(gpu <= g and cpu * vcpus <= c and memory_gib <= m for g, c, m in _GPU_TYPES)
     return on_gpus or (gpu == 0 and cpu * vcpus <= 2 * _LARGEST_CPU and memory_gib <= _LARGEST_GIB)
+
+
+def _by_family(tasks: NDArray[np.float64]) -> dict[str, NDArray[np.float64]]:
+    """Cores by family (`workload.family_demands`) of pods without GPUs: half as many on types without GPUs."""
+    cpu = np.where(tasks[:, 0] == 0, tasks[:, 1], np.nan)
+    return {"cpu.p3": cpu} | {f"cpu.{family}": cpu / 2 for family in _WITHOUT_GPUS}
 
 
 def _gavel_s(rng: random.Random) -> int:
@@ -160,6 +169,14 @@ GENERATOR = Generator(
             "vcpu",
             "whether a core is a vCPU or a physical core, of which instances have half as many",
             choices=("vcpu", "physical"),
+        ),
+        Parameter(
+            "demand",
+            "choice",
+            "any",
+            "whether a pod needs the same on all machines, as in the published trace, or by family: without GPUs half "
+            "the cores on c7i and r7i, as the choice of pods has it",
+            choices=("any", "family"),
         ),
     ),
     function=eva,

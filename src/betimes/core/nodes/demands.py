@@ -1,0 +1,94 @@
+"""What a task needs of a machine: the same on all of them, or what it needs on the family of the machine.
+
+`Need.demands` tells the two apart, so that jobs of one demand cost no more than that look. Where demands differ, `Need`
+has the least that a task needs of each resource on any family: enough to say that it fits nowhere, as the directory of
+the queue does, and never that it fits. On a family on which a job cannot run it needs `NOWHERE`, more than any machine
+has.
+"""
+
+from __future__ import annotations
+
+from betimes.cluster.resources import NOWHERE
+from betimes.core.nodes.columns import Need, NodesState, NodesView
+from betimes.core.placements import Free, Node, fits, give, how_many_within, take, takes
+from betimes.kernels import Records, kernel
+
+
+@kernel
+def demand_in(state: NodesState | NodesView, need: Need, family: int) -> tuple[int, int, int]:
+    """What a task of the job needs on machines of a family: thousandths of GPUs, thousandths of cores, MiB."""
+    if need.demands == 0:
+        return need.gpu, need.cpu, need.memory
+    demand = state.demands[need.demands + family]
+    return demand.gpu, demand.cpu, demand.memory
+
+
+@kernel
+def demand_on(state: NodesState | NodesView, need: Need, number: int) -> tuple[int, int, int]:
+    """What a task of the job needs on a machine: thousandths of GPUs, thousandths of cores, MiB."""
+    return demand_in(state, need, state.machines[number].family)
+
+
+@kernel
+def runs_in(state: NodesState | NodesView, need: Need, family: int) -> bool:
+    """Whether the job can run on machines of a family at all, room aside."""
+    return need.demands == 0 or state.demands[need.demands + family].cpu < NOWHERE
+
+
+@kernel
+def task_fits(state: NodesState, nodes: Records[Node], number: int, need: Need) -> bool:
+    """Whether a node takes a task of the job, and has room for one."""
+    if need.demands == 0:
+        return fits(nodes[number], need)
+    return tasks_that_fit(state, nodes, number, need) > 0
+
+
+@kernel
+def tasks_that_fit(state: NodesState | NodesView, nodes: Records[Node], number: int, need: Need) -> int:
+    """How many of the job's tasks a node takes and has room for."""
+    return tasks_within(state, nodes[number], number, need) if takes(nodes[number], need) else 0
+
+
+@kernel
+def tasks_within(state: NodesState | NodesView, free: Free, number: int, need: Need) -> int:
+    """How many of the job's tasks fit into what is free on a machine, if it takes any."""
+    if need.demands == 0:
+        return how_many_within(free, need, need.tasks)
+    demand = state.demands[need.demands + state.machines[number].family]
+    return how_many_within(free, demand, need.tasks)
+
+
+@kernel
+def take_on(state: NodesState | NodesView, free: Free, number: int, need: Need, tasks: int) -> None:
+    """Take what so many of the job's tasks need on a machine from what is free there."""
+    if need.demands == 0:
+        take(free, need, tasks)
+    else:
+        take(free, state.demands[need.demands + state.machines[number].family], tasks)
+
+
+@kernel
+def give_on(state: NodesState | NodesView, node: Node, number: int, need: Need, tasks: int) -> None:
+    """Add what so many of the job's tasks hold on a machine to what is free there."""
+    if need.demands == 0:
+        give(node, need, tasks)
+    else:
+        give(node, state.demands[need.demands + state.machines[number].family], tasks)
+
+
+@kernel
+def count_held(state: NodesState, need: Need, number: int, tasks: int, held_s: float) -> None:
+    """Tasks of a job leave a machine after `held_s`: what they held counts, if it is not the same on all machines."""
+    if need.demands == 0:
+        return
+    count_in(state, need, state.machines[number].family, tasks * held_s)
+
+
+@kernel
+def count_in(state: NodesState, need: Need, family: int, task_s: float) -> None:
+    """Tasks of a job have been on machines of a family for so long, summed over them."""
+    gpu, cpu, memory = demand_in(state, need, family)
+    cluster = state.cluster[0]
+    cluster.held_gpu_s += gpu * task_s
+    cluster.held_cpu_s += cpu * task_s
+    cluster.held_memory_s += memory * task_s

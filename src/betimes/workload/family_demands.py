@@ -1,0 +1,143 @@
+"""What a unit of a job needs on each family of machines: columns `gpu.FAMILY`, `cpu.FAMILY` and `memory_gib.FAMILY`.
+
+A job for which none of them says anything needs what its columns `gpu`, `cpu` and `memory_gib` say on all machines.
+Else it runs only on the families for which one of them does; of a resource that they leave out there, a unit needs what
+the column without a family says, or none. Source: spec/eva.md 2.1, a vector a family, or one for all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from betimes.errors import InputError
+from betimes.workload.columns import AnyColumn, Floats, Integers
+from betimes.workload.validation import DEMANDS
+
+if TYPE_CHECKING:
+    from betimes.workload.workload import Workload
+
+
+_ANY = "any"
+_UNKNOWN = (np.nan,) * len(DEMANDS)
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyDemands:
+    """The demands of those jobs, by row of the workload, that have some of their own for a family.
+
+    `rows` (m,) in order; `amounts` (m, families, 3): GPUs, cores and GiB of a unit, NaN on families where the job
+    cannot run. `families` are those that the columns name.
+    """
+
+    rows: NDArray[np.intp]
+    families: tuple[str, ...]
+    amounts: Floats
+
+    def on(self, families: tuple[str, ...]) -> Floats:
+        """(m, families, 3) the same for these families; NaN for one that no column names."""
+        found = np.full((len(self.rows), len(families), len(DEMANDS)), np.nan)
+        for at, family in enumerate(families):
+            if family in self.families:
+                found[:, at] = self.amounts[:, self.families.index(family)]
+        return found
+
+    def named(self, at: int) -> list[str]:
+        """The families on which the job of rows[at] can run."""
+        runs = ~np.isnan(self.amounts[at, :, 0])
+        return [family for family, can in zip(self.families, runs.tolist(), strict=True) if can]
+
+
+def family_of_column(name: str) -> str | None:
+    """The family that a column of a trace is about; null: it is no demand on one."""
+    resource, dot, family = name.partition(".")
+    return family if resource in DEMANDS and dot and family else None
+
+
+def family_demands(workload: Workload) -> FamilyDemands | None:
+    """The demands by family of a workload; null where no job has any.
+
+    Raises InputError, naming job and field, for what is no number of 0 or more, and for a demand of nothing.
+    """
+    families = tuple(sorted({family for name in workload.extra if (family := family_of_column(name))}))
+    if not families:
+        return None
+    given = np.full((len(workload), len(families), len(DEMANDS)), np.nan)
+    for at, family in enumerate(families):
+        for resource, name in enumerate(DEMANDS):
+            if f"{name}.{family}" in workload.extra:
+                given[:, at, resource] = _numbers(workload, f"{name}.{family}")
+    runs = (~np.isnan(given)).sum(axis=2) > 0
+    rows = np.flatnonzero(runs.sum(axis=1))
+    if not len(rows):
+        return None
+    given, runs = given[rows], runs[rows]
+    plain = np.nan_to_num(np.stack([getattr(workload, name)[rows] for name in DEMANDS], axis=1))
+    amounts = np.where(np.isnan(given), plain[:, None, :], given)
+    nothing = np.argwhere(runs & (amounts == 0).all(axis=2))
+    if len(nothing):
+        at, family = nothing[0]
+        raise InputError(
+            f"{workload.name}: job {workload.job_id[rows[at]]}, field cpu.{families[family]}: expected some demand of "
+            "gpu, cpu or memory_gib above 0 on a family where any is given; leave it empty where the job cannot run"
+        )
+    amounts[~runs] = np.nan
+    return FamilyDemands(rows, families, amounts)
+
+
+def family_columns(
+    demands: Sequence[Mapping[str, tuple[float, float, float]]], units: Integers
+) -> dict[str, Floats]:
+    """The columns of jobs of which all `units` together need these GPUs, cores and GiB by family; `any`: on all.
+
+    Those for any family are `gpu`, `cpu` and `memory_gib`. Raises InputError for a job with a demand on any family and
+    on another.
+    """
+    families = sorted({family for each in demands for family in each} - {_ANY})
+    for row, each in enumerate(demands):
+        if _ANY in each and len(each) > 1:
+            raise InputError(
+                f"row {row}: it has a demand on any family and on {', '.join(sorted(each.keys() - {_ANY}))}; name all "
+                "families on which it can run, or none"
+            )
+    found: dict[str, Floats] = {}
+    for family in (_ANY, *families):
+        amounts = np.array([each.get(family, _UNKNOWN) for each in demands], np.float64).reshape(-1, 3)
+        for resource, name in enumerate(DEMANDS):
+            column = name if family == _ANY else f"{name}.{family}"
+            found[column] = amounts[:, resource] / units
+    return found
+
+
+def refuse_family_demands(workload: Workload, why: str) -> None:
+    """Raises InputError for a job that has a demand of its own for a family, where that cannot be heeded."""
+    found = family_demands(workload)
+    if found is not None:
+        raise InputError(
+            f"{workload.name}: job {workload.job_id[found.rows[0]]}, demand on family {found.named(0)[0]}: {why}"
+        )
+
+
+def _numbers(workload: Workload, name: str) -> Floats:
+    column: AnyColumn = workload.extra[name]
+    if column.dtype.kind == "U":
+        bad = np.flatnonzero(column != "")
+        if not len(bad):
+            return np.full(len(column), np.nan)
+        raise _bad(workload, name, int(bad[0]))
+    values = column.astype(np.float64)
+    wrong = np.flatnonzero(~(np.isnan(values) | ((values >= 0) & np.isfinite(values))))
+    if len(wrong):
+        raise _bad(workload, name, int(wrong[0]))
+    return values
+
+
+def _bad(workload: Workload, name: str, row: int) -> InputError:
+    return InputError(
+        f"{workload.name}: job {workload.job_id[row]}, field {name}: expected a number of 0 or more, or nothing where "
+        f"the job cannot run, found {workload.extra[name][row]}"
+    )
