@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,23 @@ def test_errors_are_those_of_the_client() -> None:
             service.submit(command=["x"], cpu=64.0)
         with pytest.raises(ValueError, match="expected seconds, 0 or more"):
             service.advance(-1.0)
+
+
+def test_a_directory_is_sent_as_to_a_real_service(tmp_path: Path) -> None:
+    (tmp_path / "train.sh").write_text("#!/bin/sh\n")
+    (tmp_path / "train.sh").chmod(0o755)
+    with InMemoryService() as service:
+        sent = service.upload(tmp_path)
+        assert (sent.files, sent.sent, service.upload(str(tmp_path)).sent) == (1, True, False)
+        job = service.submit(command=["./train.sh"], upload=sent.sha256).job_id
+        service.finish()
+        assert service.job(job).job.status == "finished"
+        with pytest.raises(Refused, match="upload: no directory"):
+            service.submit(command=["./train.sh"], upload="0" * 64)
+        with pytest.raises(
+            Refused, match=r"command: the command '\./test\.sh' is not in the directory that was sent"
+        ):
+            service.submit(command=["./test.sh"], upload=sent.sha256)
 
 
 def test_misuse_is_refused_with_what_to_do() -> None:

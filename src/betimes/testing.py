@@ -12,15 +12,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, Self, TypeVar, Unpack
+from tempfile import TemporaryDirectory, TemporaryFile
+from typing import IO, Any, Self, TypeVar, Unpack
 
 from betimes.client.calls import Conditions, spec_of
+from betimes.client.protocol import uploaded
 from betimes.cluster import Cluster
-from betimes.errors import ServiceError
+from betimes.errors import ServiceError, Unknown
 from betimes.service.executors.virtual import EXIT_CODE, WORK
 from betimes.service.machines.cloud_file import cloud_of
 from betimes.service.runtime.clock import VirtualClock
@@ -28,6 +29,7 @@ from betimes.service.runtime.in_memory import Assembly, assembled
 from betimes.service.runtime.replay import machines_for
 from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.uploads.archive import pack
 from betimes.service.views.models import (
     EventView,
     FleetPlanView,
@@ -39,6 +41,7 @@ from betimes.service.views.models import (
     PolicyView,
     Quote,
     Submitted,
+    Uploaded,
 )
 
 T = TypeVar("T")
@@ -123,6 +126,22 @@ class InMemoryService:
     def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
         """What a job would be promised if it were submitted now. Raises Refused, Unknown."""
         return self._ask(self._parts.backend.quote(spec_of(spec, fields), self._user))
+
+    def upload(self, folder: str | Path) -> Uploaded:
+        """Send a directory, for jobs that name its `sha256` as `upload`. Raises InputError."""
+        return self._ask(self._upload(Path(folder)))
+
+    async def _upload(self, folder: Path) -> Uploaded:
+        backend = self._parts.backend
+        with TemporaryFile() as archive:
+            packed = pack(folder, archive, backend.upload_limits.most_bytes)
+            try:
+                await backend.upload(packed.sha256)
+            except Unknown:
+                archive.seek(0)
+                await backend.receive_upload(packed.sha256, _all_of(archive))
+                return uploaded(folder, packed, sent=True)
+        return uploaded(folder, packed, sent=False)
 
     def job(self, job: int) -> JobStory:
         """A job with its promises, runs and events. Raises Unknown."""
@@ -252,3 +271,7 @@ class InMemoryService:
             lines.append(f"{len(left) - MOST_NAMED} more are not over")
         when = "nothing more is due" if due_s == math.inf else f"{limit_s:,.0f} s have passed"
         return f"{when} at {self.now_s:,.0f} s: " + "; ".join(lines)
+
+
+async def _all_of(archive: IO[bytes]) -> AsyncIterator[bytes]:
+    yield archive.read()

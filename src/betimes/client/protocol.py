@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import httpx
 
@@ -19,6 +19,9 @@ from betimes.client.discovery import Way, may_repeat
 from betimes.client.sse import EventReader
 from betimes.errors import NotReachable, Unknown
 from betimes.service.views.models import EventView, JobView, Uploaded
+
+if TYPE_CHECKING:
+    from betimes.service.uploads.archive import Packed
 
 T = TypeVar("T")
 
@@ -97,6 +100,11 @@ def upload(way: Way, folder: Path) -> Talk[Uploaded]:
         except Unknown:
             yield from ask(way, calls.send_upload(packed.sha256, archive))
             sent = True
+    return uploaded(folder, packed, sent)
+
+
+def uploaded(folder: Path, packed: Packed, sent: bool) -> Uploaded:
+    """What is told of a directory once the service has it."""
     return Uploaded(
         folder=str(folder),
         sha256=packed.sha256,

@@ -79,6 +79,7 @@ def test_an_archive_that_is_not_there_or_damaged_is_named(at: Path) -> None:
     assert missing.message == f"its upload {at}/archive.zip is not there; send the directory again"
     assert damaged.message is not None
     assert damaged.message.startswith(f"its upload {at}/archive.zip is no archive of a directory, or damaged")
+    assert damaged.message.endswith("; remove it, and send the directory again")
 
 
 def test_where_there_is_no_room_for_a_copy_the_run_starts_once_there_is(at: Path) -> None:

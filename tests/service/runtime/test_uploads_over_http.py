@@ -80,12 +80,30 @@ def test_a_job_cannot_name_what_was_not_sent(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
-def test_a_program_of_the_copy_is_not_looked_for_here_but_others_are(tmp_path: Path) -> None:
+def test_a_program_of_the_copy_is_looked_for_there_and_others_here(tmp_path: Path) -> None:
     async def main() -> None:
         async with served(tmp_path / "state") as (_, client):
             sha256 = (await client.upload(some_code(tmp_path / "code"))).sha256
-            for command in ("./run.sh", "lib/there", "sh"):
+            for command in (
+                "./run.sh",
+                "lib/deep/up",
+                "lib/latest/up",
+                "../elsewhere",
+                "lib/../run.sh",
+                "sh",
+            ):
                 await client.quote(command=[command], upload=sha256)
+            for command, why in (
+                ("./train.sh", "'./train.sh' is not in the directory that was sent"),
+                ("run.sh/more", "'run.sh/more' is not in the directory that was sent"),
+                (
+                    "lib/data",
+                    r"'lib/data' is not executable in the directory that was sent; make it so \(chmod \+x\)",
+                ),
+                ("./lib", "'./lib' is not executable"),
+            ):
+                with pytest.raises(Refused, match=f"command: the command {why}"):
+                    await client.submit(command=[command], upload=sha256)
             await client.quote(command=["mine"], upload=sha256, env={"PATH": "lib:/usr/bin"})
             for command in ("no-such-program", "/no/such/program"):
                 with pytest.raises(Refused, match="does not exist"):

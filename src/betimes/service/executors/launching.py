@@ -38,9 +38,14 @@ def make_copy(launch: Launch) -> None:
     if launch.archive is None or copy.is_dir():
         return
     if not Path(launch.archive).exists():
-        raise DamagedArchive("is not there")
+        raise DamagedArchive(f"its upload {launch.archive} is not there; send the directory again")
     _make_private(copy.parent)
-    unpack(Path(launch.archive), copy)
+    try:
+        unpack(Path(launch.archive), copy)
+    except DamagedArchive as error:
+        raise DamagedArchive(
+            f"its upload {launch.archive} {error}; remove it, and send the directory again"
+        ) from None
 
 
 def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Keeping) -> dict[str, Any]:

@@ -234,8 +234,7 @@ class LocalExecutor:
                         fate = await self._launch(run)
                         continue
                     except DamagedArchive as error:
-                        message = f"its upload {run.launch.archive} {error}; send the directory again"
-                        await self._end(run, {"why": "start-failed", "message": message})
+                        await self._end(run, {"why": "start-failed", "message": str(error)})
                         return
                     except OSError as error:
                         what = f"{error.filename or folder}: {error.strerror}"

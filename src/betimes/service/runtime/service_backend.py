@@ -44,7 +44,7 @@ from betimes.service.scheduling.reasons import compiling
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.spec.job_spec import JobSpec
-from betimes.service.spec.launchable import can_be_known, check_launchable
+from betimes.service.spec.launchable import can_be_known, check_launchable, check_sent
 from betimes.service.spec.pipelines import check_names
 from betimes.service.spec.whole_units import rounding_note
 from betimes.service.tuning.tuner import LiveTuner
@@ -454,6 +454,8 @@ class ServiceBackend:
 
     async def _check_launchable(self, specs: Sequence[JobSpec]) -> None:
         """Raise Refused for a command or a folder that no node has; in a thread, since the disk is asked."""
+        if any(spec.upload is not None for spec in specs):
+            await asyncio.to_thread(check_sent, specs, self.uploads.path)
         if can_be_known(self.scheduler.ledger.nodes.values()):
             await asyncio.to_thread(check_launchable, specs, self.controller.launches.kept)
 

@@ -6,13 +6,14 @@ import errno
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from betimes.errors import Refused
 from betimes.service.executors.supervision.command import describe
 from betimes.service.scheduling.node import LOST, Node
 from betimes.service.spec.job_spec import JobSpec
+from betimes.service.uploads.archive import DamagedArchive, trouble_of
 
 MOST_SHEBANG = 255  # bytes that the kernel reads of a first line
 
@@ -47,6 +48,30 @@ def check_launchable(specs: Sequence[JobSpec], kept: Mapping[str, str]) -> None:
         if spec.checkpoint_dir is not None:
             _check_can_be_made(Path(spec.checkpoint_dir))
         known.add(asked)
+
+
+def check_sent(specs: Sequence[JobSpec], archive_of: Callable[[str], Path]) -> None:
+    """Raise Refused for a command that is not in the directory that was sent along with its job, or cannot be executed.
+
+    archive_of: where the archive of a directory is, by its SHA-256.
+    """
+    for upload, program in dict.fromkeys((spec.upload, spec.command[0]) for spec in specs):
+        if upload is None or "/" not in program or program.startswith("/"):
+            continue
+        try:
+            number = trouble_of(archive_of(upload), program)
+        except (DamagedArchive, OSError) as error:
+            raise Refused(
+                f"{archive_of(upload)} {error}; remove it, and send the directory again", "upload"
+            ) from None
+        if number == errno.EACCES:
+            raise Refused(
+                f"the command {program!r} is not executable in the directory that was sent; make it so (chmod +x) and "
+                "send that, or give it to its interpreter",
+                "command",
+            )
+        if number:
+            raise Refused(f"the command {program!r} is not in the directory that was sent", "command")
 
 
 def _trouble_of_folder(workdir: str) -> int:

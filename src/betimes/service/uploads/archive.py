@@ -149,6 +149,26 @@ def unpack(path: Path, into: Path) -> None:
         raise
 
 
+def trouble_of(path: Path, program: str) -> int:
+    """The number of the error with which starting a program would end in the directory unpacked; 0: none is foreseen.
+
+    program: its path, relative to the top. Raises DamagedArchive, OSError.
+    """
+    name = PurePosixPath(program)  # without `.`
+    if ".." in name.parts:
+        return 0
+    with _opened(path) as archive:
+        known = set(archive.namelist())
+        if (found := next((one for one in (name, *name.parents) if str(one) in known), None)) is None:
+            return errno.EACCES if f"{name}/" in known else errno.ENOENT
+        mode = archive.getinfo(str(found)).external_attr >> 16
+    if stat.S_ISLNK(mode):
+        return 0
+    if found != name:
+        return errno.ENOTDIR
+    return 0 if mode & stat.S_IXUSR else errno.EACCES
+
+
 # --- packing ---
 
 
