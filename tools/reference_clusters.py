@@ -56,6 +56,7 @@ _LABELS = (
     "none",
     f"of each: jobs may require them (`require`); a name and a text have {ALPHABET}",
 )
+_FAMILY = ("`family`", "text", "the type up to its dot", "a task needs the same on all types of one family")
 _NODES = (
     ("`type`", "text", "must be given", "what these nodes are called"),
     ("`count`", f"a whole number from 1 to {MOST_NODES:,}", "1", "how many there are"),
@@ -73,6 +74,7 @@ _NODES = (
         "what a reservation saves of that: 0.6 is common for three years",
     ),
     _LABELS,
+    _FAMILY,
 )
 _OFFERS = (
     (
@@ -81,7 +83,7 @@ _OFFERS = (
         "must be given",
         "what it is called: no other offer, nor a group of nodes, has this name",
     ),
-    ("`family`", "text", "the type", "types of one family run a task alike"),
+    _FAMILY,
     *_SIZES,
     ("`usd_per_h`", _USD, "must be given", "price of each on demand, USD an hour"),
     ("`capacity`", _MACHINES, "any number", "the most that there are at once"),

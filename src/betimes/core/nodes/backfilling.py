@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.demands import take_on, tasks_that_fit
+from betimes.core.nodes.demands import take_on, task_fits
 from betimes.core.nodes.ends import pop_end, push_end
 from betimes.core.nodes.find_nodes import find_room, has_room
 from betimes.core.nodes.rules import NodesRules
@@ -62,7 +62,7 @@ def _fits_where(state: NodesState, leaver: int, slot: int) -> bool:
     at = state.needs[leaver].placed
     while at >= 0:
         placement = state.placements[at]
-        if tasks_that_fit(state, state.sketch, placement.node, state.needs[slot]) > 0:
+        if task_fits(state, state.sketch, placement.node, state.needs[slot]):
             return True
         at = placement.follows
     return False

@@ -36,7 +36,7 @@ def runs_in(state: NodesState | NodesView, need: Need, family: int) -> bool:
 
 
 @kernel
-def task_fits(state: NodesState, nodes: Records[Node], number: int, need: Need) -> bool:
+def task_fits(state: NodesState | NodesView, nodes: Records[Node], number: int, need: Need) -> bool:
     """Whether a node takes a task of the job, and has room for one."""
     if need.demands == 0:
         return fits(nodes[number], need)

@@ -8,7 +8,7 @@ from betimes.core.nodes.columns import Need, NodesState, view_of
 from betimes.core.nodes.demands import task_fits, tasks_that_fit
 from betimes.core.nodes.directory import FULL_MILLI, block_at
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.placements import Node
+from betimes.core.placements import Node, fits, how_many_within
 from betimes.kernels import Floats, Ints, Records, kernel
 
 NO_ROOM = 0
@@ -87,6 +87,12 @@ def find_room(state: NodesState, rules: NodesRules, nodes: Records[Node], slot: 
                 state.fitting[count] = number
                 count += 1
         room = count
+    elif need.demands == 0:  # the loop that takes most of the time, of jobs with one demand
+        for number in range(len(nodes)):
+            if fits(nodes[number], need):
+                state.fitting[count] = number
+                count += 1
+                room += 1 if single else how_many_within(nodes[number], need, need.tasks)
     else:
         for number in range(len(nodes)):
             if task_fits(state, nodes, number, need):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import Need, NodesState, NodesView, view_of
-from betimes.core.nodes.demands import give_on, tasks_that_fit
+from betimes.core.nodes.demands import give_on, task_fits, tasks_that_fit
 from betimes.core.nodes.find_nodes import (
     BAD_SCORE,
     OVERBOOKED,
@@ -72,7 +72,8 @@ def preempt(state: NodesState, rules: NodesRules, slot: int) -> int:
 def makes_room(view: NodesView, victim: int, slot: int) -> bool:
     """Whether all tasks of the job in `slot` fit into what is free and what `victim` alone would give up."""
     need, missing = view.needs[slot], view.needs[slot].tasks
-    if need.tasks > 1:
+    single = need.tasks == 1
+    if not single:
         for number in range(len(view.nodes)):
             missing -= tasks_that_fit(view, view.nodes, number, need)
     at = view.needs[victim].placed
@@ -80,12 +81,14 @@ def makes_room(view: NodesView, victim: int, slot: int) -> bool:
         placement = view.placements[at]
         number = placement.node
         node = view.nodes[number]
-        before = tasks_that_fit(view, view.nodes, number, need)
+        before = 0 if single else tasks_that_fit(view, view.nodes, number, need)
         held = view.needs[victim]
         give_on(view, node, number, held, placement.tasks)
-        gained = tasks_that_fit(view, view.nodes, number, need)
+        if single:
+            missing -= int(task_fits(view, view.nodes, number, need))
+        else:
+            missing -= tasks_that_fit(view, view.nodes, number, need) - before
         give_on(view, node, number, held, -placement.tasks)  # as it was: whole numbers come back exactly
-        missing -= gained - before if need.tasks > 1 else gained
         at = placement.follows
     return missing <= 0
 
@@ -173,7 +176,7 @@ def _fits_now(state: NodesState, slot: int, last: int) -> bool:
     at = state.needs[last].placed
     while at >= 0:
         placement = state.placements[at]
-        if tasks_that_fit(state, state.sketch, placement.node, need) > 0:
+        if task_fits(state, state.sketch, placement.node, need):
             return True
         at = placement.follows
     return False

@@ -32,6 +32,11 @@ RULES: tuple[FieldRule, ...] = (
     FieldRule("job_id", "job_id", "without it: the number of the row, from 0"),
     FieldRule("run_s", "work_s", "run time at max_units, s; x max_units, for files without work_s"),
     FieldRule("user_name", "user", "names of users, for files without user"),
+    FieldRule(
+        "gpu.FAMILY, cpu.FAMILY, memory_gib.FAMILY",
+        "extra under their names",
+        "what each unit needs on a family of machines; where none says anything, what gpu, cpu and memory_gib say",
+    ),
     FieldRule("all others", "extra under their names"),
 )
 
