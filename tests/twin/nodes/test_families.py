@@ -157,7 +157,7 @@ def test_machines_are_rented_on_which_jobs_can_run(policy: str, workload: Worklo
 def test_growing_columns_change_nothing(workload: Workload, policy: str) -> None:
     cluster = replace(CLUSTER, offers=CLUSTER.offers[:1])
     chosen = parse_nodes_policy(policy)
-    if tasks_of(workload, cluster, rents=chosen.policy.rents).refused.all():
+    if tasks_of(workload, cluster, rents=chosen.policy.rents(chosen.values)).refused.all():
         return
 
     def result() -> Any:
