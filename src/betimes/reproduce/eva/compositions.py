@@ -94,7 +94,9 @@ def jobs_of_four_tasks(jobs: int, seed: int) -> Workload:
         min_units=width * _TASKS_OF_A_JOB,
         max_units=width * _TASKS_OF_A_JOB,
         units_per_task=width,
-        **{name: demand.pop(name) for name in ("gpu", "cpu", "memory_gib")},
+        gpu=demand.pop("gpu"),
+        cpu=demand.pop("cpu"),
+        memory_gib=demand.pop("memory_gib"),
         name="eva, jobs of four tasks",
         machine_units=1,
         extra={
