@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from betimes import simulate
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.cluster.interference import read_interference
+from betimes.core.nodes.demands import demand_on
 from betimes.core.nodes.invariants import check
 from betimes.errors import InputError
-from betimes.policies import parse_nodes_policy
+from betimes.policies import ChosenPolicy, parse_nodes_policy
+from betimes.policies.nodes.hooks import placement
 from betimes.twin.nodes.offered import offered_load
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.streaming import StreamedSimulation
@@ -181,6 +183,21 @@ def one(units: int = 1, per_task: int = 0, **extra: float) -> Workload:
         cpu=4.0,
         extra={name.replace("_on_", "."): [value] for name, value in extra.items()},
     )
+
+
+@placement(summary="The node on which a task needs most.", name="most-needed")
+def most_needed(view: Any, nodes: Any, slot: int, fitting: Any, score: Any) -> None:
+    """A user's hook sees what a task needs on a node."""
+    for k in range(len(fitting)):
+        _, cpu, _ = demand_on(view, view.needs[slot], fitting[k])
+        score[k] = -float(cpu)
+
+
+@pytest.mark.parametrize(("on_x", "on_y", "node"), [(2.0, 1.0, 0), (1.0, 2.0, 1)])
+def test_a_users_hook_sees_what_a_task_needs_on_a_node(on_x: float, on_y: float, node: int) -> None:
+    chosen = ChosenPolicy(most_needed, {each.name: each.default for each in most_needed.parameters}, (), "")
+    run = NodesSimulation(one(cpu_on_x=on_x, cpu_on_y=on_y), chosen, replace(CLUSTER, offers=()))
+    assert step_through(run).starts == [[(0.0, ((node, 1),))]]
 
 
 def test_tasks_have_the_same_units_on_every_family() -> None:
