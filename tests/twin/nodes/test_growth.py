@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
 from betimes.outcome import Result
-from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused
+from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused, with_families
 from tests.twin.nodes.driving import draw, simulation_of, small_columns
 
 
@@ -19,7 +19,7 @@ def result_of(case: Case) -> Result:
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(cases() | crowded_cases())
+@given(cases() | crowded_cases() | with_families(cases() | crowded_cases()))
 def test_same_result_however_small_the_columns_begin(monkeypatch: pytest.MonkeyPatch, case: Case):
     assume(not all(is_refused(job, case.nodes, case.policy) for job in case.jobs))
     case = replace(case, policy=replace(case.policy, draw=draw))

@@ -21,14 +21,14 @@ from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.nodes.trace_loop import run_rows
 from betimes.twin.sizes import parse_sizes
-from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused
+from tests.reference.nodes.cases import Case, cases, crowded_cases, is_refused, with_families
 from tests.twin.nodes.driving import draw, simulation_of
 
 copy_into = entry(snapshot.copy_into)
 
 
 @settings(max_examples=20, deadline=None)
-@given(cases() | crowded_cases())
+@given(cases() | crowded_cases() | with_families(cases() | crowded_cases()))
 def test_a_copy_goes_on_as_the_original_does(case: Case):
     assume(not all(is_refused(job, case.nodes, case.policy) for job in case.jobs))
     case = replace(case, policy=replace(case.policy, draw=draw))
