@@ -17,6 +17,9 @@ from tests.service.executors.ray.served import PATIENCE_S, RayOnThisMachine, Ser
 pytest.importorskip("ray", reason="Ray is not installed (betimes[ray])")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings
 
+TRIES = (
+    3  # a node of Ray gives up where it does not start within its own patience, on a machine that is not idle
+)
 SHOW = (
     'test -e "$STATE/token" && echo sees || echo "does not see"; wc -c < data; cat sub/run.sh; echo x >> data'
 )
@@ -28,14 +31,23 @@ def node_with_its_own_disk(ray: RayOnThisMachine, cores: int, folder: Path) -> I
     start = f"exec {sys.executable} -m ray.scripts.scripts start --address {ray.address} --num-cpus {cores} --block"
     command = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs betimes-test {folder} && {start}"]
     said = folder.parent / f"node-{cores}.log"
-    with said.open("wb") as file:
-        node = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+    for _ in range(TRIES):
+        with said.open("wb") as file:
+            node = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
         try:
-            until(lambda: "Ray runtime started" in said.read_text() or node.poll() is not None)
-            yield
+            if has_started(node, said):
+                yield
+                return
         finally:
             node.send_signal(signal.SIGTERM)
             node.wait(PATIENCE_S)
+    raise AssertionError(said.read_text())
+
+
+def has_started(node: subprocess.Popen[bytes], said: Path) -> bool:
+    """Wait until a node is up, or has given up."""
+    until(lambda: "Ray runtime started" in said.read_text() or node.poll() is not None)
+    return node.poll() is None
 
 
 @pytest.fixture(scope="module")
