@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from betimes.cluster import Cluster, Offer
+from betimes.foresight.portfolio.driver import Portfolio
+from betimes.foresight.portfolio.selection import Simulate
 from betimes.kernels import as_array
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
@@ -84,3 +86,20 @@ def everything(run: NodesSimulation) -> dict[str, object]:
 def without_room_to_think(columns: dict[str, object]) -> dict[str, object]:
     """What a selection must leave as it is."""
     return {name: value for name, value in columns.items() if name not in ROOM_TO_THINK}
+
+
+def compare_around_selections(run: NodesSimulation, portfolio: Portfolio) -> list[float]:
+    """Each selection of the portfolio fails that changes anything of the run; the times of those that did not, s."""
+    simulated, compared = portfolio.rotation.simulate, list[float]()
+
+    def compare(simulate: Simulate) -> dict[int, float]:
+        before = without_room_to_think(everything(run))
+        found = simulated(simulate)
+        after = everything(run)
+        for name, value in before.items():
+            assert np.asarray(value).tobytes() == np.asarray(after[name]).tobytes(), name
+        compared.append(run.now_s)
+        return found
+
+    portfolio.rotation.simulate = compare  # pyright: ignore[reportAttributeAccessIssue]
+    return compared

@@ -21,7 +21,7 @@ from betimes.policies import parse_nodes_policy
 from betimes.policies.nodes.hooks import rules_in_turn
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.workload import Workload
-from tests.foresight.portfolio.clusters import everything, without_room_to_think
+from tests.foresight.portfolio.clusters import compare_around_selections
 
 VM = Offer(type="vm", cpu=2.0, gpu=0.0, memory_gib=0.0, usd_per_h=3.6, boot_s=30.0)
 BOTH = Cluster("both", (NodeGroup("node", 2, 0.0, 2.0, 0.0),), offers=(VM,))
@@ -200,27 +200,17 @@ def test_selections_leave_the_run_as_it_is_and_sound(seed: int, members: str, ob
     run = NodesSimulation(jobs(seed), chosen, BOTH)
     portfolio = Portfolio(run, list(chosen.policy.in_turn(chosen.values)), Settings.of(chosen), pytest.fail)
     portfolio.start()
-    simulated, select, compared = portfolio.rotation.simulate, run.select, 0
+    compared = compare_around_selections(run, portfolio)
+    select = run.select
     assert select is not None
-
-    def compare(simulate: object) -> dict[int, float]:
-        nonlocal compared
-        before = without_room_to_think(everything(run))
-        found = simulated(simulate)  # pyright: ignore[reportArgumentType]
-        after = everything(run)
-        for name, value in before.items():
-            assert np.asarray(value).tobytes() == np.asarray(after[name]).tobytes(), name
-        compared += 1
-        return found
 
     def select_and_check() -> None:
         select()
         check(run.state)
 
-    portfolio.rotation.simulate = compare  # pyright: ignore[reportAttributeAccessIssue]
     run.select = select_and_check
     run.run()
-    assert compared > 0
+    assert len(compared) > 0
     assert run.result().jobs.finished.all()
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+import numpy as np
+
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.timers import EXPIRED
 from betimes.core.work import Accounts
+from betimes.kernels import as_array
 from betimes.service.scheduling.job import Account
 
 
@@ -36,6 +39,15 @@ def waiting_account(state: NodesState, slot: int, account: Account) -> Account:
         waits_until_s=float(need.alarm_s) if waits else None,
         speculated=bool(need.speculated),
     )
+
+
+def waits_until_s(state: NodesState) -> dict[int, float]:
+    """By slot, until when, s, each job waits that does so for a time, before a machine is rented for it alone."""
+    needs = as_array(state.needs)
+    slots = np.flatnonzero(
+        (needs["holder"] < 0) & (needs["alarm"] == EXPIRED) & (needs["alarm_s"] < math.inf)
+    )
+    return dict(zip(slots.tolist(), needs["alarm_s"][slots].tolist(), strict=True))
 
 
 def give_account(state: Accounts, slot: int, account: Account, is_held: bool) -> None:

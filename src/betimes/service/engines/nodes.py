@@ -54,7 +54,7 @@ from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import rented_machines
-from betimes.service.engines.accounts import account_of, give_account, waiting_account
+from betimes.service.engines.accounts import account_of, give_account, waiting_account, waits_until_s
 from betimes.service.engines.dedicated_machines import (
     known_live,
     live_terms,
@@ -428,13 +428,13 @@ class LiveNodes:
         as_array(trace.arrivals)["submit_s"] = as_array(copy.jobs)["submit_s"]
         return SelectionSnapshot(float(state.pool[0].now), copy, trace)
 
-    def put_in_force(self, member: MemberRules) -> dict[int, float | None]:
-        """Other rules decide from now on.
+    def put_in_force(self, member: MemberRules) -> dict[int, float | None] | None:
+        """Other rules decide from now on; None: they do already.
 
-        Returns until when each of those jobs waits for which that is another time now; None: however long it takes.
+        Returns until when, s, each of those jobs waits for which that is another time now; None: however long it takes.
         """
         if member.rules is self.rules or member.name == self.member:
-            return {}
+            return None
         before = self._waits()
         self.member, self.rules = member.name, member.rules
         self.state.params[: len(member.params)] = member.params
@@ -443,10 +443,11 @@ class LiveNodes:
         return {job: until_s for job, until_s in self._waits().items() if until_s != before[job]}
 
     def _waits(self) -> dict[int, float | None]:
-        """Until when jobs wait before machines are rented for them alone."""
+        """Until when, s, jobs wait before machines are rented for them alone; None: however long it takes."""
         if not self.rents:
             return {}
-        return {job: self.account(job).waits_until_s for job in self.slot_of}
+        until_s = waits_until_s(self.state)
+        return {job: until_s.get(slot) for job, slot in self.slot_of.items()}
 
     def restore(self, carried: Restored, now_s: float) -> None:
         """Take over a job as it stands; nothing is decided, and no time passes. `settle` follows when all are there."""

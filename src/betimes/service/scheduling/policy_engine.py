@@ -317,10 +317,12 @@ class PolicyEngine:
         return engine.take_selection() if isinstance(engine, LiveNodes) else None
 
     def put_in_force(self, member: MemberRules) -> dict[int, float | None]:
-        """Another member of the portfolio decides from now on; until when jobs wait for which that is another time."""
+        """Another member of the portfolio decides from now on; until when, s, jobs wait for which that has changed."""
         waits = self.engine.put_in_force(member)
+        if waits is None:
+            return {}
         self.look()
-        return waits
+        return dict(waits)
 
     # --- the answers of a planner ---------------------------------------------------------------------------------
 
