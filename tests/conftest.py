@@ -13,8 +13,8 @@ from betimes.processes import cpus
 # No deadline: the first call of a kernel compiles it, and machines differ.
 _COMMON = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 
-settings.register_profile("dev", _COMMON, max_examples=15)
-settings.register_profile("ci", _COMMON, max_examples=15, derandomize=True, database=None)
+settings.register_profile("dev", _COMMON, max_examples=10)
+settings.register_profile("ci", _COMMON, max_examples=10, derandomize=True, database=None)
 settings.register_profile("thorough", _COMMON, max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 

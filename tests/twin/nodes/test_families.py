@@ -118,7 +118,7 @@ class Watched:
 
 
 @pytest.mark.parametrize("policy", ON_OWNED)
-@settings(deadline=None)
+@settings(max_examples=6)
 @given(workload=workloads())
 def test_owned_nodes_give_what_jobs_need_on_their_family(policy: str, workload: Workload) -> None:
     cluster = replace(CLUSTER, offers=())
@@ -131,7 +131,7 @@ def test_owned_nodes_give_what_jobs_need_on_their_family(policy: str, workload: 
 
 
 @pytest.mark.parametrize("policy", [*ALONE, *AT_TICKS, *PLANNERS])
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=6)
 @given(workload=workloads())
 def test_machines_are_rented_on_which_jobs_can_run(policy: str, workload: Workload) -> None:
     cluster = CLUSTER
@@ -154,7 +154,7 @@ def test_machines_are_rented_on_which_jobs_can_run(policy: str, workload: Worklo
             assert np.isnan(own).all() or not np.isnan(can).all()
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=8)
 @given(workload=workloads(), policy=st.sampled_from([*ON_OWNED, "eva", "oda:tick=5"]))
 def test_growing_columns_change_nothing(workload: Workload, policy: str) -> None:
     cluster = replace(CLUSTER, offers=CLUSTER.offers[:1])

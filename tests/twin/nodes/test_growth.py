@@ -18,7 +18,7 @@ def result_of(case: Case) -> Result:
     return run.result()
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(cases() | crowded_cases() | with_families(cases() | crowded_cases()))
 def test_same_result_however_small_the_columns_begin(monkeypatch: pytest.MonkeyPatch, case: Case):
     assume(not all(is_refused(job, case.nodes, case.policy) for job in case.jobs))

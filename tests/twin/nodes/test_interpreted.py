@@ -63,7 +63,7 @@ def batch(count: int, most_jobs: int) -> list[Setup]:
 
 
 def test_same_bits(tmp_path: Path) -> None:
-    check_same(run_nodes, batch(6, 6), tmp_path)
+    check_same(run_nodes, batch(3, 6), tmp_path)
 
 
 @pytest.mark.slow

@@ -82,7 +82,7 @@ def run_checked(workload: Workload, policy: str, cluster: Cluster) -> NodesSimul
 
 
 @pytest.mark.parametrize("policy", ON_OWNED)
-@settings(deadline=None)
+@settings(max_examples=6)
 @given(workload=workloads(), has=zones)
 def test_no_job_is_on_an_owned_node_without_its_labels(
     policy: str, workload: Workload, has: list[Labels]
@@ -93,7 +93,7 @@ def test_no_job_is_on_an_owned_node_without_its_labels(
 
 
 @pytest.mark.parametrize("policy", [*ALONE, *AT_TICKS])
-@settings(deadline=None)
+@settings(max_examples=6)
 @given(workload=workloads(), has=zones)
 def test_no_job_is_on_a_rented_machine_without_its_labels(
     policy: str, workload: Workload, has: list[Labels]

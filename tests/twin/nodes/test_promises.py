@@ -27,7 +27,7 @@ from tests.twin.nodes.driving import draw, simulation_of
 copy_into = entry(snapshot.copy_into)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(cases() | crowded_cases() | with_families(cases() | crowded_cases()))
 def test_a_copy_goes_on_as_the_original_does(case: Case):
     assume(not all(is_refused(job, case.nodes, case.policy) for job in case.jobs))

@@ -19,7 +19,7 @@ from tests.twin.pool.workloads import (
     same_in_floats,
 )
 
-FEW = settings(max_examples=12)
+FEW = settings(max_examples=6)
 MANY = settings(max_examples=30)
 
 

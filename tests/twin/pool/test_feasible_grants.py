@@ -16,7 +16,7 @@ from tests.twin.pool.workloads import SIZES, binary_jobs
 POLICIES = ["fifo", "srsf", "srtf", "las:quantum=2", "max-min"]
 """Those whose grants stand in an order that the model gives too."""
 
-FEW = settings(max_examples=15)
+FEW = settings(max_examples=6)
 MANY = settings(max_examples=100)
 
 NODES = st.lists(

@@ -30,7 +30,7 @@ def batch(count: int, most_jobs: int) -> list[Setup]:
 
 
 def test_same_bits(tmp_path: Path) -> None:
-    check_same(run_engine, batch(20, 12), tmp_path)
+    check_same(run_engine, batch(6, 12), tmp_path)
 
 
 @pytest.mark.slow

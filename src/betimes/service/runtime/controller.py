@@ -269,8 +269,7 @@ class Controller:
             await self._promise_newcomers(results)
             turn = self._turn_of(results)
             if turn.batch.events or turn.batch.jobs or turn.batch.nodes or turn.batch.meta:
-                with self.clock.hold():
-                    await asyncio.to_thread(self.store.commit, turn.batch)
+                await self._commit(turn.batch)
         except Exception as error:
             await self._take_back(error)
             return
@@ -286,6 +285,14 @@ class Controller:
                 self.snapshot_at = turn.batch.events[-1].event_id
                 snapshot = asyncio.to_thread(keep_snapshot, self.store, self.snapshot_at, self.default_run_s)
                 self.background.go(snapshot)
+
+    async def _commit(self, batch: Batch) -> None:
+        """Store a batch; meanwhile requests are read, and a virtual clock stands still."""
+        if self.store.is_in_memory:
+            self.store.commit(batch)
+        else:
+            with self.clock.hold():
+                await asyncio.to_thread(self.store.commit, batch)
 
     def _decide(self) -> Results:
         """Everything in memory: inputs, and then the policy."""
@@ -365,7 +372,7 @@ class Controller:
                 if isinstance(error, PolicyViolation):
                     self.scheduler.policy.set_policy("fifo", "operator")
                 again = self._turn_of(self._decide())
-                await asyncio.to_thread(self.store.commit, again.batch)
+                await self._commit(again.batch)
             except Exception as another:
                 error = another
                 await asyncio.sleep(RETRY_S)

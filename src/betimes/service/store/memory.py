@@ -47,7 +47,7 @@ class MemoryStore:
         self._tables: dict[str, Rows] = {codec.name: {} for codec in _CODECS}
         self._tokens: dict[str, tuple[str, str]] = {}
         self._snapshots: dict[int, Snapshot] = {}
-        self.is_remote = False
+        self.is_remote, self.is_in_memory = False, True
         self.archived_upto = 0
         self.damaged: list[int] = []
 

@@ -27,6 +27,11 @@ class Storage(Protocol):
         ...
 
     @property
+    def is_in_memory(self) -> bool:
+        """Whether a commit waits for no disk, so that it needs no thread of its own."""
+        ...
+
+    @property
     def archived_upto(self) -> int:
         """The last event that is kept in a file only; 0: none is."""
         ...

@@ -47,6 +47,8 @@ class Store:
     hold up no commit.
     """
 
+    is_in_memory = False
+
     def __init__(self, database: Database, lock: FileLock, folder: Path) -> None:
         """Of a database that is owned and up to date: use `open`."""
         self._database, self._lock, self._folder = database, lock, folder
