@@ -56,9 +56,11 @@ def test_a_job_is_taken_even_where_nothing_can_be_promised(
     async def ask(backend: ServiceBackend) -> None:
         for name in ("make", "options"):
             monkeypatch.setattr(backend.promises, name, nothing)
-        (taken,) = await backend.submit([spec()], "ann")
+        with backend.controller.clock.hold():
+            await backend.submit([spec(min_units=4, max_units=4)], "ann")  # which starts at once
+            (taken,) = await backend.submit([spec()], "ann")
         assert taken.quote is None
         await over(backend)
-        assert (await backend.job(taken.job_id)).job.finished_at == RUN_S
+        assert (await backend.job(taken.job_id)).job.finished_at == RUN_S / 4 + RUN_S  # on four units, then on one
 
     on_four_cores(tmp_path, ask)
