@@ -61,6 +61,8 @@ def test_a_job_is_taken_even_where_nothing_can_be_promised(
             (taken,) = await backend.submit([spec()], "ann")
         assert taken.quote is None
         await over(backend)
-        assert (await backend.job(taken.job_id)).job.finished_at == RUN_S / 4 + RUN_S  # on four units, then on one
+        assert (
+            await backend.job(taken.job_id)
+        ).job.finished_at == RUN_S / 4 + RUN_S  # on four units, then on one
 
     on_four_cores(tmp_path, ask)

@@ -39,7 +39,11 @@ def test_job_and_promise_are_one_commit_where_play_outs_are_short(
             [first] = await backend.submit([whole], "ann", key="a")
             backend.promises.usual_s = usual_s
             [second, third] = await backend.submit([whole, whole], "ann")
-            assert [one.quote and one.quote.start_at for one in (first, second, third)] == [100.0, 200.0, 300.0]
+            assert [one.quote and one.quote.start_at for one in (first, second, third)] == [
+                100.0,
+                200.0,
+                300.0,
+            ]
             assert third.quote is not None
             assert third.quote.reason is not None
             assert (await backend.job(3)).job.promised_finish_at == 300.0
@@ -113,7 +117,9 @@ def test_nothing_is_promised_of_a_submission_that_was_not_stored(tmp_path: Path)
     on_four_cores(tmp_path, ask)
 
 
-def test_a_job_that_keeps_what_it_takes_at_once_is_promised_its_end_without_a_play_out(tmp_path: Path) -> None:
+def test_a_job_that_keeps_what_it_takes_at_once_is_promised_its_end_without_a_play_out(
+    tmp_path: Path,
+) -> None:
     async def ask(backend: ServiceBackend) -> None:
         async def no_play_out() -> None:
             raise AssertionError("a play-out was made")
