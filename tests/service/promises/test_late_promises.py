@@ -66,3 +66,14 @@ def test_a_job_is_taken_even_where_nothing_can_be_promised(
         ).job.finished_at == RUN_S / 4 + RUN_S  # on four units, then on one
 
     on_four_cores(tmp_path, ask)
+
+
+def test_a_promise_without_an_end_is_of_no_part_of_an_array(tmp_path: Path) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        await backend.drain("n", "ann")
+        taken = await backend.submit([spec(), spec(array="1-3")], "ann")
+        assert [one.quote and (one.quote.finish_at, one.quote.elements) for one in taken] == 2 * [
+            (None, None)
+        ]
+
+    on_four_cores(tmp_path, ask)
