@@ -77,3 +77,16 @@ def test_a_promise_without_an_end_is_of_no_part_of_an_array(tmp_path: Path) -> N
         ]
 
     on_four_cores(tmp_path, ask)
+
+
+def test_the_answer_says_what_a_job_waits_for_that_is_promised_nothing_yet(tmp_path: Path) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        with backend.controller.clock.hold():
+            (first,) = await backend.submit([spec()], "ann")
+            waiting = [spec(after=[str(first.job_id)]), spec(hold=True)]
+            taken = await backend.submit(waiting, "ann", key="a")
+            why = [one.reason and one.reason.text for one in taken]
+            assert why == ["waits for job 1 to end", "held by ann; `betimes release` lets it start"]
+            assert await backend.submit(waiting, "ann", key="a") == taken
+
+    on_four_cores(tmp_path, ask)

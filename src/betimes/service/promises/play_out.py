@@ -66,10 +66,10 @@ class Promises:
     async def promise_newcomers(self, taken: Sequence[Newcomers]) -> None:
         """Promise the jobs that a turn has taken what `make` would, to be stored with them.
 
-        Those that keep to their ends what they have just taken need no play-out. Else one is for all of them, and nothing
-        else is decided or stored meanwhile. So it is made only where the
-        last one was short; where it was not, one is begun, which goes on while the jobs are being stored, and what
-        they are promised follows in a turn of its own.
+        Those that keep to their ends what they have just taken need no play-out. Else one is for all of them, and
+        nothing else is decided or stored meanwhile. So it is made only where the last one was short; where it was not,
+        one is begun, which goes on while the jobs are being stored, and what they are promised follows in a turn of
+        its own.
         """
         numbers = [number for newcomers in taken for number in newcomers.numbers]
         already = self.controller.scheduler.foreseen_already(numbers)
