@@ -175,7 +175,7 @@ class Chaos:
         if self.restart is not None:
             kinds.append((1.0, "databases restarted", self._restart_database))
         fault_at = time.monotonic()
-        while time.monotonic() < end or not all(self.faults[name] for _, name, _ in kinds):
+        while (rages := time.monotonic() < end) or not all(self.faults[name] for _, name, _ in kinds):
             if time.monotonic() > patience_at:
                 missing = ", ".join(name for _, name, _ in kinds if not self.faults[name])
                 raise ServiceError(
@@ -186,7 +186,9 @@ class Chaos:
                 self._start()
             self._work()
             if time.monotonic() >= fault_at:
-                [(_, name, act)] = self.draw.choices(kinds, [weight for weight, *_ in kinds])
+                # On a slow machine some kinds may not have been drawn by the end.
+                drawn = kinds if rages else [kind for kind in kinds if not self.faults[kind[1]]]
+                [(_, name, act)] = self.draw.choices(drawn, [weight for weight, *_ in drawn])
                 self.faults[name] += act()
                 fault_at = time.monotonic() + self.draw.expovariate(FAULTS_A_S)
             time.sleep(self.draw.uniform(0.0, 0.05))

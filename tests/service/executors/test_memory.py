@@ -43,7 +43,7 @@ def test_the_processes_of_a_run_may_not_use_more_than_its_limit_together(at: Pat
     assert (ended.why, ended.exit_code, ended.signal) == ("out-of-memory", None, 9)
     assert ended.message is not None
     assert ended.message.startswith(
-        "it was killed for using more than its 0.2 GiB of memory: its processes used 0."
+        "it was killed for using more than its 205 MiB of memory: its processes used "
     )
     assert ended.max_rss_gib is not None
     assert ended.max_rss_gib > 0.2
@@ -131,7 +131,7 @@ def test_a_run_with_a_group_is_limited_and_accounted_for_by_it(at: Path) -> None
     assert log_of(launch) == "600\n"  # the resource limit is not used as well
     assert ended.max_rss_gib == 1.0
     assert ended.why == "exited"  # with 0, although something of it was killed
-    assert ended.message == "it was killed for using more than its 0.5 GiB of memory"
+    assert ended.message == "it was killed for using more than its 512 MiB of memory"
 
 
 def test_in_a_real_control_group(at: Path) -> None:
@@ -143,7 +143,7 @@ def test_in_a_real_control_group(at: Path) -> None:
     ended = run_to_end(launch, group=group)
 
     assert (ended.why, ended.signal) == ("out-of-memory", 9)
-    assert ended.message == "it was killed for using more than its 0.25 GiB of memory"
+    assert ended.message == "it was killed for using more than its 256 MiB of memory"
     assert not (group / "run-1-1").exists()
 
 

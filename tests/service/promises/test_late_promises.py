@@ -56,9 +56,37 @@ def test_a_job_is_taken_even_where_nothing_can_be_promised(
     async def ask(backend: ServiceBackend) -> None:
         for name in ("make", "options"):
             monkeypatch.setattr(backend.promises, name, nothing)
-        (taken,) = await backend.submit([spec()], "ann")
+        with backend.controller.clock.hold():
+            await backend.submit([spec(min_units=4, max_units=4)], "ann")  # which starts at once
+            (taken,) = await backend.submit([spec()], "ann")
         assert taken.quote is None
         await over(backend)
-        assert (await backend.job(taken.job_id)).job.finished_at == RUN_S
+        assert (
+            await backend.job(taken.job_id)
+        ).job.finished_at == RUN_S / 4 + RUN_S  # on four units, then on one
+
+    on_four_cores(tmp_path, ask)
+
+
+def test_a_promise_without_an_end_is_of_no_part_of_an_array(tmp_path: Path) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        await backend.drain("n", "ann")
+        taken = await backend.submit([spec(), spec(array="1-3")], "ann")
+        assert [one.quote and (one.quote.finish_at, one.quote.elements) for one in taken] == 2 * [
+            (None, None)
+        ]
+
+    on_four_cores(tmp_path, ask)
+
+
+def test_the_answer_says_what_a_job_waits_for_that_is_promised_nothing_yet(tmp_path: Path) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        with backend.controller.clock.hold():
+            (first,) = await backend.submit([spec()], "ann")
+            waiting = [spec(after=[str(first.job_id)]), spec(hold=True)]
+            taken = await backend.submit(waiting, "ann", key="a")
+            why = [one.reason and one.reason.text for one in taken]
+            assert why == ["waits for job 1 to end", "held by ann; `betimes release` lets it start"]
+            assert await backend.submit(waiting, "ann", key="a") == taken
 
     on_four_cores(tmp_path, ask)

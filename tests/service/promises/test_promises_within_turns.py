@@ -13,7 +13,7 @@ from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.promises.play_out import MOST_WITHIN_TURN_S
 from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.store.batch import Batch
-from tests.service.four_cores import on_four_cores, spec
+from tests.service.four_cores import RUN_S, on_four_cores, spec
 
 
 @pytest.mark.parametrize(("usual_s", "commits"), [(0.0, 1), (MOST_WITHIN_TURN_S, 1), (math.inf, 2)])
@@ -31,20 +31,26 @@ def test_job_and_promise_are_one_commit_where_play_outs_are_short(
             commit(batch)
 
         backend.controller.store.commit = counted
+        whole = spec(min_units=4, max_units=4)
         with backend.controller.clock.hold():  # the jobs do not end meanwhile
+            await backend.submit([whole], "ann")
+            stored.clear()
             backend.promises.usual_s = usual_s
-            [first] = await backend.submit([spec()], "ann", key="a")
+            [first] = await backend.submit([whole], "ann", key="a")
             backend.promises.usual_s = usual_s
-            whole = spec(min_units=4, max_units=4)
             [second, third] = await backend.submit([whole, whole], "ann")
-            assert [one.quote and one.quote.start_at for one in (first, second, third)] == [0.0, 100.0, 200.0]
+            assert [one.quote and one.quote.start_at for one in (first, second, third)] == [
+                100.0,
+                200.0,
+                300.0,
+            ]
             assert third.quote is not None
             assert third.quote.reason is not None
-            assert (await backend.job(2)).job.promised_finish_at == 200.0
+            assert (await backend.job(3)).job.promised_finish_at == 300.0
             assert len(stored) == 2 * commits
             kinds = [kind for each in stored for kind in each]
             assert kinds == ["submitted", "quoted", *2 * ["submitted"], *2 * ["quoted"]]
-            [again] = await backend.submit([spec()], "ann", key="a")
+            [again] = await backend.submit([whole], "ann", key="a")
             assert again == first
 
     on_four_cores(tmp_path, ask)
@@ -61,7 +67,8 @@ def test_submissions_that_wait_when_a_turn_begins_share_its_play_out_and_its_com
         commit, timed = backend.controller.store.commit, backend.promises._timed
 
         def counted(batch: Batch) -> None:
-            stored.append(sum(event.kind == "quoted" for event in batch.events))
+            quoted = sum(event.kind == "quoted" for event in batch.events)
+            stored.extend([quoted] if quoted else [])  # a turn may end with nothing of these to store
             commit(batch)
 
         def played(play: Play) -> Foreseen:
@@ -106,5 +113,24 @@ def test_nothing_is_promised_of_a_submission_that_was_not_stored(tmp_path: Path)
                     await asyncio.sleep(0.001)
             [again] = await backend.submit([spec()], "ann", key="a")
             assert (again.job_id, again.quote and again.quote.start_at) == (2, 0.0)
+
+    on_four_cores(tmp_path, ask)
+
+
+def test_a_job_that_keeps_what_it_takes_at_once_is_promised_its_end_without_a_play_out(
+    tmp_path: Path,
+) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        async def no_play_out() -> None:
+            raise AssertionError("a play-out was made")
+
+        with backend.controller.clock.hold(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(backend.promises, "_of_turn", no_play_out)
+            [first, second] = await backend.submit([spec(), spec(min_units=3, max_units=3)], "ann")
+            assert [one.quote and one.quote.finish_at for one in (first, second)] == [RUN_S, RUN_S]
+            patch.undo()
+            [third] = await backend.submit([spec()], "ann")
+            assert third.quote is not None
+            assert (third.quote.start_at, third.quote.finish_at) == (RUN_S, 2 * RUN_S)
 
     on_four_cores(tmp_path, ask)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -231,5 +232,72 @@ def test_half_a_request_is_not_waited_for(
                 with contextlib.suppress(ConnectionResetError):
                     await reader.read()  # to its end
             writer.close()
+
+    asyncio.run(run())
+
+
+ENDLESS = b"x" * 8192
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"GET /",
+        b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nX: ",
+        b"POST /api/v1/quote HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n1;",
+        b"POST /api/v1/quote HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n0\r\nX: ",
+    ],
+    ids=["url", "header", "piece of a body", "after the body"],
+)
+def test_what_is_no_body_is_read_up_to_a_limit(tmp_path: Path, begun: bytes) -> None:
+    async def run() -> None:
+        async with served(fake(), tmp_path) as url, asyncio.timeout(PATIENCE_S):
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+            writer.write(begun)
+            sent = 0
+            with contextlib.suppress(ConnectionError):
+                while not writer.is_closing() and sent < 100 * len(ENDLESS):
+                    writer.write(ENDLESS)
+                    await writer.drain()
+                    sent += len(ENDLESS)
+                    await asyncio.sleep(0)
+                assert b" 400 " in await reader.readline()
+            assert sent < 100 * len(ENDLESS)
+            writer.close()
+
+    asyncio.run(run())
+
+
+def test_many_small_pieces_of_a_body_are_read(tmp_path: Path) -> None:
+    async def run() -> None:
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(2_000):
+                yield 20 * b" "
+            yield b"{}"
+
+        it = fake()
+        async with served(it, tmp_path) as url, asyncio.timeout(PATIENCE_S):
+            headers = {**it.headers, "Content-Type": "application/json"}
+            async with httpx.AsyncClient(headers=headers, timeout=PATIENCE_S) as http:
+                answer = await http.post(f"{url}/api/v1/quote", content=pieces())
+            assert answer.status_code == 422
+            assert "command" in answer.text  # all of the body has been read
+
+    asyncio.run(run())
+
+
+def test_an_upgrade_that_is_only_offered_changes_nothing(tmp_path: Path) -> None:
+    async def run() -> None:
+        it = fake()
+        async with served(it, tmp_path) as url, asyncio.timeout(PATIENCE_S):
+            offered = {
+                "Connection": "Upgrade, HTTP2-Settings",
+                "Upgrade": "h2c",
+                "HTTP2-Settings": "AAMAAABkAAQ",
+            }
+            async with httpx.AsyncClient(headers={**it.headers, **offered}, timeout=PATIENCE_S) as http:
+                job = {"command": ["true"], "workdir": "/"}
+                for _ in range(2):
+                    assert (await http.post(f"{url}/api/v1/jobs", json=job)).status_code == 201
 
     asyncio.run(run())

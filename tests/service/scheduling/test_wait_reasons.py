@@ -46,7 +46,7 @@ def test_who_is_ahead_is_said_and_gets_what_is_freed_first() -> None:
     cluster.submit(*[spec(2 * run_s, min_units=2, max_units=2) for run_s in (100.0, 1000.0, 10.0)])
     found = why(cluster, 3)
     assert found["text"] == (
-        f"waits for 2 more cores; behind job 2 it has them about {at(began + 1110, '%H:%M')}, when job 2 ends"
+        f"waits for 2 more cores; behind job 2, it has them about {at(began + 1110, '%H:%M')}, when job 2 ends"
     )
     assert found["evidence"]["jobs_ahead"] == [2]
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.timers import EXPIRED
 from betimes.core.work import Accounts
@@ -48,6 +49,18 @@ def waits_until_s(state: NodesState) -> dict[int, float]:
         (needs["holder"] < 0) & (needs["alarm"] == EXPIRED) & (needs["alarm_s"] < math.inf)
     )
     return dict(zip(slots.tolist(), needs["alarm_s"][slots].tolist(), strict=True))
+
+
+def start_and_finish(state: Accounts, slot: int) -> tuple[float, float] | None:
+    """What a play-out says of a job that keeps to its end what it has taken at this very instant, s; None: it has not.
+
+    The finish is worked out as copies do (`core.snapshot`, `core.nodes.snapshot`), to the last bit.
+    """
+    job, progress, now_s = state.jobs[slot], state.progress[slot], float(state.pool[0].now)
+    if progress.since != now_s:
+        return None
+    left_s = max(float(progress.believed_left), min(SMALLEST_BELIEF_S, float(job.size_s)))
+    return float(progress.started_s), now_s + float(progress.stall) + left_s / float(progress.rate)
 
 
 def give_account(state: Accounts, slot: int, account: Account, is_held: bool) -> None:

@@ -267,6 +267,13 @@ class Engine(Protocol):
         """How far a job has come."""
         ...
 
+    def sure_to_keep(self, job: int) -> tuple[float, float] | None:
+        """Start and finish, s, of a job that has just taken units which it keeps to its end by the policy's rules.
+
+        None: it has not, or nothing but a play-out can say; where there is an answer the play-out's is the same.
+        """
+        ...
+
     def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy to be played forward, with one more job, submitted at `now_s`, if one is given."""
         ...

@@ -54,7 +54,13 @@ from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn
 from betimes.policies.violations import nodes_violation
 from betimes.service.engines import rented_machines
-from betimes.service.engines.accounts import account_of, give_account, waiting_account, waits_until_s
+from betimes.service.engines.accounts import (
+    account_of,
+    give_account,
+    start_and_finish,
+    waiting_account,
+    waits_until_s,
+)
 from betimes.service.engines.dedicated_machines import (
     known_live,
     live_terms,
@@ -358,6 +364,16 @@ class LiveNodes:
     def believed_left(self, job: int, now_s: float) -> float:
         """Work that is believed to be left now."""
         return float(max(0.0, _believed_left(self.state, self.slot_of[job], now_s)))
+
+    def sure_to_keep(self, job: int) -> tuple[float, float] | None:
+        """Start and finish, s, of a job that has just been placed, and keeps its nodes to its end.
+
+        It does where the policy neither preempts nor plans, and no machine is rented. None: a play-out is needed.
+        """
+        slot = self.slot_of.get(job)
+        if slot is None or self.rules.preempts or self.rules.planned or self.rents or self.provisions:
+            return None
+        return start_and_finish(self.state, slot) if self.state.needs[slot].holder >= 0 else None
 
     def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""

@@ -22,9 +22,9 @@ from betimes.core.work import believed_left
 from betimes.errors import BetimesError
 from betimes.kernels import as_array, blank, entry
 from betimes.policies import ChosenPolicy, Policy, Setting
-from betimes.policies.hooks import Prepared
+from betimes.policies.hooks import IN_ORDER, Prepared
 from betimes.policies.violations import violation
-from betimes.service.engines.accounts import account_of, give_account
+from betimes.service.engines.accounts import account_of, give_account, start_and_finish
 from betimes.service.engines.messages import (
     Allocation,
     Decisions,
@@ -268,6 +268,19 @@ class LivePool:
         slot = self.slot_of[job]
         asked = int(_asked_for(self.state, slot))
         return asked, WHY_LESS[int(self.state.progress[slot].curtailed)] if asked > 0 else ""
+
+    def sure_to_keep(self, job: int) -> tuple[float, float] | None:
+        """Start and finish, s, of a job that has just taken all the units that it can use, and keeps them to its end.
+
+        It does where units go down the queue (`IN_ORDER`), once nobody ahead of it can use more. None: a play-out is
+        needed.
+        """
+        slot, group = self.slot_of.get(job), self.state.groups[0]
+        if slot is None or self.policy.policy.playout_whole != IN_ORDER:
+            return None
+        line = self.state.order[0][group.head : group.tail]
+        upto = as_array(self.state.jobs)[line[: int(np.flatnonzero(line == slot)[0]) + 1]]
+        return start_and_finish(self.state, slot) if (upto["units"] == upto["max_units"]).all() else None
 
     def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""

@@ -66,20 +66,28 @@ class Promises:
     async def promise_newcomers(self, taken: Sequence[Newcomers]) -> None:
         """Promise the jobs that a turn has taken what `make` would, to be stored with them.
 
-        One play-out is for all of them, and nothing else is decided or stored meanwhile. So it is made only where the
-        last one was short; where it was not, one is begun, which goes on while the jobs are being stored, and what
-        they are promised follows in a turn of its own.
+        Those that keep to their ends what they have just taken need no play-out. Else one is for all of them, and
+        nothing else is decided or stored meanwhile. So it is made only where the last one was short; where it was not,
+        one is begun, which goes on while the jobs are being stored, and what they are promised follows in a turn of
+        its own.
         """
-        if self.usual_s > MOST_WITHIN_TURN_S:
+        numbers = [number for newcomers in taken for number in newcomers.numbers]
+        already = self.controller.scheduler.foreseen_already(numbers)
+        if already is None and self.usual_s > MOST_WITHIN_TURN_S:
             self.controller.background.go(self._in_background())
             return
         scheduler = self.controller.scheduler
         try:
-            waiting = scheduler.wait_reasons(await self._of_turn())
+            found = await self._of_turn() if already is None else self._at_once(already)
+            waiting = scheduler.wait_reasons(found)
             for newcomers in taken:
                 newcomers.quotes = promise(scheduler, waiting, newcomers.numbers, newcomers.options)
         except BetimesError:  # `make` comes to the same, and its caller is told
             return
+
+    def _at_once(self, foreseen: Foreseen) -> Forecast:
+        scheduler = self.controller.scheduler
+        return forecast(foreseen, scheduler.now_at, scheduler.ledger.epoch_at, scheduler.holding)
 
     async def _of_turn(self) -> Forecast:
         """The forecast as of the turn that goes on."""

@@ -189,11 +189,18 @@ class ServiceBackend:
     def _annotated(self, submitted: Submitted, spec: JobSpec) -> Submitted:
         """With the reason, if nothing can be promised yet, and what its units count as."""
         said: dict[str, Any] = {}
-        if submitted.quote is None and self.scheduler.stands_by:
-            said["reason"] = Reason(**compiling(self.scheduler.ledger.policy))
+        if submitted.quote is None and (why := self._why_not_promised(submitted.job_id)) is not None:
+            said["reason"] = Reason(**why)
         if (note := self._note(spec)) is not None:
             said["note"] = note
         return submitted.model_copy(update=said) if said else submitted
+
+    def _why_not_promised(self, number: int) -> dict[str, Any] | None:
+        """What a job waits for before it can be promised an end; null: it is over already."""
+        if self.scheduler.stands_by:
+            return compiling(self.scheduler.ledger.policy)
+        job = self.scheduler.ledger.jobs.get(number)
+        return None if job is None else job.reason
 
     def _note(self, spec: JobSpec) -> str | None:
         ledger = self.scheduler.ledger

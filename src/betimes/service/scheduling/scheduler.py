@@ -6,10 +6,11 @@ be stored, and of effects, to be carried out once they are: the ledger has seen 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from betimes.cluster import Offer
-from betimes.service.engines.messages import Play
+from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.apply_decisions import DecisionApplier
 from betimes.service.scheduling.engine_factory import Settings
@@ -248,6 +249,18 @@ class Scheduler:
         run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
         wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s)
         return self._engine.foresee(now_s, wanted), believed.basis
+
+    def foreseen_already(self, numbers: Sequence[int]) -> Foreseen | None:
+        """What `foresee` would say of these jobs, as far as they queue, without being played; None: it has to be.
+
+        numbers: of jobs that this turn has taken. What waits for a run to leave (`promises.leaving_runs`) is played.
+        """
+        if self.has_leaving:
+            return None
+        jobs = self.ledger.jobs
+        return self._engine.foreseen_already(
+            [number for number in numbers if number in jobs and jobs[number].account is not None]
+        )
 
     def quoted(self, quote: dict[str, Any]) -> int:
         """A job has been promised something; returns the quote's number."""

@@ -213,7 +213,7 @@ class WaitReasons:
             return "; it never starts unless the load or the nodes change", {}
         count, ahead = self.forecast.starting_before(start_at, MOST_NAMED)
         ending = self.forecast.finishing_at(start_at)
-        text = f"; behind {named(ahead)}" if ahead else ";"
+        text = f"; behind {named(ahead)}," if ahead else ";"
         text += f" {what} about {self._clock(start_at)}"
         if ending:
             text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"

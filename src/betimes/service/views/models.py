@@ -98,7 +98,7 @@ class Submitted(View):
     job_ids: list[int]
     quote: (
         Quote | None
-    )  # of the last element to finish, of those that may queue; null: it waits for another job, or as `reason` says
+    )  # of the last element to finish, of those that may queue; null: `reason` says why
     reason: Reason | None = None  # why nothing can be promised yet
     note: str | None = None  # what each of its units counts as, where the policy gives out more than it needs
 

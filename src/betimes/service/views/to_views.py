@@ -63,7 +63,7 @@ def submitted_view(ids: list[int], quotes: list[Quote]) -> Submitted:
     """Jobs that were taken: the promise of an array is that of its last element to finish, of those that may queue."""
     known = [quote for quote in quotes if quote.finish_at is not None]
     last = max(known, key=lambda quote: quote.finish_at or 0.0, default=quotes[0] if quotes else None)
-    if last is not None and len(known) < len(ids):
+    if last is not None and 0 < len(known) < len(ids):
         last = last.model_copy(update={"elements": len(known)})
     return Submitted(job_id=ids[0], job_ids=ids, quote=last)
 

@@ -415,9 +415,9 @@ class Supervisor:
             parts.append(
                 f"it was killed, as its grace period of {self.grace_s:g} s was not enough for it to end"
             )
-        limit = f"{self.memory.limit_bytes / 2**30:.3g} GiB of memory"
+        limit = f"{_amount(self.memory.limit_bytes)} of memory"
         if self.is_out_of_memory:
-            used = f"its processes used {self.memory.used_bytes / 2**30:.3g} GiB together"
+            used = f"its processes used {_amount(self.memory.used_bytes)} together"
             parts.append(f"it was killed for using more than its {limit}: {used}")
         elif self.memory.ran_out():
             parts.append(f"it was killed for using more than its {limit}")
@@ -427,3 +427,8 @@ class Supervisor:
         if self.log.failed_bytes:
             parts.append(f"{self.log.failed_bytes} bytes of its output could not be kept: {self.log.trouble}")
         return "; ".join(parts) or None
+
+
+def _amount(size_bytes: int) -> str:
+    """Memory as `betimes job` writes it: `200 MiB`, `1.5 GiB`."""
+    return f"{size_bytes / 2**30:.3g} GiB" if size_bytes >= 2**30 else f"{size_bytes / 2**20:.3g} MiB"
