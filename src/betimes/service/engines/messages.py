@@ -10,6 +10,7 @@ from typing import Protocol
 from betimes.cluster.labels import NONE, Labels
 from betimes.cluster.resources import Amounts, demand_amounts
 from betimes.cluster.tasks import PACK, SPREAD
+from betimes.cluster.unit_demand import Natural, UnitDemand
 from betimes.core.nodes.columns import AUTO
 from betimes.kernels import Floats
 from betimes.service.engines.move_savings import ExpectedSaving
@@ -39,16 +40,19 @@ class JobRequest:
     may_restart: bool = True  # else it is not run speculatively
     profiled: bool = False  # its throughput alone is known
     require: Labels = NONE  # labels that its nodes must have
+    by_family: tuple[
+        tuple[str, Natural], ...
+    ] = ()  # what a unit needs on each, instead; it runs on these only
 
     @property
-    def unit(self) -> tuple[float, float, float]:
-        """What a unit needs: GPUs, cores, GiB."""
-        return self.gpu, self.cpu, self.memory_gib
+    def unit(self) -> UnitDemand:
+        """What a unit needs."""
+        return UnitDemand((self.gpu, self.cpu, self.memory_gib), self.by_family)
 
     @property
     def demand(self) -> Amounts:
-        """The same in whole numbers: thousandths of a GPU and of a core, MiB."""
-        return demand_amounts(*self.unit)
+        """What a unit of a pool needs, the same everywhere: thousandths of a GPU and of a core, MiB."""
+        return demand_amounts(self.gpu, self.cpu, self.memory_gib)
 
 
 @dataclass(frozen=True, slots=True)

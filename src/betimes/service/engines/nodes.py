@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Offer
-from betimes.cluster.labels import NONE, Labels, Shapes, bits_for, mask, suiting, suits
+from betimes.cluster.labels import NONE, Labels, bits_for, mask, suits
 from betimes.cluster.resources import Amounts
-from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, undominated
+from betimes.cluster.shapes import Shape, Shapes, roomiest, suiting
+from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks
+from betimes.cluster.unit_demand import UnitDemand
 from betimes.core.columns import UNLIMITED
 from betimes.core.instruction import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.columns import (
@@ -58,11 +60,12 @@ from betimes.service.engines.accounts import account_of, give_account, waiting_a
 from betimes.service.engines.dedicated_machines import (
     known_live,
     live_terms,
-    offered_shapes,
     plays_out,
+    rooms_of,
     shapes_of,
     units_on,
 )
+from betimes.service.engines.demand_rows import DemandRows, Needed, needed_on
 from betimes.service.engines.messages import (
     Allocation,
     Bind,
@@ -102,7 +105,7 @@ _believed_left = entry(believed_left, NodesState, int, float)
 _offer_for = entry(offer_for, NodesState, int, bool)
 _adopt = entry(change_rules, NodesState, NodesRules)
 _machines_for = entry(machines_for, NodesState, int, int)
-_add_owned = entry(add_owned, NodesState, int, int, int, int, int)
+_add_owned = entry(add_owned, NodesState, int, int, int, int, int, int)
 _remove_owned = entry(remove_owned, NodesState, int)
 ENTRIES = (
     run_rows,
@@ -121,18 +124,16 @@ ENTRIES = (
 class LiveNodes:
     """Nodes under a policy, in real time.
 
-    capacity: (nodes, 3) thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,) equal for equal nodes; labels:
-    (nodes,); shapes: the capacities, with labels, by which jobs are split into tasks. Outside, jobs hold units; inside,
-    tasks are placed.
+    machines: what each of the nodes has; kinds: (nodes,) equal for equal nodes; shapes: of those that take work, by
+    which jobs are split into tasks. Outside, jobs hold units; inside, tasks are placed.
     """
 
     def __init__(
         self,
         policy: ChosenPolicy[NodesPolicy],
-        capacity: NDArray[np.int64],
+        machines: Shapes,
         kinds: NDArray[np.int64],
         *,
-        labels: Sequence[Labels],
         shapes: Shapes,
         units: float,
         restart_s: float = 0.0,
@@ -154,12 +155,19 @@ class LiveNodes:
             self.rounds = PlannerRounds(planner, offers, restart_s, is_aside=plans_aside)
         self.foresees = self.rents and plays_out(values)
         self.offers, self.offered = tuple(offers), shapes_of(offers)
-        self.labels = dict(enumerate(labels))  # of nodes that are not rented, by number
+        self.labels = {
+            number: machine.labels for number, machine in enumerate(machines)
+        }  # of nodes not rented
+        # Those of offers come first, as a planner that is asked for them counts these alone.
+        families = dict.fromkeys([offer.family for offer in offers] + [each.family for each in machines])
+        self.families = {family: number for number, family in enumerate(families or ("",))}
+        self.by_family: set[int] = set()  # jobs whose demand depends on the family
+        self._rows = DemandRows(len(self.families), 0)
         self.required: dict[int, Labels] = {}  # of jobs that require any
         self._bits: dict[tuple[str, str], int] = {}  # of each label that was required lately
         self.booting: set[int] = set()  # jobs whose own machines are not up yet
         self.tasks_of: dict[int, JobTasks] = {}
-        self.unit_of: dict[int, Amounts] = {}
+        self.unit_of: dict[int, UnitDemand] = {}
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
@@ -176,10 +184,13 @@ class LiveNodes:
             self.member = in_turn[decides].name
         if not self.rents:  # there is nothing to rent: all jobs wait
             self.rules = self.rules.replaced(waits=False)
-        largest = self._largest(capacity.tolist())
+        largest = self._largest(machines)
         self.state: NodesState = new_nodes_state(
-            capacity,
+            np.array([each.amounts for each in machines], dtype=np.int64).reshape(-1, 3),
             kinds,
+            families=np.array([self.families[each.family] for each in machines], dtype=np.int64),
+            family_count=len(self.families),
+            demands=self._rows.table,
             units=units,
             restart_s=restart_s,
             seed=seed,
@@ -187,7 +198,7 @@ class LiveNodes:
             guarded=any(each.policy.is_users for each in in_turn),
             params=params,
             slots=FIRST_SLOTS,
-            placements=max(FIRST_PLACEMENTS, 4 * len(capacity)),
+            placements=max(FIRST_PLACEMENTS, 4 * len(machines)),
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
             log=FIRST_LOG,
             offers=live_terms(offers),
@@ -240,6 +251,7 @@ class LiveNodes:
         for job in what.done:
             self.booting.discard(job)
             self.required.pop(job, None)
+            self.by_family.discard(job)
             del self.job_of[self.slot_of.pop(job)], self.tasks_of[job], self.unit_of[job]
             self.resizes_of.pop(job, None)
             self.promised.pop(job, None)
@@ -317,9 +329,11 @@ class LiveNodes:
         entries.open_node(self.state, number, int(is_up))
         self.changed = True
 
-    def can_have(self, owned: Sequence[tuple[Amounts, Labels]]) -> bool:
+    def can_have(self, owned: Sequence[Shape]) -> bool:
         """Whether these may be the machines of one's own from now on, and mean nothing else for the jobs that wait."""
-        if self._largest([amounts for amounts, _ in owned]).tolist() != self.largest:
+        if self._largest(owned).tolist() != self.largest:
+            return False
+        if self.by_family and any(each.family not in self.families for each in owned):
             return False
         if not self.rents:
             return True
@@ -327,18 +341,18 @@ class LiveNodes:
         for job, tasks in self.tasks_of.items():
             alike.setdefault(self.required.get(job, NONE), set()).add(tasks)
         for required, several in alike.items():
-            suit = [amounts for amounts, labels in owned if suits(labels, required)]
-            before, after = self._owned(required), np.array(suit, dtype=np.int64).reshape(-1, 3)
+            after = _by_family([each for each in owned if suits(each.labels, required)])
+            before = self._owned(required)
             if any(is_held(tasks, before) != is_held(tasks, after) for tasks in several):
                 return False
         return True
 
-    def add_node(self, capacity: Amounts, kind: int, labels: Labels) -> int:
+    def add_node(self, machine: Shape, kind: int) -> int:
         """A node is there from now on, and is up; returns its number. `happen` lets the policy look."""
-        bits = mask(labels, self._bits)
-        while (number := int(_add_owned(self.state, *capacity, kind, bits))) == NEED_NODES:
+        bits, family = mask(machine.labels, self._bits), self._number_of(machine.family)
+        while (number := int(_add_owned(self.state, *machine.amounts, kind, family, bits))) == NEED_NODES:
             self.state = with_room_for_nodes(self.state)
-        self.labels[number] = labels
+        self.labels[number] = machine.labels
         self.changed = True
         return number
 
@@ -350,10 +364,11 @@ class LiveNodes:
         del self.labels[number]
         return True
 
-    def _largest(self, owned: Sequence[Amounts]) -> NDArray[np.int64]:
+    def _largest(self, owned: Iterable[Shape]) -> NDArray[np.int64]:
         """(3,) the most that any machine has of each, on which jobs can run."""
         machines = [*owned, *(self.offered if self.rents or self.provisions else ())]
-        return np.array(machines, dtype=np.int64).reshape(-1, 3).max(axis=0, initial=0)
+        amounts = np.array([machine.amounts for machine in machines], dtype=np.int64)
+        return amounts.reshape(-1, 3).max(axis=0, initial=0)
 
     def believed_left(self, job: int, now_s: float) -> float:
         """Work that is believed to be left now."""
@@ -361,17 +376,20 @@ class LiveNodes:
 
     def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
+        tasks = None
         if more is not None:
             self._learn_labels([more.require])
+            tasks = self._split(more)
+            self._learn_demands([tasks])
         copy, jobs = room_to_play(self.state), dict(self.job_of)
         entries.copy_into(self.state, copy, True)
         waits = as_array(copy.needs)["holder"] < 0
         as_array(copy.progress)["started_s"][waits] = np.nan  # one that was preempted is to start again
         slots = len(copy.free)
         trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
-        if more is not None:
+        if more is not None and tasks is not None:
             trace, row[0] = new_trace(slots + 1, 1), slots
-            self._fill(trace.arrivals[slots], more, self._split(more), now_s)
+            self._fill(trace.arrivals[slots], more, tasks, now_s)
             trace.arrivals[slots].run_s = more.believed_s  # what is believed is true in a play-out
 
         rounds = None if self.rounds is None else self.rounds.copied(slots, more)
@@ -459,8 +477,9 @@ class LiveNodes:
         trace = new_trace(1, 1)
         self._learn_labels([carried.wanted.require])
         tasks = self._held_tasks(carried) if carried.units else self._split(carried.wanted)
+        self._learn_demands([tasks])
         self._fill(trace.arrivals[0], carried.wanted, tasks, now_s)
-        self.tasks_of[carried.wanted.job], self.unit_of[carried.wanted.job] = tasks, carried.wanted.demand
+        self.tasks_of[carried.wanted.job], self.unit_of[carried.wanted.job] = tasks, carried.wanted.unit
         slot, account = entries.take_slot(self.state, self.rules, trace, 0), carried.account
         self._know(slot, carried.wanted)
         if account.resizes > 0:
@@ -506,21 +525,46 @@ class LiveNodes:
 
     def _split(self, wanted: JobRequest) -> JobTasks:
         """For the nodes, and where these do not hold the job for what can be rented, as the twin does."""
-        shapes = suiting(self.shapes, wanted.require)
-        tasks = job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, shapes)
+        rooms = suiting(self.shapes, wanted.require)
+        tasks = job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, rooms)
         if not self.rents or is_held(tasks, self._owned(wanted.require)):
             return tasks
-        offered = suiting(offered_shapes(self.offers), wanted.require)
-        return job_tasks(
-            wanted.unit, wanted.max_units, wanted.units_per_task, undominated([*shapes, *offered])
-        )
+        offered = suiting(self.offered, wanted.require)
+        return job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, roomiest([*rooms, *offered]))
 
-    def _owned(self, required: Labels) -> NDArray[np.int64]:
-        """(nodes, 3) what each machine of one's own has that has these labels, for which there are bits."""
-        nodes = as_array(self.state.nodes)[as_array(self.state.machines)["offer"] < 0]
+    def _owned(self, required: Labels) -> Owned:
+        """What each machine of one's own has that has these labels, for which there are bits."""
+        nodes, machines = as_array(self.state.nodes), as_array(self.state.machines)
         bits = mask(required, self._bits)
-        nodes = nodes[nodes["labels"] & bits == bits]
-        return np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)
+        suit = (machines["offer"] < 0) & (nodes["labels"] & bits == bits)
+        amounts = np.stack([nodes[name][suit] for name in ("gpu", "cpu", "memory")], axis=1)
+        of = machines["family"][suit]
+        return {family: amounts[of == number] for family, number in self.families.items()}
+
+    def _number_of(self, family: str) -> int:
+        """The number of a family of machines, to which no job has paid heed if it is new."""
+        if family not in self.families:
+            self.families[family] = len(self.families)
+            self._deal_demands(())
+        return self.families[family]
+
+    def _learn_demands(self, tasks: Iterable[JobTasks]) -> None:
+        """Give rows to what these jobs are to need on each family."""
+        needed = [needed_on(each, self.families) for each in tasks if each.by_family]
+        if any(self._rows.first_of(each) is None for each in needed):
+            self._deal_demands(needed)
+
+    def _deal_demands(self, coming: Iterable[Needed]) -> None:
+        """Give rows anew to what jobs need that are here, and to what jobs are to need that come."""
+        here = {job: needed_on(self.tasks_of[job], self.families) for job in self.by_family}
+        distinct = {*here.values(), *coming}
+        self._rows = rows = DemandRows(len(self.families), 2 * len(distinct))
+        for needed in distinct:
+            rows.first_of(needed)
+        for job, needed in here.items():
+            self.state.needs[self.slot_of[job]].demands = rows.first_of(needed) or 0
+        self.state = self.state.replaced(demands=rows.table)
+        self.state.cluster[0].families = len(self.families)
 
     def _learn_labels(self, required: Iterable[Labels]) -> None:
         """Give the labels that these jobs are to require, and those that are here, bits on all nodes and offers."""
@@ -543,9 +587,9 @@ class LiveNodes:
     def _held_tasks(self, carried: Restored) -> JobTasks:
         """The tasks in which a job holds its places; single units where a pool has given them."""
         unit, units = carried.wanted.unit, carried.wanted.max_units
-        shapes = suiting(self.shapes, carried.wanted.require)
-        tasks = job_tasks(unit, units, carried.units_per_task, shapes)
-        return tasks if _are_of(tasks, carried.places) else job_tasks(unit, units, SPREAD, shapes)
+        rooms = suiting(self.shapes, carried.wanted.require)
+        tasks = job_tasks(unit, units, carried.units_per_task, rooms)
+        return tasks if _are_of(tasks, carried.places) else job_tasks(unit, units, SPREAD, rooms)
 
     def _plan(
         self, tasks: JobTasks, places: Sequence[Allocation], owed: Sequence[tuple[int, int, int]] = ()
@@ -616,8 +660,10 @@ class LiveNodes:
         """The next instant, with these submissions, and what it changed."""
         trace = new_trace(len(wanted), 1).replaced(outcomes=blank(Outcome, 0))
         self._learn_labels([one.require for one in wanted])
+        for one in wanted:
+            self.tasks_of[one.job], self.unit_of[one.job] = self._split(one), one.unit
+        self._learn_demands(self.tasks_of[one.job] for one in wanted)
         for at, one in enumerate(wanted):
-            self.tasks_of[one.job], self.unit_of[one.job] = self._split(one), one.demand
             self._fill(trace.arrivals[at], one, self.tasks_of[one.job], until_s)
         row = np.zeros(1, dtype=np.int64)
         first = int(self.state.pool[0].submitted)
@@ -658,6 +704,8 @@ class LiveNodes:
         self.slot_of[wanted.job], self.job_of[slot] = slot, wanted.job
         if wanted.require:
             self.required[wanted.job] = wanted.require
+        if wanted.by_family:
+            self.by_family.add(wanted.job)
         if self.rounds is not None:
             self.rounds.know(slot, wanted)
 
@@ -671,7 +719,8 @@ class LiveNodes:
             return True  # none will be
         offer = _offer_for(self.state, slot, False)
         count = _machines_for(self.state, slot, offer)
-        return units_on(self.tasks_of[wanted.job], wanted.demand, self.offered[offer], count) is not None
+        machine = rooms_of(self.offered)[offer]
+        return units_on(self.tasks_of[wanted.job], wanted.unit, machine, count) is not None
 
     def _balk(self, now_s: float, new: Sequence[int]) -> None:
         """Rent at once for those that have just begun to wait, and would wait in vain: found out by a play-out."""
@@ -740,7 +789,8 @@ class LiveNodes:
 
     def _rented(self, job: int, slot: int) -> Rent:
         need, tasks = self.state.needs[slot], self.tasks_of[job]
-        found = units_on(tasks, self.unit_of[job], self.offered[need.offer], int(need.rented))
+        machine = rooms_of(self.offered)[need.offer]
+        found = units_on(tasks, self.unit_of[job], machine, int(need.rented))
         if found is None:
             raise BetimesError(
                 f"internal: {need.rented} machines are rented for job {job}, and do not hold it"
@@ -771,14 +821,11 @@ class LiveNodes:
         arrival.submit_s = now_s
         arrival.run_s = math.inf
         arrival.units, arrival.tasks = tasks.units, tasks.count
-        arrival.gpu, arrival.cpu, arrival.memory = tasks.demand
+        needed = needed_on(tasks, self.families)
+        arrival.gpu, arrival.cpu, arrival.memory = (min(amounts) for amounts in zip(*needed, strict=True))
+        arrival.demands = self._rows.first_of(needed) or 0
         arrival.labels = mask(wanted.require, self._bits)
-        squares = 0.0
-        for amount, largest in zip(tasks.demand, self.largest, strict=True):
-            if largest > 0:
-                part = tasks.count * amount / largest
-                squares += part * part
-        arrival.share = math.sqrt(squares)
+        arrival.share = min(_share(tasks.count, amounts, self.largest) for amounts in set(needed))
         arrival.trial, arrival.priority, arrival.grace_s = int(wanted.trial), wanted.priority, wanted.grace_s
         arrival.believed_s = wanted.believed_s
         arrival.believed_per_work = 1.0
@@ -821,13 +868,39 @@ class LiveNodes:
         raise BetimesError(f"internal: the event loop returned {status}")
 
 
-def is_held(tasks: JobTasks, machines: NDArray[np.int64]) -> bool:
-    """Whether these machines hold a job's tasks when nothing else is there; machines: (machines, 3)."""
+Owned = dict[str, NDArray[np.int64]]
+"""What machines have, (machines, 3), by family."""
+
+
+def is_held(tasks: JobTasks, machines: Owned) -> bool:
+    """Whether these machines hold a job's tasks when nothing else is there."""
     if not 0 < tasks.units_each <= tasks.together:
         return False
-    need = np.array(tasks.demand)
-    room = (machines[:, need > 0] // need[need > 0]).min(axis=1, initial=tasks.count)
-    return int(room.sum()) >= tasks.count
+    held = 0
+    for family, amounts in machines.items():
+        demand = tasks.demand_on(family)
+        if demand is not None:
+            need = np.array(demand)
+            room = (amounts[:, need > 0] // need[need > 0]).min(axis=1, initial=tasks.count)
+            held += int(room.sum())
+    return held >= tasks.count
+
+
+def _by_family(machines: Sequence[Shape]) -> Owned:
+    of = dict[str, list[Amounts]]()
+    for amounts, _, family in machines:
+        of.setdefault(family, []).append(amounts)
+    return {family: np.array(some, dtype=np.int64) for family, some in of.items()}
+
+
+def _share(count: int, demand: Amounts, largest: Sequence[int]) -> float:
+    """`Need.share` of so many tasks that need this."""
+    squares = 0.0
+    for amount, most in zip(demand, largest, strict=True):
+        if most > 0:
+            part = count * amount / most
+            squares += part * part
+    return math.sqrt(squares)
 
 
 def _are_of(tasks: JobTasks, places: Sequence[Allocation]) -> bool:

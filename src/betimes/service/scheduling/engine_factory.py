@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from betimes.cluster import Offer
-from betimes.cluster.labels import NONE, Shapes, distinct_shapes, suiting
+from betimes.cluster.labels import NONE
 from betimes.cluster.resources import Amounts
+from betimes.cluster.shapes import Shapes, distinct_shapes, suiting
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
-from betimes.service.engines.dedicated_machines import offered_shapes
+from betimes.service.engines.dedicated_machines import shapes_of
 from betimes.service.engines.messages import Allocation, Alone, Restored
 from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
 from betimes.service.engines.nodes import LiveNodes
@@ -74,7 +75,7 @@ class Built:
         if isinstance(engine, LiveNodes):
             if not self._splits_alike(engine, shapes):
                 return False
-            owned = [(node.capacity, node.labels) for node in kept.values()]
+            owned = [node.shape for node in kept.values()]
             if had.keys() != kept.keys() and not engine.can_have(owned):
                 return False
             if any(name in kept and kept[name].labels != engine.labels[at] for name, (at, _) in had.items()):
@@ -103,7 +104,7 @@ class Built:
         if isinstance(engine, LivePool):
             return engine.add_node(node.capacity)
         kind = self.kinds.setdefault(node.machine.type, len(self.kinds))
-        return engine.add_node(node.capacity, kind, node.labels)
+        return engine.add_node(node.shape, kind)
 
     def _splits_alike(self, engine: LiveNodes, shapes: Shapes) -> bool:
         """Whether its jobs would be split into the same tasks for nodes of these shapes."""
@@ -163,9 +164,8 @@ def build(
     else:
         engine = LiveNodes(
             parse_nodes_policy(text),
-            capacity,
+            tuple(node.shape for node in nodes.values()),
             np.array([kinds[node.machine.type] for node in nodes.values()], dtype=np.int64),
-            labels=[node.labels for node in nodes.values()],
             shapes=_shapes(nodes, offered),
             units=float(max(1, pool_units(nodes, ()))),
             restart_s=settings.restart_s,
@@ -190,6 +190,7 @@ def build(
             ),
             victims,
             numbers,
+            nodes | rented,
         )
         for job in live
     ]
@@ -246,8 +247,8 @@ def _offer_of(type: str, offers: Sequence[Offer], what: str) -> int:  # noqa: A0
 
 
 def _shapes(nodes: dict[str, Node], offered: Sequence[Offer]) -> Shapes:
-    owned = [(node.capacity, node.labels) for node in shared(nodes).values() if node.takes_work]
-    return distinct_shapes([*owned, *offered_shapes(offered)])
+    owned = [node.shape for node in shared(nodes).values() if node.takes_work]
+    return distinct_shapes([*owned, *shapes_of(offered)])
 
 
 def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
@@ -261,14 +262,16 @@ def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
     return Alone(offer, rental.count, began_s, rental.is_up, until_s)
 
 
-def _still_owed(carried: Restored, victims: dict[int, list[Job]], numbers: dict[str, int]) -> Restored:
+def _still_owed(
+    carried: Restored, victims: dict[int, list[Job]], numbers: dict[str, int], nodes: dict[str, Node]
+) -> Restored:
     """What those have given up that have left since a job was nominated is owed no more."""
     if not carried.owed:
         return carried
     held: dict[int, Amounts] = {}
     for victim in victims.get(carried.wanted.job, ()):
         places = victim.run.places if victim.run is not None else []
-        for node, amounts in held_by(victim.spec, places, victim.units_per_task):
+        for node, amounts in held_by(victim.spec, places, victim.units_per_task, nodes):
             whole = held.get(numbers[node], (0, 0, 0))
             held[numbers[node]] = whole[0] + amounts[0], whole[1] + amounts[1], whole[2] + amounts[2]
     owed = tuple(
