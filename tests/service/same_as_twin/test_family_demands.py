@@ -28,9 +28,7 @@ def in_families(cluster: Cluster) -> Cluster:
     kinds = len(cluster.groups)
     return replace(
         cluster,
-        groups=tuple(
-            replace(group, family=FAMILIES[at % 2]) for at, group in enumerate(cluster.groups)
-        ),
+        groups=tuple(replace(group, family=FAMILIES[at % 2]) for at, group in enumerate(cluster.groups)),
         offers=tuple(
             replace(offer, family=FAMILIES[at % 2]) for at, offer in enumerate(cluster.offers, kinds)
         ),

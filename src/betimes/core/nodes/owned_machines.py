@@ -32,6 +32,7 @@ def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int, fam
     cluster.owned_memory += memory
     note_vacated(state, number)
     cluster.changed += 1
+    cluster.must_replan = 1
     return number
 
 
@@ -49,4 +50,5 @@ def remove_owned(state: NodesState, number: int) -> bool:
     machine.state = UNUSED
     machine.generation += 1
     cluster.changed += 1
+    cluster.must_replan = 1
     return True

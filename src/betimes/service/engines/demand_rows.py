@@ -30,9 +30,9 @@ class DemandRows:
         self._families = families
         self._first_of: dict[Needed, int] = {}
 
-    def first_of(self, needed: Needed) -> int | None:
-        """`Need.demands` of a job that needs this, 0 where it is the same everywhere; null: there is no room for it."""
-        if len(set(needed)) == 1:
+    def first_of(self, needed: Needed, least: Amounts) -> int | None:
+        """`Need.demands` of a job that needs this, 0 where it is `least` everywhere; null: there is no room for it."""
+        if set(needed) == {least}:
             return 0
         found = self._first_of.get(needed)
         if found is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from betimes.cluster.labels import NONE, Labels
 from betimes.cluster.resources import Amounts, demand_amounts
@@ -16,6 +16,15 @@ from betimes.kernels import Floats
 from betimes.service.engines.move_savings import ExpectedSaving
 from betimes.service.engines.plans import Plan
 from betimes.service.scheduling.job import Account
+
+
+class Asked(NamedTuple):
+    """What decides into which tasks a job is split, beside the nodes."""
+
+    unit: UnitDemand
+    units: int
+    units_per_task: int
+    require: Labels
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,11 @@ class JobRequest:
     def unit(self) -> UnitDemand:
         """What a unit needs."""
         return UnitDemand((self.gpu, self.cpu, self.memory_gib), self.by_family)
+
+    @property
+    def asked(self) -> Asked:
+        """What it asks of the nodes."""
+        return Asked(self.unit, self.max_units, self.units_per_task, self.require)
 
     @property
     def demand(self) -> Amounts:

@@ -9,17 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Offer
-from betimes.cluster.labels import NONE, Labels, bits_for, mask, suits
+from betimes.cluster.labels import NONE, Labels, bits_for, mask
 from betimes.cluster.resources import Amounts
 from betimes.cluster.shapes import Shape, Shapes, roomiest, suiting
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks
-from betimes.cluster.unit_demand import UnitDemand
 from betimes.core.columns import UNLIMITED
 from betimes.core.instruction import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.columns import (
@@ -35,7 +34,7 @@ from betimes.core.nodes.dedicated_machines import machines_for, offer_for
 from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
 from betimes.core.nodes.owned_machines import add_owned, remove_owned
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
-from betimes.core.nodes.schedule import change_rules
+from betimes.core.nodes.schedule import change_rules, rank_again
 from betimes.core.nodes.timers import EXPIRED
 from betimes.core.status import (
     ASKED,
@@ -51,7 +50,7 @@ from betimes.core.status import (
 )
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
-from betimes.kernels import Ints, as_array, blank, entry
+from betimes.kernels import Floats, Ints, as_array, blank, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn
 from betimes.policies.violations import nodes_violation
@@ -68,6 +67,7 @@ from betimes.service.engines.dedicated_machines import (
 from betimes.service.engines.demand_rows import DemandRows, Needed, needed_on
 from betimes.service.engines.messages import (
     Allocation,
+    Asked,
     Bind,
     Decisions,
     Foreseen,
@@ -90,6 +90,7 @@ from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.scheduling.job import Account
 from betimes.twin.nodes import entries
 from betimes.twin.nodes.event_loop import EVERYTHING, Arrival, Outcome, Trace
+from betimes.twin.nodes.splitting import split_anew
 from betimes.twin.nodes.trace_loop import in_rows, new_trace, run_rows
 
 FIRST_SLOTS = 64
@@ -107,6 +108,8 @@ _adopt = entry(change_rules, NodesState, NodesRules)
 _machines_for = entry(machines_for, NodesState, int, int)
 _add_owned = entry(add_owned, NodesState, int, int, int, int, int, int)
 _remove_owned = entry(remove_owned, NodesState, int)
+_split_anew = entry(split_anew)
+_rank_again = entry(rank_again, NodesState, NodesRules)
 ENTRIES = (
     run_rows,
     *entries.ENTRIES,
@@ -116,6 +119,8 @@ ENTRIES = (
     _adopt,
     _add_owned,
     _remove_owned,
+    _split_anew,
+    _rank_again,
     *rented_machines.ENTRIES,
 )
 """What has to be compiled for live nodes, besides their policy."""
@@ -167,7 +172,11 @@ class LiveNodes:
         self._bits: dict[tuple[str, str], int] = {}  # of each label that was required lately
         self.booting: set[int] = set()  # jobs whose own machines are not up yet
         self.tasks_of: dict[int, JobTasks] = {}
-        self.unit_of: dict[int, UnitDemand] = {}
+        self.asked: dict[int, Asked] = {}
+        self._alike: dict[Asked, set[int]] = {}  # jobs that ask for the same
+        self._outdated: set[int] = (
+            set()
+        )  # jobs that hold nodes in other tasks than they would be split into now
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
@@ -184,9 +193,10 @@ class LiveNodes:
             self.member = in_turn[decides].name
         if not self.rents:  # there is nothing to rent: all jobs wait
             self.rules = self.rules.replaced(waits=False)
-        largest = self._largest(machines)
+        capacity = np.array([each.amounts for each in machines], dtype=np.int64).reshape(-1, 3)
+        largest = self._largest(capacity)
         self.state: NodesState = new_nodes_state(
-            np.array([each.amounts for each in machines], dtype=np.int64).reshape(-1, 3),
+            capacity,
             kinds,
             families=np.array([self.families[each.family] for each in machines], dtype=np.int64),
             family_count=len(self.families),
@@ -252,7 +262,12 @@ class LiveNodes:
             self.booting.discard(job)
             self.required.pop(job, None)
             self.by_family.discard(job)
-            del self.job_of[self.slot_of.pop(job)], self.tasks_of[job], self.unit_of[job]
+            self._outdated.discard(job)
+            asked = self.asked.pop(job)
+            self._alike[asked].discard(job)
+            if not self._alike[asked]:
+                del self._alike[asked]
+            del self.job_of[self.slot_of.pop(job)], self.tasks_of[job]
             self.resizes_of.pop(job, None)
             self.promised.pop(job, None)
         if again or what.wanted or self.next_timer_s() <= now_s:
@@ -329,23 +344,79 @@ class LiveNodes:
         entries.open_node(self.state, number, int(is_up))
         self.changed = True
 
-    def can_have(self, owned: Sequence[Shape]) -> bool:
-        """Whether these may be the machines of one's own from now on, and mean nothing else for the jobs that wait."""
-        if self._largest(owned).tolist() != self.largest:
-            return False
-        if self.by_family and any(each.family not in self.families for each in owned):
-            return False
-        if not self.rents:
-            return True
-        alike: dict[Labels, set[JobTasks]] = {}
-        for job, tasks in self.tasks_of.items():
-            alike.setdefault(self.required.get(job, NONE), set()).add(tasks)
-        for required, several in alike.items():
-            after = _by_family([each for each in owned if suits(each.labels, required)])
-            before = self._owned(required)
-            if any(is_held(tasks, before) != is_held(tasks, after) for tasks in several):
-                return False
-        return True
+    def fit_to(self, shapes: Shapes, now_s: float) -> list[int]:
+        """Jobs that wait are split into tasks for nodes of these shapes, after nodes have come or gone.
+
+        Returns those that were bound to nodes and wait again. Jobs that hold nodes keep their tasks while they do.
+        """
+        before, self.shapes = self.shapes, shapes
+        self.state.pool[0].now = now_s
+        self._measure()
+        outdated, self._outdated = self._outdated, set()
+        needs = as_array(self.state.needs)
+        holds, in_vain = (needs["holder"] >= 0).tolist(), needs["fits_no_owned"].tolist()
+        changed: list[tuple[Asked, JobTasks, list[int]]] = []
+        for asked, jobs in self._alike.items():
+            alike = not self.rents and suiting(shapes, asked.require) == suiting(before, asked.require)
+            some = jobs & outdated if alike else jobs
+            if not some:
+                continue
+            tasks, others = self._split(asked), list[int]()
+            fits_none = self._fits_no_owned(tasks, asked.require)
+            for job in some:
+                slot, own = self.slot_of[job], self.tasks_of[job]
+                is_other = own is not tasks and own != tasks
+                if not holds[slot] and (is_other or in_vain[slot] != fits_none):
+                    others.append(job)
+                elif holds[slot] and is_other:
+                    self._outdated.add(job)
+                    self.state.needs[slot].fits_no_owned = self._fits_no_owned(own, asked.require)
+                elif holds[slot]:
+                    self.state.needs[slot].fits_no_owned = fits_none
+            if others:
+                changed.append((asked, tasks, others))
+        return self._split_anew(changed) if changed else []
+
+    def _split_anew(self, changed: Sequence[tuple[Asked, JobTasks, Sequence[int]]]) -> list[int]:
+        """These jobs, which wait, are those tasks from now on; returns those that were bound to nodes."""
+        self._learn_demands(tasks for _, tasks, _ in changed)
+        slots = np.array([self.slot_of[job] for _, _, jobs in changed for job in jobs], dtype=np.int64)
+        bound = as_array(self.state.needs)["bound"][slots] >= 0
+        unbound = sorted(self.job_of[slot] for slot in slots[bound].tolist())
+        trace, at = new_trace(len(slots), 1), 0
+        arrivals = as_array(trace.arrivals)
+        for asked, tasks, jobs in changed:
+            self._fill_tasks(trace.arrivals[at], tasks, asked.require)
+            arrivals[at : at + len(jobs)] = arrivals[at]
+            at += len(jobs)
+            for job in jobs:
+                self.tasks_of[job] = tasks
+                self.promised.pop(job, None)
+        self._heed(_split_anew(self.state, self.rules, trace, slots))
+        self.changed = True
+        return unbound
+
+    def _measure(self) -> None:
+        """Measure all jobs by the largest machines that there are now (`Need.share`)."""
+        nodes = as_array(self.state.nodes)[as_array(self.state.machines)["offer"] < 0]
+        largest = self._largest(np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)).tolist()
+        if largest == self.largest and not self.by_family:
+            return
+        self.largest = largest
+        cluster, needs = self.state.cluster[0], as_array(self.state.needs)
+        cluster.most_gpu, cluster.most_cpu, cluster.most_memory = (max(1, most) for most in largest)
+        needs["share"] = _shares(needs, largest)
+        for job in self.by_family:
+            tasks = self.tasks_of[job]
+            share = self._share(tasks, needed_on(tasks, self.families))
+            self.state.needs[self.slot_of[job]].share = share
+        if self.rules.ranked and not self.rules.dynamic and not self.rules.requeues_last:
+            self._heed(_rank_again(self.state, self.rules))
+
+    def is_alike(self, number: int, machine: Shape) -> bool:
+        """Whether a node has these labels, and is of this family."""
+        family = self.families.get(machine.family)
+        return self.labels[number] == machine.labels and self.state.machines[number].family == family
 
     def add_node(self, machine: Shape, kind: int) -> int:
         """A node is there from now on, and is up; returns its number. `happen` lets the policy look."""
@@ -364,11 +435,12 @@ class LiveNodes:
         del self.labels[number]
         return True
 
-    def _largest(self, owned: Iterable[Shape]) -> NDArray[np.int64]:
-        """(3,) the most that any machine has of each, on which jobs can run."""
-        machines = [*owned, *(self.offered if self.rents or self.provisions else ())]
-        amounts = np.array([machine.amounts for machine in machines], dtype=np.int64)
-        return amounts.reshape(-1, 3).max(axis=0, initial=0)
+    def _largest(self, owned: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(3,) the most that any machine has of each, on which jobs can run; owned: (nodes, 3)."""
+        offered = [machine.amounts for machine in self.offered] if self.rents or self.provisions else []
+        return np.concatenate([owned, np.array(offered, dtype=np.int64).reshape(-1, 3)]).max(
+            axis=0, initial=0
+        )
 
     def believed_left(self, job: int, now_s: float) -> float:
         """Work that is believed to be left now."""
@@ -379,7 +451,7 @@ class LiveNodes:
         tasks = None
         if more is not None:
             self._learn_labels([more.require])
-            tasks = self._split(more)
+            tasks = self._split(more.asked)
             self._learn_demands([tasks])
         copy, jobs = room_to_play(self.state), dict(self.job_of)
         entries.copy_into(self.state, copy, True)
@@ -476,10 +548,12 @@ class LiveNodes:
         pool.events = max(pool.events, pool.submitted)
         trace = new_trace(1, 1)
         self._learn_labels([carried.wanted.require])
-        tasks = self._held_tasks(carried) if carried.units else self._split(carried.wanted)
+        tasks = self._held_tasks(carried) if carried.units else self._split(carried.wanted.asked)
         self._learn_demands([tasks])
         self._fill(trace.arrivals[0], carried.wanted, tasks, now_s)
-        self.tasks_of[carried.wanted.job], self.unit_of[carried.wanted.job] = tasks, carried.wanted.unit
+        self.tasks_of[carried.wanted.job] = tasks
+        if carried.units and tasks != self._split(carried.wanted.asked):
+            self._outdated.add(carried.wanted.job)
         slot, account = entries.take_slot(self.state, self.rules, trace, 0), carried.account
         self._know(slot, carried.wanted)
         if account.resizes > 0:
@@ -504,6 +578,7 @@ class LiveNodes:
             if promised and self.rules.backfill == CONSERVATIVE:
                 count = self._plan(tasks, carried.bound)
                 entries.book(self.state, slot, count, carried.start_s)
+                self.state.cluster[0].must_replan = 1  # there may be other nodes than when it was made
                 self.promised[carried.wanted.job] = carried.start_s
             self._wait(slot)
             if carried.keeps_wait and account.waits_until_s is not None and self.rules.waits:
@@ -523,14 +598,18 @@ class LiveNodes:
         """The tasks of a job that is here."""
         return self.tasks_of[job]
 
-    def _split(self, wanted: JobRequest) -> JobTasks:
+    def _split(self, asked: Asked) -> JobTasks:
         """For the nodes, and where these do not hold the job for what can be rented, as the twin does."""
-        rooms = suiting(self.shapes, wanted.require)
-        tasks = job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, rooms)
-        if not self.rents or is_held(tasks, self._owned(wanted.require)):
+        rooms = suiting(self.shapes, asked.require)
+        tasks = job_tasks(asked.unit, asked.units, asked.units_per_task, rooms)
+        if not self._fits_no_owned(tasks, asked.require):
             return tasks
-        offered = suiting(self.offered, wanted.require)
-        return job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, roomiest([*rooms, *offered]))
+        offered = suiting(self.offered, asked.require)
+        return job_tasks(asked.unit, asked.units, asked.units_per_task, roomiest([*rooms, *offered]))
+
+    def _fits_no_owned(self, tasks: JobTasks, required: Labels) -> int:
+        """1: machines may be rented for jobs alone, and those of one's own with these labels do not hold this one."""
+        return int(self.rents and not is_held(tasks, self._owned(required)))
 
     def _owned(self, required: Labels) -> Owned:
         """What each machine of one's own has that has these labels, for which there are bits."""
@@ -542,7 +621,7 @@ class LiveNodes:
         return {family: amounts[of == number] for family, number in self.families.items()}
 
     def _number_of(self, family: str) -> int:
-        """The number of a family of machines, to which no job has paid heed if it is new."""
+        """The number of a family of machines."""
         if family not in self.families:
             self.families[family] = len(self.families)
             self._deal_demands(())
@@ -550,19 +629,20 @@ class LiveNodes:
 
     def _learn_demands(self, tasks: Iterable[JobTasks]) -> None:
         """Give rows to what these jobs are to need on each family."""
-        needed = [needed_on(each, self.families) for each in tasks if each.by_family]
-        if any(self._rows.first_of(each) is None for each in needed):
-            self._deal_demands(needed)
+        coming = [(needed_on(each, self.families), each.demand) for each in tasks if each.by_family]
+        if any(self._rows.first_of(*each) is None for each in coming):
+            self._deal_demands(coming)
 
-    def _deal_demands(self, coming: Iterable[Needed]) -> None:
+    def _deal_demands(self, coming: Iterable[tuple[Needed, Amounts]]) -> None:
         """Give rows anew to what jobs need that are here, and to what jobs are to need that come."""
-        here = {job: needed_on(self.tasks_of[job], self.families) for job in self.by_family}
+        tasks = {job: self.tasks_of[job] for job in self.by_family}
+        here = {job: (needed_on(each, self.families), each.demand) for job, each in tasks.items()}
         distinct = {*here.values(), *coming}
         self._rows = rows = DemandRows(len(self.families), 2 * len(distinct))
-        for needed in distinct:
-            rows.first_of(needed)
-        for job, needed in here.items():
-            self.state.needs[self.slot_of[job]].demands = rows.first_of(needed) or 0
+        for each in distinct:
+            rows.first_of(*each)
+        for job, each in here.items():
+            self.state.needs[self.slot_of[job]].demands = rows.first_of(*each) or 0
         self.state = self.state.replaced(demands=rows.table)
         self.state.cluster[0].families = len(self.families)
 
@@ -661,7 +741,7 @@ class LiveNodes:
         trace = new_trace(len(wanted), 1).replaced(outcomes=blank(Outcome, 0))
         self._learn_labels([one.require for one in wanted])
         for one in wanted:
-            self.tasks_of[one.job], self.unit_of[one.job] = self._split(one), one.unit
+            self.tasks_of[one.job] = self._split(one.asked)
         self._learn_demands(self.tasks_of[one.job] for one in wanted)
         for at, one in enumerate(wanted):
             self._fill(trace.arrivals[at], one, self.tasks_of[one.job], until_s)
@@ -704,6 +784,8 @@ class LiveNodes:
         self.slot_of[wanted.job], self.job_of[slot] = slot, wanted.job
         if wanted.require:
             self.required[wanted.job] = wanted.require
+        self.asked[wanted.job] = wanted.asked
+        self._alike.setdefault(wanted.asked, set()).add(wanted.job)
         if wanted.by_family:
             self.by_family.add(wanted.job)
         if self.rounds is not None:
@@ -790,7 +872,7 @@ class LiveNodes:
     def _rented(self, job: int, slot: int) -> Rent:
         need, tasks = self.state.needs[slot], self.tasks_of[job]
         machine = rooms_of(self.offered)[need.offer]
-        found = units_on(tasks, self.unit_of[job], machine, int(need.rented))
+        found = units_on(tasks, self.asked[job].unit, machine, int(need.rented))
         if found is None:
             raise BetimesError(
                 f"internal: {need.rented} machines are rented for job {job}, and do not hold it"
@@ -820,12 +902,9 @@ class LiveNodes:
     def _fill(self, arrival: Arrival, wanted: JobRequest, tasks: JobTasks, now_s: float) -> None:
         arrival.submit_s = now_s
         arrival.run_s = math.inf
-        arrival.units, arrival.tasks = tasks.units, tasks.count
-        needed = needed_on(tasks, self.families)
-        arrival.gpu, arrival.cpu, arrival.memory = (min(amounts) for amounts in zip(*needed, strict=True))
-        arrival.demands = self._rows.first_of(needed) or 0
+        arrival.units = tasks.units
+        self._fill_tasks(arrival, tasks, wanted.require)
         arrival.labels = mask(wanted.require, self._bits)
-        arrival.share = min(_share(tasks.count, amounts, self.largest) for amounts in set(needed))
         arrival.trial, arrival.priority, arrival.grace_s = int(wanted.trial), wanted.priority, wanted.grace_s
         arrival.believed_s = wanted.believed_s
         arrival.believed_per_work = 1.0
@@ -834,7 +913,19 @@ class LiveNodes:
         if self.rounds is not None:  # a job that moves has left when that is reported, and not at once
             arrival.stop_s = max(wanted.grace_s, PATIENCE_S)
         arrival.choice, arrival.speculated = wanted.choice, int(not wanted.may_restart)
-        arrival.fits_no_owned = int(self.rents and not is_held(tasks, self._owned(wanted.require)))
+
+    def _fill_tasks(self, arrival: Arrival, tasks: JobTasks, required: Labels) -> None:
+        """What follows from how a job is split into tasks, for which there are rows."""
+        needed = needed_on(tasks, self.families)
+        arrival.tasks = tasks.count
+        arrival.gpu, arrival.cpu, arrival.memory = tasks.demand
+        arrival.demands = self._rows.first_of(needed, tasks.demand) or 0
+        arrival.share = self._share(tasks, needed)
+        arrival.fits_no_owned = self._fits_no_owned(tasks, required)
+
+    def _share(self, tasks: JobTasks, needed: Needed) -> float:
+        """`Need.share` of a job: on the family on which it is smallest."""
+        return float(min(_norms(tasks.count, amounts, self.largest) for amounts in set(needed)))
 
     def _run(self, state: NodesState, trace: Trace, row: Ints, until_s: float) -> int:
         """Submissions from row[0] on and whatever is due up to an instant happen, as far as the budget goes."""
@@ -886,21 +977,19 @@ def is_held(tasks: JobTasks, machines: Owned) -> bool:
     return held >= tasks.count
 
 
-def _by_family(machines: Sequence[Shape]) -> Owned:
-    of = dict[str, list[Amounts]]()
-    for amounts, _, family in machines:
-        of.setdefault(family, []).append(amounts)
-    return {family: np.array(some, dtype=np.int64) for family, some in of.items()}
+def _shares(needs: NDArray[Any], largest: Sequence[int]) -> Floats:
+    """`Need.share` of all jobs that need the same on all machines."""
+    return _norms(needs["tasks"], [needs[name] for name in ("gpu", "cpu", "memory")], largest)
 
 
-def _share(count: int, demand: Amounts, largest: Sequence[int]) -> float:
-    """`Need.share` of so many tasks that need this."""
+def _norms(count: Any, demand: Iterable[Any], largest: Sequence[int]) -> Any:
+    """The norm of so many tasks that need this, each resource over the most that a machine has of it."""
     squares = 0.0
     for amount, most in zip(demand, largest, strict=True):
         if most > 0:
             part = count * amount / most
-            squares += part * part
-    return math.sqrt(squares)
+            squares = squares + part * part
+    return np.sqrt(squares)
 
 
 def _are_of(tasks: JobTasks, places: Sequence[Allocation]) -> bool:

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from betimes.cluster import Offer
-from betimes.cluster.labels import NONE
 from betimes.cluster.resources import Amounts
-from betimes.cluster.shapes import Shapes, distinct_shapes, suiting
+from betimes.cluster.shapes import Shapes, distinct_shapes
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
@@ -56,36 +55,29 @@ class Built:
     ]  # those that do not come and go by its decisions, and what they have
     kinds: dict[str, int]  # of their types
     accounts: dict[int, Account]  # of the jobs that it has taken over, in its own units of work
-    shapes: Shapes  # of nodes that take work, by which jobs are split into tasks
     offered: tuple[Offer, ...] = ()  # what it rents for whatever it places there
     machines: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     """Names and generations of the machines that are rented so, by their numbers."""
 
-    def take_over(self, nodes: dict[str, Node], jobs: dict[int, Job]) -> bool:
-        """Let the engine go on with these nodes; false: another has to be made.
+    def take_over(self, nodes: dict[str, Node], jobs: dict[int, Job], now_s: float) -> list[int] | None:
+        """Let the engine go on with these nodes; null: another has to be made.
 
-        That is so where jobs would be split into other tasks, where a pool was made without any node, and where a node
-        has become another, or one is gone on which there is something still.
+        That is so where a pool was made without any node, and where a node has become another, or one is gone on which
+        there is something still. Returns the jobs that were bound to nodes, and are not any more.
         """
         engine, kept = self.engine, kept_nodes(nodes, self.offered)
         if isinstance(engine, Standby) or (isinstance(engine, LivePool) and not engine.places_units):
-            return False
+            return None
         had = {name: (number, capacity) for number, (name, capacity) in self.nodes.items()}
-        shapes = _shapes(kept, self.offered)
-        if isinstance(engine, LiveNodes):
-            if not self._splits_alike(engine, shapes):
-                return False
-            owned = [node.shape for node in kept.values()]
-            if had.keys() != kept.keys() and not engine.can_have(owned):
-                return False
-            if any(name in kept and kept[name].labels != engine.labels[at] for name, (at, _) in had.items()):
-                return False
-        if any(name in kept and kept[name].capacity != capacity for name, (_, capacity) in had.items()):
-            return False
+        for name, (at, capacity) in had.items():
+            if name in kept and kept[name].capacity != capacity:
+                return None
+            if name in kept and isinstance(engine, LiveNodes) and not engine.is_alike(at, kept[name].shape):
+                return None
         for name in had.keys() - kept.keys():
             number, _ = had[name]
             if not engine.remove_node(number):
-                return False
+                return None
             del self.nodes[number]
         for name, node in kept.items():
             if name in had:
@@ -94,24 +86,16 @@ class Built:
                 number = self._add(engine, node)
                 self.nodes[number] = name, node.capacity
             engine.open_node(number, node.status == UP)
-        self.shapes = shapes
-        if isinstance(engine, LivePool):
-            return engine.set_units(max(1, pool_units(kept, (jobs[number] for number in engine.held))))
-        engine.shapes = shapes
-        return True
+        if isinstance(engine, LiveNodes):
+            return engine.fit_to(_shapes(kept, self.offered), now_s)
+        fits = engine.set_units(max(1, pool_units(kept, (jobs[number] for number in engine.held))))
+        return [] if fits else None
 
     def _add(self, engine: LivePool | LiveNodes, node: Node) -> int:
         if isinstance(engine, LivePool):
             return engine.add_node(node.capacity)
         kind = self.kinds.setdefault(node.machine.type, len(self.kinds))
         return engine.add_node(node.shape, kind)
-
-    def _splits_alike(self, engine: LiveNodes, shapes: Shapes) -> bool:
-        """Whether its jobs would be split into the same tasks for nodes of these shapes."""
-        return all(
-            suiting(shapes, required) == suiting(self.shapes, required)
-            for required in {NONE, *engine.required.values()}
-        )
 
     def name(self, number: int) -> str:
         """The name of a node, or of a rented machine, by its number."""
@@ -204,7 +188,7 @@ def build(
     accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
     machines = {numbers[name]: (name, _generation(engine, numbers[name])) for name in rented}
     owned = {numbers[name]: (name, node.capacity) for name, node in nodes.items()}
-    return Built(engine, kind, owned, kinds, accounts, _shapes(nodes, offered), offered, machines)
+    return Built(engine, kind, owned, kinds, accounts, offered, machines)
 
 
 def ordered_name(number: int) -> str:

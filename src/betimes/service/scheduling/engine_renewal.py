@@ -77,8 +77,7 @@ class EngineRenewal:
         """Nodes have come or gone, or take work again or no more."""
         if self._engine.kind is None:
             return
-        if self._sets.are_live or not self._engine.take_over_nodes():
-            self._sets.shed()
+        if self._sets.shed() or not self._engine.take_over_nodes():
             self._renew()
         self._engine.look()
 
