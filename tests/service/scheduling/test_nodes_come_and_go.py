@@ -201,8 +201,8 @@ def test_reserved_jobs_move_up_to_a_node_that_comes(change: str) -> None:
         cluster.turn()
     _, second, third = cluster.submit(*(spec(100.0, cpu=2.0) for _ in range(3)))
     assert [(cluster.job(number).binding or {}).get("start_s") for number in (second, third)] == [
-        100.0,
-        200.0,
+        101.0,
+        201.0,
     ]
     if change == "opened":
         cluster.ask("nodes.set_status", "n-1", "up", "operator")

@@ -174,6 +174,7 @@ class LiveNodes:
         self.tasks_of: dict[int, JobTasks] = {}
         self.asked: dict[int, Asked] = {}
         self._alike: dict[Asked, set[int]] = {}  # jobs that ask for the same
+        self._tasks_for: dict[Asked, JobTasks] = {}  # what each of these is, unless it is outdated
         self._outdated: set[int] = (
             set()
         )  # jobs that hold nodes in other tasks than they would be split into now
@@ -266,7 +267,7 @@ class LiveNodes:
             asked = self.asked.pop(job)
             self._alike[asked].discard(job)
             if not self._alike[asked]:
-                del self._alike[asked]
+                del self._alike[asked], self._tasks_for[asked]
             del self.job_of[self.slot_of.pop(job)], self.tasks_of[job]
             self.resizes_of.pop(job, None)
             self.promised.pop(job, None)
@@ -354,43 +355,46 @@ class LiveNodes:
         self._measure()
         outdated, self._outdated = self._outdated, set()
         needs = as_array(self.state.needs)
-        holds, in_vain = (needs["holder"] >= 0).tolist(), needs["fits_no_owned"].tolist()
-        changed: list[tuple[Asked, JobTasks, list[int]]] = []
+        holder, in_vain = needs["holder"], needs["fits_no_owned"]
+        changed: list[tuple[Asked, JobTasks, Ints]] = []
         for asked, jobs in self._alike.items():
             alike = not self.rents and suiting(shapes, asked.require) == suiting(before, asked.require)
-            some = jobs & outdated if alike else jobs
+            some = list(jobs & outdated if alike else jobs)
             if not some:
                 continue
-            tasks, others = self._split(asked), list[int]()
+            tasks = self._split(asked)
             fits_none = self._fits_no_owned(tasks, asked.require)
-            for job in some:
-                slot, own = self.slot_of[job], self.tasks_of[job]
-                is_other = own is not tasks and own != tasks
-                if not holds[slot] and (is_other or in_vain[slot] != fits_none):
-                    others.append(job)
-                elif holds[slot] and is_other:
-                    self._outdated.add(job)
-                    self.state.needs[slot].fits_no_owned = self._fits_no_owned(own, asked.require)
-                elif holds[slot]:
-                    self.state.needs[slot].fits_no_owned = fits_none
-            if others:
-                changed.append((asked, tasks, others))
+            slots = np.fromiter(map(self.slot_of.__getitem__, some), np.int64, len(some))
+            is_other, self._tasks_for[asked] = tasks != self._tasks_for[asked], tasks
+            others = np.full(len(some), is_other)
+            if outdated:  # each of these has tasks of its own
+                others[:] = [self.tasks_of[job] != tasks if job in outdated else is_other for job in some]
+            holds = holder[slots] >= 0
+            again = slots[~holds & (others | (in_vain[slots] != fits_none))]
+            if len(again):
+                changed.append((asked, tasks, again))
+            in_vain[slots[holds]] = fits_none
+            for slot in slots[holds & others].tolist():
+                job = self.job_of[slot]
+                self._outdated.add(job)
+                in_vain[slot] = self._fits_no_owned(self.tasks_of[job], asked.require)
         return self._split_anew(changed) if changed else []
 
-    def _split_anew(self, changed: Sequence[tuple[Asked, JobTasks, Sequence[int]]]) -> list[int]:
-        """These jobs, which wait, are those tasks from now on; returns those that were bound to nodes."""
+    def _split_anew(self, changed: Sequence[tuple[Asked, JobTasks, Ints]]) -> list[int]:
+        """Jobs of these slots, which wait, are those tasks from now on; returns those that were bound to nodes."""
         self._learn_demands(tasks for _, tasks, _ in changed)
-        slots = np.array([self.slot_of[job] for _, _, jobs in changed for job in jobs], dtype=np.int64)
+        slots = np.concatenate([of for _, _, of in changed])
         bound = as_array(self.state.needs)["bound"][slots] >= 0
         unbound = sorted(self.job_of[slot] for slot in slots[bound].tolist())
         trace, at = new_trace(len(slots), 1), 0
         arrivals = as_array(trace.arrivals)
-        for asked, tasks, jobs in changed:
+        for asked, tasks, of in changed:
             self._fill_tasks(trace.arrivals[at], tasks, asked.require)
-            arrivals[at : at + len(jobs)] = arrivals[at]
-            at += len(jobs)
-            for job in jobs:
-                self.tasks_of[job] = tasks
+            arrivals[at : at + len(of)] = arrivals[at]
+            at += len(of)
+            jobs = [self.job_of[slot] for slot in of.tolist()]
+            self.tasks_of.update(dict.fromkeys(jobs, tasks))
+            for job in jobs if self.promised else ():
                 self.promised.pop(job, None)
         self._heed(_split_anew(self.state, self.rules, trace, slots))
         self.changed = True
@@ -785,7 +789,9 @@ class LiveNodes:
         if wanted.require:
             self.required[wanted.job] = wanted.require
         self.asked[wanted.job] = wanted.asked
-        self._alike.setdefault(wanted.asked, set()).add(wanted.job)
+        if wanted.asked not in self._alike:
+            self._alike[wanted.asked], self._tasks_for[wanted.asked] = set(), self._split(wanted.asked)
+        self._alike[wanted.asked].add(wanted.job)
         if wanted.by_family:
             self.by_family.add(wanted.job)
         if self.rounds is not None:
