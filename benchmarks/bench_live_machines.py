@@ -3,7 +3,8 @@
 The scheduler alone, without HTTP and disk; a turn is everything from the input to events and effects. Machines of four
 cores are full and as many jobs wait as the table says. Rented by the policy (`oda`): at each step a machine is taken
 away with the jobs on it, which wait again; then the policy's tick orders another, the cloud gives it out, and it comes
-up and takes jobs. Added by the operator, who also drains one (`nodes:fifo`, and `srsf` for a pool).
+up and takes jobs. Added by the operator, who also drains one (`nodes:fifo`, and `srsf` for a pool): as large as the
+others, or larger than all of them (`large`), so that all jobs that wait, each of four units, are split into other tasks.
 """
 
 from __future__ import annotations
@@ -30,14 +31,18 @@ TICK_S = 20.0
 TYPE = "c4"
 
 
-def machine(name: str) -> Machine:
-    return Machine(name, "virtual", TYPE, CORES, GIB, 0.0)
+LARGER = 8 * CORES
+
+
+def machine(name: str, cores: float = CORES) -> Machine:
+    return Machine(name, "virtual", TYPE, cores, cores * GIB / CORES, 0.0)
 
 
 class Crowd:
     """A scheduler with full machines and so many jobs that wait."""
 
-    def __init__(self, policy: str, queued: int, *, rents: bool) -> None:
+    def __init__(self, policy: str, queued: int, *, rents: bool, units: int = 1, cores: float = 1.0) -> None:
+        self.units, self.cores = units, cores
         offer = Offer(
             type=TYPE, cpu=CORES, gpu=0.0, memory_gib=GIB, usd_per_h=0.2, boot_s=1.0, capacity=MACHINES
         )
@@ -51,7 +56,7 @@ class Crowd:
             self.scheduler.nodes.add(machine(self._name("own")), "operator")
         self.scheduler.open(policy, 0.0)
         self._turn()
-        self._submit(queued + (MACHINES + 1) * int(CORES))
+        self._submit(queued + int((MACHINES + 1) * CORES / (units * cores)))
         for _ in range(3 if rents else 0):
             self.tick()
         assert sum(node.status == UP for node in self.nodes.values()) >= MACHINES, "machines did not come up"
@@ -90,7 +95,16 @@ class Crowd:
 
     def _submit(self, count: int) -> None:
         for at in range(count):
-            spec = JobSpec(command=["x"], workdir="/", name=f"job-{at % 50}", estimate_s=360_000.0 + at % 977)
+            spec = JobSpec(
+                command=["x"],
+                workdir="/",
+                name=f"job-{at % 50}",
+                estimate_s=360_000.0 + at % 977,
+                cpu=self.cores,
+                memory_gib=(at % 7) / 8,
+                min_units=self.units,
+                max_units=self.units,
+            )
             self.scheduler.submission.submit(spec, "ann")
             if at % 200 == 199 or at == count - 1:
                 self._turn()
@@ -121,6 +135,17 @@ def owned(queued: int, count: int, policy: str) -> dict[str, list[float]]:
     return crowd.took
 
 
+def larger(queued: int, count: int, policy: str) -> dict[str, list[float]]:
+    """Nodes that are larger than all others, for which jobs are split into fewer tasks; they are added, and are gone."""
+    crowd = Crowd(policy, queued, rents=False, units=4, cores=1.5)
+    for at in range(count):
+        crowd.now_s += 1.0
+        name = f"new-{at}"
+        crowd.timed("large, added", lambda: crowd.scheduler.nodes.add(machine(name, LARGER), "operator"))  # noqa: B023
+        crowd.timed("large, is gone", lambda: crowd.scheduler.nodes.left(name))  # noqa: B023
+    return crowd.took
+
+
 def main() -> None:
     """Print how long turns take."""
     parser = argparse.ArgumentParser(
@@ -132,7 +157,12 @@ def main() -> None:
     introduce(__doc__)
     print("CPU time of the process.\n")
     table = Table("a turn, CPU ms", *(f"{which} of {size:,}" for size in queues for which in ("p50", "p99")))
-    for policy, measured in (("oda", rented), ("nodes:fifo", owned), ("srsf", owned)):
+    for policy, measured in (
+        ("oda", rented),
+        ("nodes:fifo", owned),
+        ("nodes:fifo", larger),
+        ("srsf", owned),
+    ):
         compile_policy(policy)
         found = [measured(size, count if measured is rented else count // 5, policy) for size in queues]
         for what in found[0]:

@@ -12,6 +12,9 @@ MEANT = {
     "upload": "A directory that is sent along, in a file by its path, else by its SHA-256; the job runs in a copy.",
     "env": "Variables of its environment.",
     "curve": "How much faster on more units: linear (the default), amdahl:F, power:A, or measured.",
+    "demand": "What a unit needs on machines of a family instead, under a policy for nodes: tables by family, with "
+    "`gpu`, `cpu` and `memory`. The job then runs only on the families that are named; what one leaves out is what "
+    "the job says beside it.",
     "steps": "Instead of `estimate`, with `step`: how many steps it takes.",
     "labels": "Labels, to find it by.",
     "require": "Labels that its nodes must have, under a policy for nodes: a table, or texts such as `zone=a`.",

@@ -143,8 +143,8 @@ def job_files_page() -> str:
             "The same in YAML:",
             f"```yaml\n{JOBS_EXAMPLE_YAML}\n```",
             _table(("field", "in plain numbers", "values", "meaning"), rows),
-            "- A field of a job replaces that of the defaults; of `env`, `labels` and `require` each name does. An "
-            "option of the command line replaces both. In YAML, `estimate: null` takes a default away.\n"
+            "- A field of a job replaces that of the defaults; of `env`, `labels`, `require` and `demand` each name "
+            "does. An option of the command line replaces both. In YAML, `estimate: null` takes a default away.\n"
             "- Times are written as `90s`, `2h`, `1h30m`, `1d`, `12:00:00` or `1-12:00:00`; a plain number is seconds. "
             "Memory is written as `512MiB` or `4GiB`; a plain number is GiB. The names of the second column take "
             "plain numbers only.\n"
@@ -166,6 +166,8 @@ def _job_values(name: str, schema: dict[str, Any]) -> str:
     bounds = ""
     if high is not None:
         bounds = f"{'above' if 'exclusiveMinimum' in choice else 'from'} {low:,.0f} to {high:,.0f}"
+    if name == "demand":
+        return f"tables by family, at most {schema['maxProperties']}, of `gpu`, `cpu` and `memory`"
     if name == "curve":
         return f"text, or a table `speedup` of units and speed-ups; {', '.join(FORMULAS)}"
     if name == "units":

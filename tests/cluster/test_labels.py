@@ -17,15 +17,14 @@ from betimes.cluster.labels import (
     Labels,
     as_texts,
     bits_for,
-    distinct_shapes,
     is_label,
     labels_of,
     mask,
     parse_labels,
-    suiting,
     suits,
     why_none_suits,
 )
+from betimes.cluster.shapes import Shape, distinct_shapes, suiting
 from betimes.errors import ClusterError
 
 some_labels = st.dictionaries(st.sampled_from("abcd"), st.sampled_from("12"), max_size=4).map(labels_of)
@@ -111,10 +110,16 @@ def test_a_message_says_what_there_is_instead() -> None:
 
 def test_shapes_are_those_of_nodes_that_suit() -> None:
     a, b = labels_of({"zone": "a"}), labels_of({"zone": "b"})
-    shapes = distinct_shapes([((1, 2, 3), a), ((1, 1, 1), a), ((9, 9, 9), b), ((1, 2, 3), a)])
-    assert shapes == (((1, 2, 3), a), ((9, 9, 9), b))
-    assert suiting(shapes, a) == ((1, 2, 3),)
-    assert suiting(shapes, ()) == ((9, 9, 9),)
+    small, smaller, large, other = (
+        Shape((1, 2, 3), a, "x"),
+        Shape((1, 1, 1), a, "x"),
+        Shape((9, 9, 9), b, "x"),
+        Shape((1, 1, 1), a, "y"),
+    )
+    shapes = distinct_shapes([small, smaller, large, small, other])
+    assert shapes == (small, large, other)
+    assert suiting(shapes, a) == (((1, 2, 3), "x"), ((1, 1, 1), "y"))
+    assert suiting(shapes, ()) == (((9, 9, 9), "x"), ((1, 1, 1), "y"))
     assert suiting(shapes, labels_of({"zone": "c"})) == ()
 
 

@@ -8,18 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 
 from betimes.cluster.checks import shown
-from betimes.cluster.resources import Amounts
-from betimes.cluster.tasks import undominated
 from betimes.errors import ClusterError
 
 Labels = tuple[tuple[str, str], ...]
 """Keys and values, sorted by their keys, no key twice."""
-
-Shapes = tuple[tuple[Amounts, Labels], ...]
-"""What machines have of each resource, and their labels."""
 
 MOST_LABELS = 100  # of a machine, and required by a job
 KEY_PATTERN = "^[A-Za-z0-9._:/@+-]{1,256}$"
@@ -85,20 +79,6 @@ def as_texts(labels: Labels) -> list[str]:
 def suits(has: Labels, required: Labels) -> bool:
     """Whether a machine with these labels suits a job that requires those."""
     return not required or set(required) <= set(has)
-
-
-@lru_cache(maxsize=4096)
-def suiting(shapes: Shapes, required: Labels) -> tuple[Amounts, ...]:
-    """What those machines have that suit a job, less what another of them has as much of, or more, of everything."""
-    return undominated([amounts for amounts, labels in shapes if suits(labels, required)])
-
-
-def distinct_shapes(machines: Iterable[tuple[Amounts, Labels]]) -> Shapes:
-    """Of machines with the same labels the shapes of which no other has as much of everything."""
-    alike: dict[Labels, list[Amounts]] = {}
-    for amounts, labels in machines:
-        alike.setdefault(labels, []).append(amounts)
-    return tuple((amounts, labels) for labels, some in alike.items() for amounts in undominated(some))
 
 
 def mask(labels: Labels, bits: Mapping[tuple[str, str], int]) -> int:

@@ -14,6 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from betimes.cluster.resources import NOWHERE, Amounts, multiples_within, whole_demand
+from betimes.cluster.shapes import Room, undominated
+from betimes.cluster.unit_demand import UnitDemand
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -98,7 +100,8 @@ def _divided(units: Integers, units_per_task: Integers, together: Integers) -> t
 class JobTasks:
     """One job as tasks: `count` of them for its `units`; the first ones have `units_each`, the others one less.
 
-    demand: what each task needs, whatever it has, in whole numbers.
+    demand: what each task needs, whatever it has, in whole numbers. by_family: the same on each family on which the job
+    can run, where that depends on it; then `demand` is the least of any.
     """
 
     units: int
@@ -106,6 +109,13 @@ class JobTasks:
     units_each: int
     demand: Amounts
     together: int  # units that the roomiest node holds
+    by_family: tuple[tuple[str, Amounts], ...] = ()
+
+    def demand_on(self, family: str) -> Amounts | None:
+        """What each task needs on machines of a family; null: it cannot run there."""
+        if not self.by_family:
+            return self.demand
+        return next((needed for name, needed in self.by_family if name == family), None)
 
     def units_in(self, tasks: Sequence[int]) -> list[int]:
         """How many units so many tasks here, so many there, ... have, the fullest tasks first."""
@@ -139,25 +149,32 @@ class JobTasks:
 
 
 @lru_cache(maxsize=4096)
-def job_tasks(
-    unit: tuple[float, float, float], units: int, units_per_task: int, shapes: tuple[Amounts, ...]
-) -> JobTasks:
-    """One job as `split` has it."""
-    made = split(np.array([unit]), np.array([units]), np.array([units_per_task]), shapes)
-    gpu, cpu, memory = made.demand[0].tolist()
+def job_tasks(unit: UnitDemand, units: int, units_per_task: int, rooms: tuple[Room, ...]) -> JobTasks:
+    """One job as `split` has it, or as `split_by_family` has it where its demand depends on the family."""
+    whole, choice = np.array([units]), np.array([units_per_task])
+    each: tuple[tuple[str, Amounts], ...] = ()
+    if not unit.by_family:
+        made = split(np.array([unit.everywhere]), whole, choice, [room.amounts for room in rooms])
+    else:
+        of = {
+            family: [room.amounts for room in rooms if room.family == family] for family, _ in unit.by_family
+        }
+        natural = np.array([[needed for _, needed in unit.by_family]])
+        made, demand = split_by_family(natural, whole, choice, list(of.values()))
+        each = tuple(zip(of, map(_amounts, demand[0].tolist()), strict=True))
     return JobTasks(
-        units, int(made.count[0]), int(made.units_each[0]), (gpu, cpu, memory), int(made.together[0])
+        units,
+        int(made.count[0]),
+        int(made.units_each[0]),
+        _amounts(made.demand[0].tolist()),
+        int(made.together[0]),
+        each,
     )
 
 
-def undominated(shapes: ArrayLike) -> tuple[Amounts, ...]:
-    """The shapes of which no other has as much of everything."""
-    rows = np.unique(np.asarray(shapes, np.int64).reshape(-1, 3), axis=0)[::-1]
-    kept: list[Amounts] = []
-    for gpu, cpu, memory in rows.tolist():
-        if not any(has[0] >= gpu and has[1] >= cpu and has[2] >= memory for has in kept):
-            kept.append((gpu, cpu, memory))
-    return tuple(kept)
+def _amounts(row: Sequence[int]) -> Amounts:
+    gpu, cpu, memory = row
+    return gpu, cpu, memory
 
 
 def _divided_up(a: Integers, b: Integers) -> Integers:

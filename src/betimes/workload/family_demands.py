@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from betimes.workload.workload import Workload
 
 
+SAME_IN_A_POOL = (
+    "a unit of a pool needs the same on all nodes; choose a policy for nodes, such as nodes:fifo, or leave the columns "
+    "out"
+)
 _ANY = "any"
 _UNKNOWN = (np.nan,) * len(DEMANDS)
 

@@ -123,7 +123,7 @@ def wide(jobs: int, seed: int = 3) -> Workload:
     rng = np.random.default_rng(seed)
     units = rng.choice([1, 2, 3, 4, 8, 12, 16, 32], jobs, p=[0.3, 0.15, 0.1, 0.1, 0.15, 0.07, 0.05, 0.08])
     return Workload.from_columns(
-        submit_s=np.cumsum(rng.exponential(60.0, jobs)).round(1),
+        submit_s=0.05 * np.cumsum(np.round(20.0 * rng.exponential(60.0, jobs))),
         work_s=(units * rng.lognormal(5.5, 1.2, jobs)).round() + 1,
         max_units=units,
         gpu=rng.choice([1.0, 0.5, 1 / 3, 0.125, np.nan], jobs, p=[0.6, 0.1, 0.1, 0.1, 0.1]),

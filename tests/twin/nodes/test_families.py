@@ -259,8 +259,15 @@ def test_jobs_in_chunks_have_one_demand() -> None:
         StreamedSimulation(chunks, parse_nodes_policy("fifo"), replace(CLUSTER, offers=()))
 
 
-def test_a_replayed_trace_has_one_demand() -> None:
+def test_a_replayed_trace_keeps_its_demands_by_family_under_a_policy_for_nodes() -> None:
     from betimes.service.runtime.replay import Arrivals
 
-    with pytest.raises(InputError, match="job 0, demand on family x: a job of the service has one demand"):
-        Arrivals(one(cpu_on_x=1.0), replace(CLUSTER, offers=()), "nodes:fifo")
+    owned = replace(CLUSTER, offers=())
+    both = one(cpu_on_x=1.0).concatenate(one().shift(10.0))
+    (_, first), (_, second) = Arrivals(both, owned, "nodes:fifo")
+    assert first.unit.by_family == (("x", (0.0, 1.0, 0.0)),)
+    assert second.unit.by_family == ()
+    with pytest.raises(
+        InputError, match="job 0, demand on family x: under policy srsf a unit of a pool needs"
+    ):
+        Arrivals(one(cpu_on_x=1.0), owned, "srsf")

@@ -133,20 +133,23 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
 
 def _asked(story: JobStory) -> list[tuple[str, str]]:
     """What it asked for, as far as it is not the default."""
-    from betimes.cli.render.jobs import command_line, gib, units
+    from betimes.cli.render.jobs import command_line, units
     from betimes.cli.render.times import length
 
     spec = story.spec
-    amounts = [f"{spec.cpu:g} core{'' if spec.cpu == 1 else 's'}"] if spec.cpu else []
-    amounts += [gib(spec.memory_gib)] if spec.memory_gib else []
-    amounts += [f"{spec.gpu:g} GPU{'' if spec.gpu == 1 else 's'}"] if spec.gpu else []
+    unit = spec.unit
+    needed = (
+        [f"{_amounts(*each)} on {family}" for family, each in unit.by_family]
+        if unit.by_family
+        else [_amounts(*unit.everywhere)]
+    )
     width = units(spec.min_units, spec.max_units)
     each = " of" if spec.max_units == 1 else ", each of"
     pairs = [
         ("command", command_line(spec)),
         ("folder", spec.workdir or ""),
         ("upload", spec.upload or ""),
-        ("asks for", f"{width}{each} {', '.join(amounts)}"),
+        ("asks for", f"{width}{each} {', or '.join(needed)}"),
         ("tasks", _tasks(spec)),
         ("requires", ", ".join(f"{name}={value}" for name, value in spec.require.items())),
         ("memory", _memory_limit(story)),
@@ -164,6 +167,16 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("environment", ", ".join(f"{name}={value}" for name, value in spec.env.items())),
     ]
     return [(name, text) for name, text in pairs if text]
+
+
+def _amounts(gpu: float, cpu: float, memory_gib: float) -> str:
+    """What a unit needs: 4 cores, 10 GiB, 1 GPU."""
+    from betimes.cli.render.jobs import gib
+
+    amounts = [f"{cpu:g} core{'' if cpu == 1 else 's'}"] if cpu else []
+    amounts += [gib(memory_gib)] if memory_gib else []
+    amounts += [f"{gpu:g} GPU{'' if gpu == 1 else 's'}"] if gpu else []
+    return ", ".join(amounts)
 
 
 def _tasks(spec: JobSpec) -> str:

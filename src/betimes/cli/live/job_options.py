@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -34,6 +34,13 @@ OPTIONS: dict[str, Any] = {
         str, "--memory", "SIZE", "Memory of a unit, as in 4GiB or 512MiB, which it cannot exceed. By default no limit."
     ),
     "gpu": _option(float, "--gpu", "N", "GPUs of a unit. By default none."),
+    "demand": _option(
+        list[str],
+        "--demand",
+        "FAMILY:gpu=N,cpu=N,memory=SIZE",
+        "What a unit needs on machines of a family instead, under a policy for nodes; the job then runs only on the "
+        "families that are named. Repeatable.",
+    ),
     "units": _option(
         str, "--units", "N|MIN-MAX", "Units that it holds; 1-8: from 1 to 8, resized as it runs. By default 1."
     ),
@@ -130,6 +137,7 @@ def with_job_options(verb: Callable[..., None]) -> Callable[..., None]:
 
 def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `JobSpec` that the options give. Raises InputError naming the option."""
+    from betimes.service.spec.family_demand import parse_demand
     from betimes.service.spec.job_file import SPELLINGS
     from betimes.service.spec.job_spec import node_labels
 
@@ -147,6 +155,8 @@ def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
                 fields[name] = dict(_pair(one, from_here=name == "env") for one in value)
             elif name == "require":
                 fields[name] = node_labels(value)
+            elif name == "demand":
+                fields[name] = _once(map(parse_demand, value))
             elif name in _FOLDERS:
                 fields[name] = str(Path(value).expanduser().absolute())
             elif name == "units_per_task" and value.isdecimal():
@@ -215,6 +225,16 @@ def _pair(text: str, *, from_here: bool) -> tuple[str, str]:
             raise ValueError(f"{name} is not set here; write {name}=VALUE")
         return name, os.environ[name]
     raise ValueError(f"{text[:40]!r} is not NAME=VALUE")
+
+
+def _once(demands: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, Any]]:
+    """Demands by family. Raises ValueError for two on one."""
+    found = dict[str, dict[str, Any]]()
+    for family, needed in demands:
+        if family in found:
+            raise ValueError(f"family {family} is named twice; leave one of them out")
+        found[family] = needed
+    return found
 
 
 def _speedup(text: str) -> dict[str, str]:

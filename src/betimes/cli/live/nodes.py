@@ -98,6 +98,16 @@ def add(
             show_default=False,
         ),
     ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            "--family",
+            metavar="NAME",
+            help="The family of these, on which a unit of a job needs the same (`betimes submit --demand`); by default "
+            "what TYPE has before its dot.",
+            show_default=False,
+        ),
+    ] = None,
     kind: Annotated[
         Literal["virtual", "fake-cloud"] | None,
         typer.Option(
@@ -136,6 +146,7 @@ def add(
             gpu=gpu,
             usd_per_h=usd_per_h,
             labels=labels or {},  # pyright: ignore[reportArgumentType] (texts are read by the model)
+            family=family,
         )
     except ValidationError as error:
         from betimes.cli.live.job_options import wrong_option
@@ -210,4 +221,8 @@ def _print(found: Sequence[NodeView], as_json: bool, *, wide: bool = False) -> N
         columns = (*_COLUMNS, Column("Labels", rank=5, flexible=True))
         for row, node in zip(rows, found, strict=True):
             row.append(", ".join(f"{key}={value}" for key, value in node.labels.items()))
+    if wide:
+        columns = (*columns, Column("Family", rank=6))
+        for row, node in zip(rows, found, strict=True):
+            row.append(node.family)
     show(columns, rows, wide=wide)

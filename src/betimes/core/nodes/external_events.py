@@ -170,3 +170,4 @@ def open_node(state: NodesState, number: int, up: int) -> None:
     note(state, OPEN if up == 1 else CLOSE, -1, number, 0, 0.0, -1)
     note_vacated(state, number)
     state.cluster[0].changed += 1
+    state.cluster[0].must_replan = 1

@@ -9,15 +9,18 @@ from betimes.kernels import kernel
 
 
 @kernel
-def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int, labels: int) -> int:
-    """A machine that is up, and has this much and these labels (`Node.labels`); its number, or NEED_NODES."""
+def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int, family: int, labels: int) -> int:
+    """A machine that is up, and has this much and these labels (`Node.labels`); its number, or NEED_NODES.
+
+    kind, family: as in `Machine`.
+    """
     number, cluster = unused_number(state), state.cluster[0]
     if number == NEED_NODES:
         return NEED_NODES
     machine, node = state.machines[number], state.nodes[number]
     machine.state = OWNED
     machine.kind = kind
-    machine.family = 0
+    machine.family = family
     machine.residents = -1
     machine.claims = 0
     node.gpu = node.free_gpu = gpu
@@ -29,6 +32,7 @@ def add_owned(state: NodesState, gpu: int, cpu: int, memory: int, kind: int, lab
     cluster.owned_memory += memory
     note_vacated(state, number)
     cluster.changed += 1
+    cluster.must_replan = 1
     return number
 
 
@@ -46,4 +50,5 @@ def remove_owned(state: NodesState, number: int) -> bool:
     machine.state = UNUSED
     machine.generation += 1
     cluster.changed += 1
+    cluster.must_replan = 1
     return True

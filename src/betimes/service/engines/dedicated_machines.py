@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from betimes.cluster import Cluster, Offer
-from betimes.cluster.labels import Shapes
-from betimes.cluster.resources import Amounts, whole_capacity
+from betimes.cluster.resources import Amounts, capacity_amounts
+from betimes.cluster.shapes import Room, Shape, Shapes
 from betimes.cluster.tasks import JobTasks
+from betimes.cluster.unit_demand import UnitDemand
 from betimes.core.nodes.columns import Terms
 from betimes.kernels import Records, as_array, blank
 from betimes.policies.hooks import Value
@@ -45,25 +44,26 @@ def live_terms(offers: Sequence[Offer]) -> Records[Terms]:
     return terms
 
 
-def shapes_of(offers: Sequence[Offer]) -> list[Amounts]:
-    """What a machine of each offer has, in whole numbers."""
-    return [tuple(whole_capacity(np.array(offer.amounts)).tolist()) for offer in offers]
+def shapes_of(offers: Sequence[Offer]) -> Shapes:
+    """What decides which jobs a machine of each offer can hold."""
+    return tuple(Shape(capacity_amounts(*offer.amounts), offer.labels, offer.family) for offer in offers)
 
 
-def offered_shapes(offers: Sequence[Offer]) -> Shapes:
-    """The same, with the labels of its machines."""
-    return tuple(zip(shapes_of(offers), (offer.labels for offer in offers), strict=True))
+def rooms_of(shapes: Shapes) -> list[Room]:
+    """The same without the labels."""
+    return [Room(shape.amounts, shape.family) for shape in shapes]
 
 
 def units_on(
-    tasks: JobTasks, unit: Amounts, machine: Amounts, count: int
+    tasks: JobTasks, unit: UnitDemand, machine: Room, count: int
 ) -> tuple[tuple[int, ...], int] | None:
     """Units on each of `count` equal machines, and units a task there; null: the machines do not hold the job.
 
     Tasks stay whole where they can; else units are spread.
     """
-    for amounts, each, most in ((tasks.demand, tasks.units_each, tasks.count), (unit, 1, tasks.units)):
-        held = min([most, *(room // need for room, need in zip(machine, amounts, strict=True) if need > 0)])
+    of_task, of_unit = tasks.demand_on(machine.family), unit.amounts_on(machine.family)
+    for amounts, each, most in ((of_task, tasks.units_each, tasks.count), (of_unit, 1, tasks.units)):
+        held = min(most, times_on(machine, amounts))
         if held * count >= most:
             full, rest = divmod(most, held)
             counts = [held] * full + [rest] * (rest > 0)
@@ -72,17 +72,33 @@ def units_on(
     return None
 
 
-def is_held_by(tasks: JobTasks, unit: Amounts, machines: Sequence[Amounts]) -> bool:
-    """Whether a job can be rented for: on one machine, or on several of the largest (`core.nodes.alone`)."""
+def times_on(machine: Room, demand: Amounts | None) -> int:
+    """How often what is needed there fits on a machine; null: nothing can run there."""
+    if demand is None:
+        return 0
+    return min(room // need for room, need in zip(machine.amounts, demand, strict=True) if need > 0)
+
+
+def is_held_by(tasks: JobTasks, unit: UnitDemand, machines: Sequence[Room]) -> bool:
+    """Whether a job can be rented for: on one machine, or on several of the largest (`core.nodes.dedicated_machines`).
+
+    The largest is that with the most cores of those on which the job can run at all.
+    """
     if any(units_on(tasks, unit, machine, 1) is not None for machine in machines):
         return True
-    largest = max(machines, key=lambda machine: machine[1])
-    return (count := machines_holding(tasks, largest)) > 0 and units_on(
-        tasks, unit, largest, count
-    ) is not None
+    suited = [machine for machine in machines if machines_holding(tasks, machine) > 0]
+    if not suited:
+        return False
+    largest = max(suited, key=lambda machine: machine.amounts[1])
+    return units_on(tasks, unit, largest, machines_holding(tasks, largest)) is not None
 
 
-def machines_holding(tasks: JobTasks, machine: Amounts) -> int:
+def machines_holding(tasks: JobTasks, machine: Room) -> int:
     """How many equal machines have what a job needs in all, 0: none have, however many."""
-    needs = [(tasks.count * need, room) for need, room in zip(tasks.demand, machine, strict=True) if need > 0]
+    demand = tasks.demand_on(machine.family)
+    if demand is None:
+        return 0
+    needs = [
+        (tasks.count * need, room) for need, room in zip(demand, machine.amounts, strict=True) if need > 0
+    ]
     return 0 if any(room == 0 for _, room in needs) else max(-(-need // room) for need, room in needs)

@@ -5,16 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from betimes.cluster.labels import NONE, Labels
 from betimes.cluster.resources import Amounts, demand_amounts
 from betimes.cluster.tasks import PACK, SPREAD
+from betimes.cluster.unit_demand import Natural, UnitDemand
 from betimes.core.nodes.columns import AUTO
 from betimes.kernels import Floats
 from betimes.service.engines.move_savings import ExpectedSaving
 from betimes.service.engines.plans import Plan
 from betimes.service.scheduling.job import Account
+
+
+class Asked(NamedTuple):
+    """What decides into which tasks a job is split, beside the nodes."""
+
+    unit: UnitDemand
+    units: int
+    units_per_task: int
+    require: Labels
 
 
 @dataclass(frozen=True)
@@ -39,16 +49,24 @@ class JobRequest:
     may_restart: bool = True  # else it is not run speculatively
     profiled: bool = False  # its throughput alone is known
     require: Labels = NONE  # labels that its nodes must have
+    by_family: tuple[
+        tuple[str, Natural], ...
+    ] = ()  # what a unit needs on each, instead; it runs on these only
 
     @property
-    def unit(self) -> tuple[float, float, float]:
-        """What a unit needs: GPUs, cores, GiB."""
-        return self.gpu, self.cpu, self.memory_gib
+    def unit(self) -> UnitDemand:
+        """What a unit needs."""
+        return UnitDemand((self.gpu, self.cpu, self.memory_gib), self.by_family)
+
+    @property
+    def asked(self) -> Asked:
+        """What it asks of the nodes."""
+        return Asked(self.unit, self.max_units, self.units_per_task, self.require)
 
     @property
     def demand(self) -> Amounts:
-        """The same in whole numbers: thousandths of a GPU and of a core, MiB."""
-        return demand_amounts(*self.unit)
+        """What a unit of a pool needs, the same everywhere: thousandths of a GPU and of a core, MiB."""
+        return demand_amounts(self.gpu, self.cpu, self.memory_gib)
 
 
 @dataclass(frozen=True, slots=True)

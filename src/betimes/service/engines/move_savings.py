@@ -77,13 +77,16 @@ def expected_savings(
     for number, offer in rented.items():
         gpu, cpu, memory = whole_capacity(offers[offer].amounts).tolist()
         room[number] = (gpu, cpu, memory)
+    families = tuple(dict.fromkeys(offer.family for offer in offers))
+    family = {each.machine: each.family for each in snapshot.machines}
+    family |= {number: families.index(offers[offer].family) for number, offer in rented.items()}
     sent = {one.job: one.places for one in decisions if isinstance(one, Start | Bind | Migrate)}
 
     def shares(job: JobSnapshot, places: Iterable[Place]) -> list[tuple[int, float]]:
         return [
-            (each.machine, each.tasks * largest_share(job.demand, room[each.machine]))
+            (each.machine, each.tasks * largest_share(demand, room[each.machine]))
             for each in places
-            if each.machine in room  # else the decision is refused
+            if each.machine in room and (demand := job.demand_on(family[each.machine]))  # else it is refused
         ]
 
     before = {job.job: shares(job, job.places) for job in snapshot.jobs}

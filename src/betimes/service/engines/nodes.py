@@ -9,15 +9,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Offer
-from betimes.cluster.labels import NONE, Labels, Shapes, bits_for, mask, suiting, suits
+from betimes.cluster.labels import NONE, Labels, bits_for, mask
 from betimes.cluster.resources import Amounts
-from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks, undominated
+from betimes.cluster.shapes import Shape, Shapes, roomiest, suiting
+from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks
 from betimes.core.columns import UNLIMITED
 from betimes.core.instruction import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.columns import (
@@ -33,7 +34,7 @@ from betimes.core.nodes.dedicated_machines import machines_for, offer_for
 from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
 from betimes.core.nodes.owned_machines import add_owned, remove_owned
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
-from betimes.core.nodes.schedule import change_rules
+from betimes.core.nodes.schedule import change_rules, rank_again
 from betimes.core.nodes.timers import EXPIRED
 from betimes.core.status import (
     ASKED,
@@ -49,7 +50,7 @@ from betimes.core.status import (
 )
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
-from betimes.kernels import Ints, as_array, blank, entry
+from betimes.kernels import Floats, Ints, as_array, blank, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn
 from betimes.policies.violations import nodes_violation
@@ -64,13 +65,15 @@ from betimes.service.engines.accounts import (
 from betimes.service.engines.dedicated_machines import (
     known_live,
     live_terms,
-    offered_shapes,
     plays_out,
+    rooms_of,
     shapes_of,
     units_on,
 )
+from betimes.service.engines.demand_rows import DemandRows, Needed, needed_on
 from betimes.service.engines.messages import (
     Allocation,
+    Asked,
     Bind,
     Decisions,
     Foreseen,
@@ -93,6 +96,7 @@ from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.scheduling.job import Account
 from betimes.twin.nodes import entries
 from betimes.twin.nodes.event_loop import EVERYTHING, Arrival, Outcome, Trace
+from betimes.twin.nodes.splitting import split_anew
 from betimes.twin.nodes.trace_loop import in_rows, new_trace, run_rows
 
 FIRST_SLOTS = 64
@@ -108,8 +112,10 @@ _believed_left = entry(believed_left, NodesState, int, float)
 _offer_for = entry(offer_for, NodesState, int, bool)
 _adopt = entry(change_rules, NodesState, NodesRules)
 _machines_for = entry(machines_for, NodesState, int, int)
-_add_owned = entry(add_owned, NodesState, int, int, int, int, int)
+_add_owned = entry(add_owned, NodesState, int, int, int, int, int, int)
 _remove_owned = entry(remove_owned, NodesState, int)
+_split_anew = entry(split_anew)
+_rank_again = entry(rank_again, NodesState, NodesRules)
 ENTRIES = (
     run_rows,
     *entries.ENTRIES,
@@ -119,6 +125,8 @@ ENTRIES = (
     _adopt,
     _add_owned,
     _remove_owned,
+    _split_anew,
+    _rank_again,
     *rented_machines.ENTRIES,
 )
 """What has to be compiled for live nodes, besides their policy."""
@@ -127,18 +135,16 @@ ENTRIES = (
 class LiveNodes:
     """Nodes under a policy, in real time.
 
-    capacity: (nodes, 3) thousandths of GPUs, thousandths of cores, MiB; kinds: (nodes,) equal for equal nodes; labels:
-    (nodes,); shapes: the capacities, with labels, by which jobs are split into tasks. Outside, jobs hold units; inside,
-    tasks are placed.
+    machines: what each of the nodes has; kinds: (nodes,) equal for equal nodes; shapes: of those that take work, by
+    which jobs are split into tasks. Outside, jobs hold units; inside, tasks are placed.
     """
 
     def __init__(
         self,
         policy: ChosenPolicy[NodesPolicy],
-        capacity: NDArray[np.int64],
+        machines: Shapes,
         kinds: NDArray[np.int64],
         *,
-        labels: Sequence[Labels],
         shapes: Shapes,
         units: float,
         restart_s: float = 0.0,
@@ -160,12 +166,24 @@ class LiveNodes:
             self.rounds = PlannerRounds(planner, offers, restart_s, is_aside=plans_aside)
         self.foresees = self.rents and plays_out(values)
         self.offers, self.offered = tuple(offers), shapes_of(offers)
-        self.labels = dict(enumerate(labels))  # of nodes that are not rented, by number
+        self.labels = {
+            number: machine.labels for number, machine in enumerate(machines)
+        }  # of nodes not rented
+        # Those of offers come first, as a planner that is asked for them counts these alone.
+        families = dict.fromkeys([offer.family for offer in offers] + [each.family for each in machines])
+        self.families = {family: number for number, family in enumerate(families or ("",))}
+        self.by_family: set[int] = set()  # jobs whose demand depends on the family
+        self._rows = DemandRows(len(self.families), 0)
         self.required: dict[int, Labels] = {}  # of jobs that require any
         self._bits: dict[tuple[str, str], int] = {}  # of each label that was required lately
         self.booting: set[int] = set()  # jobs whose own machines are not up yet
         self.tasks_of: dict[int, JobTasks] = {}
-        self.unit_of: dict[int, Amounts] = {}
+        self.asked: dict[int, Asked] = {}
+        self._alike: dict[Asked, set[int]] = {}  # jobs that ask for the same
+        self._tasks_for: dict[Asked, JobTasks] = {}  # what each of these is, unless it is outdated
+        self._outdated: set[int] = (
+            set()
+        )  # jobs that hold nodes in other tasks than they would be split into now
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
@@ -182,10 +200,14 @@ class LiveNodes:
             self.member = in_turn[decides].name
         if not self.rents:  # there is nothing to rent: all jobs wait
             self.rules = self.rules.replaced(waits=False)
-        largest = self._largest(capacity.tolist())
+        capacity = np.array([each.amounts for each in machines], dtype=np.int64).reshape(-1, 3)
+        largest = self._largest(capacity)
         self.state: NodesState = new_nodes_state(
             capacity,
             kinds,
+            families=np.array([self.families[each.family] for each in machines], dtype=np.int64),
+            family_count=len(self.families),
+            demands=self._rows.table,
             units=units,
             restart_s=restart_s,
             seed=seed,
@@ -193,7 +215,7 @@ class LiveNodes:
             guarded=any(each.policy.is_users for each in in_turn),
             params=params,
             slots=FIRST_SLOTS,
-            placements=max(FIRST_PLACEMENTS, 4 * len(capacity)),
+            placements=max(FIRST_PLACEMENTS, 4 * len(machines)),
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
             log=FIRST_LOG,
             offers=live_terms(offers),
@@ -246,7 +268,13 @@ class LiveNodes:
         for job in what.done:
             self.booting.discard(job)
             self.required.pop(job, None)
-            del self.job_of[self.slot_of.pop(job)], self.tasks_of[job], self.unit_of[job]
+            self.by_family.discard(job)
+            self._outdated.discard(job)
+            asked = self.asked.pop(job)
+            self._alike[asked].discard(job)
+            if not self._alike[asked]:
+                del self._alike[asked], self._tasks_for[asked]
+            del self.job_of[self.slot_of.pop(job)], self.tasks_of[job]
             self.resizes_of.pop(job, None)
             self.promised.pop(job, None)
         if again or what.wanted or self.next_timer_s() <= now_s:
@@ -323,28 +351,89 @@ class LiveNodes:
         entries.open_node(self.state, number, int(is_up))
         self.changed = True
 
-    def can_have(self, owned: Sequence[tuple[Amounts, Labels]]) -> bool:
-        """Whether these may be the machines of one's own from now on, and mean nothing else for the jobs that wait."""
-        if self._largest([amounts for amounts, _ in owned]).tolist() != self.largest:
-            return False
-        if not self.rents:
-            return True
-        alike: dict[Labels, set[JobTasks]] = {}
-        for job, tasks in self.tasks_of.items():
-            alike.setdefault(self.required.get(job, NONE), set()).add(tasks)
-        for required, several in alike.items():
-            suit = [amounts for amounts, labels in owned if suits(labels, required)]
-            before, after = self._owned(required), np.array(suit, dtype=np.int64).reshape(-1, 3)
-            if any(is_held(tasks, before) != is_held(tasks, after) for tasks in several):
-                return False
-        return True
+    def fit_to(self, shapes: Shapes, now_s: float) -> list[int]:
+        """Jobs that wait are split into tasks for nodes of these shapes, after nodes have come or gone.
 
-    def add_node(self, capacity: Amounts, kind: int, labels: Labels) -> int:
+        Returns those that were bound to nodes and wait again. Jobs that hold nodes keep their tasks while they do.
+        """
+        before, self.shapes = self.shapes, shapes
+        self.state.pool[0].now = now_s
+        self._measure()
+        outdated, self._outdated = self._outdated, set()
+        needs = as_array(self.state.needs)
+        holder, in_vain = needs["holder"], needs["fits_no_owned"]
+        changed: list[tuple[Asked, JobTasks, Ints]] = []
+        for asked, jobs in self._alike.items():
+            alike = not self.rents and suiting(shapes, asked.require) == suiting(before, asked.require)
+            some = list(jobs & outdated if alike else jobs)
+            if not some:
+                continue
+            tasks = self._split(asked)
+            fits_none = self._fits_no_owned(tasks, asked.require)
+            slots = np.fromiter(map(self.slot_of.__getitem__, some), np.int64, len(some))
+            is_other, self._tasks_for[asked] = tasks != self._tasks_for[asked], tasks
+            others = np.full(len(some), is_other)
+            if outdated:  # each of these has tasks of its own
+                others[:] = [self.tasks_of[job] != tasks if job in outdated else is_other for job in some]
+            holds = holder[slots] >= 0
+            again = slots[~holds & (others | (in_vain[slots] != fits_none))]
+            if len(again):
+                changed.append((asked, tasks, again))
+            in_vain[slots[holds]] = fits_none
+            for slot in slots[holds & others].tolist():
+                job = self.job_of[slot]
+                self._outdated.add(job)
+                in_vain[slot] = self._fits_no_owned(self.tasks_of[job], asked.require)
+        return self._split_anew(changed) if changed else []
+
+    def _split_anew(self, changed: Sequence[tuple[Asked, JobTasks, Ints]]) -> list[int]:
+        """Jobs of these slots, which wait, are those tasks from now on; returns those that were bound to nodes."""
+        self._learn_demands(tasks for _, tasks, _ in changed)
+        slots = np.concatenate([of for _, _, of in changed])
+        bound = as_array(self.state.needs)["bound"][slots] >= 0
+        unbound = sorted(self.job_of[slot] for slot in slots[bound].tolist())
+        trace, at = new_trace(len(slots), 1), 0
+        arrivals = as_array(trace.arrivals)
+        for asked, tasks, of in changed:
+            self._fill_tasks(trace.arrivals[at], tasks, asked.require)
+            arrivals[at : at + len(of)] = arrivals[at]
+            at += len(of)
+            jobs = [self.job_of[slot] for slot in of.tolist()]
+            self.tasks_of.update(dict.fromkeys(jobs, tasks))
+            for job in jobs if self.promised else ():
+                self.promised.pop(job, None)
+        self._heed(_split_anew(self.state, self.rules, trace, slots))
+        self.changed = True
+        return unbound
+
+    def _measure(self) -> None:
+        """Measure all jobs by the largest machines that there are now (`Need.share`)."""
+        nodes = as_array(self.state.nodes)[as_array(self.state.machines)["offer"] < 0]
+        largest = self._largest(np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)).tolist()
+        if largest == self.largest and not self.by_family:
+            return
+        self.largest = largest
+        cluster, needs = self.state.cluster[0], as_array(self.state.needs)
+        cluster.most_gpu, cluster.most_cpu, cluster.most_memory = (max(1, most) for most in largest)
+        needs["share"] = _shares(needs, largest)
+        for job in self.by_family:
+            tasks = self.tasks_of[job]
+            share = self._share(tasks, needed_on(tasks, self.families))
+            self.state.needs[self.slot_of[job]].share = share
+        if self.rules.ranked and not self.rules.dynamic and not self.rules.requeues_last:
+            self._heed(_rank_again(self.state, self.rules))
+
+    def is_alike(self, number: int, machine: Shape) -> bool:
+        """Whether a node has these labels, and is of this family."""
+        family = self.families.get(machine.family)
+        return self.labels[number] == machine.labels and self.state.machines[number].family == family
+
+    def add_node(self, machine: Shape, kind: int) -> int:
         """A node is there from now on, and is up; returns its number. `happen` lets the policy look."""
-        bits = mask(labels, self._bits)
-        while (number := int(_add_owned(self.state, *capacity, kind, bits))) == NEED_NODES:
+        bits, family = mask(machine.labels, self._bits), self._number_of(machine.family)
+        while (number := int(_add_owned(self.state, *machine.amounts, kind, family, bits))) == NEED_NODES:
             self.state = with_room_for_nodes(self.state)
-        self.labels[number] = labels
+        self.labels[number] = machine.labels
         self.changed = True
         return number
 
@@ -356,10 +445,12 @@ class LiveNodes:
         del self.labels[number]
         return True
 
-    def _largest(self, owned: Sequence[Amounts]) -> NDArray[np.int64]:
-        """(3,) the most that any machine has of each, on which jobs can run."""
-        machines = [*owned, *(self.offered if self.rents or self.provisions else ())]
-        return np.array(machines, dtype=np.int64).reshape(-1, 3).max(axis=0, initial=0)
+    def _largest(self, owned: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(3,) the most that any machine has of each, on which jobs can run; owned: (nodes, 3)."""
+        offered = [machine.amounts for machine in self.offered] if self.rents or self.provisions else []
+        return np.concatenate([owned, np.array(offered, dtype=np.int64).reshape(-1, 3)]).max(
+            axis=0, initial=0
+        )
 
     def believed_left(self, job: int, now_s: float) -> float:
         """Work that is believed to be left now."""
@@ -377,17 +468,20 @@ class LiveNodes:
 
     def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
+        tasks = None
         if more is not None:
             self._learn_labels([more.require])
+            tasks = self._split(more.asked)
+            self._learn_demands([tasks])
         copy, jobs = room_to_play(self.state), dict(self.job_of)
         entries.copy_into(self.state, copy, True)
         waits = as_array(copy.needs)["holder"] < 0
         as_array(copy.progress)["started_s"][waits] = np.nan  # one that was preempted is to start again
         slots = len(copy.free)
         trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
-        if more is not None:
+        if more is not None and tasks is not None:
             trace, row[0] = new_trace(slots + 1, 1), slots
-            self._fill(trace.arrivals[slots], more, self._split(more), now_s)
+            self._fill(trace.arrivals[slots], more, tasks, now_s)
             trace.arrivals[slots].run_s = more.believed_s  # what is believed is true in a play-out
 
         rounds = None if self.rounds is None else self.rounds.copied(slots, more)
@@ -474,9 +568,12 @@ class LiveNodes:
         pool.events = max(pool.events, pool.submitted)
         trace = new_trace(1, 1)
         self._learn_labels([carried.wanted.require])
-        tasks = self._held_tasks(carried) if carried.units else self._split(carried.wanted)
+        tasks = self._held_tasks(carried) if carried.units else self._split(carried.wanted.asked)
+        self._learn_demands([tasks])
         self._fill(trace.arrivals[0], carried.wanted, tasks, now_s)
-        self.tasks_of[carried.wanted.job], self.unit_of[carried.wanted.job] = tasks, carried.wanted.demand
+        self.tasks_of[carried.wanted.job] = tasks
+        if carried.units and tasks != self._split(carried.wanted.asked):
+            self._outdated.add(carried.wanted.job)
         slot, account = entries.take_slot(self.state, self.rules, trace, 0), carried.account
         self._know(slot, carried.wanted)
         if account.resizes > 0:
@@ -501,6 +598,7 @@ class LiveNodes:
             if promised and self.rules.backfill == CONSERVATIVE:
                 count = self._plan(tasks, carried.bound)
                 entries.book(self.state, slot, count, carried.start_s)
+                self.state.cluster[0].must_replan = 1  # there may be other nodes than when it was made
                 self.promised[carried.wanted.job] = carried.start_s
             self._wait(slot)
             if carried.keeps_wait and account.waits_until_s is not None and self.rules.waits:
@@ -520,23 +618,53 @@ class LiveNodes:
         """The tasks of a job that is here."""
         return self.tasks_of[job]
 
-    def _split(self, wanted: JobRequest) -> JobTasks:
+    def _split(self, asked: Asked) -> JobTasks:
         """For the nodes, and where these do not hold the job for what can be rented, as the twin does."""
-        shapes = suiting(self.shapes, wanted.require)
-        tasks = job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, shapes)
-        if not self.rents or is_held(tasks, self._owned(wanted.require)):
+        rooms = suiting(self.shapes, asked.require)
+        tasks = job_tasks(asked.unit, asked.units, asked.units_per_task, rooms)
+        if not self._fits_no_owned(tasks, asked.require):
             return tasks
-        offered = suiting(offered_shapes(self.offers), wanted.require)
-        return job_tasks(
-            wanted.unit, wanted.max_units, wanted.units_per_task, undominated([*shapes, *offered])
-        )
+        offered = suiting(self.offered, asked.require)
+        return job_tasks(asked.unit, asked.units, asked.units_per_task, roomiest([*rooms, *offered]))
 
-    def _owned(self, required: Labels) -> NDArray[np.int64]:
-        """(nodes, 3) what each machine of one's own has that has these labels, for which there are bits."""
-        nodes = as_array(self.state.nodes)[as_array(self.state.machines)["offer"] < 0]
+    def _fits_no_owned(self, tasks: JobTasks, required: Labels) -> int:
+        """1: machines may be rented for jobs alone, and those of one's own with these labels do not hold this one."""
+        return int(self.rents and not is_held(tasks, self._owned(required)))
+
+    def _owned(self, required: Labels) -> Owned:
+        """What each machine of one's own has that has these labels, for which there are bits."""
+        nodes, machines = as_array(self.state.nodes), as_array(self.state.machines)
         bits = mask(required, self._bits)
-        nodes = nodes[nodes["labels"] & bits == bits]
-        return np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)
+        suit = (machines["offer"] < 0) & (nodes["labels"] & bits == bits)
+        amounts = np.stack([nodes[name][suit] for name in ("gpu", "cpu", "memory")], axis=1)
+        of = machines["family"][suit]
+        return {family: amounts[of == number] for family, number in self.families.items()}
+
+    def _number_of(self, family: str) -> int:
+        """The number of a family of machines."""
+        if family not in self.families:
+            self.families[family] = len(self.families)
+            self._deal_demands(())
+        return self.families[family]
+
+    def _learn_demands(self, tasks: Iterable[JobTasks]) -> None:
+        """Give rows to what these jobs are to need on each family."""
+        coming = [(needed_on(each, self.families), each.demand) for each in tasks if each.by_family]
+        if any(self._rows.first_of(*each) is None for each in coming):
+            self._deal_demands(coming)
+
+    def _deal_demands(self, coming: Iterable[tuple[Needed, Amounts]]) -> None:
+        """Give rows anew to what jobs need that are here, and to what jobs are to need that come."""
+        tasks = {job: self.tasks_of[job] for job in self.by_family}
+        here = {job: (needed_on(each, self.families), each.demand) for job, each in tasks.items()}
+        distinct = {*here.values(), *coming}
+        self._rows = rows = DemandRows(len(self.families), 2 * len(distinct))
+        for each in distinct:
+            rows.first_of(*each)
+        for job, each in here.items():
+            self.state.needs[self.slot_of[job]].demands = rows.first_of(*each) or 0
+        self.state = self.state.replaced(demands=rows.table)
+        self.state.cluster[0].families = len(self.families)
 
     def _learn_labels(self, required: Iterable[Labels]) -> None:
         """Give the labels that these jobs are to require, and those that are here, bits on all nodes and offers."""
@@ -559,9 +687,9 @@ class LiveNodes:
     def _held_tasks(self, carried: Restored) -> JobTasks:
         """The tasks in which a job holds its places; single units where a pool has given them."""
         unit, units = carried.wanted.unit, carried.wanted.max_units
-        shapes = suiting(self.shapes, carried.wanted.require)
-        tasks = job_tasks(unit, units, carried.units_per_task, shapes)
-        return tasks if _are_of(tasks, carried.places) else job_tasks(unit, units, SPREAD, shapes)
+        rooms = suiting(self.shapes, carried.wanted.require)
+        tasks = job_tasks(unit, units, carried.units_per_task, rooms)
+        return tasks if _are_of(tasks, carried.places) else job_tasks(unit, units, SPREAD, rooms)
 
     def _plan(
         self, tasks: JobTasks, places: Sequence[Allocation], owed: Sequence[tuple[int, int, int]] = ()
@@ -632,8 +760,10 @@ class LiveNodes:
         """The next instant, with these submissions, and what it changed."""
         trace = new_trace(len(wanted), 1).replaced(outcomes=blank(Outcome, 0))
         self._learn_labels([one.require for one in wanted])
+        for one in wanted:
+            self.tasks_of[one.job] = self._split(one.asked)
+        self._learn_demands(self.tasks_of[one.job] for one in wanted)
         for at, one in enumerate(wanted):
-            self.tasks_of[one.job], self.unit_of[one.job] = self._split(one), one.demand
             self._fill(trace.arrivals[at], one, self.tasks_of[one.job], until_s)
         row = np.zeros(1, dtype=np.int64)
         first = int(self.state.pool[0].submitted)
@@ -674,6 +804,12 @@ class LiveNodes:
         self.slot_of[wanted.job], self.job_of[slot] = slot, wanted.job
         if wanted.require:
             self.required[wanted.job] = wanted.require
+        self.asked[wanted.job] = wanted.asked
+        if wanted.asked not in self._alike:
+            self._alike[wanted.asked], self._tasks_for[wanted.asked] = set(), self._split(wanted.asked)
+        self._alike[wanted.asked].add(wanted.job)
+        if wanted.by_family:
+            self.by_family.add(wanted.job)
         if self.rounds is not None:
             self.rounds.know(slot, wanted)
 
@@ -687,7 +823,8 @@ class LiveNodes:
             return True  # none will be
         offer = _offer_for(self.state, slot, False)
         count = _machines_for(self.state, slot, offer)
-        return units_on(self.tasks_of[wanted.job], wanted.demand, self.offered[offer], count) is not None
+        machine = rooms_of(self.offered)[offer]
+        return units_on(self.tasks_of[wanted.job], wanted.unit, machine, count) is not None
 
     def _balk(self, now_s: float, new: Sequence[int]) -> None:
         """Rent at once for those that have just begun to wait, and would wait in vain: found out by a play-out."""
@@ -756,7 +893,8 @@ class LiveNodes:
 
     def _rented(self, job: int, slot: int) -> Rent:
         need, tasks = self.state.needs[slot], self.tasks_of[job]
-        found = units_on(tasks, self.unit_of[job], self.offered[need.offer], int(need.rented))
+        machine = rooms_of(self.offered)[need.offer]
+        found = units_on(tasks, self.asked[job].unit, machine, int(need.rented))
         if found is None:
             raise BetimesError(
                 f"internal: {need.rented} machines are rented for job {job}, and do not hold it"
@@ -786,15 +924,9 @@ class LiveNodes:
     def _fill(self, arrival: Arrival, wanted: JobRequest, tasks: JobTasks, now_s: float) -> None:
         arrival.submit_s = now_s
         arrival.run_s = math.inf
-        arrival.units, arrival.tasks = tasks.units, tasks.count
-        arrival.gpu, arrival.cpu, arrival.memory = tasks.demand
+        arrival.units = tasks.units
+        self._fill_tasks(arrival, tasks, wanted.require)
         arrival.labels = mask(wanted.require, self._bits)
-        squares = 0.0
-        for amount, largest in zip(tasks.demand, self.largest, strict=True):
-            if largest > 0:
-                part = tasks.count * amount / largest
-                squares += part * part
-        arrival.share = math.sqrt(squares)
         arrival.trial, arrival.priority, arrival.grace_s = int(wanted.trial), wanted.priority, wanted.grace_s
         arrival.believed_s = wanted.believed_s
         arrival.believed_per_work = 1.0
@@ -803,7 +935,19 @@ class LiveNodes:
         if self.rounds is not None:  # a job that moves has left when that is reported, and not at once
             arrival.stop_s = max(wanted.grace_s, PATIENCE_S)
         arrival.choice, arrival.speculated = wanted.choice, int(not wanted.may_restart)
-        arrival.fits_no_owned = int(self.rents and not is_held(tasks, self._owned(wanted.require)))
+
+    def _fill_tasks(self, arrival: Arrival, tasks: JobTasks, required: Labels) -> None:
+        """What follows from how a job is split into tasks, for which there are rows."""
+        needed = needed_on(tasks, self.families)
+        arrival.tasks = tasks.count
+        arrival.gpu, arrival.cpu, arrival.memory = tasks.demand
+        arrival.demands = self._rows.first_of(needed, tasks.demand) or 0
+        arrival.share = self._share(tasks, needed)
+        arrival.fits_no_owned = self._fits_no_owned(tasks, required)
+
+    def _share(self, tasks: JobTasks, needed: Needed) -> float:
+        """`Need.share` of a job: on the family on which it is smallest."""
+        return float(min(_norms(tasks.count, amounts, self.largest) for amounts in set(needed)))
 
     def _run(self, state: NodesState, trace: Trace, row: Ints, until_s: float) -> int:
         """Submissions from row[0] on and whatever is due up to an instant happen, as far as the budget goes."""
@@ -837,13 +981,37 @@ class LiveNodes:
         raise BetimesError(f"internal: the event loop returned {status}")
 
 
-def is_held(tasks: JobTasks, machines: NDArray[np.int64]) -> bool:
-    """Whether these machines hold a job's tasks when nothing else is there; machines: (machines, 3)."""
+Owned = dict[str, NDArray[np.int64]]
+"""What machines have, (machines, 3), by family."""
+
+
+def is_held(tasks: JobTasks, machines: Owned) -> bool:
+    """Whether these machines hold a job's tasks when nothing else is there."""
     if not 0 < tasks.units_each <= tasks.together:
         return False
-    need = np.array(tasks.demand)
-    room = (machines[:, need > 0] // need[need > 0]).min(axis=1, initial=tasks.count)
-    return int(room.sum()) >= tasks.count
+    held = 0
+    for family, amounts in machines.items():
+        demand = tasks.demand_on(family)
+        if demand is not None:
+            need = np.array(demand)
+            room = (amounts[:, need > 0] // need[need > 0]).min(axis=1, initial=tasks.count)
+            held += int(room.sum())
+    return held >= tasks.count
+
+
+def _shares(needs: NDArray[Any], largest: Sequence[int]) -> Floats:
+    """`Need.share` of all jobs that need the same on all machines."""
+    return _norms(needs["tasks"], [needs[name] for name in ("gpu", "cpu", "memory")], largest)
+
+
+def _norms(count: Any, demand: Iterable[Any], largest: Sequence[int]) -> Any:
+    """The norm of so many tasks that need this, each resource over the most that a machine has of it."""
+    squares = 0.0
+    for amount, most in zip(demand, largest, strict=True):
+        if most > 0:
+            part = count * amount / most
+            squares = squares + part * part
+    return np.sqrt(squares)
 
 
 def _are_of(tasks: JobTasks, places: Sequence[Allocation]) -> bool:

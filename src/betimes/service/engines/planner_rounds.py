@@ -77,9 +77,7 @@ class PlannerRounds:
         self.kinds += [""] * (slot + 1 - len(self.kinds))
         self.jobs += [0] * (slot + 1 - len(self.jobs))
         self.jobs[slot] = wanted.job
-        self.kinds[slot] = (
-            f"{wanted.max_units} x {wanted.gpu:g} GPU, {wanted.cpu:g} cores, {wanted.memory_gib:g} GiB"
-        )
+        self.kinds[slot] = f"{wanted.max_units} x {wanted.unit}"
 
     def know_refused(self, offer: int, now_s: float) -> None:
         """The cloud has no machine of an offer: the next two rounds go without it."""

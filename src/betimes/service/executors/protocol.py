@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from betimes.cluster.unit_demand import Natural
 from betimes.service.scheduling.run_reports import Report, RunId
 
 FORCE_AFTER_S = 5.0
@@ -40,6 +41,8 @@ class Launch:
     time_limit_s: float | None = None  # of this run: warned, stopped with its grace period, killed
     warn_s: float = 60.0
     archive: str | None = None  # of a directory: it runs in a copy of that, and not in `workdir`
+    unit_on: Mapping[str, Natural] = field(default_factory=dict[str, Natural])
+    """What a unit needs on each node, where that depends on its family; the amounts above are then of the first."""
     may_restart: bool = True  # False: it is on the disk that the run begins before it does
 
 

@@ -374,6 +374,7 @@ class FakeCloud:
             kind.gpu,
             price,
             labels=kind.labels,
+            family=kind.family,
         )
 
     def _charge(self, instance: _Instance) -> Fraction:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import count, islice
 from typing import Literal
 
+from betimes.cluster.checks import family_of
 from betimes.cluster.cluster import NodeGroup
 from betimes.cluster.labels import NONE, Labels
 
@@ -16,7 +17,10 @@ REAL: tuple[Kind, ...] = ("local", "ray")  # nodes of these kinds execute comman
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A node and what it has in all. `usd_per_h` is null where no price is known."""
+    """A node and what it has in all. `usd_per_h` is null where no price is known.
+
+    family: of machines on which a task needs the same; by default what the type has before its dot.
+    """
 
     name: str
     kind: Kind
@@ -30,6 +34,11 @@ class Machine:
         str, ...
     ] = ()  # what CUDA_VISIBLE_DEVICES calls each GPU; empty where there is none to show
     labels: Labels = NONE  # which jobs may require of their nodes
+    family: str = ""
+
+    def __post_init__(self) -> None:
+        if self.family == "":
+            object.__setattr__(self, "family", family_of(self.type))
 
 
 def machines_of(group: NodeGroup, kind: Kind, taken: Collection[str] = ()) -> list[Machine]:
@@ -45,6 +54,7 @@ def machines_of(group: NodeGroup, kind: Kind, taken: Collection[str] = ()) -> li
             float(group.gpu),
             group.charged_usd_per_h,
             labels=group.labels,
+            family=group.family,
         )
         for name in islice(free, group.count)
     ]

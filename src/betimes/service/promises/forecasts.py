@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from betimes.kernels import Floats
 from betimes.service.engines.messages import Foreseen
-from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.scheduling.node import LOST, Node
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Estimate
@@ -89,10 +88,10 @@ def cost_usd(spec: JobSpec, run_s: float, nodes: Iterable[Node]) -> float | None
 
     A unit pays for the largest share that it takes of any resource of the node.
     """
-    demand, shares = demand_of(spec), list[float]()
+    shares = list[float]()
     for node in nodes:
-        price, capacity = node.machine.usd_per_h, node.capacity
-        if price is None or node.status == LOST:
+        price, capacity, demand = node.machine.usd_per_h, node.capacity, spec.unit.amounts_on(node.family)
+        if price is None or node.status == LOST or demand is None:
             continue
         if all(need <= room for need, room in zip(demand, capacity, strict=True)):
             share = max(need / room for need, room in zip(demand, capacity, strict=True) if need > 0)

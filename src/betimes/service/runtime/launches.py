@@ -8,6 +8,7 @@ from pathlib import Path
 
 from betimes.service.executors.protocol import Launch, Place
 from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.node import Node
 from betimes.service.scheduling.run_reports import RunId
 from betimes.service.uploads.kept import archive_path
 
@@ -51,8 +52,8 @@ class Launches:
         """The folder of a run: its log, its exit status."""
         return self.runs / str(job) / str(number)
 
-    def of(self, job: Job) -> Launch:
-        """The launch of a job's present run."""
+    def of(self, job: Job, nodes: Mapping[str, Node]) -> Launch:
+        """The launch of a job's present run on these nodes."""
         run, spec = job.run, job.spec
         if run is None:
             raise ValueError(f"internal: job {job.job_id} has no run")
@@ -73,6 +74,12 @@ class Launches:
         }
         if job.array_id is not None:
             env |= {"BETIMES_ARRAY_ID": str(job.array_id), "BETIMES_ARRAY_INDEX": str(job.array_index)}
+        unit_on = {
+            node: needed
+            for node, _ in run.places
+            if spec.demand and (needed := spec.unit.on(nodes[node].family)) is not None
+        }
+        gpu, cpu, memory_gib = next(iter(unit_on.values()), spec.unit.everywhere)
         return Launch(
             run=RunId(job.job_id, run.number),
             command=tuple(spec.command),
@@ -80,9 +87,10 @@ class Launches:
             env=env,
             units=run.units,
             places=tuple(Place(node, units) for node, units in run.places),
-            cpu=spec.cpu,
-            memory_gib=spec.memory_gib,
-            gpu=spec.gpu,
+            cpu=cpu,
+            memory_gib=memory_gib,
+            gpu=gpu,
+            unit_on=unit_on,
             grace_s=spec.grace_s,
             folder=str(folder),
             checkpoint_dir=checkpoints,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from betimes.service.engines.named_policies import heeds_labels, kind_of, rents_
 from betimes.service.executors.virtual import SPEEDS, WORK
 from betimes.service.machines.files import machines_of_cluster
 from betimes.service.machines.machine import Machine
+from betimes.service.spec.family_demand import FamilyDemand
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.service.spec.spec_errors import faults
 from betimes.twin.nodes.renting import RENT
@@ -26,7 +28,7 @@ from betimes.twin.nodes.tasks import (
     unit_amounts,
 )
 from betimes.workload import Workload
-from betimes.workload.family_demands import refuse_family_demands
+from betimes.workload.family_demands import SAME_IN_A_POOL, family_demands, refuse_family_demands
 from betimes.workload.speedup import SpeedupTable, bind
 
 TRIAL = 1
@@ -66,11 +68,11 @@ class Arrivals:
         self._required = requirements_of(workload)
         if not heeds_labels(policy):
             refuse_requirements(workload, policy)
-        if not cluster.is_pool:
-            refuse_family_demands(
-                workload,
-                "a job of the service has one demand; simulate the trace, or leave the columns out",
-            )
+        self._demands = None
+        if on_nodes:
+            self._demands = None if cluster.is_pool else family_demands(workload)
+        elif not cluster.is_pool:
+            refuse_family_demands(workload, f"under policy {policy} {SAME_IN_A_POOL}")
         self._unit = unit_amounts(workload, cluster) if on_nodes else None
         self._gpus = not cluster.is_pool and bool(cluster.total[0] > 0)
         fits = np.ones(len(workload), dtype=bool)
@@ -119,6 +121,7 @@ class Arrivals:
             gpu=gpu,
             cpu=cpu,
             memory_gib=memory_gib,
+            demand=self._demand(row),
             min_units=least,
             max_units=units,
             units_per_task=int(workload.units_per_task[row]) or "pack",
@@ -131,6 +134,20 @@ class Arrivals:
             rent=str(self._rent[row]) if self._rent is not None else "auto",  # pyright: ignore[reportArgumentType]
             env={WORK: repr(work_s), SPEEDS: ",".join(map(repr, speeds))},
         )
+
+    def _demand(self, row: int) -> dict[str, FamilyDemand]:
+        """What a unit of a job needs on each family, where that is not the same on all."""
+        if self._demands is None:
+            return {}
+        at = int(np.searchsorted(self._demands.rows, row))
+        if at == len(self._demands.rows) or self._demands.rows[at] != row:
+            return {}
+        amounts = zip(self._demands.families, self._demands.amounts[at].tolist(), strict=True)
+        return {
+            family: FamilyDemand(gpu=gpu, cpu=cpu, memory_gib=memory_gib)
+            for family, (gpu, cpu, memory_gib) in amounts
+            if not math.isnan(gpu)
+        }
 
 
 def cluster_for(units: int | None, cluster: Cluster | None) -> Cluster:

@@ -347,7 +347,8 @@ class ServiceBackend:
         try:
             sizes = (spec.gpu or 0.0, spec.cpu or 0.0, spec.memory_gib or 0.0)
             labels = labels_of(spec.labels)
-            group = NodeGroup(spec.type, spec.count, *sizes, spec.usd_per_h, labels=labels)
+            family = spec.family or ""
+            group = NodeGroup(spec.type, spec.count, *sizes, spec.usd_per_h, labels=labels, family=family)
         except ClusterError as error:
             raise Refused(str(error)) from None
 

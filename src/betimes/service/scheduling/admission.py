@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from betimes.cluster import Offer
 from betimes.cluster.labels import as_texts, suits, why_none_suits
-from betimes.cluster.resources import PER_UNIT, Amounts
-from betimes.cluster.tasks import job_tasks, undominated
+from betimes.cluster.resources import PER_UNIT
+from betimes.cluster.shapes import Room, roomiest
+from betimes.cluster.tasks import job_tasks
 from betimes.errors import Refused
 from betimes.foresight.engines import NODES
-from betimes.service.engines.dedicated_machines import is_held_by, shapes_of
-from betimes.service.scheduling.engine_job import demand_of
+from betimes.service.engines.dedicated_machines import is_held_by, rooms_of, shapes_of, times_on
 from betimes.service.scheduling.node import LOST, Node
 from betimes.service.spec.job_spec import JobSpec
 
@@ -34,6 +34,12 @@ def check_possible(
     if spec.as_one and engine == NODES:
         raise Refused(
             "needs a policy for a pool; this one runs on nodes, where widths do not change", "as_one"
+        )
+    if spec.demand and engine != NODES:
+        raise Refused(
+            "a unit of a pool needs the same on all machines; leave it out, or put a policy for nodes in force "
+            "(`betimes policy set nodes:fifo`)",
+            "demand",
         )
     if offers is None and spec.rent == "now":
         raise Refused(
@@ -65,12 +71,9 @@ def check_possible(
 
 def can_be_rented(spec: JobSpec, offers: Sequence[Offer]) -> bool:
     """Whether machines of one of these offers hold the job, and have all labels that it requires."""
-    machines = shapes_of([offer for offer in offers if suits(offer.labels, spec.required)])
-    if not machines:
-        return False
-    unit = (spec.gpu, spec.cpu, spec.memory_gib)
-    tasks = job_tasks(unit, spec.max_units, spec.task_choice, undominated(machines))
-    return is_held_by(tasks, demand_of(spec), machines)
+    machines = rooms_of(shapes_of([offer for offer in offers if suits(offer.labels, spec.required)]))
+    tasks = job_tasks(spec.unit, spec.max_units, spec.task_choice, roomiest(machines))
+    return is_held_by(tasks, spec.unit, machines)
 
 
 def _with(spec: JobSpec) -> str:
@@ -80,45 +83,78 @@ def _with(spec: JobSpec) -> str:
 
 def _check_nodes(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
     """Raise Refused if the nodes could not run the job when nothing else is there."""
-    known = [node for node in nodes.values() if node.status != LOST]
+    known = [node.shape for node in nodes.values() if node.status != LOST]
     if not known:
         return  # nodes may come; until then it waits, and its reason says so
-    lacking = why_none_suits(spec.required, [node.labels for node in known])
+    lacking = why_none_suits(spec.required, [shape.labels for shape in known])
     if lacking is not None:
         raise Refused(lacking, "require")
-    there = [node.capacity for node in known if suits(node.labels, spec.required)]
-    demand = demand_of(spec)
-    for at, field in enumerate(FIELDS):
-        most = max(capacity[at] for capacity in there)
-        if demand[at] > most:
-            raise Refused(
-                f"expected at most {most / PER_UNIT[at]:g} {NAMES[at]} a unit, as on the largest node{_with(spec)}, "
-                f"found {demand[at] / PER_UNIT[at]:g}",
-                field,
-            )
-    held = sum(_units_on(capacity, demand) for capacity in there)
-    if held == 0:
-        raise Refused(
-            f"no node{_with(spec)} has all that a unit needs at once; ask for less, or add such a node", "cpu"
-        )
+    there = [Room(amounts, family) for amounts, labels, family in known if suits(labels, spec.required)]
+    if spec.demand:
+        _check_families(spec, there)
+    else:
+        _check_unit(spec, there)
     if engine == NODES:
         _check_tasks(spec, there)
-    elif spec.min_units > held:
+        return
+    held = sum(times_on(room, spec.unit.amounts_on(room.family)) for room in there)
+    if spec.min_units > held:
         raise Refused(
             f"expected at most {held} units, as the empty cluster holds, found {spec.min_units}", "min_units"
         )
 
 
-def _check_tasks(spec: JobSpec, there: Sequence[Amounts]) -> None:
+def _check_families(spec: JobSpec, there: Sequence[Room]) -> None:
+    """Raise Refused if on no family a unit of the job fits on a node."""
+    has = sorted({room.family for room in there})
+    named = [family for family in has if family in spec.demand]
+    if not named:
+        raise Refused(
+            f"expected some family of the nodes{_with(spec)}, which are {', '.join(has)}; found "
+            f"{', '.join(sorted(spec.demand))}",
+            "demand",
+        )
+    found: list[Refused] = []
+    for family in named:
+        try:
+            _check_unit(spec, [room for room in there if room.family == family], family)
+        except Refused as error:
+            found.append(error)
+    if len(found) == len(named):
+        others = f"; nor does it fit on {' or '.join(named[1:])}" if len(named) > 1 else ""
+        why = str(found[0]).removeprefix(f"{found[0].field}: ")
+        raise Refused(f"{why}{others}", found[0].field)
+
+
+def _check_unit(spec: JobSpec, there: Sequence[Room], family: str | None = None) -> None:
+    """Raise Refused if a unit fits on none of these nodes; family: all of them are of that one."""
+    demand = spec.unit.amounts_on(there[0].family) or (0, 0, 0)
+    of, where = (f" of family {family}", f"demand.{family}.") if family is not None else ("", "")
+    for at, field in enumerate(FIELDS):
+        most = max(room.amounts[at] for room in there)
+        if demand[at] > most:
+            raise Refused(
+                f"expected at most {most / PER_UNIT[at]:g} {NAMES[at]} a unit, as on the largest node{of}"
+                f"{_with(spec)}, found {demand[at] / PER_UNIT[at]:g}",
+                where + field,
+            )
+    if not any(times_on(room, demand) for room in there):
+        raise Refused(
+            f"no node{of}{_with(spec)} has all that a unit needs at once; ask for less, or add such a node",
+            f"{where}cpu",
+        )
+
+
+def _check_tasks(spec: JobSpec, there: Sequence[Room]) -> None:
     """Raise Refused if the job's tasks, at full width, do not find room on these nodes."""
-    unit, units = (spec.gpu, spec.cpu, spec.memory_gib), spec.max_units
-    tasks = job_tasks(unit, units, spec.task_choice, undominated(there))
+    units = spec.max_units
+    tasks = job_tasks(spec.unit, units, spec.task_choice, roomiest(there))
     if tasks.units_each > tasks.together:
         raise Refused(
             f"expected at most {tasks.together}, as many units as some node holds, found {tasks.units_each}",
             "units_per_task",
         )
-    room = sum(_units_on(capacity, tasks.demand) for capacity in there)
+    room = sum(times_on(one, tasks.demand_on(one.family)) for one in there)
     if tasks.count <= room:
         return
     why = f"as the empty cluster holds{_with(spec) and f' on nodes{_with(spec)}'} (nodes run jobs at full width)"
@@ -127,7 +163,3 @@ def _check_tasks(spec: JobSpec, there: Sequence[Amounts]) -> None:
     found = f"found {tasks.count} ({units} units); ask for fewer units, or for smaller tasks (units_per_task)"
     several = f"{room} task{'' if room == 1 else 's'} of {tasks.units_each} units"
     raise Refused(f"expected at most {several}, {why}, {found}", "max_units")
-
-
-def _units_on(capacity: Amounts, demand: Amounts) -> int:
-    return min(room // need for room, need in zip(capacity, demand, strict=True) if need > 0)

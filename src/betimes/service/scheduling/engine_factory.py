@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from betimes.cluster import Offer
-from betimes.cluster.labels import NONE, Shapes, distinct_shapes, suiting
 from betimes.cluster.resources import Amounts
+from betimes.cluster.shapes import Shapes, distinct_shapes
 from betimes.errors import ClusterError
 from betimes.foresight.engines import NODES, POOL
 from betimes.policies import parse_nodes_policy, parse_policy
-from betimes.service.engines.dedicated_machines import offered_shapes
+from betimes.service.engines.dedicated_machines import shapes_of
 from betimes.service.engines.messages import Allocation, Alone, Restored
 from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
 from betimes.service.engines.nodes import LiveNodes
@@ -55,36 +55,29 @@ class Built:
     ]  # those that do not come and go by its decisions, and what they have
     kinds: dict[str, int]  # of their types
     accounts: dict[int, Account]  # of the jobs that it has taken over, in its own units of work
-    shapes: Shapes  # of nodes that take work, by which jobs are split into tasks
     offered: tuple[Offer, ...] = ()  # what it rents for whatever it places there
     machines: dict[int, tuple[str, int]] = field(default_factory=dict[int, tuple[str, int]])
     """Names and generations of the machines that are rented so, by their numbers."""
 
-    def take_over(self, nodes: dict[str, Node], jobs: dict[int, Job]) -> bool:
-        """Let the engine go on with these nodes; false: another has to be made.
+    def take_over(self, nodes: dict[str, Node], jobs: dict[int, Job], now_s: float) -> list[int] | None:
+        """Let the engine go on with these nodes; null: another has to be made.
 
-        That is so where jobs would be split into other tasks, where a pool was made without any node, and where a node
-        has become another, or one is gone on which there is something still.
+        That is so where a pool was made without any node, and where a node has become another, or one is gone on which
+        there is something still. Returns the jobs that were bound to nodes, and are not any more.
         """
         engine, kept = self.engine, kept_nodes(nodes, self.offered)
         if isinstance(engine, Standby) or (isinstance(engine, LivePool) and not engine.places_units):
-            return False
+            return None
         had = {name: (number, capacity) for number, (name, capacity) in self.nodes.items()}
-        shapes = _shapes(kept, self.offered)
-        if isinstance(engine, LiveNodes):
-            if not self._splits_alike(engine, shapes):
-                return False
-            owned = [(node.capacity, node.labels) for node in kept.values()]
-            if had.keys() != kept.keys() and not engine.can_have(owned):
-                return False
-            if any(name in kept and kept[name].labels != engine.labels[at] for name, (at, _) in had.items()):
-                return False
-        if any(name in kept and kept[name].capacity != capacity for name, (_, capacity) in had.items()):
-            return False
+        for name, (at, capacity) in had.items():
+            if name in kept and kept[name].capacity != capacity:
+                return None
+            if name in kept and isinstance(engine, LiveNodes) and not engine.is_alike(at, kept[name].shape):
+                return None
         for name in had.keys() - kept.keys():
             number, _ = had[name]
             if not engine.remove_node(number):
-                return False
+                return None
             del self.nodes[number]
         for name, node in kept.items():
             if name in had:
@@ -93,24 +86,16 @@ class Built:
                 number = self._add(engine, node)
                 self.nodes[number] = name, node.capacity
             engine.open_node(number, node.status == UP)
-        self.shapes = shapes
-        if isinstance(engine, LivePool):
-            return engine.set_units(max(1, pool_units(kept, (jobs[number] for number in engine.held))))
-        engine.shapes = shapes
-        return True
+        if isinstance(engine, LiveNodes):
+            return engine.fit_to(_shapes(kept, self.offered), now_s)
+        fits = engine.set_units(max(1, pool_units(kept, (jobs[number] for number in engine.held))))
+        return [] if fits else None
 
     def _add(self, engine: LivePool | LiveNodes, node: Node) -> int:
         if isinstance(engine, LivePool):
             return engine.add_node(node.capacity)
         kind = self.kinds.setdefault(node.machine.type, len(self.kinds))
-        return engine.add_node(node.capacity, kind, node.labels)
-
-    def _splits_alike(self, engine: LiveNodes, shapes: Shapes) -> bool:
-        """Whether its jobs would be split into the same tasks for nodes of these shapes."""
-        return all(
-            suiting(shapes, required) == suiting(self.shapes, required)
-            for required in {NONE, *engine.required.values()}
-        )
+        return engine.add_node(node.shape, kind)
 
     def name(self, number: int) -> str:
         """The name of a node, or of a rented machine, by its number."""
@@ -163,9 +148,8 @@ def build(
     else:
         engine = LiveNodes(
             parse_nodes_policy(text),
-            capacity,
+            tuple(node.shape for node in nodes.values()),
             np.array([kinds[node.machine.type] for node in nodes.values()], dtype=np.int64),
-            labels=[node.labels for node in nodes.values()],
             shapes=_shapes(nodes, offered),
             units=float(max(1, pool_units(nodes, ()))),
             restart_s=settings.restart_s,
@@ -190,6 +174,7 @@ def build(
             ),
             victims,
             numbers,
+            nodes | rented,
         )
         for job in live
     ]
@@ -203,7 +188,7 @@ def build(
     accounts = {one.wanted.job: engine.account(one.wanted.job) for one in carried}
     machines = {numbers[name]: (name, _generation(engine, numbers[name])) for name in rented}
     owned = {numbers[name]: (name, node.capacity) for name, node in nodes.items()}
-    return Built(engine, kind, owned, kinds, accounts, _shapes(nodes, offered), offered, machines)
+    return Built(engine, kind, owned, kinds, accounts, offered, machines)
 
 
 def ordered_name(number: int) -> str:
@@ -246,8 +231,8 @@ def _offer_of(type: str, offers: Sequence[Offer], what: str) -> int:  # noqa: A0
 
 
 def _shapes(nodes: dict[str, Node], offered: Sequence[Offer]) -> Shapes:
-    owned = [(node.capacity, node.labels) for node in shared(nodes).values() if node.takes_work]
-    return distinct_shapes([*owned, *offered_shapes(offered)])
+    owned = [node.shape for node in shared(nodes).values() if node.takes_work]
+    return distinct_shapes([*owned, *shapes_of(offered)])
 
 
 def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
@@ -261,14 +246,16 @@ def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
     return Alone(offer, rental.count, began_s, rental.is_up, until_s)
 
 
-def _still_owed(carried: Restored, victims: dict[int, list[Job]], numbers: dict[str, int]) -> Restored:
+def _still_owed(
+    carried: Restored, victims: dict[int, list[Job]], numbers: dict[str, int], nodes: dict[str, Node]
+) -> Restored:
     """What those have given up that have left since a job was nominated is owed no more."""
     if not carried.owed:
         return carried
     held: dict[int, Amounts] = {}
     for victim in victims.get(carried.wanted.job, ()):
         places = victim.run.places if victim.run is not None else []
-        for node, amounts in held_by(victim.spec, places, victim.units_per_task):
+        for node, amounts in held_by(victim.spec, places, victim.units_per_task, nodes):
             whole = held.get(numbers[node], (0, 0, 0))
             held[numbers[node]] = whole[0] + amounts[0], whole[1] + amounts[1], whole[2] + amounts[2]
     owed = tuple(

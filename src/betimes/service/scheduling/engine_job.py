@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from betimes.cluster.resources import Amounts, demand_amounts
 from betimes.cluster.tasks import job_tasks
 from betimes.service.engines.messages import JobRequest
 from betimes.service.scheduling.job import Job, Places
+from betimes.service.scheduling.node import Node
 from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.twin.nodes.renting import CHOICES
 
@@ -31,6 +33,7 @@ def wanted_for(job_id: int, spec: JobSpec, believed_s: float) -> JobRequest:
         choice=CHOICES[spec.rent],
         may_restart=spec.requeue,
         require=spec.required,
+        by_family=spec.unit.by_family,
         table=_row(spec.curve.speedup, spec.max_units) if is_table and isinstance(spec.curve, Curve) else (),
     )
 
@@ -49,21 +52,33 @@ def at_width(wanted: JobRequest, units: int) -> JobRequest:
 
 
 def demand_of(spec: JobSpec) -> Amounts:
-    """What a unit needs: thousandths of GPUs, thousandths of cores, MiB; rounded up, so that it has what it asked."""
-    return demand_amounts(spec.gpu, spec.cpu, spec.memory_gib)
+    """What a unit of a pool needs: thousandths of GPUs and cores, MiB; rounded up, so that it has what it asked."""
+    return demand_amounts(*spec.unit.everywhere)
 
 
-def held_by(spec: JobSpec, places: Places, units_per_task: int) -> list[tuple[str, Amounts]]:
+def held_by(
+    spec: JobSpec, places: Places, units_per_task: int, nodes: Mapping[str, Node]
+) -> list[tuple[str, Amounts]]:
     """What a job holds of each node, if its units are there in tasks of so many (at most)."""
-    units = [units for _, units in places]
-    counts, (gpu, cpu, memory) = None, demand_of(spec)
-    if units_per_task > 1 and units:
-        tasks = job_tasks((spec.gpu, spec.cpu, spec.memory_gib), sum(units), units_per_task, ())
-        if (counts := tasks.tasks_in(units)) is not None:
-            gpu, cpu, memory = tasks.demand
-    return [
-        (name, (n * gpu, n * cpu, n * memory)) for (name, _), n in zip(places, counts or units, strict=True)
-    ]
+    unit, units = spec.unit, [units for _, units in places]
+    tasks = job_tasks(unit, sum(units), units_per_task, ()) if units_per_task > 1 and units else None
+    counts = None if tasks is None else tasks.tasks_in(units)
+    held = list[tuple[str, Amounts]]()
+    for (name, _), n in zip(places, counts or units, strict=True):
+        family = nodes[name].family
+        demand = tasks.demand_on(family) if tasks is not None and counts else unit.amounts_on(family)
+        gpu, cpu, memory = demand or (0, 0, 0)  # a job is nowhere where it cannot run
+        held.append((name, (n * gpu, n * cpu, n * memory)))
+    return held
+
+
+def memory_of(spec: JobSpec, places: Places, nodes: Mapping[str, Node]) -> float:
+    """The memory of a job on these nodes, GiB; those that are no more do not count where it depends on them."""
+    if not spec.demand:
+        return spec.memory_gib * sum(units for _, units in places)
+    unit = spec.unit
+    on = ((unit.on(nodes[name].family), units) for name, units in places if name in nodes)
+    return sum(needed[2] * units for needed, units in on if needed is not None)
 
 
 def _row(speedup: dict[int, float], widest: int) -> tuple[float, ...]:

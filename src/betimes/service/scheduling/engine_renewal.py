@@ -51,6 +51,12 @@ class EngineRenewal:
                 f"policy {text}: it does not choose nodes by their labels, and job {requiring} requires {labels}; wait "
                 f"for the job, or `betimes cancel {requiring}`"
             )
+        differing = min(self._state.job_index.by_family, default=None)
+        if kind != NODES and differing is not None:
+            raise Conflict(
+                f"policy {text}: a unit of a pool needs the same on all machines, and what job {differing} needs "
+                f"depends on their family; wait for the job, or `betimes cancel {differing}`"
+            )
         before = ledger.policy or None
         self._settle_up()
         if self._engine.kind is not None and kind != self._engine.kind:
@@ -71,8 +77,7 @@ class EngineRenewal:
         """Nodes have come or gone, or take work again or no more."""
         if self._engine.kind is None:
             return
-        if self._sets.are_live or not self._engine.take_over_nodes():
-            self._sets.shed()
+        if self._sets.shed() or not self._engine.take_over_nodes():
             self._renew()
         self._engine.look()
 

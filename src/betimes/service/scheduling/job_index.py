@@ -23,6 +23,9 @@ class JobIndex:
         self.holding: set[int] = set()  # they have units of the policy
         self.leaving: set[int] = set()  # their runs have been told to stop
         self.requiring: set[int] = set()  # they require labels of their nodes, and are not over
+        self.by_family: set[int] = (
+            set()
+        )  # what they need depends on the family of their nodes; and are not over
         self._on_node: defaultdict[str, set[int]] = defaultdict(set)
         self._nodes_of: dict[int, frozenset[str]] = {}  # of those in `_on_node`
         self._followers: defaultdict[int, set[int]] = defaultdict(set)  # by the job that they wait for
@@ -47,6 +50,8 @@ class JobIndex:
         (self.leaving.add if leaves else self.leaving.discard)(number)
         if job.spec.require:
             (self.requiring.discard if over else self.requiring.add)(number)
+        if job.spec.demand:
+            (self.by_family.discard if over else self.by_family.add)(number)
         self._note_nodes(job)
         if job.spec.after:
             for after in job.spec.after:

@@ -42,5 +42,5 @@ def paid_until(
 
 def _shares(job: Job, nodes: Mapping[str, Node]) -> list[tuple[str, float]]:
     places = [] if job.run is None else [place for place in job.run.places if place[0] in nodes]
-    held = held_by(job.spec, places, job.units_per_task)
+    held = held_by(job.spec, places, job.units_per_task, nodes)
     return [(name, largest_share(amounts, nodes[name].capacity)) for name, amounts in held]

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from betimes.cluster.checks import family_of
 from betimes.cluster.labels import Labels
 from betimes.cluster.resources import Amounts, capacity_amounts
+from betimes.cluster.shapes import Shape
 from betimes.service.machines.machine import Machine
 
 BOOTING, UP, DRAINING, DRAINED, LOST, GONE = "booting", "up", "draining", "drained", "lost", "gone"
@@ -51,6 +53,16 @@ class Node:
         """Its labels, which jobs may require."""
         return self.machine.labels
 
+    @property
+    def family(self) -> str:
+        """Its family, by which what a task needs here can differ from what it needs elsewhere."""
+        return self.machine.family
+
+    @property
+    def shape(self) -> Shape:
+        """What decides which jobs it can hold."""
+        return Shape(self.capacity, self.labels, self.family)
+
     def row(self) -> dict[str, Any]:
         """The row of table `nodes`."""
         machine = self.machine
@@ -71,6 +83,8 @@ class Node:
         machine = asdict(self.machine)
         if labels := dict(machine.pop("labels")):
             machine["labels"] = labels
+        if machine["family"] == family_of(machine["type"]):
+            del machine["family"]
         found: dict[str, Any] = {
             "machine": machine,
             "status": self.status,

@@ -17,11 +17,7 @@ from betimes.service.spec.job_spec import JobSpec
 class _Holding:
     spec: JobSpec
     places: Places
-    units_per_task: int = 1
-
-    @property
-    def amounts(self) -> list[tuple[str, Amounts]]:
-        return held_by(self.spec, self.places, self.units_per_task)
+    amounts: list[tuple[str, Amounts]]  # of each of these nodes
 
 
 class Occupancy:
@@ -36,7 +32,7 @@ class Occupancy:
         )  # by node, in the order of `holdings`
         for job in ledger.jobs.values():
             if job.run is not None and job.run.launched:
-                holding = _Holding(job.spec, job.run.places, job.units_per_task)
+                holding = self._holding(job.spec, job.run.places, job.units_per_task)
                 self._take(RunId(job.job_id, job.run.number), holding)
 
     def free_on(self, name: str) -> Amounts:
@@ -50,7 +46,7 @@ class Occupancy:
 
     def reserve(self, run: RunId, job: Job) -> Places | None:
         """Take what a run needs, where the policy has put it; null: others have not left all of that yet."""
-        holding = _Holding(job.spec, job.places, job.units_per_task)
+        holding = self._holding(job.spec, job.places, job.units_per_task)
         if any(most(self.free_on(name), amounts, 1) < 1 for name, amounts in holding.amounts):
             return None
         self._take(run, holding)
@@ -76,7 +72,7 @@ class Occupancy:
         """A run holds these places, and no others any more."""
         holding = self.holdings[run]
         self.release(run)
-        self._take(run, _Holding(holding.spec, places))
+        self._take(run, self._holding(holding.spec, places))
 
     def release(self, run: RunId) -> None:
         """Nothing of a run is left."""
@@ -88,6 +84,9 @@ class Occupancy:
             self._runs[name].pop(run, None)
             if not self._runs[name]:
                 del self._runs[name]
+
+    def _holding(self, spec: JobSpec, places: Places, units_per_task: int = 1) -> _Holding:
+        return _Holding(spec, places, held_by(spec, places, units_per_task, self.nodes))
 
     def _take(self, run: RunId, holding: _Holding) -> None:
         self.holdings[run] = holding

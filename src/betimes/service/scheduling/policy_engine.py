@@ -238,8 +238,11 @@ class PolicyEngine:
 
     def take_over_nodes(self) -> bool:
         """Go on with the nodes that there are now; false: a new engine has to be made."""
-        ledger = self._state.ledger
-        return self._built is not None and self._built.take_over(ledger.nodes, ledger.jobs)
+        ledger, now_s = self._state.ledger, self._state.now_s
+        unbound = self._built.take_over(ledger.nodes, ledger.jobs, now_s) if self._built is not None else None
+        for number in unbound or ():
+            self._state.log("unbound", "policy", number)
+        return unbound is not None
 
     # --- machines that it rents for whatever it places on them ------------------------------------------------
 

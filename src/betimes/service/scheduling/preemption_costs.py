@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.scheduling.job import Job, Places
 from betimes.service.scheduling.policy_engine import PolicyEngine
 from betimes.service.scheduling.preemption_record import Preemption, nodes_held
@@ -54,4 +53,4 @@ class PreemptionCosts:
         self._state.log("work-lost", "progress", job.job_id, number=run.number, frac=frac, preemption=cost)
 
     def _nodes(self, job: Job, places: Places) -> float:
-        return nodes_held(places, demand_of(job.spec), self._state.ledger.nodes)
+        return nodes_held(places, job.spec.unit, self._state.ledger.nodes)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from betimes.cluster.unit_demand import UnitDemand
 from betimes.service.scheduling.node import Node
 
 
@@ -54,14 +55,15 @@ class Preemption:
         return cls(**{**found, "by": tuple(found["by"])})
 
 
-def nodes_held(
-    places: Iterable[tuple[str, int]], demand: tuple[int, int, int], nodes: Mapping[str, Node]
-) -> float:
+def nodes_held(places: Iterable[tuple[str, int]], unit: UnitDemand, nodes: Mapping[str, Node]) -> float:
     """How many nodes units amount to: the largest share of any resource, added up over nodes."""
     return sum(
         units
         * max(
-            need / room if room > 0 else 0.0 for need, room in zip(demand, nodes[name].capacity, strict=True)
+            need / room if room > 0 else 0.0
+            for need, room in zip(
+                unit.amounts_on(nodes[name].family) or (0, 0, 0), nodes[name].capacity, strict=True
+            )
         )
         for name, units in places
     )

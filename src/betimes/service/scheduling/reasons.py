@@ -30,6 +30,7 @@ CODES = {
     "leaving": "its nodes are chosen, and runs that are stopping still occupy them",
     "no-nodes": "no node is up",
     "no-label": "no node that is up has the labels that it requires",
+    "no-family": "no node that is up is of a family of machines on which it can run",
     "preempted": "it was preempted for other jobs",
     "resized": "it restarts on another number of units",
     "set": "it is a trial, and other trials hold the units of its set",

@@ -7,8 +7,8 @@ from typing import Any
 from betimes.cluster import Offer
 from betimes.cluster.billing import lease_usd
 from betimes.cluster.prices import Prices
-from betimes.cluster.tasks import job_tasks, undominated
-from betimes.service.engines.dedicated_machines import machines_holding, shapes_of
+from betimes.cluster.tasks import job_tasks
+from betimes.service.engines.dedicated_machines import machines_holding, rooms_of, shapes_of
 from betimes.service.machines.budgets import month_of
 from betimes.service.scheduling import reasons
 from betimes.service.scheduling.policy_engine import PolicyEngine
@@ -39,11 +39,8 @@ class Spending:
 
 def rented_usd(spec: JobSpec, offer: Offer, run_s: float) -> float:
     """What machines for one job alone cost that run it for `run_s`, from the request until they are gone."""
-    unit = (spec.gpu, spec.cpu, spec.memory_gib)
-    shapes = shapes_of([offer])
-    count = machines_holding(
-        job_tasks(unit, spec.max_units, spec.task_choice, undominated(shapes)), shapes[0]
-    )
+    (machine,) = rooms_of(shapes_of([offer]))
+    count = machines_holding(job_tasks(spec.unit, spec.max_units, spec.task_choice, (machine,)), machine)
     until_s = offer.boot_s + offer.setup_s + run_s + offer.release_s
     since_s = offer.billing.since_s(0.0, offer.boot_s)
     return float(count * lease_usd(offer.billing, Prices(offer.charged_usd_per_h), since_s, until_s))

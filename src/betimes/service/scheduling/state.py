@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from betimes.errors import Conflict, Unknown
 from betimes.service.scheduling.effects import Effect
+from betimes.service.scheduling.engine_job import memory_of
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.job_index import JobIndex
@@ -107,7 +108,7 @@ class SchedulerState:
                 "max_rss_gib": report.max_rss_gib if report else None,
                 "cpu_s": report.cpu_s if report else None,
                 "message": report.message if report else None,
-                "memory_limit_gib": job.spec.memory_gib * run.units or None,
+                "memory_limit_gib": memory_of(job.spec, run.places, self.ledger.nodes) or None,
                 "log_lost_bytes": report.log_lost_bytes if report else None,
                 **known,
             }

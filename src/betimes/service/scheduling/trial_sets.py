@@ -104,15 +104,12 @@ class TrialSets:
         if run is not None and run.launched and run.stopping is None:
             self._runs.preempt(trial, by)
 
-    @property
-    def are_live(self) -> bool:
-        """Whether there are sets with trials that are not over."""
-        return bool(self._index.of)
-
-    def shed(self) -> None:
-        """Sets give up units on nodes that take nothing new, where none of their trials runs any more."""
-        for job in list(self._state.ledger.jobs.values()):
-            if job.trials is None or job.account is None:
+    def shed(self) -> bool:
+        """Sets give up units on nodes that take nothing new, where none of their trials runs; whether any did."""
+        has_shed = False
+        for number in sorted(self._index.of):
+            job = self._state.ledger.jobs.get(number)
+            if job is None or job.account is None:
                 continue
             places = [(node, self._in_use(job, node, units)) for node, units in job.places]
             places = [(node, units) for node, units in places if units]
@@ -121,6 +118,8 @@ class TrialSets:
                 account = self._engine.account_row(job.job_id)
                 self._state.log("granted", "policy", job.job_id, units=units, places=places, account=account)
                 self._index.to_share.setdefault(job.job_id, ())
+                has_shed = True
+        return has_shed
 
     def hold_in_vain(self) -> bool:
         """Whether a set has units that no trial may take."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,6 @@ from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.engine_factory import pool_resource
-from betimes.service.scheduling.engine_job import demand_of
 from betimes.service.scheduling.job import Job
 from betimes.service.scheduling.node import BOOTING, UP
 from betimes.service.scheduling.occupancy import most
@@ -23,6 +23,8 @@ from betimes.service.views.models import Status
 
 NAMES = ("GPU", "core", "GiB of memory")
 MOST_NAMED = 20  # jobs in a reason's evidence
+
+_Free = tuple[Amounts, Amounts]  # what a node has left, and what is needed there
 
 
 class WaitReasons:
@@ -125,29 +127,37 @@ class WaitReasons:
 
     def _too_little(self, job: Job) -> dict[str, Any] | None:
         """What it lacks; null: it would fit into what is free."""
-        engine, demand, units = self._engine.engine, demand_of(job.spec), job.spec.min_units
+        engine, demand_on, units = self._engine.engine, job.spec.unit.amounts_on, job.spec.min_units
         if isinstance(engine, LiveNodes):
             tasks = engine.tasks(job.job_id)
-            demand, units = tasks.demand, tasks.count
+            demand_on, units = tasks.demand_on, tasks.count
         free = self._free_for(job)
         if not free:
             return self._lacks_labels(job)
-        total = [sum(room[at] for room in free.values()) for at in range(3)]
-        needs = [(at, need) for at, need in enumerate(demand) if need > 0]
-        missing, at = max((need * units - total[at], at) for at, need in needs)
-        if missing > 0:
+        nodes, there = self._state.ledger.nodes, dict[str, list[_Free]]()
+        for name, room in free.items():
+            family = nodes[name].family
+            if (demand := demand_on(family)) is not None:
+                there.setdefault(family if job.spec.demand else "", []).append((room, demand))
+        if not there:
+            return self._lacks_family(job, free)
+        fits = sum(most(room, demand, units) for some in there.values() for room, demand in some) >= units
+        (missing, at), family = min((_missing(some, units), family) for family, some in there.items())
+        if missing > 0 and not fits:
             amount = missing / PER_UNIT[at]
             name = f"{NAMES[at]}{'s' if amount != 1 and at < 2 else ''}"
             if job.spec.require:
                 name += f" on nodes with {' and '.join(as_texts(job.spec.required))}"
+            if family:
+                name += f" on family {family}"
             return self._short(job, f"{amount:g} more {name}", missing=amount, resource=NAMES[at])
         if isinstance(engine, LivePool) and (few := units - engine.free_units) > 0:
             text = f"{few} more of the pool's {engine.units} units"
-            at = pool_resource(self._state.ledger.nodes.values())
-            if demand[at] < PER_UNIT[at]:
+            at = pool_resource(nodes.values())
+            if there[family][0][1][at] < PER_UNIT[at]:
                 text += f" (each a whole {NAMES[at]})"
             return self._short(job, text, missing=few, resource="unit")
-        if sum(most(room, demand, units) for room in free.values()) < units:
+        if not fits:
             text = "enough is free in total, but no single node has all that it needs"
             if job.spec.require:
                 text = f"{text} and {' and '.join(as_texts(job.spec.required))}"
@@ -177,6 +187,18 @@ class WaitReasons:
         if any(suits(offer.labels, required) for offer in self._engine.shared_offers):
             text = f"{text}; {self._state.ledger.policy} decides when to rent one"
         return reason("no-label", str(text), require=dict(required))
+
+    def _lacks_family(self, job: Job, free: Iterable[str]) -> dict[str, Any]:
+        """No node that is up and has its labels is of a family on which it can run."""
+        nodes = self._state.ledger.nodes
+        wanted, there = sorted(job.spec.demand), sorted({nodes[name].family for name in free})
+        text = f"no node that is up is of family {' or '.join(wanted)}; those that are up are of {', '.join(there)}"
+        booting = [name for name in self._booting if nodes[name].family in wanted]
+        if booting:
+            return reason("no-family", f"{text}; node {booting[0]} is booting", nodes=booting)
+        if any(offer.family in wanted for offer in self._engine.shared_offers):
+            text = f"{text}; {self._state.ledger.policy} decides when to rent one"
+        return reason("no-family", text, families=wanted)
 
     def _short(self, job: Job, what: str, **lacks: Any) -> dict[str, Any]:
         outlook, evidence = self._outlook(job, "it has that" if lacks["missing"] == 1 else "it has them")
@@ -261,3 +283,10 @@ class WaitReasons:
     def _first(self) -> int | None:
         """The job that is next under the policy."""
         return self._engine.engine.first_waiting()
+
+
+def _missing(there: Sequence[_Free], times: int) -> tuple[int, int]:
+    """What is lacking on these nodes, where one needs the same on all, so often: the most, and of which resource."""
+    demand = there[0][1]
+    left = [sum(room[at] for room, _ in there) for at in range(3)]
+    return max((need * times - left[at], at) for at, need in enumerate(demand) if need > 0)

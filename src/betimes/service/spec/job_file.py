@@ -4,7 +4,7 @@
 
     [defaults]                  # what the jobs share
     qos = "trial"
-    env = { SEED = "7" }        # env, labels and require are merged name by name
+    env = { SEED = "7" }        # env, labels, require and demand are merged name by name
 
     [[jobs]]
     name = "prepare"
@@ -16,6 +16,7 @@
     after = ["prepare"]         # by its name, or a number
     gpu = 1
     require = { gpu_kind = "a100" }  # labels that its nodes must have
+    demand = { p3 = { cpu = 4 }, c7i = { gpu = 0, cpu = 2 } }  # on each family of machines on which it can run
     memory = "16GiB"
     units = "1-8"
     estimate = "2h"
@@ -37,6 +38,7 @@ from pydantic import ValidationError
 from betimes.errors import JobFileError
 from betimes.service.spec import toml_document, yaml_document
 from betimes.service.spec.document import Document, Malformed, Where
+from betimes.service.spec.family_demand import read_demands
 from betimes.service.spec.job_spec import SHA256, JobSpec, node_labels
 from betimes.service.spec.parse_duration import parse_duration
 from betimes.service.spec.parse_memory import parse_gib
@@ -49,7 +51,7 @@ MOST_JOBS = 10_000
 PARSERS = {".toml": toml_document.parse, ".yaml": yaml_document.parse, ".yml": yaml_document.parse}
 
 _LONGEST_NAME = 60  # of a field that is shown as it is
-_MERGED = ("env", "labels", "require")
+_MERGED = ("env", "labels", "require", "demand")
 _FOLDERS = ("workdir", "checkpoint_dir", "upload")
 _UNSENT = "0" * 64  # stands for a directory that is yet to be sent
 # Ways to say the same: a job that uses one of them takes none of the others from the defaults.
@@ -263,6 +265,8 @@ def _read(name: str, value: Any, count: int, path: Path) -> list[Any]:
         value = _words(value)
     elif name == "require" and isinstance(value, list | str):
         value = node_labels([value] if isinstance(value, str) else value)
+    elif name == "demand" and isinstance(value, dict):
+        value = read_demands(value)
     elif name == "after" and not isinstance(value, list | dict) and value is not None:
         value = [value]
     elif name in _FOLDERS and isinstance(value, str) and "\0" not in value and not _is_sent(name, value):

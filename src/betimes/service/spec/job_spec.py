@@ -21,7 +21,9 @@ from pydantic import (
 
 from betimes.cluster.labels import KEY_PATTERN, MOST_LABELS, VALUE_PATTERN, Labels, labels_of, parse_labels
 from betimes.cluster.tasks import PACK, SPREAD
+from betimes.cluster.unit_demand import UnitDemand
 from betimes.errors import ClusterError, CurveError
+from betimes.service.spec.family_demand import Amount, FamilyDemand
 from betimes.workload.speedup_formulas import LINEAR, formula_row
 
 MOST_ARGUMENTS = 4096
@@ -33,7 +35,7 @@ MOST_POINTS = 10_000  # of a speed-up table
 MOST_AFTER = 1000  # jobs that one waits for
 MOST_SECONDS = 1e9
 MOST_STEPS = 10**12
-MOST_AMOUNT = 1e6  # cores, GPUs, GiB
+MOST_FAMILIES = 100  # for which a job says what it needs
 SHA256 = "^[0-9a-f]{64}$"  # in hexadecimal digits
 
 
@@ -67,10 +69,10 @@ Text = Annotated[
     str, Field(max_length=MOST_CHARACTERS), in_schema(pattern=r"^[^\x00]*$"), AfterValidator(_without_nul)
 ]
 Label = Annotated[Text, Field(min_length=1, max_length=200)]
+Family = Annotated[Label, in_schema(pattern=r"^[^\x00-\x1f\x7f]+$")]
 Folder = Annotated[Text, in_schema(pattern=r"^/[^\x00]*$")]
 Sha256 = Annotated[str, in_schema(pattern=SHA256)]
 Variable = Annotated[Label, in_schema(pattern=r"^(?!BETIMES_)[^=\x00]+$")]
-Amount = Annotated[float, Field(ge=0, le=MOST_AMOUNT, allow_inf_nan=False)]
 Seconds = Annotated[float, Field(gt=0, le=MOST_SECONDS, allow_inf_nan=False)]
 
 _RANGE = "[0-9]{1,9}(-[0-9]{1,9}(:[0-9]{1,9})?)?"
@@ -172,6 +174,9 @@ class JobSpec(BaseModel):
     cpu: Amount = 1.0  # cores
     memory_gib: Amount = 0.0  # 0: no limit, none set aside
     gpu: Amount = 0.0
+    demand: dict[Family, FamilyDemand] = Field(
+        default_factory=dict, max_length=MOST_FAMILIES
+    )  # what a unit needs on machines of a family instead; it then runs on these families only
     min_units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] = 1
     max_units: Annotated[int, Field(ge=1, le=MOST_UNITS), WHOLE] = 1
     units_per_task: UnitsPerTask = (
@@ -290,8 +295,11 @@ class JobSpec(BaseModel):
             )
         if self.as_one:
             self._check_as_one()
-        if not (self.cpu or self.gpu or self.memory_gib):
+        if not self.demand and not any(self.unit.everywhere):
             raise ValueError("a unit needs something of cpu, gpu or memory_gib")
+        for family, needed in self.unit.by_family:
+            if not any(needed):
+                raise ValueError(f"demand.{family}: a unit needs something of cpu, gpu or memory_gib there")
         return self
 
     def _check_as_one(self) -> None:
@@ -314,6 +322,24 @@ class JobSpec(BaseModel):
         """`units_per_task` as `cluster.tasks` has it."""
         choice = self.units_per_task
         return TASKS[choice] if isinstance(choice, str) else choice
+
+    @property
+    def unit(self) -> UnitDemand:
+        """What a unit needs, on all machines or on each family."""
+        return UnitDemand(
+            (self.gpu, self.cpu, self.memory_gib),
+            tuple(
+                (
+                    family,
+                    (
+                        self.gpu if on.gpu is None else on.gpu,
+                        self.cpu if on.cpu is None else on.cpu,
+                        self.memory_gib if on.memory_gib is None else on.memory_gib,
+                    ),
+                )
+                for family, on in sorted(self.demand.items())
+            ),
+        )
 
     @property
     def required(self) -> Labels:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from betimes.service.spec.family_demand import FamilyDemand
 from betimes.service.spec.job_spec import JobSpec
 
 _EXACT, _HUGE = 10**15, 10**300  # below which a number is shown to the last digit, and at all
@@ -51,7 +52,8 @@ def _text(error: ErrorDetails, known: Sequence[str], what: str) -> str:
     shown = _shown(given)
     match kind:
         case "extra_forbidden":
-            return unknown_field(str(error["loc"][-1]), known)
+            inner = error["loc"][0] == "demand"
+            return unknown_field(str(error["loc"][-1]), tuple(FamilyDemand.model_fields) if inner else known)
         case "missing":
             return f"missing; every {what} needs it"
         case "greater_than_equal" | "greater_than":

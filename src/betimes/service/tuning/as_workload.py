@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +16,7 @@ from betimes.service.spec.job_spec import Curve, JobSpec
 from betimes.twin.nodes.renting import RENT
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable
+from betimes.workload.validation import DEMANDS
 
 TRIAL = 1
 
@@ -49,9 +52,21 @@ def as_workload(
         memory_gib=[spec.memory_gib for spec in specs],
         gpu=[spec.gpu for spec in specs],
         require=[",".join(as_texts(spec.required)) for spec in specs],
-        extra={RENT: [spec.rent for spec in specs]} if any(spec.rent != "auto" for spec in specs) else None,
+        extra=_more(specs),
     )
     return workload, names.table()
+
+
+def _more(specs: Sequence[JobSpec]) -> dict[str, Any]:
+    """The columns that only some workloads have."""
+    found = dict[str, Any]()
+    if any(spec.rent != "auto" for spec in specs):
+        found[RENT] = [spec.rent for spec in specs]
+    for family in sorted({family for spec in specs for family in spec.demand}):
+        needed = [spec.unit.on(family) if spec.demand else None for spec in specs]
+        for at, name in enumerate(DEMANDS):
+            found[f"{name}.{family}"] = [math.nan if each is None else each[at] for each in needed]
+    return found
 
 
 class _Names:

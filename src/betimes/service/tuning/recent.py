@@ -91,8 +91,8 @@ def recent(store: Storage, most: int, working: Mapping[int, float]) -> Recent:
             runs = (run for run in store.runs(number) if run["ended_at"] is not None)
             took_s = sum(speed(wanted, r["units"]) * (r["ended_at"] - r["started_at"]) for r in runs)
         work_s.append(max(LEAST_S, took_s))
-    # What is tuned is a policy for a pool, under which jobs require no labels.
-    specs = [one.spec.model_copy(update={"require": {}}) for one in seen]
+    # What is tuned is a policy for a pool, under which jobs require no labels, and need the same everywhere.
+    specs = [one.spec.model_copy(update={"require": {}, "demand": {}}) for one in seen]
     submitted = np.array([one.row["submitted_at"] for one in seen])
     workload, curves = as_workload(
         specs,

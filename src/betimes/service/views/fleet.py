@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from betimes.cluster import Offer
-from betimes.cluster.resources import Amounts, whole_capacity
+from betimes.cluster.tasks import JobTasks
 from betimes.core.planning import (
     Bind,
     Decision,
@@ -21,6 +21,7 @@ from betimes.core.planning import (
     Start,
 )
 from betimes.errors import Conflict
+from betimes.service.engines.dedicated_machines import rooms_of, shapes_of, times_on
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.plans import Question, answer
 from betimes.service.scheduling.job import Job
@@ -192,19 +193,17 @@ def _change(decision: Decision, offers: Sequence[Offer], snapshot: Snapshot) -> 
 def _alone_usd_per_h(engine: LiveNodes) -> float:
     """What the tasks that run, or that are bound to machines, would cost an hour on a machine each."""
     return sum(
-        engine.tasks_of[job].count * _cheapest_usd_per_h(engine.tasks_of[job].demand, engine.offers)
+        engine.tasks_of[job].count * _cheapest_usd_per_h(engine.tasks_of[job], engine.offers)
         for slot, job in engine.job_of.items()
         if engine.state.needs[slot].holder >= 0 or engine.state.needs[slot].bound >= 0
     )
 
 
-def _cheapest_usd_per_h(demand: Amounts, offers: Sequence[Offer]) -> float:
+def _cheapest_usd_per_h(tasks: JobTasks, offers: Sequence[Offer]) -> float:
     prices = [
         offer.charged_usd_per_h
-        for offer in offers
-        if all(
-            need <= room for need, room in zip(demand, whole_capacity(offer.amounts).tolist(), strict=True)
-        )
+        for offer, machine in zip(offers, rooms_of(shapes_of(offers)), strict=True)
+        if times_on(machine, tasks.demand_on(machine.family)) > 0
     ]
     return min(prices, default=0.0)
 

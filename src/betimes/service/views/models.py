@@ -10,7 +10,8 @@ from typing import Annotated, Any, Generic, Literal, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from betimes.service.spec.job_spec import WHOLE, Amount, JobSpec, Label, NodeLabels, Seconds, in_schema
+from betimes.service.spec.family_demand import Amount
+from betimes.service.spec.job_spec import WHOLE, Family, JobSpec, Label, NodeLabels, Seconds, in_schema
 
 T = TypeVar("T")
 
@@ -250,6 +251,7 @@ class NodeView(View):
     last_seen_at: float | None = None
     jobs: list[int] = []
     labels: dict[str, str] = {}  # which jobs may require of their nodes
+    family: str = ""  # of machines on which a unit of a job needs the same
 
 
 class Lease(View):
@@ -276,6 +278,10 @@ class NodeSpec(BaseModel):
     gpu: Amount | None = None
     usd_per_h: Amount | None = None
     labels: NodeLabels = Field(default_factory=dict, description="which jobs may require of their nodes")
+    family: Family | None = Field(
+        default=None,
+        description="of machines on which a unit of a job needs the same; null: what the type has before its dot",
+    )
 
     @model_validator(mode="after")
     def _sized_once(self) -> Self:
@@ -291,6 +297,7 @@ class NodeSpec(BaseModel):
                 "virtual nodes need cpu and memory_gib, of each; with `betimes nodes add`: --cpu and --memory"
             )
         given += ["labels"] if self.labels else []
+        given += ["family"] if self.family is not None else []
         if self.kind == "fake-cloud" and given:
             raise ValueError(
                 f"leave out {', '.join(given)}: the cloud knows what its {self.type} has and costs"

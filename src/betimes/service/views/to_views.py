@@ -100,4 +100,5 @@ def node_view(name: str, node: Node, scheduler: Scheduler) -> NodeView:
         last_seen_at=node.last_seen_at,
         jobs=sorted(run.job for run in scheduler.occupancy.runs_on(name)),
         labels=dict(node.labels),
+        family=node.family,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.instruction import DOUBLE
-from betimes.core.nodes.columns import FEATURE_COLUMNS, NOW, NodesState, view_of
+from betimes.core.nodes.columns import FEATURE_COLUMNS, NOW, Need, NodesState, view_of
 from betimes.core.nodes.dedicated_machines import (
     NO_OFFER,
     decide_wait,
@@ -378,18 +378,12 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
         state, trace.first[0] + row, arrival.units, arrival.run_s, believed_s, arrival.believed_per_work
     )
     need = state.needs[slot]
-    need.gpu = arrival.gpu
-    need.cpu = arrival.cpu
-    need.memory = arrival.memory
-    need.demands = arrival.demands
+    set_tasks(need, arrival)
     need.labels = arrival.labels
-    need.tasks = arrival.tasks
     need.trial = arrival.trial
     need.level = 2 * arrival.priority + arrival.trial
     need.grace_s = arrival.grace_s
-    need.share = arrival.share
     need.workload = arrival.workload
-    need.fits_no_owned = arrival.fits_no_owned
     need.choice = arrival.choice
     need.speculated = arrival.speculated
     need.launch_s = arrival.launch_s
@@ -399,23 +393,26 @@ def enter(state: NodesState, rules: NodesRules, trace: Trace, row: int) -> int:
 
 
 @kernel
+def set_tasks(need: Need, arrival: Arrival) -> None:
+    """What follows from how the job is split into tasks."""
+    need.gpu = arrival.gpu
+    need.cpu = arrival.cpu
+    need.memory = arrival.memory
+    need.demands = arrival.demands
+    need.tasks = arrival.tasks
+    need.share = arrival.share
+    need.fits_no_owned = arrival.fits_no_owned
+
+
+@kernel
 def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
     """The job enters the queue at the place that the policy's key gives it; DONE, or why the key cannot be used.
 
     Where a policy rents for jobs alone, it says until when this one waits.
     """
-    if rules.ranked and not rules.dynamic:
-        state.chosen[0] = slot
-        state.score[0] = math.nan
-        if state.cluster[0].guarded == 0:
-            rules.rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score[:1])
-        else:
-            show(state, state.nodes)
-            rules.rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score[:1])
-        if math.isnan(state.score[0]):
-            state.pool[0].offender = slot
-            return REFUSED + BAD_KEY
-        state.jobs[slot].key = state.score[0]
+    status = rank(state, rules, slot)
+    if status != DONE:
+        return status
     if not rules.waits:
         enqueue(state, slot)
         return DONE
@@ -430,6 +427,24 @@ def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
         measure(state, slot)
     if need.dedicated == 0:
         enqueue(state, slot)
+    return DONE
+
+
+@kernel
+def rank(state: NodesState, rules: NodesRules, slot: int) -> int:
+    """Let the job have the policy's key, where that stands while the job waits; DONE, or why it cannot be used."""
+    if rules.ranked and not rules.dynamic:
+        state.chosen[0] = slot
+        state.score[0] = math.nan
+        if state.cluster[0].guarded == 0:
+            rules.rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score[:1])
+        else:
+            show(state, state.nodes)
+            rules.rank(view_of(state), state.pool[0].now, state.chosen[:1], state.score[:1])
+        if math.isnan(state.score[0]):
+            state.pool[0].offender = slot
+            return REFUSED + BAD_KEY
+        state.jobs[slot].key = state.score[0]
     return DONE
 
 

@@ -13,7 +13,12 @@ from betimes.cluster.labels import NONE, Labels, as_texts, bits_for, mask, parse
 from betimes.cluster.resources import NOWHERE, PER_UNIT, RESOURCES, UNITS, whole_demand
 from betimes.cluster.tasks import split, split_by_family
 from betimes.errors import ClusterError, InputError
-from betimes.workload.family_demands import FamilyDemands, family_demands, refuse_family_demands
+from betimes.workload.family_demands import (
+    SAME_IN_A_POOL,
+    FamilyDemands,
+    family_demands,
+    refuse_family_demands,
+)
 from betimes.workload.workload import Workload
 
 Integers = NDArray[np.int64]
@@ -221,11 +226,7 @@ def unit_demand(workload: Workload, cluster: Cluster) -> Integers:
 
     Raises InputError for a job with a demand of its own for a family: a unit of a pool needs the same on all nodes.
     """
-    refuse_family_demands(
-        workload,
-        "a unit of a pool needs the same on all nodes; choose a policy for nodes, such as nodes:fifo, or leave the "
-        "columns out",
-    )
+    refuse_family_demands(workload, SAME_IN_A_POOL)
     return whole_demand(unit_amounts(workload, cluster))
 
 

@@ -41,9 +41,14 @@ def members(launch: Launch, address_of: Callable[[str], str]) -> dict[str, Launc
         "BETIMES_NODES": ",".join(addresses),
         "BETIMES_NODE_UNITS": ",".join(map(str, units.values())),
     }
+    unit = launch.gpu, launch.cpu, launch.memory_gib
+    needed = {node: launch.unit_on.get(node, unit) for node in units}
     return {
         node: replace(
             launch,
+            gpu=needed[node][0],
+            cpu=needed[node][1],
+            memory_gib=needed[node][2],
             env={**launch.env, **shared, "RANK": str(rank), "BETIMES_LOCAL_UNITS": str(held)},
             units=held,
             places=(Place(node, held),),

@@ -1,0 +1,25 @@
+"""Virtual runs: how long they take, to the last bit as the twin has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from betimes.service.executors.virtual import WORK, VirtualWorld
+from tests.service.executors.running import a_launch
+
+
+@pytest.mark.parametrize("units", [1, 3, 12])
+def test_a_run_on_nodes_that_was_preempted_needs_its_run_time_less_what_it_ran(units: int, tmp_path: Path) -> None:
+    """On nodes a job's width is fixed, and its account is kept in seconds at that width."""
+    work_s, began_s, told_s, again_s = 1941.0, 48.35, 65.05, 84.5
+    world = VirtualWorld()
+    first = a_launch(tmp_path, "x", units=units, env={WORK: repr(work_s)})
+    world.start(first, began_s)
+    world.stop(first.run, 0.0, told_s)
+    world.advance(told_s)
+    again = first.run._replace(number=2)
+    world.start(a_launch(tmp_path, "x", run=again, units=units, env={WORK: repr(work_s)}), again_s)
+    world.advance(again_s)
+    assert world.next_at() == again_s + (work_s / units - (told_s - began_s))
