@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from betimes.cluster import Cluster, Offer
+from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.errors import PolicyError
 from betimes.service.engines.move_savings import parts_usd_per_h
 from betimes.service.engines.named_policies import check_live
@@ -43,6 +43,19 @@ def test_what_is_rented_costs_less_than_a_machine_for_each_task() -> None:
         assert found.no_packing_usd_per_h == pytest.approx(0.2)
         assert found.saving_usd_per_h == pytest.approx(0.02)
         assert service.fleet_plan().steps == []
+        service.finish()
+
+
+def test_owned_machines_save_nothing_since_they_are_filled_without_packing_too() -> None:
+    cluster = replace(CLUSTER, groups=(NodeGroup("own", 1, 0, 2, 8),))
+    with InMemoryService(cluster, policy="eva:t=1") as service:
+        service.advance(1.0)
+        for _ in range(2):
+            submit(service, 2.0, 2000.0)
+        service.advance(300.0)
+        found = service.fleet()
+        assert [one.type for one in found.machines] == ["c2"]
+        assert (found.usd_per_h, found.no_packing_usd_per_h, found.saving_usd_per_h) == (0.1, 0.1, 0.0)
         service.finish()
 
 

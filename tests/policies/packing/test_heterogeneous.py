@@ -7,32 +7,56 @@ twice as fast there: 3/2 USD, 1 USD on the other.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from betimes import Workload
-from betimes.cluster import Cluster, NodeGroup, Offer
+from betimes.cluster import Cluster, Interference, NodeGroup, Offer
 from betimes.errors import ClusterError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import summarise
 from betimes.outcome.result import Result
+from betimes.policies.packing.availability import within
 from betimes.policies.packing.catalogue import Catalogue, Demand
+from betimes.policies.packing.consolidation import Consolidation
 from betimes.policies.packing.eva import Eva, Rules, savings_usd_per_h
 from betimes.policies.packing.full_reconfiguration import full_reconfiguration
-from betimes.policies.packing.plan import Bin, Plan
-from betimes.policies.packing.problem import Problem, Round, Task
+from betimes.policies.packing.no_packing import NoPacking
+from betimes.policies.packing.owl import Owl
+from betimes.policies.packing.plan import Bin, Plan, Planner, check
+from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
+from betimes.policies.packing.stratus import Stratus
+from betimes.policies.packing.synergy import Synergy
 from betimes.policies.packing.throughput import ThroughputTable
 from betimes.policies.packing.valuation import Valuation
 
 CHEAP = Offer(type="cheap", cpu=2, memory_gib=8, usd_per_h=1.0)
 DEAR = Offer(type="dear", cpu=2, memory_gib=8, usd_per_h=3.0, speeds=(("quick", 4.0), ("slow", 2.0)))
 CATALOGUE = Catalogue.of((CHEAP, DEAR))
-PACKING = ("no-packing", "eva", "eva:rules=paper")
+PACKING = ("no-packing", "stratus", "synergy", "owl", "consolidation", "eva", "eva:rules=paper")
 
 
 def problem(*kinds: str, cores: float = 1.0) -> Problem:
-    demand = Demand.of((0.0, cores, 1.0))
-    return Problem(CATALOGUE, tuple(Task(at, at, kind, demand) for at, kind in enumerate(kinds)))
+    return Problem(CATALOGUE, tuple(task(at, kind, cores=cores) for at, kind in enumerate(kinds)))
+
+
+def task(
+    number: int, kind: str, machine: int | None = None, *, cores: float = 1.0, left_s: float = 1000.0
+) -> Task:
+    return Task(number, number, kind, Demand.of((0.0, cores, 1.0)), machine, remaining_s=left_s)
+
+
+def running(*tasks: Task) -> Problem:
+    """Machine 1 is cheap, machine 2 dear."""
+    return Problem(CATALOGUE, tasks, (Machine(1, "cheap"), Machine(2, "dear")))
+
+
+def bins(planner: Planner, tasks: Problem) -> set[tuple[str, tuple[int, ...], int | None]]:
+    plan = planner.plan(Round(0.0, tasks))
+    check(plan, tasks)
+    return {(each.type, tuple(sorted(each.tasks)), each.machine) for each in plan.bins}
 
 
 def undisturbed(tasks: Problem) -> Valuation:
@@ -84,6 +108,80 @@ def test_a_plan_saves_what_its_work_would_cost_less_its_machines() -> None:
     assert savings_usd_per_h(apart, undisturbed(tasks)) == pytest.approx(0.0)
 
 
+PLANNERS = (
+    NoPacking(),
+    Stratus(),
+    Stratus(grouping="prefixes"),
+    Synergy(),
+    Owl(ThroughputTable(0.5)),
+    Consolidation(),
+)
+
+
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_every_planner_opens_the_machine_on_which_the_work_costs_least(planner: Planner) -> None:
+    assert bins(planner, problem("quick", cores=2.0)) == {("dear", (0,), None)}
+    assert bins(planner, problem("slow", cores=2.0)) == {("cheap", (0,), None)}
+
+
+def test_synergy_weighs_the_work_that_a_machine_does() -> None:
+    """Beside one that is worth its price: on the cheap one 1 + 1 or 1 + 3/4 for 1 USD, on the dear one 3 + 2 or 3 + 3
+    for 3 USD.
+    """
+    there = (task(0, "other", 1), task(1, "quick", 2))
+    synergy = Synergy(known=ThroughputTable(1.0))
+    assert bins(synergy, running(*there, task(2, "slow"))) == {("cheap", (0, 2), 1), ("dear", (1,), 2)}
+    assert bins(synergy, running(*there, task(2, "quick"))) == {("cheap", (0,), 1), ("dear", (1, 2), 2)}
+
+
+def test_owl_pairs_tasks_where_the_work_of_both_costs_least() -> None:
+    """For a dollar of the cheap and of the dear one: 3/2 and 6/3; 2 and 4/3; 7/4 and 5/3."""
+    for kinds, type_ in (
+        (("quick", "quick"), "dear"),
+        (("slow", "slow"), "cheap"),
+        (("quick", "slow"), "cheap"),
+    ):
+        assert bins(Owl(ThroughputTable(1.0)), problem(*kinds)) == {(type_, (0, 1), None)}
+
+
+def test_stratus_joins_tasks_that_end_together_on_that_machine() -> None:
+    """On the dear one both end after 1,300 s; on the cheap one after 5,000 and 5,200 s."""
+    there = (task(0, "other", 1, left_s=5000.0), task(1, "slow", 2, left_s=2600.0))
+    assert bins(Stratus(), running(*there, task(2, "quick", left_s=5200.0))) == {
+        ("cheap", (0,), 1),
+        ("dear", (1, 2), 2),
+    }
+
+
+def test_consolidation_replaces_a_machine_where_the_same_work_costs_less() -> None:
+    """A quick task does 3/4 USD of work on the cheap one for 1 USD, 3 on the dear one for 3; a slow one 1 and 2."""
+    assert bins(Consolidation(), running(task(0, "quick", 1, cores=2.0))) == {("dear", (0,), None)}
+    assert bins(Consolidation(), running(task(0, "quick", 2, cores=2.0))) == {("dear", (0,), 2)}
+    assert bins(Consolidation(), running(task(0, "slow", 2, cores=2.0))) == {("cheap", (0,), None)}
+    assert bins(Consolidation(), running(task(0, "slow", 1, cores=2.0))) == {("cheap", (0,), 1)}
+
+
+def test_consolidation_keeps_a_machine_whose_work_would_cost_more_elsewhere() -> None:
+    """The cheap one has room for both. Without the dear one, for 3 USD, quick tasks do 3/2 USD of work in place of 6,
+    slow ones 2 in place of 4.
+    """
+    stays = replace(task(0, "other", 1, cores=0.5), pinned=True)
+    quick = running(stays, task(1, "quick", 2, cores=0.75), task(2, "quick", 2, cores=0.75))
+    assert bins(Consolidation(), quick) == {("cheap", (0,), 1), ("dear", (1, 2), 2)}
+    slow = running(stays, task(1, "slow", 2, cores=0.75), task(2, "slow", 2, cores=0.75))
+    assert bins(Consolidation(), slow) == {("cheap", (0, 1, 2), 1)}
+
+
+def test_the_next_choice_is_where_the_work_costs_least() -> None:
+    middle = Offer(type="middle", cpu=2, memory_gib=8, usd_per_h=2.0)
+    catalogue = Catalogue.of((CHEAP, middle, DEAR))
+    for kind, type_ in (("quick", "dear"), ("slow", "dear"), ("other", "middle")):
+        # 3/4, 3/2 or 3 USD an hour of work on the dear one, 2 on the other.
+        waiting = Problem(catalogue, (task(0, kind),))
+        plan = within(Plan((Bin("cheap", (0,)),)), waiting, {"cheap": 0, "middle": 1, "dear": 1})
+        assert plan.bins == (Bin(type_, (0,)),)
+
+
 def simulated(policy: str, *kinds: str, cpu: float = 2.0, cluster: Cluster | None = None) -> Result:
     jobs = Workload.from_columns(
         submit_s=[0.0] * len(kinds),
@@ -92,7 +190,9 @@ def simulated(policy: str, *kinds: str, cpu: float = 2.0, cluster: Cluster | Non
         memory_gib=1.0,
         extra={"workload_variant": list(kinds)},
     )
-    return simulate_nodes(jobs, policy, cluster=cluster or Cluster("two", (), offers=(CHEAP, DEAR)))
+    undisturbed = Interference(("quick", "slow", "other"), ((1.0,) * 3,) * 3)
+    both = Cluster("two", (), offers=(CHEAP, DEAR), interference=undisturbed)
+    return simulate_nodes(jobs, policy, cluster=cluster or both)
 
 
 @pytest.mark.parametrize("policy", PACKING)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from betimes.policies.packing.catalogue import Catalogue, fits
 from betimes.policies.packing.plan import Bin, Plan
 from betimes.policies.packing.problem import Problem
+from betimes.policies.packing.reservation_price import ReservationPrices
 
 
 def available(catalogue: Catalogue, left: Mapping[str, int], rented: Collection[str]) -> Catalogue | None:
@@ -24,9 +25,9 @@ def available(catalogue: Catalogue, left: Mapping[str, int], rented: Collection[
 def within(plan: Plan, problem: Problem, left: Mapping[str, int]) -> Plan:
     """The plan with the next choice for each new machine of a type of which too few are left.
 
-    That is a machine that the plan would give back, best the one with most of the tasks; else the cheapest type that
-    holds them and can be had. Where there is neither, a job that waits goes on waiting; and if others would have to
-    move, they all stay where they are, and those that wait get machines of their own.
+    That is a machine that the plan would give back, best the one with most of the tasks; else one of the type that can
+    be had, holds them and does their work at least cost. Where there is neither, a job that waits goes on waiting; and
+    if others would have to move, they all stay where they are, and those that wait get machines of their own.
     """
     remaining = dict(left)
     kept = {each.machine for each in plan.bins}
@@ -100,10 +101,8 @@ def _on_idle(tasks: tuple[int, ...], problem: Problem, idle: Mapping[int, str]) 
 
 
 def _of_next_type(tasks: tuple[int, ...], problem: Problem, left: Mapping[str, int]) -> Bin | None:
-    """The tasks on a new machine of the cheapest other type; None: there is none left that holds them."""
-    demands = [problem.task[task].demand for task in tasks]
-    for k in problem.catalogue.cheapest_first:
-        type_ = problem.catalogue.types[k]
-        if left[type_.name] > 0 and fits(type_, demands):
-            return Bin(type_.name, tasks)
-    return None
+    """The tasks on a new machine of another type; None: there is none left that holds them."""
+    prices = ReservationPrices(problem.catalogue)
+    obtainable = {name for name, count in left.items() if count > 0}
+    k = prices.cheapest_holding([problem.task[task] for task in tasks], obtainable)
+    return None if k is None else Bin(problem.catalogue.types[k].name, tasks)

@@ -1,7 +1,8 @@
 """Consolidation as operators know it from Karpenter: new tasks are packed first-fit, and each round makes one change.
 
-Machines are given back because the others have room for their tasks, or because they and one cheaper machine have. It
-knows neither interference nor what a move costs; machines with the fewest tasks are looked at first.
+Machines are given back because the others have room for their tasks, or because they and one cheaper machine have:
+cheaper for the work that the tasks then do, where machines run them at different speeds. It knows neither interference
+nor what a move costs; machines with the fewest tasks are looked at first.
 Source: Karpenter (kubernetes-sigs/karpenter), `pkg/controllers/provisioning/scheduling` and `disruption`.
 """
 
@@ -14,6 +15,7 @@ from betimes.policies.packing.catalogue import Catalogue, fits
 from betimes.policies.packing.plan import Plan
 from betimes.policies.packing.problem import Round, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
+from betimes.policies.packing.valuation import level
 
 MOST_MACHINES = 100  # that one change may give back
 
@@ -37,8 +39,8 @@ class Consolidation:
             prices.of(task)
         boxes = standing(problem)
         new = _first_fit([task for task in problem.tasks if task.machine is None], boxes, catalogue)
-        boxes += [_right_sized(box, catalogue) for box in new]
-        changed = _consolidated(boxes, catalogue)
+        boxes += [_right_sized(box, prices) for box in new]
+        changed = _consolidated(boxes, prices)
         return Plan(bins(boxes if changed is None else changed), self.keep_running, "consolidation")
 
 
@@ -65,14 +67,14 @@ def _size(task: Task) -> tuple[float, ...]:
     return tuple(-max(each[r] for each in families) for r in range(3))
 
 
-def _right_sized(box: Box, catalogue: Catalogue) -> Box:
-    """The same tasks on a new machine of the cheapest type that holds them."""
-    k = catalogue.cheapest_holding([task.demand for task in box.tasks])
+def _right_sized(box: Box, prices: ReservationPrices) -> Box:
+    """The same tasks on a new machine of the type that holds them and on which their work costs least."""
+    k = prices.cheapest_holding(box.tasks)
     assert k is not None  # its own type does
-    return Box(catalogue.types[k], None, list(box.tasks))
+    return Box(prices.catalogue.types[k], None, list(box.tasks))
 
 
-def _consolidated(boxes: Sequence[Box], catalogue: Catalogue) -> list[Box] | None:
+def _consolidated(boxes: Sequence[Box], prices: ReservationPrices) -> list[Box] | None:
     """The machines after the first change that makes them cheaper, or None: of several at once, then of one."""
     free = [box for box in boxes if box.machine is not None and not any(task.pinned for task in box.tasks)]
     candidates = sorted(free, key=lambda box: len(box.tasks))
@@ -80,26 +82,30 @@ def _consolidated(boxes: Sequence[Box], catalogue: Catalogue) -> list[Box] | Non
     low, high = 2, min(len(candidates), MOST_MACHINES)
     while low <= high:
         middle = (low + high) // 2
-        changed = _without(candidates[:middle], boxes, catalogue)
+        changed = _without(candidates[:middle], boxes, prices)
         if changed is None:
             high = middle - 1
         else:
             best, low = changed, middle + 1
     if best is not None:
         return best
-    changes = (_without([box], boxes, catalogue) for box in candidates)
+    changes = (_without([box], boxes, prices) for box in candidates)
     return next((changed for changed in changes if changed is not None), None)
 
 
-def _without(leaving: Sequence[Box], boxes: Sequence[Box], catalogue: Catalogue) -> list[Box] | None:
+def _without(leaving: Sequence[Box], boxes: Sequence[Box], prices: ReservationPrices) -> list[Box] | None:
     """The machines with the tasks of some on the others, and at most one new that is cheaper; None where that fails."""
     gone = {id(box) for box in leaving}
     others = [Box(box.type, box.machine, list(box.tasks)) for box in boxes if id(box) not in gone]
-    new = _first_fit((task for box in leaving for task in box.tasks), others, catalogue)
+    new = _first_fit((task for box in leaving for task in box.tasks), others, prices.catalogue)
     if len(new) > 1:
         return None
-    new = [_right_sized(box, catalogue) for box in new]
+    new = [_right_sized(box, prices) for box in new]
     if any(box.type is old.type for box in new for old in leaving):
         return None  # that machine may as well stay, and only the others go
-    cheaper = sum(box.type.usd_per_h for box in new) < sum(box.type.usd_per_h for box in leaving)
-    return [*others, *new] if cheaper else None
+    moved = {task.id for box in leaving for task in box.tasks}
+    arrived = [([task for task in box.tasks if task.id in moved], box.type) for box in (*others, *new)]
+    gained = sum(prices.work_usd_per_h(tasks, type_) for tasks, type_ in arrived)
+    gained -= sum(prices.work_usd_per_h(box.tasks, box.type) for box in leaving)
+    saved = sum(box.type.usd_per_h for box in leaving) - sum(box.type.usd_per_h for box in new)
+    return [*others, *new] if level(saved + gained) > 0 else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 
 from betimes.policies.packing.boxes import Box, bins, standing
+from betimes.policies.packing.catalogue import fits
 from betimes.policies.packing.plan import Plan
 from betimes.policies.packing.problem import Problem, Round, Task
 from betimes.policies.packing.throughput import Throughput
@@ -23,7 +24,7 @@ class Owl:
 
     def __init__(self, known: Throughput, *, refill: bool = False) -> None:
         self.throughput, self.refill = known, refill
-        self._cheapest: dict[frozenset[Group], int | None] = {}
+        self._best: dict[frozenset[Group], tuple[float, int] | None] = {}
         self._valuation: Valuation | None = None
 
     def plan(self, round_: Round) -> Plan:
@@ -52,23 +53,26 @@ class Owl:
         found: list[tuple[float, int, int, int, int, int]] = []
         for i, a in enumerate(groups):
             for j, b in enumerate(groups[i:]):
-                k = self._type(valuation, a, b)
-                if k is None:
-                    continue
-                first, second = valuation.groups[a], valuation.groups[b]
-                worth = first.price * self.throughput.pair(first.kind, second.kind)
-                worth += second.price * self.throughput.pair(second.kind, first.kind)
-                # A task alone on its machine scores 1: it is preferred to a pair that scores no more.
-                if level(worth) > level(valuation.catalogue.types[k].usd_per_h):
-                    found.append((-level(worth) / valuation.catalogue.types[k].usd_per_h, i, j, a, b, k))
+                best = self._type(valuation, a, b)
+                if best is not None:
+                    found.append((-best[0], i, j, a, b, best[1]))
         return [(a, b, k) for *_, a, b, k in sorted(found)]
 
-    def _type(self, valuation: Valuation, a: int, b: int) -> int | None:
+    def _type(self, valuation: Valuation, a: int, b: int) -> tuple[float, int] | None:
+        """Worth over price, and the type of one machine on which that is highest; None where it is no more than 1."""
         first, second = valuation.groups[a], valuation.groups[b]
         key = frozenset((first, second))
-        if key not in self._cheapest:
-            self._cheapest[key] = valuation.catalogue.cheapest_holding([first.demand, second.demand])
-        return self._cheapest[key]
+        if key not in self._best:
+            types = valuation.catalogue.types
+            pair, best = (min(a, b), max(a, b)), None
+            for k in valuation.catalogue.cheapest_first:
+                if fits(types[k], (first.demand, second.demand)):
+                    worth, usd_per_h = level(valuation.value_of(pair, k)), types[k].usd_per_h
+                    # A task alone on its machine scores 1: it is preferred to a pair that scores no more.
+                    if worth > level(usd_per_h) and (best is None or worth / usd_per_h > best[0]):
+                        best = (worth / usd_per_h, k)
+            self._best[key] = best
+        return self._best[key]
 
     def _machine(self, pair: list[Task], k: int, problem: Problem) -> int | None:
         if not self.refill:

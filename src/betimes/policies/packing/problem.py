@@ -16,8 +16,8 @@ class Task:
     """A task of a job. `kind` names what is learnt about its interference: tasks of one kind disturb alike.
 
     `machine` is where the last plan put it. A pinned task stays there: its job is on its way, or partly finished.
-    `remaining_s` is what is left of its run time, for planners that know it (Stratus). `migration_s` is what moving it
-    takes as known so far: fetch, build and upload as observed, and the job's start-up.
+    `remaining_s` is what is left of its run time at speed 1, for planners that know it (Stratus). `migration_s` is what
+    moving it takes as known so far: fetch, build and upload as observed, and the job's start-up.
     """
 
     id: int

@@ -1,16 +1,16 @@
 """The reservation price of a task: that of the cheapest machine that could run it alone.
 
 Where machines run it at different speeds, the cheapest is the one on which its work costs least, and the price is that
-of an hour of work at speed 1. Source: Eva, section 4.2.
+of an hour of work at speed 1; so it is for several tasks that share a machine. Source: Eva, section 4.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from betimes.errors import ClusterError
-from betimes.policies.packing.catalogue import Catalogue, Demand, fits
+from betimes.policies.packing.catalogue import Catalogue, Demand, InstanceType, fits
 from betimes.policies.packing.problem import Task
 
 
@@ -55,6 +55,25 @@ class ReservationPrices:
     def total(self, tasks: Iterable[Task]) -> float:
         """The sum over tasks, USD an hour of work."""
         return sum(self.of(task).usd_per_h for task in tasks)
+
+    def work_usd_per_h(self, tasks: Iterable[Task], type_: InstanceType) -> float:
+        """What the work that tasks do in an hour on a type is worth, if none slows another, USD an hour."""
+        return sum(self.of(task).usd_per_h * type_.speed(task.kind) for task in tasks)
+
+    def cheapest_holding(self, tasks: Sequence[Task], among: Collection[str] | None = None) -> int | None:
+        """The place of the type of which one machine holds all of these and on which their work costs least.
+
+        Only types of the names in `among` count, if given; of equals the cheaper. None where no type holds them.
+        """
+        demands = [task.demand for task in tasks]
+        best: tuple[float, int] | None = None
+        for k in self.catalogue.cheapest_first:
+            type_ = self.catalogue.types[k]
+            if (among is None or type_.name in among) and fits(type_, demands):
+                costs = type_.usd_per_h / self.work_usd_per_h(tasks, type_)
+                if best is None or costs < best[0]:
+                    best = (costs, k)
+        return None if best is None else best[1]
 
 
 def _shown(demand: Demand) -> str:

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from betimes.errors import PolicyError
 from betimes.policies.packing.boxes import Box, bins, standing
-from betimes.policies.packing.catalogue import Amounts, Catalogue, InstanceType, fits
+from betimes.policies.packing.catalogue import Catalogue, InstanceType, fits
 from betimes.policies.packing.plan import Plan
 from betimes.policies.packing.problem import Problem, Round, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
@@ -80,20 +80,24 @@ def _run_time_bin(remaining_s: float) -> int:
     return math.floor(math.log2(max(1.0, remaining_s)))
 
 
+def _lasts_s(task: Task, type_: InstanceType) -> float:
+    return task.remaining_s / type_.speed(task.kind)
+
+
 def _left_s(box: Box) -> float:
-    return max(task.remaining_s for task in box.tasks)
+    return max(_lasts_s(task, box.type) for task in box.tasks)
 
 
 def _best_box(task: Task, boxes: Sequence[Box]) -> Box | None:
     """A machine of the task's bin, the one that ends nearest to it; else the one with the most that is free: of the
     longer ones, else of the shorter ones.
     """
-    own = _run_time_bin(task.remaining_s)
-    fitting = [(box, _run_time_bin(_left_s(box))) for box in boxes if box.fits(task)]
-    if same := [box for box, number in fitting if number == own]:
-        return min(same, key=lambda box: abs(_left_s(box) - task.remaining_s))
-    longer = [box for box, number in fitting if number > own]
-    return max(longer or [box for box, _ in fitting], key=lambda box: box.free_units, default=None)
+    fitting = [box for box in boxes if box.fits(task)]
+    behind = [_run_time_bin(_left_s(box)) - _run_time_bin(_lasts_s(task, box.type)) for box in fitting]
+    if same := [box for box, bins_ in zip(fitting, behind, strict=True) if bins_ == 0]:
+        return min(same, key=lambda box: abs(_left_s(box) - _lasts_s(task, box.type)))
+    longer = [box for box, bins_ in zip(fitting, behind, strict=True) if bins_ > 0]
+    return max(longer or fitting, key=lambda box: box.free_units, default=None)
 
 
 def _clears(box: Box, problem: Problem, prices: ReservationPrices) -> bool:
@@ -137,16 +141,21 @@ def _feasible(tasks: Sequence[Task], catalogue: Catalogue) -> list[InstanceType]
 
 
 def _score(tasks: Sequence[Task], type_: InstanceType, catalogue: Catalogue) -> float:
-    """What is used of the resource that is scarcest, in machines of the cheapest type that has it, over the price."""
-    used: Amounts = (0, 0, 0)
-    for task in tasks:
-        needed = task.demand.on(type_.family) or (0, 0, 0)
-        used = (used[0] + needed[0], used[1] + needed[1], used[2] + needed[2])
-    scarcest = max((r for r in range(3) if type_.capacity[r] > 0), key=lambda r: used[r] / type_.capacity[r])
+    """What is used of the resource that is scarcest, in machines of the cheapest type that has it, over the price.
+
+    What a task uses counts as many times as it is fast there: for an hour of its work, not of the machine.
+    """
+    needed = [(task.demand.on(type_.family) or (0, 0, 0), type_.speed(task.kind)) for task in tasks]
+
+    def share(r: int) -> float:
+        return sum(each[r] for each, _ in needed) / type_.capacity[r]
+
+    scarcest = max((r for r in range(3) if type_.capacity[r] > 0), key=share)
+    used = sum(each[scarcest] * speed for each, speed in needed)
     base = next(
         catalogue.types[k] for k in catalogue.cheapest_first if catalogue.types[k].capacity[scarcest] > 0
     )
-    return used[scarcest] / base.capacity[scarcest] / type_.usd_per_h
+    return used / base.capacity[scarcest] / type_.usd_per_h
 
 
 def _take_over(new: Sequence[Box], cleared: Sequence[Box]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from betimes.cluster import Offer
 from betimes.cluster.tasks import JobTasks
+from betimes.core.nodes.columns import NodesState
 from betimes.core.planning import (
     Bind,
     Decision,
@@ -191,12 +192,26 @@ def _change(decision: Decision, offers: Sequence[Offer], snapshot: Snapshot) -> 
 
 
 def _alone_usd_per_h(engine: LiveNodes) -> float:
-    """What the tasks that run, or that are bound to machines, would cost an hour on a machine each."""
+    """What the tasks that run on rented machines, or that are bound to some, would cost an hour on a machine each.
+
+    Owned machines are filled without packing, too.
+    """
     return sum(
-        engine.tasks_of[job].count * _cheapest_usd_per_h(engine.tasks_of[job], engine.offers)
+        _on_rented(engine.state, slot) * _cheapest_usd_per_h(engine.tasks_of[job], engine.offers)
         for slot, job in engine.job_of.items()
-        if engine.state.needs[slot].holder >= 0 or engine.state.needs[slot].bound >= 0
     )
+
+
+def _on_rented(state: NodesState, slot: int) -> int:
+    """How many tasks of a job are on rented machines, or are to be."""
+    need, tasks = state.needs[slot], 0
+    at = need.placed if need.holder >= 0 else need.bound
+    while at >= 0:
+        placement = state.placements[at]
+        if state.machines[placement.node].offer >= 0:
+            tasks += int(placement.tasks)
+        at = placement.follows
+    return tasks
 
 
 def _cheapest_usd_per_h(tasks: JobTasks, offers: Sequence[Offer]) -> float:
