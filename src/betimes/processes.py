@@ -38,8 +38,8 @@ def cpus() -> int:
 class Processes:
     """`size` processes; each calls `prepare(*arguments)` once, and what that returns for every task.
 
-    To be used in a `with` block, at whose end no process is left; they are started for the first tasks. prepare, arguments,
-    tasks, answers and what is said travel between processes: they must pickle.
+    To be used in a `with` block, at whose end no process is left; they are started for the first tasks. prepare,
+    arguments, tasks, answers and what is said travel between processes: they must pickle.
     """
 
     def __init__(self, prepare: Callable[..., Do], arguments: Sequence[Any], size: int) -> None:

@@ -83,9 +83,7 @@ def test_all_traces(published_data: Path):
     """Without the searches, which take most of the time."""
     curves = SpeedupTable.read_csv(published_data / CURVES)
     problems = {
-        trace: problem_of(
-            read_trace(published_data / trace_file(trace), format="philly-pcs"), curves=curves
-        )
+        trace: problem_of(read_trace(published_data / trace_file(trace), format="philly-pcs"), curves=curves)
         for trace in TRACES
     }
     with study(problems, Workers(), Pace(lambda *_: None, 0)) as of_traces:

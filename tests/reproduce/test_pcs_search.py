@@ -19,7 +19,6 @@ from betimes.reproduce.pcs.search import Searched
 from betimes.reproduce.pcs.study import study
 from betimes.reproduce.pcs.workloads import workload_3
 from betimes.reproduce.workers import Workers
-from tests.ray_of_tests import ON_RAY
 
 INF = np.inf
 RUNS = [("jobs", Planned("fifo", "fifo")), ("jobs", Planned("srsf", "srsf"))]
@@ -44,10 +43,10 @@ def made(tried: list[tuple[float, float]]) -> Searched:
     return Searched(nothing, (), np.empty((0, 2)), np.array(tried), 0.0)
 
 
-@pytest.mark.parametrize("workers", [Workers(2), pytest.param(Workers(2, ray=True), marks=ON_RAY)], ids=str)
-def test_a_search_and_runs_are_the_same_for_the_same_seed_whoever_makes_them(workers: Workers):
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_search_and_runs_are_the_same_for_the_same_seed_whoever_makes_them(processes: int):
     told: list[int] = []
-    (front, runs), (again, runs_again) = found(Workers()), found(workers, told)
+    (front, runs), (again, runs_again) = found(Workers()), found(Workers(processes), told)
     assert [config.policy for config in again.configs] == [config.policy for config in front.configs]
     assert np.array_equal(again.tried, front.tried)
     assert [each.run for each in runs_again] == [run for _, run in RUNS]
