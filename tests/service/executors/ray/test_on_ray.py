@@ -67,18 +67,37 @@ def alone(service: ServiceOnRay) -> Iterator[ServiceOnRay]:
     service.client.set_policy(before)
 
 
-def test_a_trial_job_takes_the_place_of_another(alone: ServiceOnRay, tmp_path: Path) -> None:
+STEPS = """
+saved=$BETIMES_CHECKPOINT_DIR/$RANK
+step=$(cat $saved 2>/dev/null || echo 0)
+echo rank $RANK of $WORLD_SIZE resumes at $step
+trap 'echo $step > $saved; exit 0' TERM
+while :; do step=$((step + 1)); sleep 0.05; done
+"""
+
+
+def test_a_trial_job_takes_the_place_of_a_job_on_two_nodes_which_resumes(
+    alone: ServiceOnRay, tmp_path: Path
+) -> None:
+    """All of its processes are stopped, each saves, and all start again where they were, on both nodes."""
     service = alone
     service.client.set_policy("fitgpp")
-    said = tmp_path / "said"
-    saves = f"trap 'echo saved >> {said}; exit 0' TERM; echo began >> {said}; while :; do sleep 0.1; done"
-    victim = service.submit("sh", "-c", saves, cpu=2.0, grace_s=30.0)
-    until(lambda: said.exists() and service.job(victim).status == "running")
+    saved = tmp_path / "saved"
+    saved.mkdir()
+    fields = {"min_units": 3, "max_units": 3, "units_per_task": "spread", "grace_s": 30.0}
+    victim = service.submit("sh", "-c", STEPS, checkpoint_dir=str(saved), **fields)
+    service.until(victim, "running")
+    for rank in (0, 1):
+        until(lambda rank=rank: log(service, victim, rank) == f"rank {rank} of 2 resumes at 0\n")
     trial = service.submit("sleep", "1", cpu=2.0, qos="trial")
     service.until(trial, "finished")
     until(lambda: service.job(victim).attempt == 2 and service.job(victim).status == "running")
     assert service.runs(victim)[0] == ("preempted", 0)
-    until(lambda: said.read_text() == "began\nsaved\nbegan\n")
+    steps = [int((saved / str(rank)).read_text()) for rank in (0, 1)]
+    assert all(step > 0 for step in steps)
+    for rank in (0, 1):
+        resumed = f"rank {rank} of 2 resumes at {steps[rank]}\n"
+        until(lambda rank=rank, resumed=resumed: log(service, victim, rank) == resumed)
 
 
 def test_a_job_is_made_narrower_for_another(alone: ServiceOnRay, tmp_path: Path) -> None:
