@@ -1,7 +1,7 @@
 """Starts real services as children, each as `betimes up` does, without paying for the imports every time.
 
-A line of JSON on standard input: the fields of `Options`, of which `ray` is the address of a cluster. On standard output,
-for each: {"begun": pid}, and {"pid", "url", ...} once it is ready, or {"pid", "error"} with the exit code.
+A line of JSON on standard input: the fields of `Options`, of which `ray` is the address of a cluster. On standard
+output, for each: {"begun": pid}, and {"pid", "url", ...} once it is ready, or {"pid", "error"} with the exit code.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from betimes.service.executors.ray.joining import JoinedCluster, RayOptions, joi
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
 from betimes.service.spec.job_spec import JobSpec
-from tests.service.executors.ray.served import PATIENCE_S, RayOnThisMachine
+from tests.service.executors.ray.served import PATIENCE_S, RayOnThisMachine, until
 from tests.service.same_as_twin.test_specifications import assert_alike, specifications
 
 pytest.importorskip("ray", reason="Ray is not installed (betimes[ray])")
@@ -53,10 +53,14 @@ class RunsOnRay:
     def begin(self, launch: Launch) -> Started:
         """Start a run where the service has it; returns what Ray reports once all of its processes run."""
         self._begun[launch.run], self._over[launch.run] = Future(), Future()
-        waits = ["sh", "-c", 'trap "" TERM; until [ -e "$0" ]; do sleep 0.1; done', self._end_of(launch.run)]
+        end = self._end_of(launch.run)
+        waits = 'trap "" TERM; touch "$0.$RANK"; until [ -e "$0" ]; do sleep 0.1; done'
         places = tuple(replace(place, node=self._node_of[place.node]) for place in launch.places)
-        self._wait(self._executor.start(replace(launch, command=tuple(waits), places=places)))
-        return self._begun[launch.run].result(PATIENCE_S)
+        self._wait(self._executor.start(replace(launch, command=("sh", "-c", waits, end), places=places)))
+        started = self._begun[launch.run].result(PATIENCE_S)
+        for rank in range(len({place.node for place in places})):
+            until(Path(f"{end}.{rank}").exists)  # from then on it takes its time when it is stopped
+        return started
 
     def stop(self, run: RunId) -> None:
         """Tell a run to leave; it takes its time."""
