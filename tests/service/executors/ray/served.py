@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -22,8 +23,12 @@ from betimes.errors import NotReachable
 from betimes.service.views.models import JobView
 
 PATIENCE_S = 120.0  # for what happens in a moment, on a machine that is not idle
-TRIES = (
-    4  # a node of Ray gives up where it does not start within half a minute, on a machine that is not idle
+TRIES = 4  # for a node that Ray's own program starts, which gives up after half a minute
+AGENT_PORTS = (
+    "metrics_agent_port",
+    "metrics_export_port",
+    "dashboard_agent_listen_port",
+    "runtime_env_agent_port",
 )
 CONFIG = {
     # A node that has died is missed within seconds; one that gets little of a busy machine has time to answer.
@@ -49,7 +54,9 @@ class RayOnThisMachine:
             "num_cpus": 1,
             "include_dashboard": False,
             "include_log_monitor": False,
+            "no_monitor": True,
             "_system_config": CONFIG,
+            **_agent_ports(),
         }
         if port is not None:
             head["gcs_server_port"] = port
@@ -61,11 +68,17 @@ class RayOnThisMachine:
     def add(self, cores: int, labels: dict[str, str] | None = None) -> Any:
         """Another node."""
         with _patience():
-            return self.cluster.add_node(num_cpus=cores, labels=labels)
+            return self.cluster.add_node(num_cpus=cores, labels=labels, **_agent_ports())
 
     def add_apart(self, cores: int, folder: Path) -> None:
         """Another node, for which `folder` is an empty disk."""
-        start = f"{sys.executable} -m ray.scripts.scripts start --address {self.address} --num-cpus {cores} --block"
+        ports = {
+            name.replace("metrics_agent", "dashboard_agent_grpc"): port
+            for name, port in _agent_ports().items()
+        }
+        options = " ".join(f"--{name.replace('_', '-')} {port}" for name, port in ports.items())
+        ray = f"{sys.executable} -m ray.scripts.scripts"
+        start = f"{ray} start --address {self.address} --num-cpus {cores} --block {options}"
         command = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs betimes-test {folder} && exec {start}"]
         said = folder.parent / f"node-{cores}.log"
         for _ in range(TRIES):
@@ -94,6 +107,15 @@ def has_started(node: subprocess.Popen[bytes], said: Path) -> bool:
     """Wait until a node is up, or has given up."""
     until(lambda: "Ray runtime started" in said.read_text() or node.poll() is not None)
     return node.poll() is None
+
+
+def _agent_ports() -> dict[str, int]:
+    """Ports for the agents of a node, which otherwise ends where they have not chosen some within fifteen seconds."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in AGENT_PORTS]
+        for one in sockets:
+            one.bind(("", 0))
+        return {name: one.getsockname()[1] for name, one in zip(AGENT_PORTS, sockets, strict=True)}
 
 
 @contextlib.contextmanager
