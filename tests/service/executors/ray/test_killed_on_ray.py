@@ -14,7 +14,7 @@ pytest.importorskip("ray", reason="Ray is not installed (betimes[ray])")
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]  # Ray's own warnings
 
 IS_THOROUGH = os.environ.get("HYPOTHESIS_PROFILE") == "thorough"
-JOBS, KILLS = (200, 25) if IS_THOROUGH else (50, 4)  # each start of a service joins the cluster, for seconds
+JOBS, KILLS = (200, 25) if IS_THOROUGH else (40, 2)  # each start of a service joins the cluster, for seconds
 
 
 def test_no_job_is_lost_or_doubled_whenever_the_service_is_killed(
