@@ -11,20 +11,31 @@ from betimes.ray_workers import RayWorkers
 Heard = Callable[[int, Any], object]
 """Told the number of a task, and what is said while it is done."""
 
+Stop = Callable[[], bool]
+"""Whether no more answers are wanted."""
+
 
 class Crew(Protocol):
-    """Who does tasks; to be used in a `with` block, at whose end nobody is left."""
+    """Who does tasks; to be used in a `with` block, at whose end nobody is left.
+
+    Workers are started for the first tasks.
+    """
 
     def __enter__(self) -> Self:
-        """Ready for tasks."""
+        """Take tasks from now on."""
         ...
 
     def __exit__(self, *error: object) -> None:
         """Leave nobody behind."""
         ...
 
-    def answers(self, tasks: Sequence[Any], heard: Heard | None = None) -> Generator[tuple[int, Any]]:
-        """The number of each task with its answer, in the order in which they are done. Raises what a task raises."""
+    def answers(
+        self, tasks: Sequence[Any], heard: Heard | None = None, stop: Stop | None = None
+    ) -> Generator[tuple[int, Any]]:
+        """The number of each task with its answer, in the order in which they are done; no more once `stop()` is true.
+
+        Raises what a task raises.
+        """
         ...
 
 
@@ -41,10 +52,14 @@ class Here:
     def __exit__(self, *_: object) -> None:
         """Nobody else was here."""
 
-    def answers(self, tasks: Sequence[Any], heard: Heard | None = None) -> Generator[tuple[int, Any]]:
+    def answers(
+        self, tasks: Sequence[Any], heard: Heard | None = None, stop: Stop | None = None
+    ) -> Generator[tuple[int, Any]]:
         """See `Crew.answers`."""
         self._do = self._do or self._prepare(*self._arguments)
         for number, task in enumerate(tasks):
+            if stop is not None and stop():
+                return
 
             def say(what: Any, number: int = number) -> None:
                 if heard is not None:

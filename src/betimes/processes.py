@@ -38,8 +38,8 @@ def cpus() -> int:
 class Processes:
     """`size` processes; each calls `prepare(*arguments)` once, and what that returns for every task.
 
-    To be used in a `with` block, at whose end no process is left. prepare, arguments, tasks, answers and what is said
-    travel between processes: they must pickle.
+    To be used in a `with` block, at whose end no process is left; they are started for the first tasks. prepare,
+    arguments, tasks, answers and what is said travel between processes: they must pickle.
     """
 
     def __init__(self, prepare: Callable[..., Do], arguments: Sequence[Any], size: int) -> None:
@@ -50,12 +50,6 @@ class Processes:
         self._given = 0
 
     def __enter__(self) -> Processes:
-        try:
-            for _ in range(self.size):
-                self._start()
-        except BaseException:
-            self._stop()
-            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,6 +66,8 @@ class Processes:
         heard receives what the worker at task n says; once `stop()` is true nothing more is given out and nothing more
         is answered. Raises what a task raises. The caller may leave off: later answers are then dropped.
         """
+        while len(self._workers) < self.size:
+            self._start()
         waiting = deque(enumerate(tasks))
         mine: dict[int, int] = {}
         self._give_out(waiting, mine)

@@ -1,58 +1,83 @@
 """What `processes` does, on a Ray cluster or on a Ray of this machine: one actor a processor.
 
-`RAY_ADDRESS` says which cluster; without it Ray starts on this machine, and is stopped again afterwards. An actor is
-told once what it works on, from Ray's object store. Every machine of the cluster has to have the same Betimes.
+`RAY_ADDRESS` says which cluster; by default it is that of this machine, and where none runs Ray is started, and stopped
+again afterwards. An actor is told once what it works on, from Ray's object store. Every machine of the cluster has to
+have the same Betimes.
 """
 
 from __future__ import annotations
 
+import math
+import os
+import socket
+import sys
+import time
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from typing import Any
 
 from betimes.errors import BetimesError, InputError
 from betimes.processes import HEED_S, Do, portable
 
+GIVEN_BACK_S = 3.0  # within which Ray counts the processors of an actor that has ended as free
+REACH_S = 5.0  # until an address takes a connection
+LONG_S = 10.0  # after which a wait for the first processor is said
+
+
+@contextmanager
+def joined() -> Iterator[Any]:
+    """Ray itself, joined to its cluster, which blocks within this one share. Raises InputError where it cannot be."""
+    try:
+        ray = import_module("ray")
+    except ImportError:
+        raise InputError(
+            "Ray is not installed; install Betimes with its extra, betimes[ray], or leave --ray out"
+        ) from None
+    if ray.is_initialized():
+        yield ray
+        return
+    _reach(os.environ.get("RAY_ADDRESS", ""))
+    try:
+        ray.init(log_to_driver=False, include_dashboard=False)
+    except (ConnectionError, RuntimeError, ValueError) as error:  # as versions that differ
+        raise InputError(
+            f"--ray: {' '.join(str(error).split())}; see RAY_ADDRESS, or leave --ray out"
+        ) from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
+
 
 class RayWorkers:
-    """At most `size` actors, one a processor of the cluster; to be used in a `with` block, as `Processes`.
+    """At most `size` actors (None: as many as can be had), one for each processor of the cluster that is free.
 
-    What a worker says while it is at a task is heard when the task is done.
+    To be used in a `with` block, as `Processes`. How many there are is said on standard error. A worker is given tasks
+    once it has started: one whose processor was taken meanwhile holds nothing up. What a worker says while it is at a
+    task is heard when the task is done.
     """
 
     def __init__(self, prepare: Callable[..., Do], arguments: Sequence[Any], size: int | None) -> None:
         self.prepare, self.arguments, self.size = prepare, tuple(arguments), size
+        self._stack = ExitStack()
         self._ray: Any = None
-        self._ours = False  # whether Ray was started here
+        self._actors: list[Any] = []
         self._idle: list[Any] = []
         self._at: dict[Any, tuple[Any, int]] = {}  # by answer to come: who is at it, and its serial number
         self._given = 0
+        self._say_by = (
+            0.0  # by the monotonic clock: when to say that no worker has started; infinite: one has
+        )
 
     def __enter__(self) -> RayWorkers:
-        try:
-            self._ray = import_module("ray")
-        except ImportError:
-            raise InputError(
-                "Ray is not installed; install Betimes with its extra, betimes[ray], or leave --ray out"
-            ) from None
-        self._ours = not self._ray.is_initialized()
-        if self._ours:
-            self._ray.init(log_to_driver=False, include_dashboard=False)
-        cpus = max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-        size = min(
-            self.size or cpus, cpus
-        )  # one beyond the processors would wait for ever, and its task with it
-        arguments = self._ray.put(self.arguments)
-        actor = self._ray.remote(_Worker).options(num_cpus=1)
-        self._idle = [actor.remote(self.prepare, arguments) for _ in range(size)]
         return self
 
     def __exit__(self, *_: object) -> None:
-        for actor in [*self._idle, *(actor for actor, _ in self._at.values())]:
+        for actor in self._actors:
             self._ray.kill(actor)
-        if self._ours:
-            self._ray.shutdown()
+        self._stack.close()
 
     def answers(
         self,
@@ -61,13 +86,16 @@ class RayWorkers:
         stop: Callable[[], bool] | None = None,
     ) -> Generator[tuple[int, Any]]:
         """The number of each task with its answer, in the order in which they are done. See `Processes.answers`."""
+        if not self._actors:
+            self._start()
         waiting = deque(enumerate(tasks))
         mine: dict[int, int] = {}
         self._give_out(waiting, mine)
-        while mine:
+        while waiting or mine:
             if stop is not None and stop():
                 return
             ready, _ = self._ray.wait(list(self._at), num_returns=1, timeout=HEED_S)
+            self._say_if_late(bool(ready))
             for answer in ready:
                 actor, serial = self._at.pop(answer)
                 said, result, error = self._taken(answer)
@@ -81,6 +109,45 @@ class RayWorkers:
                 self._give_out(waiting, mine)
                 if task is not None:
                     yield task, result
+
+    def _start(self) -> None:
+        self._ray = self._stack.enter_context(joined())
+        all_cpus = int(self._ray.cluster_resources().get("CPU", 0))
+        asked = min(self.size or all_cpus, all_cpus)
+        free = self._free(asked)
+        count = max(1, min(asked, free))
+        why = (
+            "as asked for"
+            if count == self.size
+            else "one for each that is free"
+            if free
+            else "which waits for one"
+        )
+        _say(
+            f"{count} worker{'s' if count > 1 else ''}, {why}: {all_cpus - free} of {all_cpus} processors are taken"
+        )
+        arguments = self._ray.put(self.arguments)
+        actor = self._ray.remote(_Worker).options(num_cpus=1)
+        self._actors = [actor.remote(self.prepare, arguments) for _ in range(count)]
+        for number, each in enumerate(self._actors, start=1):
+            self._at[each.begin.remote()] = each, -number  # of no task
+        self._say_by = time.monotonic() + LONG_S
+
+    def _free(self, asked: int) -> int:
+        """The processors that Ray has not given away, once those of our last workers count, or nothing changes."""
+        give_up = time.monotonic() + GIVEN_BACK_S
+        while True:
+            free = int(self._ray.available_resources().get("CPU", 0))
+            if free >= asked or time.monotonic() >= give_up:
+                return free
+            time.sleep(HEED_S)
+
+    def _say_if_late(self, has_begun: bool) -> None:
+        if has_begun:
+            self._say_by = math.inf
+        elif time.monotonic() >= self._say_by:
+            _say("no worker has started yet: others have taken the processors, or Ray is slow to start it")
+            self._say_by = math.inf
 
     def _taken(self, answer: Any) -> tuple[list[Any], Any, Exception | None]:
         try:
@@ -101,16 +168,40 @@ class RayWorkers:
             self._at[actor.do.remote(task)] = actor, self._given
 
 
+def _reach(address: str) -> None:
+    """See whether anything listens at HOST:PORT, which Ray itself tries for minutes. Raises InputError."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return  # none, or another way to name a cluster
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), REACH_S).close()
+    except OSError as error:
+        raise InputError(
+            f"RAY_ADDRESS {address}: nothing answers there ({error.strerror or error}); start the cluster with "
+            "`ray start --head`, or leave --ray out"
+        ) from None
+
+
+def _say(text: str) -> None:
+    print(f"betimes: on the Ray cluster: {text}", file=sys.stderr, flush=True)
+
+
 class _Worker:
     """The actor. Ray gives it the arguments themselves, from its object store."""
 
     def __init__(self, prepare: Callable[..., Do], arguments: Sequence[Any]) -> None:
-        self._do = prepare(*arguments)
+        self._prepare, self._arguments = prepare, arguments
+        self._do: Do | None = None
+
+    def begin(self) -> tuple[list[Any], Any, Exception | None]:
+        """Say that it has started."""
+        return [], None, None
 
     def do(self, task: Any) -> tuple[list[Any], Any, Exception | None]:
         """What was said, and the answer or what was raised."""
         said: list[Any] = []
         try:
+            self._do = self._do or self._prepare(*self._arguments)
             return said, self._do(task, said.append), None
         except Exception as error:
             return said, None, portable(error)

@@ -11,7 +11,9 @@ from betimes.reproduce import Row, reproduce
 from betimes.reproduce.pace import Pace
 from betimes.reproduce.pcs.fig7 import EXPERIMENT, TRACES, of_whole, rows_of_whole
 from betimes.reproduce.pcs.published import configurations, figure_7
-from betimes.reproduce.pcs.runs import CURVES, trace_file
+from betimes.reproduce.pcs.runs import CURVES, problem_of, trace_file
+from betimes.reproduce.pcs.study import study
+from betimes.reproduce.workers import Workers
 from betimes.workload import read_trace
 from betimes.workload.speedup import SpeedupTable
 
@@ -79,11 +81,14 @@ def test_points_found_on_the_first_jobs_keep_promises_on_the_rest_at_a_bearable_
 @pytest.mark.slow
 def test_all_traces(published_data: Path):
     """Without the searches, which take most of the time."""
-    curves, pace = SpeedupTable.read_csv(published_data / CURVES), Pace(lambda *_: None, 0)
-    rows: list[Row] = []
-    for trace in TRACES:
-        jobs = read_trace(published_data / trace_file(trace), format="philly-pcs")
-        rows += rows_of_whole(trace, of_whole(trace, jobs, curves, pace))
+    curves = SpeedupTable.read_csv(published_data / CURVES)
+    problems = {
+        trace: problem_of(read_trace(published_data / trace_file(trace), format="philly-pcs"), curves=curves)
+        for trace in TRACES
+    }
+    with study(problems, Workers(), Pace(lambda *_: None, 0)) as of_traces:
+        found = of_whole(TRACES, of_traces)
+    rows = [row for trace in TRACES for row in rows_of_whole(trace, found[trace])]
     for trace in TRACES:
         for policy in ("fifo", "srsf", "afs"):
             assert_as_printed(rows, f"{trace}/{policy}", "jct_mean_over_best")

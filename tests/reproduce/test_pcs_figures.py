@@ -7,18 +7,28 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from betimes.foresight.tuning import Problem
 from betimes.reproduce import Row, reproduce
+from betimes.reproduce.pace import Pace
 from betimes.reproduce.pcs import fig6 as pcs_fig6
 from betimes.reproduce.pcs import fig8 as pcs_fig8
 from betimes.reproduce.pcs import published
 from betimes.reproduce.pcs.fig3 import TRACES
 from betimes.reproduce.pcs.fig11 import Seen, rows
-from betimes.reproduce.pcs.runs import TABLES, Planned, simulated
+from betimes.reproduce.pcs.runs import TABLES, Outcome, Planned, problem_of
+from betimes.reproduce.pcs.study import study
+from betimes.reproduce.workers import Workers
 from betimes.workload import Workload
 
 
 def value(found: list[Row], case: str, metric: str) -> float:
     return next(row.ours for row in found if (row.case, row.metric) == (case, metric))
+
+
+def simulated(policy: str, *problems: Problem) -> list[Outcome]:
+    named = {str(number): problem for number, problem in enumerate(problems)}
+    with study(named, Workers(), Pace(lambda *_: None, 0)) as of_problems:
+        return of_problems.outcomes([(name, Planned(policy, policy)) for name in named])
 
 
 def test_published_values_are_complete():
@@ -34,13 +44,13 @@ def test_published_values_are_complete():
 
 def test_an_outcome_has_errors_and_unfairness_of_every_job():
     jobs = Workload.from_columns(submit_s=[0.0, 0.0, 1.0], work_s=[10.0, 8.0, 1.0])
-    outcome = simulated(Planned("srsf", "srsf"), jobs, units=1)
+    [outcome] = simulated("srsf", problem_of(jobs, units=1))
     # The first was promised 10 before the second was there; the third makes both late by 1 more.
     assert outcome.jct_s.tolist() == pytest.approx([19.0, 9.0, 1.0])
     assert outcome.errors.tolist() == pytest.approx([90.0, 12.5, 0.0])
     assert outcome.error() == pytest.approx(102.5 / 3)
     assert len(outcome.unfairness) == outcome.jobs == 3
-    restarted = simulated(Planned("srsf", "srsf"), jobs, units=1, fractional=False, restart_s=5.0)
+    [restarted] = simulated("srsf", problem_of(jobs, units=1, fractional=False, restart_s=5.0))
     assert restarted.jct_mean_s > outcome.jct_mean_s
 
 
@@ -79,7 +89,7 @@ def test_stored_points_of_a_released_front_come_out_to_the_last_digit(published_
 @pytest.mark.slow
 def test_workload_3_gives_the_published_figure_8():
     def over_seeds(policy: str) -> list[float]:
-        found = [simulated(Planned(policy, policy), jobs) for jobs in map(pcs_fig8.workload, pcs_fig8.SEEDS)]
+        found = simulated(policy, *(problem_of(pcs_fig8.workload(seed)) for seed in pcs_fig8.SEEDS))
         columns = [(each.jct_mean_s, each.error(), each.error(99.0)) for each in found]
         return np.mean(columns, axis=0).tolist()
 

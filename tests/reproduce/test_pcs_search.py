@@ -9,20 +9,32 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
+from betimes.reproduce.pace import Pace
 from betimes.reproduce.pcs.fig3 import ends
 from betimes.reproduce.pcs.fig9 import Timed, draw, gains
 from betimes.reproduce.pcs.fig10 import Moved, distances
 from betimes.reproduce.pcs.published import costs
-from betimes.reproduce.pcs.search import TAIL, Searched, problem_of, searched
+from betimes.reproduce.pcs.runs import TAIL, Outcome, Planned, problem_of
+from betimes.reproduce.pcs.search import Searched
+from betimes.reproduce.pcs.study import study
 from betimes.reproduce.pcs.workloads import workload_3
+from betimes.reproduce.workers import Workers
 
 INF = np.inf
+RUNS = [("jobs", Planned("fifo", "fifo")), ("jobs", Planned("srsf", "srsf"))]
+
+
+def found(workers: Workers, heard: list[int] | None = None) -> tuple[Searched, list[Outcome]]:
+    """A search on 60 jobs, and two policies on them; heard: the steps that the progress tells."""
+    problem = problem_of(workload_3(jobs=60, load=1.2, units=8), TAIL, units=8)
+    pace = Pace(lambda _, done, __: (heard if heard is not None else []).append(done), 0)
+    with study({"jobs": problem}, workers, pace) as of_jobs:
+        return of_jobs.searched("jobs", 40, seed=1), of_jobs.outcomes(RUNS)
 
 
 @pytest.fixture(scope="module")
 def front() -> Searched:
-    jobs = workload_3(jobs=60, load=1.2, units=8)
-    return searched(problem_of(jobs, TAIL, units=8), 40, seed=1)
+    return found(Workers())[0]
 
 
 def made(tried: list[tuple[float, float]]) -> Searched:
@@ -31,14 +43,22 @@ def made(tried: list[tuple[float, float]]) -> Searched:
     return Searched(nothing, (), np.empty((0, 2)), np.array(tried), 0.0)
 
 
-def test_a_search_keeps_all_it_tried_and_is_the_same_for_the_same_seed(front: Searched):
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_search_and_runs_are_the_same_for_the_same_seed_whoever_makes_them(processes: int):
     told: list[int] = []
-    again = searched(front.problem, 40, seed=1, progress=told.append)
+    (front, runs), (again, runs_again) = found(Workers()), found(Workers(processes), told)
     assert [config.policy for config in again.configs] == [config.policy for config in front.configs]
     assert np.array_equal(again.tried, front.tried)
-    assert front.tried.shape == (40, 2)
+    assert [each.run for each in runs_again] == [run for _, run in RUNS]
+    for one, other in zip(runs, runs_again, strict=True):
+        assert np.array_equal(one.jct_s, other.jct_s)
+        assert np.array_equal(one.errors, other.errors)
     assert told == sorted(told)
-    assert told[-1] == 40
+    assert told[-1] == 60 * (40 + len(RUNS))
+
+
+def test_a_search_keeps_all_it_tried(front: Searched):
+    assert front.tried.shape == (40, 2)
     assert len(front.configs) == len(front.values) > 1
     possible = front.tried[np.isfinite(front.tried).all(axis=1)]
     for value in front.values:

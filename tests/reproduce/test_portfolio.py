@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -35,21 +34,10 @@ def test_a_sweep_measures_each_setting_with_its_own_exponents() -> None:
     assert product == pytest.approx(found["0", "utility"])
 
 
-RAY = pytest.param(
-    Workers(2, ray=True),
-    marks=[
-        pytest.mark.slow,
-        pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (betimes[ray])"),
-        pytest.mark.filterwarnings("ignore"),  # Ray's own
-    ],
-)
-
-
-@pytest.mark.parametrize("workers", [Workers(2), RAY], ids=["processes", "ray"])
-def test_other_workers_find_the_same(workers: Workers) -> None:
+def test_other_workers_find_the_same() -> None:
     settings = [Setting(str(most), f"members=od*/fifo/first,budget={most}") for most in (2, 3, 5)]
     here = list(swept(tuple(settings), on(bursts(1))))
-    assert list(swept(tuple(settings), on(bursts(1), workers))) == here
+    assert list(swept(tuple(settings), on(bursts(1), Workers(2)))) == here
 
 
 def test_shares_add_up() -> None:

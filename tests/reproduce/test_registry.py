@@ -88,8 +88,11 @@ def test_an_experiment_without_data_does_not_mind_the_environment(monkeypatch: p
     assert reproduce("pcs-fig1")
 
 
-def test_runs_that_follow_one_another_are_not_spread() -> None:
-    with pytest.raises(
-        InputError, match="eva-table4: its runs are made one after the other; leave --processes"
-    ):
-        reproduce("eva-table4", workers=Workers(2))
+def test_an_experiment_that_is_made_alone_says_why() -> None:
+    alone = {name for name, experiment in EXPERIMENTS.items() if experiment.alone}
+    assert alone == {"pcs-fig1", "eva-table4", "eva-table5"}
+    for name in alone:
+        with pytest.raises(
+            InputError, match=f"{name}: {EXPERIMENTS[name].alone}; leave --processes and --ray out"
+        ):
+            reproduce(name, workers=Workers(2))

@@ -24,8 +24,8 @@ class Row:
 
 
 Run = Callable[..., list[Row]]
-"""Takes the data directory, the folder for pictures (None: draw none), a progress, and workers where the experiment is
-`spread`; gives the rows."""
+"""Takes the data directory, the folder for pictures (None: draw none), a progress, and workers unless the experiment is
+made `alone`; gives the rows."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Experiment:
     """A table or figure of a paper that can be run again.
 
     needs: files relative to the data directory, () where none; `run` may rely on their being there.
-    parts: what may follow the name after a colon, joined by `+`; `narrowed`: the experiment on some of them. spread:
-    `run` is given workers, as its runs do not depend on each other.
+    parts: what may follow the name after a colon, joined by `+`; `narrowed`: the experiment on some of them. alone:
+    why this process makes all of its runs; by default workers make those that do not depend on each other.
     """
 
     name: str
@@ -43,14 +43,12 @@ class Experiment:
     run: Run
     parts: tuple[str, ...] = ()
     narrowed: Callable[[tuple[str, ...]], Experiment] | None = None
-    spread: bool = False
+    alone: str = ""
 
     def rows(self, data: Path | None, out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
         """Run it; raises InputError for other workers than this process where it cannot be spread."""
-        if self.spread:
+        if not self.alone:
             return self.run(data, out, progress, workers)
         if workers.are_many:
-            raise InputError(
-                f"experiment {self.name}: its runs are made one after the other; leave --processes and --ray out"
-            )
+            raise InputError(f"experiment {self.name}: {self.alone}; leave --processes and --ray out")
         return self.run(data, out, progress)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
+from contextlib import nullcontext
 from pathlib import Path
 
 from betimes.errors import InputError
+from betimes.ray_workers import joined
 from betimes.reproduce import portfolio, waiting
 from betimes.reproduce.data import check, data_directory
 from betimes.reproduce.eva import improvements as eva_improvements
@@ -91,7 +93,9 @@ def reproduce(
     # An experiment without data runs whatever the environment says about it.
     folder = data_directory(data) if experiment.needs or data is not None else None
     check(experiment.name, experiment.needs, folder)
-    rows = experiment.rows(folder, out, progress or (lambda *_: None), workers or Workers())
+    workers = workers or Workers()
+    with joined() if workers.ray else nullcontext():  # once, however many crews there are
+        rows = experiment.rows(folder, out, progress or (lambda *_: None), workers)
     if out is not None:
         _write(out, experiment.name, rows)
     return rows

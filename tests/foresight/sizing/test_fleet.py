@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -45,24 +43,9 @@ def test_the_best_is_that_of_all_numbers(policy: str) -> None:
     assert {found.best.machines - 1, found.best.machines + 1} <= {fleet.machines for fleet in found.fleets}
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        {"processes": 2},
-        pytest.param(
-            {"processes": 2, "ray": True},
-            marks=[
-                pytest.mark.slow,
-                pytest.mark.skipif(find_spec("ray") is None, reason="Ray is not installed (betimes[ray])"),
-                pytest.mark.filterwarnings("ignore"),  # Ray's own
-            ],
-        ),
-    ],
-    ids=["processes", "ray"],
-)
-def test_other_processes_find_the_same(where: dict[str, Any]) -> None:
+def test_other_processes_find_the_same() -> None:
     heard = list[Fleet]()
-    found = size_fleet(work(), "sww:b=1h", CLUSTER, most=24, progress=heard.append, **where)
+    found = size_fleet(work(), "sww:b=1h", CLUSTER, most=24, progress=heard.append, processes=2)
     assert found == size_fleet(work(), "sww:b=1h", CLUSTER, most=24)
     assert sorted(fleet.machines for fleet in heard) == [fleet.machines for fleet in found.fleets]
 

@@ -38,14 +38,6 @@ def test_the_same_front_with_several_workers(workload: Workload, processes: int)
     same(found(workload, how), found(workload, replace(how, processes=processes)))
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # Ray's own
-def test_the_same_front_on_ray(workload: Workload) -> None:
-    pytest.importorskip("ray", reason="Ray is not installed (betimes[ray])")
-    how = replace(QUICK, cached=False)
-    same(found(workload, how), found(workload, replace(how, ray=True, processes=1)))
-
-
 @pytest.mark.parametrize("solver", ["spea2", "nsga2", "random"])
 def test_a_solver_gives_points_that_nobody_beats(workload: Workload, solver: str) -> None:
     front = found(workload, replace(QUICK, solver=solver))

@@ -1,7 +1,7 @@
 """Starts real services as children, each as `betimes up` does, without paying for the imports every time.
 
-A line of JSON on standard input: the fields of `Options`. On standard output, for each: {"begun": pid}, and
-{"pid", "url", ...} once it is ready, or {"pid", "error"} with the exit code.
+A line of JSON on standard input: the fields of `Options`, of which `ray` is the address of a cluster. On standard
+output, for each: {"begun": pid}, and {"pid", "url", ...} once it is ready, or {"pid", "error"} with the exit code.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from betimes.errors import BetimesError
+from betimes.service.executors.ray.joining import RayOptions
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.bootstrap import Options, Service, running
 from tests.service.compiling.by_hand import ByHand
@@ -44,11 +45,15 @@ def child(asked: dict[str, Any]) -> None:
     virtual = asked.pop("virtual", False)
     if asked.pop("compiles", False):  # for as long as it lives
         asked["kernels"] = ByHand().kernels()
-    kind = "virtual" if virtual else "local"
-    machine = Machine(kind, kind, kind, cpus, 64.0, 0.0)
+    if "ray" in asked:
+        asked["ray"] = RayOptions(asked["ray"])
+        machines = None
+    else:
+        kind = "virtual" if virtual else "local"
+        machines = [Machine(kind, kind, kind, cpus, 64.0, 0.0)]
     asked["state"] = Path(asked["state"])
     try:
-        asyncio.run(serve(Options(machines=[machine], **asked)))
+        asyncio.run(serve(Options(machines=machines, **asked)))
     except BetimesError as error:
         say(error=str(error), exit_code=error.exit_code)
         os._exit(error.exit_code)

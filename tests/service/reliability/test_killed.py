@@ -159,15 +159,17 @@ class OpenRuns:
         return self.outcomes.get(run)
 
 
-def one_is_found_again(service: Starter, state: Path, may_end: Path, open_runs: OpenRuns) -> int:
+def one_is_found_again(
+    service: Starter, state: Path, may_end: Path, open_runs: OpenRuns, **options: Any
+) -> int:
     """A run that goes on for as long as it takes to kill the service, twice, and to start another one; its job."""
-    service.start(state)
+    service.start(state, **options)
     command = ["sh", "-c", f"until test -e {may_end}; do sleep 0.05; done"]
     job = service.ask("POST", "/jobs", {"command": command, "workdir": "/"})["job_id"]
     until(lambda: open_runs.has_started((job, 1)))
     for _ in range(2):
         service.kill()
-        service.start(state)
+        service.start(state, **options)
         assert open_runs.has_started((job, 1))
     may_end.touch()
     until(lambda: open_runs.outcome((job, 1)) == "exited")
@@ -175,20 +177,20 @@ def one_is_found_again(service: Starter, state: Path, may_end: Path, open_runs: 
     return job
 
 
-def kill_often(tmp_path: Path, jobs: int, kills: int, seed: int) -> dict[str, Any]:
-    """Kill the service so often while it runs so many jobs, and look at everything afterwards."""
+def kill_often(tmp_path: Path, jobs: int, kills: int, seed: int, **options: Any) -> dict[str, Any]:
+    """Kill the service so often while it runs so many jobs, and look at everything afterwards; options: of it."""
     state, draw = tmp_path / "state", random.Random(seed)
     ready_s: list[float] = []
     with starter() as service:
         open_runs = OpenRuns(service)
-        first = one_is_found_again(service, state, tmp_path / "go-on", open_runs)
+        first = one_is_found_again(service, state, tmp_path / "go-on", open_runs, **options)
         work = Work(tmp_path / "work", service, seed)
         work.asked.append(
             ("key-0", [work.job("plain") | {"command": [JOB, str(work.folder), "20", "0"]}], ["plain"])
         )
         for life in range(kills):
             began = time.monotonic()
-            assert "url" in service.start(state)
+            assert "url" in service.start(state, **options)
             ready_s.append(time.monotonic() - began)
             if life % 2:  # else it may be killed before it knows
                 until(open_runs.are_known)
@@ -203,7 +205,7 @@ def kill_often(tmp_path: Path, jobs: int, kills: int, seed: int) -> dict[str, An
             except Gone:
                 killer.join()
                 assert pid != service.pid
-        service.start(state)
+        service.start(state, **options)
         until(open_runs.are_known)
         while work.asked:
             work.submit_next()

@@ -12,7 +12,7 @@ from betimes.cli import options
 from betimes.cli.render import tables
 
 if TYPE_CHECKING:
-    from betimes.reproduce import Row
+    from betimes.reproduce import Experiment, Row
 
 
 def reproduce(
@@ -57,7 +57,7 @@ def reproduce(
         if as_json:
             print(to_json([_described(each) for each in EXPERIMENTS.values()]))
         else:
-            tables.show_pairs([(each.name, each.summary) for each in EXPERIMENTS.values()])
+            tables.show_pairs([(each.name, _summary(each)) for each in EXPERIMENTS.values()])
         return
     rows = _rows(name, data, out, processes, ray)
     if as_json:
@@ -78,7 +78,7 @@ def _rows(name: str, data: str | None, out: str | None, processes: int | None, r
 
     experiment = find(name)
     if processes is None and not ray:
-        processes = cpus() if experiment.spread else 1
+        processes = 1 if experiment.alone else cpus()
     if out is not None:
         folders.check("--out", out)
     display = Display()
@@ -93,13 +93,22 @@ def _rows(name: str, data: str | None, out: str | None, processes: int | None, r
         )
 
 
-def _described(experiment: Any) -> dict[str, Any]:
+def _described(experiment: Experiment) -> dict[str, Any]:
     return {
         "name": experiment.name,
         "summary": experiment.summary,
         "needs": list(experiment.needs),
         "parts": list(experiment.parts),
+        "alone": experiment.alone,
     }
+
+
+def _summary(experiment: Experiment) -> str:
+    return (
+        f"{experiment.summary} (in one process: {experiment.alone})"
+        if experiment.alone
+        else experiment.summary
+    )
 
 
 def _show(name: str, rows: Sequence[Row]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -39,10 +40,10 @@ class Evaluator:
         values = tuple(objective.value(result) for objective in self.problem.objectives)
         return values if all(map(math.isfinite, values)) else None
 
-    def result(self, policy: str) -> Result:
-        """The whole result of one run."""
+    def result(self, policy: str, progress: Callable[[int], object] | None = None) -> Result:
+        """The whole result of one run; progress receives the number of jobs submitted so far."""
         run = self._simulation(policy)
-        run.run(predicting(run, self._wanted) if self.problem.predicts else None)
+        run.run(predicting(run, self._wanted) if self.problem.predicts else None, progress)
         return run.result()
 
     def sizes(self) -> Floats:

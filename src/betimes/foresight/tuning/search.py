@@ -63,11 +63,12 @@ def search(
     objectives: Sequence[Objective],
     *,
     most: int,
+    part: str = TRAIN,
     budget_s: float | None = None,
     stopped: Callable[[], bool] | None = None,
     progress: Callable[[Progress], object] | None = None,
 ) -> Found:
-    """Evaluate `most` configurations on the training part, or as many as time allows.
+    """Evaluate `most` configurations on a part of the workload, or as many as time allows.
 
     The order in which answers come does not matter to what is found, only whether they do. Some of a budget is left
     for judging the front. Raises InputError where it was too short for one evaluation.
@@ -95,7 +96,7 @@ def search(
         answers: dict[int, Values | None] = {
             number: None for number, config in enumerate(configs) if config is None
         }
-        tasks = [(TRAIN, config.policy) for _, config in possible]
+        tasks = [(part, config.policy) for _, config in possible]
         for at, values in evaluations.values(tasks, is_over):
             first_s = min(first_s, time.monotonic() - started)
             answers[possible[at][0]] = values

@@ -12,11 +12,12 @@ import numpy as np
 
 from betimes import __version__
 from betimes.cluster import Cluster
+from betimes.crew import crew
 from betimes.errors import InputError
 from betimes.foresight.objectives import Objective, Values, parse_objectives
 from betimes.foresight.tuning.evaluations import TEST, TRAIN, Evaluations
 from betimes.foresight.tuning.evaluator import Evaluator
-from betimes.foresight.tuning.evaluators import Task
+from betimes.foresight.tuning.evaluators import Task, worker
 from betimes.foresight.tuning.front import Baseline, Front, Measured, Part, Point
 from betimes.foresight.tuning.interrupts import interruptible
 from betimes.foresight.tuning.named import NAMES, named_points
@@ -150,8 +151,9 @@ class _Tuning:
         solver = solver_of(
             how.solver, space.low, space.high, len(problem.objectives), how.seed, how.evaluations
         )
-        evaluations = Evaluations(self.problems, processes=how.processes, ray=how.ray, kept=how.cached)
-        with evaluations, interruptible() as interrupted:
+        workers = crew(worker, (self.problems,), how.processes, ray=how.ray)
+        with workers, interruptible() as interrupted:
+            evaluations = Evaluations(self.problems, workers, kept=how.cached)
             found = search(
                 space,
                 solver,

@@ -117,7 +117,7 @@ def _on(seeds: tuple[str, ...]) -> Experiment:
 
     name = f"{NAME}:{'+'.join(seeds)}" if seeds else NAME
     summary = f"what each switch of improved Eva saves on {JOBS} jobs, by seed"
-    return Experiment(name, summary, (PODS,), run, SEEDS, _on, spread=True)
+    return Experiment(name, summary, (PODS,), run, SEEDS, _on)
 
 
 EXPERIMENTS = (_on(()),)

@@ -57,7 +57,7 @@ class Study:
             return self._run(data, out, progress, workers, [int(size) for size in sizes or (DEFAULT,)])
 
         name = f"{self.name}:{'+'.join(sizes)}" if sizes else self.name
-        return Experiment(name, self.summary, (PODS,), run, SIZES, self.experiment, spread=True)
+        return Experiment(name, self.summary, (PODS,), run, SIZES, self.experiment)
 
     def _run(
         self, data: Path, out: Path | None, progress: Progress, workers: Workers, sizes: Sequence[int]

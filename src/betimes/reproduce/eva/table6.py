@@ -6,9 +6,10 @@ from pathlib import Path
 from statistics import mean
 
 from betimes.reproduce.eva.compositions import jobs_of_four_tasks
-from betimes.reproduce.eva.runs import UNITS, Figures, published, simulated
+from betimes.reproduce.eva.runs import UNITS, published, simulates
 from betimes.reproduce.experiment import Experiment, Row
 from betimes.reproduce.pace import Pace, Progress
+from betimes.reproduce.workers import Workers
 
 _JOBS = 100
 _TRIALS = ("3", "10")
@@ -25,22 +26,25 @@ def table6(parts: tuple[str, ...] = ()) -> Experiment:
     """The table over so many trials (the most of `parts`)."""
     trials = max(int(part) for part in parts or _TRIALS[:1])
 
-    def run(_data: Path | None, _out: Path | None, progress: Progress) -> list[Row]:
+    def run(_data: Path | None, _out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
         from betimes.cluster import read_cluster
 
         cluster = read_cluster("ec2-2023")
         pace = Pace(progress, trials * len(_SCHEDULERS) * _JOBS)
-        shares: dict[str, list[float]] = {name: [] for name in _SCHEDULERS}
-        jcts: dict[str, list[float]] = {name: [] for name in _SCHEDULERS}
-        for trial in range(trials):
-            workload = jobs_of_four_tasks(_JOBS, _FIRST_SEED + trial)
-            found: dict[str, Figures] = {
-                name: simulated(workload, policy, cluster, pace, f"trial {trial + 1}, {name}")
-                for name, policy in _SCHEDULERS.items()
-            }
-            for name, figures in found.items():
-                shares[name].append(100.0 * figures["usd"] / found["No-Packing"]["usd"])
-                jcts[name].append(figures["jct"])
+        runs = [(trial, name) for trial in range(trials) for name in _SCHEDULERS]
+        made = workers.made(
+            simulates,
+            ([(jobs_of_four_tasks(_JOBS, _FIRST_SEED + trial), cluster) for trial in range(trials)],),
+            [(trial, _SCHEDULERS[name]) for trial, name in runs],
+            pace,
+            [f"trial {trial + 1}, {name}" for trial, name in runs],
+        )
+        found = dict(zip(runs, made, strict=True))
+        shares = {
+            name: [100.0 * found[at, name]["usd"] / found[at, "No-Packing"]["usd"] for at in range(trials)]
+            for name in _SCHEDULERS
+        }
+        jcts = {name: [found[at, name]["jct"] for at in range(trials)] for name in _SCHEDULERS}
         progress("done", pace.total, pace.total)
         return [
             Row(

@@ -230,7 +230,6 @@ def sized(
             run=lambda _, out, progress, workers: run(
                 tuple(int(jobs) for jobs in chosen), out, progress, workers
             ),
-            spread=True,
             parts=SIZES,
             narrowed=lambda parts: experiment(parts, f"{name}:{'+'.join(parts)}"),
         )

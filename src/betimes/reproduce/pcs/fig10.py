@@ -25,18 +25,19 @@ from betimes.reproduce.pcs.runs import (
     OverSeeds,
     Planned,
     best_jct_s,
-    simulated,
+    problem_of,
     trace_file,
 )
-from betimes.reproduce.pcs.search import OF_BEST, Searched, problem_of, searched
+from betimes.reproduce.pcs.search import OF_BEST, Searched
+from betimes.reproduce.pcs.study import Study, study
 from betimes.reproduce.pcs.workloads import SEED, workload_1
+from betimes.reproduce.workers import Workers
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from betimes.workload import Workload
-    from betimes.workload.speedup import SpeedupTable
+    from betimes.foresight.tuning import Problem
 
 TRACE = "2869ce"
 SIZE_ERRORS = (0, 5, 10, 20, 30, 40, 60, 80, 99)  # %
@@ -90,20 +91,17 @@ class Moved:
         return 100.0 * float(np.mean(np.any(np.all(within, axis=2), axis=1)))
 
 
-def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
+def run(data: Path | None, out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
     """The rows of (a), (b) and (c), and with `out` a picture."""
-    from betimes.workload import read_trace
-    from betimes.workload.speedup import SpeedupTable
-
     if data is None:
         raise ValueError("figure 10 needs the data directory")
-    curves = SpeedupTable.read_csv(data / CURVES)
-    trace = read_trace(data / trace_file(TRACE), format="philly-pcs")
-    half = len(trace) // 2
+    problems = _problems(data)
     runs = 3 * sum(len(_seeds(error)) for error in SIZE_ERRORS)
-    pace = Pace(progress, len(trace) * runs + half * (EVALUATIONS + 2) + JOBS * 3 * EVALUATIONS)
-    noisy = _noisy(trace, _balanced(trace[:half], curves, pace), curves, pace)
-    front, moved = _moved(data, pace)
+    jobs, half = (len(problems[name].workload) for name in (_off(0, NOISE_SEEDS[0]), _HALF))
+    pace = Pace(progress, jobs * runs + half * (EVALUATIONS + 2) + JOBS * 3 * EVALUATIONS)
+    with study(problems, workers, pace) as of_problems:
+        noisy = _noisy(_balanced(of_problems), of_problems)
+        front, moved = _moved(of_problems)
     progress("done", pace.total, pace.total)
     if out is not None:
         _draw(noisy, front, moved, out / "pcs-fig10.svg")
@@ -123,59 +121,69 @@ def distances(values: NDArray[np.float64], front: NDArray[np.float64]) -> NDArra
     return np.maximum(behind.max(axis=2), 0.0).min(axis=1)
 
 
-def _balanced(train: Workload, curves: SpeedupTable, pace: Pace) -> Planned:
-    jobs = len(train)
-    told = pace.run(f"{TRACE}, search", jobs * EVALUATIONS)
-    front = searched(
-        problem_of(train, units=UNITS, curves=curves),
-        EVALUATIONS,
-        progress=lambda done: told(jobs * done),
-    )
-    best = best_jct_s(
-        [
-            simulated(Planned(name, name), train, curves=curves, progress=pace.run(name, jobs))
-            for name in ("srsf", "afs")
-        ]
-    )
+def _problems(data: Path) -> dict[str, Problem]:
+    """The trace with sizes that are off, its first half, and Workload-1 at each load, by their names here."""
+    from betimes.workload import read_trace
+    from betimes.workload.speedup import SpeedupTable
+
+    curves = SpeedupTable.read_csv(data / CURVES)
+    trace = read_trace(data / trace_file(TRACE), format="philly-pcs")
+    problems = {_HALF: problem_of(trace[: len(trace) // 2], curves=curves)}
+    for error in SIZE_ERRORS:
+        for seed in _seeds(error):
+            sizes = f"noise:{error / 100}" if error else "true"
+            problems[_off(error, seed)] = problem_of(trace, curves=curves, sizes=sizes, seed=seed)
+    for load, seed in ((RUN, SEED), (TUNED, TRAIN_SEED), (RUN, TRAIN_SEED)):
+        problems[_at(load, seed)] = problem_of(workload_1(data, jobs=JOBS, load=load, units=UNITS, seed=seed))
+    return problems
+
+
+_HALF = f"{TRACE}, first half"
+
+
+def _off(size_error: int, seed: int) -> str:
+    return f"{TRACE}, sizes off by {size_error} %, seed {seed}"
+
+
+def _at(load: float, seed: int) -> str:
+    return f"Workload-1 at {load:.0%} load, seed {seed}"
+
+
+def _balanced(of_problems: Study) -> Planned:
+    front = of_problems.searched(_HALF, EVALUATIONS, what=f"{_HALF}, search")
+    best = best_jct_s(of_problems.outcomes([(_HALF, Planned(name, name)) for name in ("srsf", "afs")]))
     return Planned("PCS", front.picked(OF_BEST * best)["PCS-bal"].policy)
 
 
-def _noisy(trace: Workload, pcs: Planned, curves: SpeedupTable, pace: Pace) -> list[Noisy]:
-    def outcome(run: Planned, size_error: int, seed: int) -> Outcome:
-        told = pace.run(f"{run.name}, sizes off by {size_error} %", len(trace))
-        sizes = f"noise:{size_error / 100}" if size_error else "true"
-        return simulated(run, trace, curves=curves, sizes=sizes, seed=seed, progress=told)
-
-    return [
-        Noisy(run.name, error, [outcome(run, error, seed) for seed in _seeds(error)])
-        for run in (Planned("fifo", "fifo"), pcs, Planned("afs", "afs"))
-        for error in SIZE_ERRORS
-    ]
+def _noisy(pcs: Planned, of_problems: Study) -> list[Noisy]:
+    policies = (Planned("fifo", "fifo"), pcs, Planned("afs", "afs"))
+    runs = [(run, error, seed) for run in policies for error in SIZE_ERRORS for seed in _seeds(error)]
+    outcomes = of_problems.outcomes(
+        [(_off(error, seed), run) for run, error, seed in runs], "sizes that are off, "
+    )
+    found: dict[tuple[str, int], list[Outcome]] = {}
+    for (run, error, _), each in zip(runs, outcomes, strict=True):
+        found.setdefault((run.name, error), []).append(each)
+    return [Noisy(name, error, of_seeds) for (name, error), of_seeds in found.items()]
 
 
 def _seeds(size_error: int) -> tuple[int, ...]:
     return NOISE_SEEDS if size_error else NOISE_SEEDS[:1]  # without noise all are the same
 
 
-def _moved(data: Path, pace: Pace) -> tuple[Searched, list[Moved]]:
+def _moved(of_problems: Study) -> tuple[Searched, list[Moved]]:
     """The front at the load that is run, and what was found at each load on other jobs, as it does there."""
     import numpy as np
 
-    from betimes.foresight.tuning import Evaluator
-
     def found(load: float, seed: int) -> Searched:
-        told = pace.run(f"Workload-1, search at {load:.0%} load", JOBS * EVALUATIONS)
-        jobs = workload_1(data, jobs=JOBS, load=load, units=UNITS, seed=seed)
-        problem = problem_of(jobs, units=UNITS)
-        return searched(problem, EVALUATIONS, progress=lambda done: told(JOBS * done))
+        return of_problems.searched(_at(load, seed), EVALUATIONS, what=f"{_at(load, seed)}, search")
 
     front = found(RUN, SEED)
-    evaluator = Evaluator(front.problem)
     moved: list[Moved] = []
     for load in (TUNED, RUN):
-        configs = found(load, TRAIN_SEED).configs
-        values = np.array([value for c in configs if (value := evaluator.values(c.policy)) is not None])
-        moved.append(Moved(load, values, front.values))
+        policies = [config.policy for config in found(load, TRAIN_SEED).configs]
+        values = [each for each in of_problems.values(_at(RUN, SEED), policies) if each is not None]
+        moved.append(Moved(load, np.array(values), front.values))
     return front, moved
 
 

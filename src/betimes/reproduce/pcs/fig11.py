@@ -18,16 +18,17 @@ from betimes.outcome.figure import COLOURS, drawing
 from betimes.reproduce.experiment import Experiment, Row
 from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.pcs.fig8 import JOBS, SEEDS, workload
-from betimes.reproduce.pcs.runs import TABLES, UNITS, Outcome, Planned, simulated
+from betimes.reproduce.pcs.runs import TABLES, TIRESIAS, UNITS, Outcome, Planned, problem_of
+from betimes.reproduce.pcs.study import study
 from betimes.reproduce.pcs.workloads import workload_1
+from betimes.reproduce.workers import Workers
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from betimes.workload import Workload
-
 LOAD_1 = 0.8  # of Workload-1
+_RUNS = (Planned("srsf", "srsf", TIRESIAS), Planned("max-min", "max-min"))
 
 # Read off figure 11 by the text, which says "up to", "above" and "times less".
 SMALL_ERROR_MAX, LONG_ERROR_MAX, CONTENTION_TAIL_OVER_MEAN = 200.0, 600.0, 4.0
@@ -42,17 +43,25 @@ class Seen:
     contention: NDArray[np.float64]
 
 
-def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
+def run(data: Path | None, out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
     """The rows of (a) and (b) on both workloads, and with `out` a picture."""
     if data is None:
         raise ValueError("figure 11 needs the data directory")
     pace = Pace(progress, 4 * JOBS * len(SEEDS))
-    found = {
-        "Workload-3": [_seen(workload(seed), pace) for seed in SEEDS],
-        "Workload-1": [
-            _seen(workload_1(data, jobs=JOBS, load=LOAD_1, units=UNITS, seed=seed), pace) for seed in SEEDS
-        ],
+    workloads = {
+        "Workload-3": [workload(seed) for seed in SEEDS],
+        "Workload-1": [workload_1(data, jobs=JOBS, load=LOAD_1, units=UNITS, seed=seed) for seed in SEEDS],
     }
+    names = [(name, seed) for name in workloads for seed in SEEDS]
+    problems = {
+        f"{name}, {seed}": problem_of(jobs)
+        for (name, seed), jobs in zip(names, (each for of in workloads.values() for each in of), strict=True)
+    }
+    with study(problems, workers, pace) as of_both:
+        outcomes = of_both.outcomes([(problem, run) for problem in problems for run in _RUNS])
+    found: dict[str, list[Seen]] = {name: [] for name in workloads}
+    for (name, _), tiresias, max_min in zip(names, outcomes[::2], outcomes[1::2], strict=True):
+        found[name].append(_seen(tiresias, max_min))
     progress("done", pace.total, pace.total)
     if out is not None:
         _draw(found, out / "pcs-fig11.svg")
@@ -94,12 +103,8 @@ def _ranked(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
     return float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
 
 
-def _seen(jobs: Workload, pace: Pace) -> Seen:
-    def outcome(policy: str) -> Outcome:
-        return simulated(Planned(policy, policy), jobs, progress=pace.run(policy, JOBS))
-
-    tiresias = outcome("srsf")
-    return Seen(jobs.work_s, tiresias.errors, outcome("max-min").result.jobs.contention_mean)
+def _seen(tiresias: Outcome, max_min: Outcome) -> Seen:
+    return Seen(tiresias.result.jobs.work_s, tiresias.errors, max_min.result.jobs.contention_mean)
 
 
 def _draw(found: dict[str, list[Seen]], path: Path) -> None:

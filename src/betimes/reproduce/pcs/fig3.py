@@ -9,6 +9,7 @@ points of seed 0 that the study would name, are run on the same jobs.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,18 +22,19 @@ from betimes.reproduce.pcs.fig7 import BASELINES
 from betimes.reproduce.pcs.front_picture import labelled_axes, mark
 from betimes.reproduce.pcs.runs import (
     CURVES,
-    UNITS,
     Outcome,
     Planned,
     best_jct_s,
     compared,
-    simulated,
+    problem_of,
     trace_file,
 )
-from betimes.reproduce.pcs.search import NAMES, OF_BEST, Searched, problem_of, searched
+from betimes.reproduce.pcs.search import NAMES, OF_BEST, Searched
+from betimes.reproduce.pcs.study import study
+from betimes.reproduce.workers import Workers
 
 if TYPE_CHECKING:
-    from betimes.foresight.tuning import Problem
+    from betimes.reproduce.pcs.study import Study
 
 TRACES = tuple(published.fronts())
 QUICK = ("2869ce", "e13805")
@@ -63,10 +65,10 @@ class Ends(NamedTuple):
 def experiment(traces: tuple[str, ...], name: str = "pcs-fig3") -> Experiment:
     """Figure 3 on some traces."""
 
-    def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
+    def run(data: Path | None, out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
         if data is None:
             raise ValueError("figure 3 needs the data directory")
-        return run_traces(traces, data, out, progress)
+        return run_traces(traces, data, out, progress, workers)
 
     return Experiment(
         name=name,
@@ -78,7 +80,9 @@ def experiment(traces: tuple[str, ...], name: str = "pcs-fig3") -> Experiment:
     )
 
 
-def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: Progress) -> list[Row]:
+def run_traces(
+    traces: tuple[str, ...], data: Path, out: Path | None, progress: Progress, workers: Workers
+) -> list[Row]:
     """The rows of some traces, and with `out` a picture of their fronts."""
     from betimes.workload import read_trace
     from betimes.workload.speedup import SpeedupTable
@@ -86,23 +90,22 @@ def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: 
     curves = SpeedupTable.read_csv(data / CURVES)
     problems = {
         trace: problem_of(
-            read_trace(data / trace_file(trace), format="philly-pcs").head(published.JOBS),
-            units=UNITS,
-            curves=curves,
+            read_trace(data / trace_file(trace), format="philly-pcs").head(published.JOBS), curves=curves
         )
         for trace in traces
     }
     runs = published.EVALUATIONS * len(SEEDS) + len(BASELINES) + len(NAMES)
     pace = Pace(progress, sum(len(each.workload) * runs for each in problems.values()))
-    found = {trace: _found(trace, problem, pace) for trace, problem in problems.items()}
-    stored = [row for trace in traces for row in _stored(trace, problems[trace])]
+    with study(problems, workers, pace) as of_traces:
+        found = {trace: _found(trace, of_traces) for trace in traces}
+        stored = [row for trace in traces for row in _stored(trace, of_traces)]
     progress("done", pace.total, pace.total)
     if out is not None:
         _draw(found, out / "pcs-fig3.svg")
     rows = [
         row
         for trace in traces
-        for row in (*_rows(trace, found[trace].fronts), *_policies(trace, found[trace]))
+        for row in (*_rows(trace, found[trace].fronts, str(workers)), *_policies(trace, found[trace]))
     ]
     return rows + stored
 
@@ -119,28 +122,20 @@ def ends(front: Searched) -> Ends:
     )
 
 
-def _found(trace: str, problem: Problem, pace: Pace) -> Found:
-    jobs = len(problem.workload)
-    fronts: list[Searched] = []
-    for seed in SEEDS:
-        told = pace.run(f"{trace}, search, seed {seed}", jobs * published.EVALUATIONS)
-        fronts.append(
-            searched(
-                problem,
-                published.EVALUATIONS,
-                seed=seed,
-                published=True,
-                progress=lambda done, told=told: told(jobs * done),
-            )
+def _found(trace: str, of_traces: Study) -> Found:
+    fronts = [
+        of_traces.searched(
+            trace, published.EVALUATIONS, seed=seed, published=True, what=f"{trace}, search, seed {seed}"
         )
+        for seed in SEEDS
+    ]
 
-    def run(each: Planned) -> Outcome:
-        told = pace.run(f"{trace}, {each.name}", jobs)
-        return simulated(each, problem.workload, curves=problem.curves, progress=told)
+    def run(planned: Iterable[Planned]) -> list[Outcome]:
+        return of_traces.outcomes([(trace, each) for each in planned], f"{trace}, ")
 
-    baselines = [run(each) for each in BASELINES]
+    baselines = run(BASELINES)
     picked = fronts[0].picked(OF_BEST * best_jct_s(baselines))
-    points = [run(Planned(name, config.policy, _NAMED)) for name, config in picked.items()]
+    points = run(Planned(name, config.policy, _NAMED) for name, config in picked.items())
     return Found(fronts, baselines, points)
 
 
@@ -154,7 +149,7 @@ def _policies(trace: str, found: Found) -> list[Row]:
     return rows
 
 
-def _rows(trace: str, fronts: list[Searched]) -> list[Row]:
+def _rows(trace: str, fronts: list[Searched], workers: str) -> list[Row]:
     import numpy as np
 
     front = published.fronts()[trace]
@@ -183,22 +178,23 @@ def _rows(trace: str, fronts: list[Searched]) -> list[Row]:
         *rows,
         Row(
             trace, "search", front.seconds, float(np.mean(seconds)), "s",
-            "published: on ten machines; ours: one process",
+            f"published: on ten machines; ours: {workers}",
         ),
     ]  # fmt: skip
 
 
-def _stored(trace: str, problem: Problem) -> list[Row]:
+def _stored(trace: str, of_traces: Study) -> list[Row]:
     """Released points run again from the variables that are stored with them."""
     import numpy as np
 
     from betimes.foresight.tuning import Evaluator, HeuristicSpace
 
-    evaluator = Evaluator(problem)
+    space = HeuristicSpace(Evaluator(of_traces.problems[trace]).sizes(), published=True)
+    points = published.stored(trace)
+    configs = [space.config(np.array(point[:4])) for point in points]
+    all_values = of_traces.values(trace, [config.policy for config in configs if config is not None])
     rows: list[Row] = []
-    for number, point in enumerate(published.stored(trace)):
-        config = HeuristicSpace(evaluator.sizes(), published=True).config(np.array(point[:4]))
-        values = None if config is None else evaluator.values(config.policy)
+    for number, (point, values) in enumerate(zip(points, all_values, strict=True)):
         if values is None:
             raise ValueError(f"{trace}: the stored point {point[:4]} is impossible")
         note = "a stored point run again, classes as in the released code"

@@ -11,6 +11,7 @@ GPUs, and 30 s lost whenever a job's grant changes. How long it took there is no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,12 +23,15 @@ from betimes.reproduce.experiment import Experiment, Row
 from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.pcs.front_picture import labelled_axes, mark
 from betimes.reproduce.pcs.published import Unfairness, configurations, testbed_front, unfairness
-from betimes.reproduce.pcs.runs import TABLES, TIRESIAS, Outcome, OverSeeds, Planned, simulated
-from betimes.reproduce.pcs.search import OF_FIFO, problem_of, searched
+from betimes.reproduce.pcs.runs import TABLES, TIRESIAS, Outcome, OverSeeds, Planned, problem_of
+from betimes.reproduce.pcs.search import OF_FIFO
+from betimes.reproduce.pcs.study import study
 from betimes.reproduce.pcs.workloads import workload_1
+from betimes.reproduce.workers import Workers
 
 if TYPE_CHECKING:
-    from betimes.workload import Workload
+    from betimes.foresight.tuning import Problem
+    from betimes.reproduce.pcs.study import Study
 
 TABLE = "themis-scaled-2"
 UNITS, JOBS, LOAD = 16, 101, 1.0
@@ -37,6 +41,7 @@ EVALUATIONS = 400
 REFERENCE = "PCS-JCT"  # by whose mean JCT the figure divides
 FOUND, REAL = "found/", "real/"
 RESTART_S = 30.0
+_TRAIN = "train"
 
 RUNS = (
     Planned("fifo", "fifo"),
@@ -64,26 +69,19 @@ class Seeded(OverSeeds):
         return Unfairness(float(values.mean()), *percentiles)
 
 
-def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
+def run(data: Path | None, out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
     """The rows of (a) and (b), and with `out` a picture."""
     if data is None:
         raise ValueError("figure 6 needs the data directory")
-    train = workload_1(data, jobs=TRAIN_JOBS, load=LOAD, units=UNITS, seed=TRAIN_SEED, table=TABLE)
     pace = Pace(progress, TRAIN_JOBS * (EVALUATIONS + 1) + 2 * JOBS * len(SEEDS) * (len(RUNS) + 3))
-    told = pace.run("search", TRAIN_JOBS * EVALUATIONS)
-    front = searched(
-        problem_of(train, units=UNITS), EVALUATIONS, progress=lambda done: told(TRAIN_JOBS * done)
-    )
-    fifo = simulated(Planned("fifo", "fifo"), train, units=UNITS, progress=pace.run("FIFO", TRAIN_JOBS))
-    points = [
-        Planned(FOUND + name, config.policy, f"found here on {TRAIN_JOBS:,} other jobs")
-        for name, config in front.picked(OF_FIFO * fifo.jct_mean_s).items()
-    ]
-    workloads = [
-        workload_1(data, jobs=JOBS, load=LOAD, units=UNITS, seed=seed, table=TABLE) for seed in SEEDS
-    ]
-    found = {each.name: _seeded(each, workloads, pace) for each in (*RUNS, *points)}
-    found |= {REAL + each.name: _seeded(each, workloads, pace, real=True) for each in (*RUNS, *points)}
+    with study(_problems(data), workers, pace) as of_problems:
+        front = of_problems.searched(_TRAIN, EVALUATIONS)
+        [fifo] = of_problems.outcomes([(_TRAIN, Planned("fifo", "fifo"))])
+        points = [
+            Planned(FOUND + name, config.policy, f"found here on {TRAIN_JOBS:,} other jobs")
+            for name, config in front.picked(OF_FIFO * fifo.jct_mean_s).items()
+        ]
+        found = _seeded((*RUNS, *points), "", of_problems) | _seeded((*RUNS, *points), REAL, of_problems)
     progress("done", pace.total, pace.total)
     if out is not None:
         _draw(found, out / "pcs-fig6.svg")
@@ -97,21 +95,22 @@ def reference(name: str) -> str:
     return REAL + REFERENCE if name.startswith(REAL) else REFERENCE
 
 
-def _seeded(run: Planned, workloads: list[Workload], pace: Pace, real: bool = False) -> Seeded:
-    return Seeded(
-        run,
-        [
-            simulated(
-                run,
-                jobs,
-                units=UNITS,
-                fractional=not real,
-                restart_s=RESTART_S if real else 0.0,
-                progress=pace.run(run.name, JOBS),
-            )
-            for jobs in workloads
-        ],
-    )
+def _problems(data: Path) -> dict[str, Problem]:
+    """The jobs that are searched on, and those of each seed, as the study simulates and as a cluster has it."""
+    train = workload_1(data, jobs=TRAIN_JOBS, load=LOAD, units=UNITS, seed=TRAIN_SEED, table=TABLE)
+    problems = {_TRAIN: problem_of(train, units=UNITS)}
+    for seed in SEEDS:
+        jobs = workload_1(data, jobs=JOBS, load=LOAD, units=UNITS, seed=seed, table=TABLE)
+        problems[f"{seed}"] = problem_of(jobs, units=UNITS)
+        problems[f"{REAL}{seed}"] = problem_of(jobs, units=UNITS, fractional=False, restart_s=RESTART_S)
+    return problems
+
+
+def _seeded(runs: Sequence[Planned], where: str, of_problems: Study) -> dict[str, Seeded]:
+    """By name, with `where` before it: what comes of each policy with every seed."""
+    outcomes = of_problems.outcomes([(f"{where}{seed}", run) for run in runs for seed in SEEDS])
+    by_run = [outcomes[at : at + len(SEEDS)] for at in range(0, len(outcomes), len(SEEDS))]
+    return {where + run.name: Seeded(run, of_run) for run, of_run in zip(runs, by_run, strict=True)}
 
 
 def _rows(name: str, each: Seeded, reference_s: float) -> list[Row]:

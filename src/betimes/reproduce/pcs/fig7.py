@@ -8,6 +8,7 @@ the first jobs of the trace, and run on the rest of it (`pcs_fig7_found`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from betimes.outcome.figure import COLOURS, drawing
 from betimes.reproduce.experiment import Experiment, Row
 from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.pcs.fig7_found import draw as draw_found
-from betimes.reproduce.pcs.fig7_found import judged, steps
+from betimes.reproduce.pcs.fig7_found import judged, steps, stretches
 from betimes.reproduce.pcs.published import OnTrace, configurations, figure_7
 from betimes.reproduce.pcs.runs import (
     CURVES,
@@ -26,15 +27,16 @@ from betimes.reproduce.pcs.runs import (
     Planned,
     best_jct_s,
     compared,
-    simulated,
+    problem_of,
     trace_file,
 )
+from betimes.reproduce.pcs.study import study
+from betimes.reproduce.workers import Workers
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from betimes.workload import Workload
-    from betimes.workload.speedup import SpeedupTable
+    from betimes.reproduce.pcs.study import Study
 
 TRACES = tuple(figure_7())
 QUICK = ("2869ce", "0e4a51")
@@ -61,10 +63,10 @@ _CONFIGURED = "the released configuration, its weights to three digits; the publ
 def experiment(traces: tuple[str, ...], name: str = "pcs-fig7") -> Experiment:
     """Figure 7 on some of its traces."""
 
-    def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
+    def run(data: Path | None, out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
         if data is None:
             raise ValueError("figure 7 needs the data directory")
-        return run_traces(traces, data, out, progress)
+        return run_traces(traces, data, out, progress, workers)
 
     return Experiment(
         name=name,
@@ -76,7 +78,9 @@ def experiment(traces: tuple[str, ...], name: str = "pcs-fig7") -> Experiment:
     )
 
 
-def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: Progress) -> list[Row]:
+def run_traces(
+    traces: tuple[str, ...], data: Path, out: Path | None, progress: Progress, workers: Workers
+) -> list[Row]:
     """The rows of some traces, and with `out` pictures of published and own values and of what was found."""
     from betimes.workload import read_trace
     from betimes.workload.speedup import SpeedupTable
@@ -87,11 +91,12 @@ def run_traces(traces: tuple[str, ...], data: Path, out: Path | None, progress: 
         progress,
         sum(len(jobs) * len(planned(trace)) + steps(jobs, BASELINES) for trace, jobs in workloads.items()),
     )
-    whole = {trace: of_whole(trace, jobs, curves, pace) for trace, jobs in workloads.items()}
-    found = {
-        trace: judged(trace, jobs, curves, BASELINES, figure_7()[trace], pace)
-        for trace, jobs in workloads.items()
-    }
+    problems = {trace: problem_of(jobs, curves=curves) for trace, jobs in workloads.items()}
+    for trace, jobs in workloads.items():
+        problems |= stretches(trace, jobs, curves)
+    with study(problems, workers, pace) as of_traces:
+        whole = of_whole(traces, of_traces)
+        found = {trace: judged(trace, BASELINES, figure_7()[trace], of_traces) for trace in traces}
     progress("done", pace.total, pace.total)
     if out is not None:
         _draw(whole, out / "pcs-fig7.svg")
@@ -105,12 +110,13 @@ def planned(trace: str) -> list[Planned]:
     return [*BASELINES, *(Planned(point.name, point.policy, _CONFIGURED) for point in released)]
 
 
-def of_whole(trace: str, jobs: Workload, curves: SpeedupTable, pace: Pace) -> list[Outcome]:
-    """What comes of every planned run of a whole trace."""
-    return [
-        simulated(run, jobs, curves=curves, progress=pace.run(f"{trace}, {run.name}", len(jobs)))
-        for run in planned(trace)
-    ]
+def of_whole(traces: Sequence[str], of_traces: Study) -> dict[str, list[Outcome]]:
+    """What comes of every planned run of each whole trace."""
+    runs = [(trace, run) for trace in traces for run in planned(trace)]
+    outcomes = of_traces.outcomes(runs)
+    return {
+        trace: [each for (of, _), each in zip(runs, outcomes, strict=True) if of == trace] for trace in traces
+    }
 
 
 def rows_of_whole(trace: str, outcomes: list[Outcome]) -> list[Row]:

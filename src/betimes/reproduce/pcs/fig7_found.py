@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any
 from betimes.outcome.figure import drawing
 from betimes.reproduce.experiment import Row
 from betimes.reproduce.pcs.front_picture import labelled_axes, mark
-from betimes.reproduce.pcs.runs import UNITS, Outcome, Planned, best_jct_s, compared, simulated
-from betimes.reproduce.pcs.search import NAMES, OF_BEST, Searched, problem_of, searched
+from betimes.reproduce.pcs.runs import Outcome, Planned, best_jct_s, compared, problem_of
+from betimes.reproduce.pcs.search import NAMES, OF_BEST, Searched
 
 if TYPE_CHECKING:
-    from betimes.reproduce.pace import Pace
+    from betimes.foresight.tuning import Problem
     from betimes.reproduce.pcs.published import OnTrace
+    from betimes.reproduce.pcs.study import Study
     from betimes.workload import Workload
     from betimes.workload.speedup import SpeedupTable
 
@@ -47,33 +48,34 @@ def steps(workload: Workload, baselines: tuple[Planned, ...]) -> int:
     return first * (EVALUATIONS + len(baselines)) + rest * (len(baselines) + len(NAMES))
 
 
+def stretches(trace: str, workload: Workload, curves: SpeedupTable) -> dict[str, Problem]:
+    """The first jobs and the rest, by the names that `judged` has for them."""
+    cut = _first(workload)
+    first, rest = _stretches(trace)
+    return {
+        first: problem_of(workload[:cut], curves=curves),
+        rest: problem_of(workload[cut:], curves=curves),
+    }
+
+
 def judged(
-    trace: str,
-    workload: Workload,
-    curves: SpeedupTable,
-    baselines: tuple[Planned, ...],
-    published: dict[str, OnTrace],
-    pace: Pace,
+    trace: str, baselines: tuple[Planned, ...], published: dict[str, OnTrace], of_traces: Study
 ) -> Judged:
     """Search on the first jobs, pick the three points, and run them and the baselines on the rest."""
-    cut = _first(workload)
-    train, test = workload[:cut], workload[cut:]
-
-    def run(each: Planned, jobs: Workload, part: str) -> Outcome:
-        told = pace.run(f"{trace}, {part}, {each.name}", len(jobs))
-        return simulated(each, jobs, curves=curves, progress=told)
-
-    first = [run(each, train, f"first {cut:,} jobs") for each in baselines]
-    told = pace.run(f"{trace}, search", cut * EVALUATIONS)
-    problem = problem_of(train, units=UNITS, curves=curves)
-    front = searched(problem, EVALUATIONS, seed=SEED, progress=lambda done: told(cut * done))
+    train, test = _stretches(trace)
+    first = of_traces.outcomes([(train, each) for each in baselines], f"{train}, ")
+    front = of_traces.searched(train, EVALUATIONS, seed=SEED, what=f"{trace}, search")
     picked = front.picked(OF_BEST * best_jct_s(first))
     points = [
         Planned(name, config.policy, f"found here; {_ON_REST}, other points")
         for name, config in picked.items()
     ]
-    rest = [run(each, test, "rest") for each in (*baselines, *points)]
+    rest = of_traces.outcomes([(test, each) for each in (*baselines, *points)], f"{test}, ")
     return Judged(front, first, rest, _rows(trace, rest, published))
+
+
+def _stretches(trace: str) -> tuple[str, str]:
+    return f"{trace}, first jobs", f"{trace}, rest"
 
 
 def _first(workload: Workload) -> int:

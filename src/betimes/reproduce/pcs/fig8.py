@@ -18,9 +18,11 @@ from betimes.reproduce.experiment import Experiment, Row
 from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.pcs.front_picture import labelled_axes, mark
 from betimes.reproduce.pcs.published import OnWorkload3, configurations, figure_8
-from betimes.reproduce.pcs.runs import TIRESIAS, UNITS, Outcome, Planned, simulated
-from betimes.reproduce.pcs.search import OF_FIFO, TAIL, problem_of, searched
+from betimes.reproduce.pcs.runs import TAIL, TIRESIAS, UNITS, Outcome, Planned, problem_of
+from betimes.reproduce.pcs.search import OF_FIFO
+from betimes.reproduce.pcs.study import Study, study
 from betimes.reproduce.pcs.workloads import workload_3
+from betimes.reproduce.workers import Workers
 
 if TYPE_CHECKING:
     from betimes.workload import Workload
@@ -30,6 +32,7 @@ LOAD = 1.2
 SEEDS = (4567, 4568, 4569, 4570, 4571)
 EVALUATIONS = 200
 TRAIN_JOBS, TRAIN_SEED = 1000, 42
+_TRAIN = "train"
 FASTEST = "srsf"  # by which JCTs are divided
 
 RUNS = (
@@ -47,20 +50,20 @@ def workload(seed: int, jobs: int = JOBS) -> Workload:
     return workload_3(jobs=jobs, load=LOAD, units=UNITS, seed=seed)
 
 
-def run(_: Path | None, out: Path | None, progress: Progress) -> list[Row]:
+def run(_: Path | None, out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
     """The rows, means over the seeds, and with `out` a picture of JCT against the tail of errors."""
     points = len(configurations("workload-3"))
     pace = Pace(
         progress,
         TRAIN_JOBS * (EVALUATIONS + 1) + JOBS * len(SEEDS) * (len(RUNS) + points),
     )
-    found = _search(pace)
-    outcomes: dict[str, list[Outcome]] = {}
-    for seed in SEEDS:
-        jobs = workload(seed)
-        for each in (*RUNS, *found):
-            told = pace.run(f"seed {seed}, {each.name}", JOBS)
-            outcomes.setdefault(each.name, []).append(simulated(each, jobs, progress=told))
+    problems = {f"seed {seed}": problem_of(workload(seed)) for seed in SEEDS}
+    problems[_TRAIN] = problem_of(workload(TRAIN_SEED, TRAIN_JOBS), TAIL)
+    with study(problems, workers, pace) as of_seeds:
+        runs = [(f"seed {seed}", each) for each in (*RUNS, *_search(of_seeds)) for seed in SEEDS]
+        outcomes: dict[str, list[Outcome]] = {}
+        for each in of_seeds.outcomes(runs):
+            outcomes.setdefault(each.run.name, []).append(each)
     progress("done", pace.total, pace.total)
     if out is not None:
         _draw(outcomes, out / "pcs-fig8.svg")
@@ -72,16 +75,9 @@ def over_fastest(of_policy: list[Outcome], fastest: list[Outcome]) -> list[float
     return [a.jct_mean_s / b.jct_mean_s for a, b in zip(of_policy, fastest, strict=True)]
 
 
-def _search(pace: Pace) -> list[Planned]:
-    jobs = workload(TRAIN_SEED, TRAIN_JOBS)
-    told = pace.run("search", TRAIN_JOBS * EVALUATIONS)
-    front = searched(
-        problem_of(jobs, TAIL, units=UNITS),
-        EVALUATIONS,
-        seed=0,
-        progress=lambda done: told(TRAIN_JOBS * done),
-    )
-    fifo = simulated(Planned("fifo", "fifo"), jobs, progress=pace.run("search, fifo", TRAIN_JOBS))
+def _search(of_seeds: Study) -> list[Planned]:
+    front = of_seeds.searched(_TRAIN, EVALUATIONS)
+    [fifo] = of_seeds.outcomes([(_TRAIN, Planned("fifo", "fifo"))])
     picked = front.picked(OF_FIFO * fifo.jct_mean_s)
     note = f"found here on {TRAIN_JOBS:,} other jobs; published: the released configuration's bar"
     return [Planned(f"found/{name}", config.policy, note) for name, config in picked.items()]

@@ -1,10 +1,11 @@
 """PCS (OSDI 2024), figure 9: what a simulation and a search cost, and what the heuristics are worth.
 
 The study does not say on which workload; here it is Workload-1 at load 0.8, the released search's default, on however
-many GPUs. Mean JCT and mean error are asked for. For (a) and (b) one process is timed, so their rows depend on the
-machine and on what else it does. For (c) four searches of 1,280 evaluations each (the released code's budget) on 64
-GPUs are compared with seeds 0, 1 and 2: the configurations of the heuristics, or any classes and weights; evolved, or
-drawn. That is done on 512 jobs of Workload-1, and on the first 512 of a Philly trace, whose sizes differ far more.
+many GPUs. Mean JCT and mean error are asked for. For (a) and (b) this process is timed, whatever workers there are, so
+their rows depend on the machine and on what else it does. For (c) four searches of 1,280 evaluations each (the released
+code's budget) on 64 GPUs are compared with seeds 0, 1 and 2: the configurations of the heuristics, or any classes and
+weights; evolved, or drawn. That is done on 512 jobs of Workload-1, and on the first 512 of a Philly trace, whose sizes
+differ far more.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from betimes.outcome.figure import COLOURS, DASHES, drawing
 from betimes.reproduce.experiment import Experiment, Row
 from betimes.reproduce.pace import Pace, Progress
 from betimes.reproduce.pcs.published import costs, found_after
-from betimes.reproduce.pcs.runs import CURVES, TABLES, trace_file
-from betimes.reproduce.pcs.search import Searched, problem_of, searched
+from betimes.reproduce.pcs.runs import CURVES, TABLES, problem_of, trace_file
+from betimes.reproduce.pcs.search import Searched
+from betimes.reproduce.pcs.study import Study, study
 from betimes.reproduce.pcs.workloads import workload_1
+from betimes.reproduce.workers import Workers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +87,7 @@ AS_GOOD = 0.01
 TRACE = "2869ce"
 
 
-def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
+def run(data: Path | None, out: Path | None, progress: Progress, workers: Workers) -> list[Row]:
     """The rows of (a), (b) and (c), and with `out` a picture."""
     if data is None:
         raise ValueError("figure 9 needs the data directory")
@@ -97,10 +100,8 @@ def run(data: Path | None, out: Path | None, progress: Progress) -> list[Row]:
     timed = [
         _timed(problem(data, jobs, units), pace) for jobs, by_units in costs().items() for units in by_units
     ]
-    gained = {
-        name: gains(_searches(name, each, pace), tuple(found_after()["heuristic"]))
-        for name, each in asked.items()
-    }
+    with study(asked, workers, pace) as of_both:
+        gained = {name: gains(_searches(name, of_both), tuple(found_after()["heuristic"])) for name in asked}
     progress("done", pace.total, pace.total)
     if out is not None:
         draw(timed, gained, out / "pcs-fig9.svg")
@@ -167,8 +168,9 @@ def _timed(asked: Problem, pace: Pace) -> Timed:
 
     jobs, units = len(asked.workload), asked.units
     Evaluator(asked).values("wfq:weights=1")  # what is loaded or compiled once is none of a search's cost
-    told = pace.run(f"search, {jobs:,} jobs, {units:,} GPUs", jobs * EVALUATIONS)
-    found = searched(asked, EVALUATIONS, seed=0, progress=lambda done: told(jobs * done))
+    what = f"search, {jobs:,} jobs, {units:,} GPUs"
+    with study({what: asked}, Workers(), pace) as here:
+        found = here.searched(what, EVALUATIONS, what=what)
     evaluator = Evaluator(asked)
     started = time.perf_counter()
     for config in found.configs:
@@ -176,22 +178,21 @@ def _timed(asked: Problem, pace: Pace) -> Timed:
     return Timed(jobs, units, found.seconds, (time.perf_counter() - started) / len(found.configs))
 
 
-def _searches(name: str, asked: Problem, pace: Pace) -> dict[str, list[Searched]]:
-    found: dict[str, list[Searched]] = {}
-    for arm in ARMS:
-        for seed in SEEDS:
-            told = pace.run(f"{name}, {arm.name}, seed {seed}", JOBS * BUDGET)
-            found.setdefault(arm.name, []).append(
-                searched(
-                    asked,
-                    BUDGET,
-                    seed=seed,
-                    solver=arm.solver,
-                    space=arm.space,
-                    progress=lambda done, told=told: told(JOBS * done),
-                )
+def _searches(name: str, of_both: Study) -> dict[str, list[Searched]]:
+    return {
+        arm.name: [
+            of_both.searched(
+                name,
+                BUDGET,
+                seed=seed,
+                solver=arm.solver,
+                space=arm.space,
+                what=f"{name}, {arm.name}, seed {seed}",
             )
-    return found
+            for seed in SEEDS
+        ]
+        for arm in ARMS
+    }
 
 
 def _cost_rows(timed: list[Timed]) -> list[Row]:

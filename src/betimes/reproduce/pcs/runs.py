@@ -1,8 +1,8 @@
-"""One run as the PCS study makes it: every job promised a finish; in simulations fractions are granted, at no cost."""
+"""What the PCS study asks of jobs, each promised a finish, in simulations with fractions, at no cost; and a run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -13,11 +13,14 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from betimes.foresight.tuning import Problem
     from betimes.outcome import Result
     from betimes.workload import Workload
     from betimes.workload.speedup import SpeedupTable
 
 UNITS = 64  # of the study's simulations
+OBJECTIVES = ("jct:avg", "pred_err:avg")  # of the released fronts
+TAIL = ("jct:avg", "pred_err:p99")
 CURVES = "scaling/afs_pcs_speedup.csv.gz"
 TABLES = "pcs/pcs_workload_cdfs.csv.gz"
 TIRESIAS = "Tiresias in the paper"
@@ -98,9 +101,9 @@ class OverSeeds:
         return sum(each.error() for each in self.outcomes) / len(self.outcomes)
 
 
-def simulated(
-    run: Planned,
+def problem_of(
     workload: Workload,
+    objectives: tuple[str, ...] = OBJECTIVES,
     *,
     units: int = UNITS,
     curves: SpeedupTable | None = None,
@@ -108,24 +111,22 @@ def simulated(
     seed: int = 0,
     fractional: bool = True,
     restart_s: float = 0.0,
-    progress: Callable[[int], object] | None = None,
-) -> Outcome:
-    """Run a policy; seed: of the noise in `sizes`, the only thing that is drawn."""
-    from betimes.foresight.simulate import simulate
+) -> Problem:
+    """What is asked of these jobs; seed: of the noise in `sizes`, the only thing that is drawn."""
+    from betimes.foresight.tuning import Problem, parse_objectives
+    from betimes.twin.pool.simulation import fit
+    from betimes.twin.sizes import parse_sizes
 
-    result = simulate(
-        workload,
-        run.policy,
-        units=units,
+    return Problem(
+        fit(workload, units).workload,
+        units,
+        parse_objectives(objectives),
         fractional=fractional,
         curves=curves,
-        predict=True,
-        sizes=sizes,
+        sizes=parse_sizes(sizes),
         seed=seed,
         restart_s=restart_s,
-        progress=progress,
     )
-    return Outcome(run, result)
 
 
 def compared(

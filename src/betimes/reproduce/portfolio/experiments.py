@@ -149,7 +149,6 @@ def _experiment(
         needs=tuple(LOGS[log].file for log in logs),
         run=partial(_run, name, measure, runs, logs, jobs),
         parts=(*LOGS, FULL),
-        spread=True,
         narrowed=lambda parts: _experiment(name, summary, measure, runs, parts, f"{name}:{'+'.join(parts)}"),
     )
 

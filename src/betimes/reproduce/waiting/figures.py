@@ -297,7 +297,6 @@ def experiment(
         needs=tuple(dict.fromkeys(file for trace in traces for file in files_of(trace))),
         run=run,
         parts=TRACES,
-        spread=True,
         narrowed=lambda parts: experiment(figure, parts, f"{figure.name}:{'+'.join(parts)}"),
     )
 

@@ -5,41 +5,89 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from betimes.client import Client
 from betimes.errors import NotReachable
 from betimes.service.views.models import JobView
 
 PATIENCE_S = 120.0  # for what happens in a moment, on a machine that is not idle
-HEALTH = {"health_check_period_ms": 500, "health_check_failure_threshold": 4, "health_check_timeout_ms": 500}
+TRIES = 4  # for a node that Ray's own program starts, which gives up after half a minute
+AGENT_PORTS = (
+    "metrics_agent_port",
+    "metrics_export_port",
+    "dashboard_agent_listen_port",
+    "runtime_env_agent_port",
+)
+CONFIG = {
+    # A node that has died is missed within seconds; one that gets little of a busy machine has time to answer.
+    "health_check_period_ms": 500,
+    "health_check_failure_threshold": 4,
+    "health_check_timeout_ms": 10_000,
+    # Workers are started when they are needed: the tests need few.
+    "enable_worker_prestart": False,
+    "prestart_worker_first_driver": False,
+}
 
 
 class RayOnThisMachine:
     """A cluster of simulated nodes: a head with one core, and others with as many as they are given."""
 
     def __init__(self) -> None:
+        self._apart = list[subprocess.Popen[bytes]]()
         self.begin()
 
     def begin(self, port: int | None = None) -> None:
         """Start the head, where it was if the port is given."""
-        head: dict[str, Any] = {"num_cpus": 1, "include_dashboard": False, "_system_config": HEALTH}
+        head: dict[str, Any] = {
+            "num_cpus": 1,
+            "include_dashboard": False,
+            "include_log_monitor": False,
+            "no_monitor": True,
+            "_system_config": CONFIG,
+            **_agent_ports(),
+        }
         if port is not None:
             head["gcs_server_port"] = port
-        self.cluster = import_module("ray.cluster_utils").Cluster(initialize_head=True, head_node_args=head)
+        cluster = import_module("ray.cluster_utils").Cluster
+        with _patience():
+            self.cluster = cluster(initialize_head=True, head_node_args=head)
         self.address: str = self.cluster.address
 
     def add(self, cores: int, labels: dict[str, str] | None = None) -> Any:
         """Another node."""
-        return self.cluster.add_node(num_cpus=cores, labels=labels)
+        with _patience():
+            return self.cluster.add_node(num_cpus=cores, labels=labels, **_agent_ports())
+
+    def add_apart(self, cores: int, folder: Path) -> None:
+        """Another node, for which `folder` is an empty disk."""
+        ports = {
+            name.replace("metrics_agent", "dashboard_agent_grpc"): port
+            for name, port in _agent_ports().items()
+        }
+        options = " ".join(f"--{name.replace('_', '-')} {port}" for name, port in ports.items())
+        ray = f"{sys.executable} -m ray.scripts.scripts"
+        start = f"{ray} start --address {self.address} --num-cpus {cores} --block {options}"
+        command = ["unshare", "--mount", "sh", "-c", f"mount -t tmpfs betimes-test {folder} && exec {start}"]
+        said = folder.parent / f"node-{cores}.log"
+        for _ in range(TRIES):
+            with said.open("wb") as file:
+                node = subprocess.Popen(command, stdout=file, stderr=file, start_new_session=True)
+            self._apart.append(node)
+            if has_started(node, said):
+                return
+        raise AssertionError(said.read_text())
 
     def kill(self, node: Any) -> None:
         """End a node as if its machine had failed."""
@@ -47,7 +95,47 @@ class RayOnThisMachine:
 
     def end(self) -> None:
         """End all of it."""
+        for node in self._apart:
+            node.send_signal(signal.SIGTERM)
         self.cluster.shutdown()
+        for node in self._apart:
+            node.wait(PATIENCE_S)
+        self._apart.clear()
+
+
+def has_started(node: subprocess.Popen[bytes], said: Path) -> bool:
+    """Wait until a node is up, or has given up."""
+    until(lambda: "Ray runtime started" in said.read_text() or node.poll() is not None)
+    return node.poll() is None
+
+
+def _agent_ports() -> dict[str, int]:
+    """Ports for the agents of a node, which otherwise ends where they have not chosen some within fifteen seconds."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in AGENT_PORTS]
+        for one in sockets:
+            one.bind(("", 0))
+        return {name: one.getsockname()[1] for name, one in zip(AGENT_PORTS, sockets, strict=True)}
+
+
+@contextlib.contextmanager
+def _patience() -> Iterator[None]:
+    """Ray gives a node half a minute to register, which is too short on a machine that is not idle."""
+    services = import_module("ray._private.services")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(services, "get_node", partial(_registered, services.get_node))
+        yield
+
+
+def _registered(get_node: Callable[..., Any], *args: Any) -> Any:
+    """What `get_node` says of a node once it knows of it."""
+    give_up = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return get_node(*args)
+        except RuntimeError:
+            if time.monotonic() >= give_up:
+                raise
 
 
 class ServiceOnRay:
@@ -57,17 +145,22 @@ class ServiceOnRay:
         self.state, self.address = state, address
         self.begin()
 
+    @property
+    def errors_path(self) -> Path:
+        """What it says on standard error, in all its lives."""
+        return self.state.parent / "up.err"
+
     def begin(self) -> None:
         """Start it and wait until it listens."""
         command = [sys.executable, "-m", "betimes", "up", "--json", "--state", str(self.state)]
-        self.errors = (self.state.parent / "up.err").open("ab")
+        self.errors = self.errors_path.open("ab")
         self.process = subprocess.Popen(
             [*command, "--ray", self.address], stdout=subprocess.PIPE, stderr=self.errors
         )
         assert self.process.stdout is not None
         line = self.process.stdout.readline()
         if not line:
-            raise AssertionError((self.state.parent / "up.err").read_text())
+            raise AssertionError(self.errors_path.read_text())
         self.said: dict[str, Any] = json.loads(line)
         self.client = Client(state=self.state)
 
@@ -133,5 +226,9 @@ def until(holds: Callable[[], bool]) -> None:
 
 def agents() -> list[int]:
     """The processes of the agents of clusters that this process has started."""
-    below = psutil.Process().children(recursive=True)
-    return [one.pid for one in below if one.cmdline()[:1] == ["ray::NodeAgent"]]
+    found = list[int]()
+    for one in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            if one.cmdline()[:1] == ["ray::NodeAgent"]:
+                found.append(one.pid)
+    return found

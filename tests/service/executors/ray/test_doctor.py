@@ -24,7 +24,8 @@ class FakeConnection:
     """A cluster of two nodes, the second of which is as `told`."""
 
     def __init__(self, told: dict[str, Any]) -> None:
-        self.told, self.joined = told, Joined("2.60.0", False)
+        self.told, self.joined = told, Joined("2.60.0", has_token="token" in told)
+        self.lost_at = None
 
     async def open(self) -> None:
         if "refuses" in self.told:
@@ -46,7 +47,10 @@ class FakeConnection:
             return told.get("sees", Path(args[0]).exists())
         if "gone" in told:
             raise Unavailable(told["gone"])
-        return replace(FACTS, now_s=time.time() + told.get("off_s", 0.0), **told.get("facts", {}))
+        asks = self.told.get("token", False) and "no_token" not in told
+        return replace(
+            FACTS, asks_for_token=asks, now_s=time.time() + told.get("off_s", 0.0), **told.get("facts", {})
+        )
 
 
 def found(monkeypatch: pytest.MonkeyPatch, shared: Path | None = None, **told: Any) -> list[Finding]:
@@ -90,6 +94,9 @@ def test_what_is_wrong_with_a_node(
 
 def test_what_is_wrong_with_the_cluster(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert wrong(monkeypatch, refuses="nothing answers there") == ("cluster", None, "nothing answers there")
-    assert wrong(monkeypatch, node={"address": "8.8.8.8"})[:2] == ("ports", None)
+    public = {"address": "8.8.8.8"}
+    assert wrong(monkeypatch, node=public)[:2] == ("ports", None)
+    assert wrong(monkeypatch, node=public, token=True, no_token=True)[:2] == ("ports", None)
+    assert all(one.ok for one in found(monkeypatch, node=public, token=True))
     with pytest.raises(InputError, match="name a directory that you can write"):
         found(monkeypatch, tmp_path / "missing")

@@ -12,8 +12,14 @@ from betimes import __version__
 from betimes.errors import InputError, Unavailable
 from betimes.service.executors.ray import membership
 from betimes.service.executors.ray.agent import NodeFacts
-from betimes.service.executors.ray.frames import ClusterNode
-from betimes.service.executors.ray.membership import Change, Membership, check_closed, machine_of
+from betimes.service.executors.ray.frames import ClusterNode, Joined
+from betimes.service.executors.ray.membership import (
+    Change,
+    Membership,
+    asks_for_token,
+    check_closed,
+    machine_of,
+)
 
 
 def a_node(name: str, address: str = "10.0.0.1", cpu: float = 4.0) -> ClusterNode:
@@ -24,6 +30,8 @@ class FakeCluster:
     def __init__(self, *names: str) -> None:
         self.alive = [a_node(name) for name in names]
         self.lost_at: float | None = None
+        self.joined = Joined("2.60.0", has_token=False)
+        self.without_token: set[str] = set()
         self.answers = True
         self.broken: set[str] = set()
         self.versions: dict[str, str] = {}
@@ -38,7 +46,8 @@ class FakeCluster:
         self.called.append((node, method))
         if node in self.broken:
             raise Unavailable("No module named 'betimes'")
-        return NodeFacts("host", self.versions.get(node, __version__), "3.12.1", 0.0, 0)
+        asks = node not in self.without_token
+        return NodeFacts("host", self.versions.get(node, __version__), "3.12.1", 0.0, 0, asks)
 
 
 def look(cluster: FakeCluster, *has: str) -> Change:
@@ -117,3 +126,18 @@ def test_a_public_address_is_refused_unless_there_is_a_token_or_leave() -> None:
         check_closed(nodes, has_tokens=False, is_allowed=False)
     check_closed(nodes, has_tokens=True, is_allowed=False)
     check_closed(nodes, has_tokens=False, is_allowed=True)
+
+
+def test_a_token_that_the_service_has_is_asked_for_where_every_node_says_so() -> None:
+    cluster = FakeCluster("a", "b")
+
+    def asks() -> bool:
+        return asyncio.run(asks_for_token(cluster, cluster.alive))
+
+    assert not asks(), "it was let in without one"
+    cluster.joined = Joined("2.60.0", has_token=True)
+    assert asks()
+    cluster.without_token = {"b"}
+    assert not asks()
+    cluster.without_token, cluster.broken = set(), {"b"}
+    assert not asks(), "nothing is known of a node that does not answer"

@@ -40,6 +40,7 @@ class NodeFacts:
     python: str
     now_s: float  # seconds since 1970
     gpus: int
+    asks_for_token: bool = False  # Ray there refuses clients without the cluster's token
 
 
 class NodeAgent:
@@ -152,13 +153,15 @@ class NodeAgent:
 
     async def facts(self) -> NodeFacts:
         """The machine as it is now."""
-        found = await asyncio.to_thread(find_gpus, _environ_of(self._node))
+        environ = _environ_of(self._node)
+        found = await asyncio.to_thread(find_gpus, environ)
         return NodeFacts(
             platform.node(),
             __version__,
             ".".join(map(str, sys.version_info[:3])),
             time.time(),
             len(found.gpus),
+            environ.get("RAY_AUTH_MODE") == "token",
         )
 
     async def sees(self, path: str) -> bool:

@@ -49,7 +49,7 @@ class RayCluster:
 
     def joined(self) -> Joined:
         """What there is to say of the cluster as a whole."""
-        return Joined(self._ray.__version__, os.environ.get("RAY_AUTH_MODE") == "token")
+        return Joined(self._ray.__version__, has_token=os.environ.get("RAY_AUTH_MODE") == "token")
 
     def nodes(self) -> list[ClusterNode]:
         """The nodes that live, in the order of their names."""
@@ -168,6 +168,8 @@ def why_not(address: str, said: str) -> str:
         return f"{text}; install the same versions of Ray and Python on every machine"
     if "Could not find any running Ray instance" in text:
         return "no Ray cluster runs on this machine: start one with `ray start --head`, or name its address"
+    if "Failed to connect" in text:  # to what has been reached: so Ray says that it lacks the token
+        return f"{text}; if it asks for a token, set RAY_AUTH_MODE=token here, and copy its ~/.ray/auth_token"
     if "node info" in text or "raylet" in text.lower():
         return (
             f"this machine is not a node of the Ray cluster at {address} ({text}); make it one with "

@@ -56,7 +56,7 @@ class ClusterConnection:
 
     def __init__(self, address: str, service: str) -> None:
         self.address, self._service = address, service
-        self.joined = Joined("", False)
+        self.joined = Joined("", has_token=False)
         self.lost_at: float | None = None  # by the monotonic clock: since when the cluster does not answer
         self._process: asyncio.subprocess.Process | None = None
         self._writer: asyncio.StreamWriter | None = None

@@ -17,7 +17,7 @@ from betimes.errors import InputError, Unavailable
 from betimes.service.executors.ray.agent import NodeFacts
 from betimes.service.executors.ray.connection import ClusterConnection
 from betimes.service.executors.ray.frames import ClusterNode
-from betimes.service.executors.ray.membership import AGENT_S, check_closed
+from betimes.service.executors.ray.membership import AGENT_S, asks_for_token, check_closed
 
 MOST_SKEW_S = 1.0  # between the clocks of two machines, beyond what the question has taken
 _NAME = "betimes-doctor"  # of its agents
@@ -45,7 +45,7 @@ async def examine(address: str, shared: Path | None) -> list[Finding]:
     try:
         found = [
             Finding("cluster", None, True, f"Ray {connection.joined.ray}, {len(nodes)} nodes"),
-            _ports(nodes, connection.joined.has_tokens),
+            _ports(nodes, await asks_for_token(connection, nodes)),
         ]
         async with _marked(shared) as mark:
             for findings in await asyncio.gather(*(_of_node(connection, node, mark) for node in nodes)):

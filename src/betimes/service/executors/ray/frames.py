@@ -30,7 +30,7 @@ class Joined:
     """The first word of the bridge: it has joined the cluster."""
 
     ray: str  # version
-    has_tokens: bool  # the cluster refuses clients without its token
+    has_token: bool  # the bridge gives one, whether the cluster asks for it or not
 
 
 @dataclass(frozen=True)

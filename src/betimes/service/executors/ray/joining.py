@@ -11,7 +11,7 @@ from betimes.errors import InputError, Unavailable
 from betimes.service.executors.protocol import Listener
 from betimes.service.executors.ray.connection import ClusterConnection
 from betimes.service.executors.ray.executor import RayExecutor
-from betimes.service.executors.ray.membership import Change, Membership, check_closed
+from betimes.service.executors.ray.membership import Change, Membership, asks_for_token, check_closed
 from betimes.service.machines.machine import Machine
 
 
@@ -62,7 +62,7 @@ async def join(asked: RayOptions, secret: str) -> JoinedCluster:
     await connection.open()
     try:
         nodes = await connection.nodes()
-        check_closed(nodes, connection.joined.has_tokens, asked.allows_open)
+        check_closed(nodes, await asks_for_token(connection, nodes), asked.allows_open)
         machines = list((await Membership(connection, asked.share, list).look()).joined)
         if not machines:
             raise InputError(

@@ -16,7 +16,7 @@ from betimes import __version__
 from betimes.cluster.labels import is_label
 from betimes.errors import InputError, Unavailable
 from betimes.service.executors.ray.agent import NodeFacts
-from betimes.service.executors.ray.frames import ClusterNode
+from betimes.service.executors.ray.frames import ClusterNode, Joined
 from betimes.service.machines.machine import Machine
 
 NODE_ID = "ray.io/node-id"  # a label by which every node is of a kind of its own; its name says the same
@@ -41,6 +41,7 @@ class Change:
 class Cluster(Protocol):
     """A cluster that can be asked for its nodes."""
 
+    joined: Joined
     lost_at: float | None
 
     async def nodes(self) -> list[ClusterNode]:
@@ -134,6 +135,23 @@ def machine_of(node: ClusterNode, share: float = 1.0) -> Machine:
     )
 
 
+async def asks_for_token(cluster: Cluster, nodes: Iterable[ClusterNode]) -> bool:
+    """Whether every node refuses clients without the cluster's token.
+
+    Each says so itself: that the service has a token does not mean that one is asked for.
+    """
+    if not cluster.joined.has_token:
+        return False
+    try:
+        async with asyncio.timeout(AGENT_S):
+            facts: list[NodeFacts] = await asyncio.gather(
+                *(cluster.call(each.name, "facts") for each in nodes)
+            )
+    except (TimeoutError, Unavailable):
+        return False
+    return all(each.asks_for_token for each in facts)
+
+
 def check_closed(nodes: Iterable[ClusterNode], has_tokens: bool, is_allowed: bool) -> None:
     """Refuse a cluster whose ports are open to the world: a client that reaches them can run any command there.
 
@@ -144,9 +162,10 @@ def check_closed(nodes: Iterable[ClusterNode], has_tokens: bool, is_allowed: boo
         return
     first = open_nodes[0]
     raise InputError(
-        f"the Ray cluster is open to the world: node {first.name} has the public address {first.address}, and anyone "
-        "who reaches its ports can run commands. Give Ray private addresses (--node-ip-address), or have it ask for a "
-        "token (RAY_AUTH_MODE=token); `--ray-open` joins it all the same, where a firewall closes the ports"
+        f"the Ray cluster is open to the world: node {first.name} has the public address {first.address}, some node is "
+        "not known to ask for a token, and anyone who reaches its ports can run commands. Give Ray private addresses "
+        "(--node-ip-address), or have every node ask for a token (RAY_AUTH_MODE=token); `--ray-open` joins it all the "
+        "same, where a firewall closes the ports"
     )
 
 
