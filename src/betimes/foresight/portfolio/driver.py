@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from betimes.foresight.portfolio.objective import Aim, Cost, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
 from betimes.foresight.portfolio.utility import Utility
-from betimes.kernels import Floats
+from betimes.kernels import Floats, Ints
 from betimes.outcome import SelectionColumns
 from betimes.policies.nodes.hooks import Member, NodesPolicy, rules_in_turn
 from betimes.policies.nodes.portfolio import ARRIVALS, CANDIDATES, PAPER, preference
@@ -95,32 +96,34 @@ class Settings:
         )
 
 
-@dataclass
 class Reflection:
     """What was simulated and chosen, selection by selection."""
 
-    rows: list[tuple[int, float, int, str, float, bool]] = field(
-        default_factory=list[tuple[int, float, int, str, float, bool]]
-    )
-    selections: int = 0
+    def __init__(self) -> None:
+        self._selections: list[tuple[float, int, int, str]] = []  # when, how many waited, simulations, chosen
+        self._members: list[str] = []
+        self._scores = array("d")
 
     def note(self, at_s: float, waiting: int, scores: dict[str, float], chosen: str) -> None:
         """A selection: the scores of those simulated, NaN of those that failed."""
-        for member, score in scores.items():
-            self.rows.append((self.selections, at_s, waiting, member, score, member == chosen))
-        self.selections += 1
+        self._selections.append((at_s, waiting, len(scores), chosen))
+        self._members += scores
+        self._scores.extend(scores.values())
 
     def columns(self) -> SelectionColumns:
         """All of it."""
-        columns: list[Any] = list(zip(*self.rows, strict=True)) if self.rows else [()] * 6
-        selection, at_s, waiting, member, score, chosen = columns
+        at_s, waiting, counts, chosen = (
+            zip(*self._selections, strict=True) if self._selections else [()] * 4
+        )
+        of: Ints = np.repeat(np.arange(len(counts)), np.array(counts, dtype=np.int64))
+        member = np.array(self._members, dtype=np.str_)
         return SelectionColumns(
-            selection=np.array(selection),
-            at_s=np.array(at_s),
-            waiting=np.array(waiting),
-            member=np.array(member, dtype=np.str_),
-            score=np.array(score),
-            chosen=np.array(chosen),
+            selection=of,
+            at_s=np.array(at_s, dtype=np.float64)[of],
+            waiting=np.array(waiting, dtype=np.int64)[of],
+            member=member,
+            score=np.array(self._scores),
+            chosen=member == np.array(chosen, dtype=np.str_)[of],
         )
 
 
@@ -205,24 +208,27 @@ class Selector:
         def simulate(members: Sequence[int]) -> dict[int, tuple[float | None, float]]:
             begun_s = self._clock()
             found: dict[int, list[Simulation]] = {member: [] for member in members}
+            groups, ends = self._groups.of(members), self._aim is not None
             for coming in scenarios:
-                groups, ends = self._groups.of(members), self._aim is not None
                 for simulation in lookahead.play_all(groups, ends, successor, coming):
                     for member in simulation.members:
                         found[member].append(simulation)
             taken_s = self._clock() - begun_s
             all_s = job_s + sum(_job_s(coming) for coming in scenarios) / len(scenarios)
             scored: dict[int, tuple[float | None, float]] = {}
+            worth: dict[tuple[Simulation, ...], tuple[Foreseen, float]] = {}  # many members do the same
             for member in members:
-                name = self._members[member].name
-                foreseen = _mean(found[member])
+                name, simulations = self._members[member].name, tuple(found[member])
                 scores_of[name], score = np.nan, None
-                if isinstance(foreseen, PolicyFails):
-                    self._leave_out(member, foreseen)
-                else:
-                    foreseen_of[name] = foreseen
-                    score = self._score(foreseen, found[member][0], all_s, so_far)
-                    scores_of[name] = score if self._aim is None else -score
+                if simulations not in worth:
+                    foreseen = _mean(simulations)
+                    if isinstance(foreseen, PolicyFails):
+                        self._leave_out(member, foreseen)
+                        scored[member] = None, taken_s / len(members)
+                        continue
+                    worth[simulations] = foreseen, self._score(foreseen, simulations[0], all_s, so_far)
+                foreseen_of[name], score = worth[simulations]
+                scores_of[name] = score if self._aim is None else -score
                 scored[member] = score, taken_s / len(members)
             return scored
 

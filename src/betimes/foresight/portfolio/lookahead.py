@@ -50,7 +50,7 @@ from betimes.foresight.portfolio.simulate import (
     play_on,
     take_snapshot,
 )
-from betimes.kernels import Floats, Ints, Records, as_array, blank, entry
+from betimes.kernels import Floats, Ints, Records, as_array, blank, entry, record_type
 from betimes.policies.nodes.families import bits_of
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
 from betimes.twin.nodes.trace_loop import compiled_loop
@@ -59,6 +59,9 @@ take_over = entry(change_rules, NodesState, NodesRules)
 
 ENTRIES = (take_snapshot, begin, play_on, divide, take_over)
 """What simulations need compiled, beside the loop and the hooks of policies."""
+
+ANSWERS_DIFFER = (REFUSED + BAD_ORDERS, REFUSED + BAD_PLACE)
+"""What the loop returns where the members of a family would decide differently."""
 
 Ended = NDArray[Any]
 """Rows of `twin.nodes.event_loop.Outcome`."""
@@ -78,6 +81,9 @@ class Foreseen:
     machine_s: float
     used_s: float
     used_usd: float
+
+
+PLAYED = record_type(Played).names or ()
 
 
 class PolicyFails(Exception):
@@ -103,7 +109,7 @@ class Successor:
     params: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Simulation:
     """What has come of one simulation: for these members, all of which would do the same.
 
@@ -228,12 +234,14 @@ class Lookahead:
 
     def _let_come(self, coming: NDArray[Any] | None) -> int:
         """Let these jobs be submitted in the simulations to follow; returns their number."""
+        if self._most_coming == 0:
+            return 0
         count, rows = 0 if coming is None else len(coming), self._rows
         self._run_s[rows:] = np.nan
         if coming is not None:
             self._run_s[rows : rows + count] = coming["run_s"]
-            for player in self._players:
-                player.let_come(coming)
+        for player in self._players:
+            player.let_come(coming)
         return count
 
     def _note_need(self, status: int) -> None:
@@ -291,7 +299,7 @@ class _Player:
             self._arrivals = blank(Arrival, rows + most_coming)
             as_array(self._arrivals)[:rows] = as_array(run.trace.arrivals)
         self._aside = run.trace.replaced(
-            arrivals=as_array(self._arrivals)[:rows],
+            arrivals=self._arrivals,
             outcomes=blank(Outcome, rows + most_coming),
             finished=np.zeros(1, dtype=np.int64),
             features=np.zeros((0, FEATURE_COLUMNS)),
@@ -299,11 +307,12 @@ class _Player:
         self._next_row: Ints = np.zeros(1, dtype=np.int64)
         self._unused: list[_Branch] = []
 
-    def let_come(self, coming: NDArray[Any]) -> None:
-        """Let these jobs be submitted in the simulations to follow."""
-        last = self._rows + len(coming)
-        as_array(self._arrivals)[self._rows : last] = coming
-        self._aside = self._aside.replaced(arrivals=as_array(self._arrivals)[:last])
+    def let_come(self, coming: NDArray[Any] | None) -> None:
+        """Let these jobs be submitted in the simulations to follow, and no others."""
+        later = as_array(self._arrivals)[self._rows :]
+        count = 0 if coming is None else len(coming)
+        later[:count] = coming
+        later["submit_s"][count:] = math.inf
 
     def play(
         self, group: Together, run_s: Floats, count: int, ends: bool, successor: Successor | None
@@ -316,8 +325,7 @@ class _Player:
         while True:
             if status == DONE:
                 status = self._play_on(branch, group.rules, run_s, count, until_s)
-            here = bits_of(branch.copy.params) if group.divides else [0]
-            if len(here) > 1 and status in (REFUSED + BAD_ORDERS, REFUSED + BAD_PLACE):
+            if status in ANSWERS_DIFFER and group.divides and len(bits_of(branch.copy.params)) > 1:
                 other = self._branch()
                 divide(
                     *(branch.copy, other.copy, branch.played, other.played),
@@ -326,7 +334,8 @@ class _Player:
                 waiting.append(other)
                 status = DONE
                 continue
-            if status == ENDS_LATER and successor is not None:
+            here = bits_of(branch.copy.params) if group.divides else [0]
+            if status == ENDS_LATER and successor is not None:  # whose parameters are no set of members
                 branch.copy.params[: len(successor.params)] = successor.params
                 status = take_over(branch.copy, successor.rules)
                 if status == DONE:
@@ -336,7 +345,7 @@ class _Player:
             members = [group.member_of[bit] for bit in here]
             if status == DONE:
                 ended = self._ended(run_s) if ends else None
-                found.append(Simulation(members, _foreseen(branch.played[0]), ended))
+                found.append(Simulation(members, _foreseen(branch.played), ended))
             else:
                 found.append(Simulation(members, PolicyFails(self._why(status, branch.copy))))
             self._unused.append(branch)
@@ -378,11 +387,12 @@ class _Player:
         raise BetimesError(f"internal: a simulated policy returned {status}")
 
 
-def _foreseen(played: Played) -> Foreseen:
+def _foreseen(played: Records[Played]) -> Foreseen:
+    sums = dict(zip(PLAYED, as_array(played)[0].item(), strict=True))  # a field of a record takes as long as all
     return Foreseen(
-        int(played.finished),
-        float(played.slowdown) / int(played.finished),
-        float(played.machine_s),
-        float(played.bought_s) - float(played.left_s),
-        float(played.used_usd),
+        sums["finished"],
+        sums["slowdown"] / sums["finished"],
+        sums["machine_s"],
+        sums["bought_s"] - sums["left_s"],
+        sums["used_usd"],
     )
