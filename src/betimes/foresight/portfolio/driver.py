@@ -30,6 +30,7 @@ from betimes.foresight.portfolio.lookahead import (
 from betimes.foresight.portfolio.objective import Aim, Cost, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
+from betimes.foresight.portfolio.submitted import Submitted, SubmittedSoFar
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import Floats, Ints
 from betimes.outcome import SelectionColumns
@@ -156,15 +157,20 @@ class Selector:
         seed: int = 0,
         learns: bool = False,
         aim: Aim | None = None,
-        hindsight: Hindsight | None = None,
         arrivals: Draws | None = None,
     ) -> None:
-        self._hindsight, self._arrivals = hindsight, arrivals
         self._policy, self._members, self._settings, self._aim = policy, members, settings, aim
         self._warn, self._clock = warn, clock
         self.rules: list[NodesRules] = rules_in_turn(members, learns)
         self.params: list[Floats] = [member.policy.params(member.values) for member in members]
         self._groups = Groups(members, self.rules, self.params)
+        rents = members[0].policy.provision is not None  # as all of them do, or none
+        self._hindsight: Hindsight | None = None
+        if arrivals is None and settings.expects_more and aim is None and rents:
+            arrivals = Arrivals(seed)
+            everyone = self._groups.of(range(len(members)))
+            self._hindsight = Hindsight(self.names, everyone, settings.utility)
+        self._arrivals = arrivals
         lots = np.random.default_rng([seed, LOTS])
         self.rotation = Rotation(
             list(range(len(members))), settings.limit, lambda count: int(lots.integers(count))
@@ -194,16 +200,32 @@ class Selector:
         """Whether what is chosen is reported only."""
         return self._settings.shadow
 
-    def choose(self, lookahead: Lookahead, now_s: float, waiting: int, so_far: Totals) -> Choice:
-        """Simulate members from the state that `lookahead` looks at, and choose. Raises PolicyViolation if all fail."""
+    @property
+    def expects_more(self) -> bool:
+        """Whether jobs that may come count, so that it has to know which have been submitted."""
+        return self._arrivals is not None
+
+    def choose(
+        self,
+        lookahead: Lookahead,
+        now_s: float,
+        waiting: int,
+        so_far: Totals,
+        submitted: Submitted | None = None,
+    ) -> Choice:
+        """Simulate members from the state that `lookahead` looks at, and choose. Raises PolicyViolation if all fail.
+
+        submitted: by now, where it expects more.
+        """
         scores_of: dict[str, float] = {}
         foreseen_of: dict[str, Foreseen] = {}
         job_s = lookahead.look()
         if self._aim is not None:
             self._aim.look(lookahead.run)
-        successor = self._successor(now_s)
-
-        scenarios = [None] if self._arrivals is None else self._arrivals.draw(now_s)
+        successor = self._successor(now_s, submitted)
+        scenarios: list[NDArray[Any]] | list[None] = [None]
+        if self._arrivals is not None and submitted is not None:
+            scenarios = self._arrivals.draw(submitted.jobs, now_s)
 
         def simulate(members: Sequence[int]) -> dict[int, tuple[float | None, float]]:
             begun_s = self._clock()
@@ -252,9 +274,11 @@ class Selector:
         self.in_force = chosen
         return Choice(now_s, waiting, scores_of, foreseen_of, chosen, self._members[chosen].name)
 
-    def _successor(self, now_s: float) -> Successor | None:
+    def _successor(self, now_s: float, submitted: Submitted | None) -> Successor | None:
         """The member that takes over in the simulations after the period, if any is known to be good."""
-        best = None if self._hindsight is None else self._hindsight.best(tuple(self.failed))
+        if self._hindsight is None or submitted is None:
+            return None
+        best = self._hindsight.best(submitted, tuple(self.failed))
         if best is None:
             return None
         at_s = now_s + self._settings.period * self._settings.tick_s
@@ -295,9 +319,6 @@ class Portfolio:
         aim = None
         if settings.objective is not None:
             aim = Aim(settings.objective, settings.published, float(run.jobs.submit_s[0]))
-        hindsight = None
-        if arrivals is None and settings.expects_more and aim is None and run.shares_rented:
-            hindsight, arrivals = Hindsight(run, members, settings.utility), Arrivals(run)
         self._selector = Selector(
             str(run.policy),
             members,
@@ -307,10 +328,10 @@ class Portfolio:
             seed=run.seed,
             learns=run.rules.learns,
             aim=aim,
-            hindsight=hindsight,
             arrivals=arrivals,
         )
-        most_coming = 0 if arrivals is None else MOST_JOBS
+        self._submitted = SubmittedSoFar(run) if self._selector.expects_more else None
+        most_coming = 0 if self._submitted is None else MOST_JOBS
         self._lookahead = Lookahead(run, run.preempts, settings.workers, most_coming)
         self._ledger = Ledger(run)
         self.reflection = Reflection()
@@ -350,7 +371,8 @@ class Portfolio:
         """Simulate, choose, and put the chosen policy in force until the next selection."""
         run, state, selector, settings = self._run, self._run.state, self._selector, self._settings
         now_s, waiting = float(state.pool[0].now), int(state.cluster[0].waiting)
-        choice = selector.choose(self._lookahead, now_s, waiting, self._ledger.totals())
+        submitted = None if self._submitted is None else self._submitted.now()
+        choice = selector.choose(self._lookahead, now_s, waiting, self._ledger.totals(), submitted)
         self.reflection.note(now_s, waiting, choice.scores, choice.name)
         if choice.member != self._decides and not settings.shadow:
             run.rules = selector.rules[choice.member]

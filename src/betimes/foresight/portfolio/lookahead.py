@@ -187,10 +187,10 @@ class Lookahead:
         """Simulate policies from the snapshot, each up to where its successor takes over, if there is one.
 
         ends: with what becomes of each job. coming: rows of `Arrival`, jobs that are submitted meanwhile and count.
-        Raises BetimesError where no job waits.
+        Raises BetimesError where no job waits, and none comes.
         """
         waiting = int(np.count_nonzero(~np.isnan(self._run_s[: self._rows])))
-        if waiting == 0:
+        if waiting == 0 and (coming is None or len(coming) == 0):
             raise BetimesError(
                 "portfolio: no job waits, so that no policy has a utility; select while jobs wait"
             )
