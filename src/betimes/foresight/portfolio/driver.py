@@ -332,7 +332,9 @@ class Portfolio:
         )
         self._submitted = SubmittedSoFar(run) if self._selector.expects_more else None
         most_coming = 0 if self._submitted is None else MOST_JOBS
-        self._lookahead = Lookahead(run, run.preempts, settings.workers, most_coming)
+        rounds = run.rounds_in_turn
+        everyone = run.preempts or len(rounds) > 0  # planners move jobs that run
+        self._lookahead = Lookahead(run, everyone, settings.workers, most_coming, rounds)
         self._ledger = Ledger(run)
         self.reflection = Reflection()
         self._decides = 0  # whose rules the run has: the first member's
@@ -375,13 +377,20 @@ class Portfolio:
         choice = selector.choose(self._lookahead, now_s, waiting, self._ledger.totals(), submitted)
         self.reflection.note(now_s, waiting, choice.scores, choice.name)
         if choice.member != self._decides and not settings.shadow:
-            run.rules = selector.rules[choice.member]
-            params = selector.params[choice.member]
-            state.params[: len(params)] = params
-            if take_over(state, run.rules) != DONE:
-                raise BetimesError(f"internal: {choice.name} failed after its simulation")
-            self._decides = choice.member
+            self._put_in_force(choice)
         state.cluster[0].select_s = now_s + settings.period * settings.tick_s
+
+    def _put_in_force(self, choice: Choice) -> None:
+        """Let the chosen member decide, from the round that is due now on where it plans."""
+        run, selector, self._decides = self._run, self._selector, choice.member
+        run.rules = selector.rules[choice.member]
+        if run.rounds_in_turn:
+            run.rounds = run.rounds_in_turn[choice.member]
+            return
+        params = selector.params[choice.member]
+        run.state.params[: len(params)] = params
+        if take_over(run.state, run.rules) != DONE:
+            raise BetimesError(f"internal: {choice.name} failed after its simulation")
 
 
 def _job_s(coming: NDArray[Any] | None) -> float:

@@ -175,6 +175,10 @@ class NodesPolicy:
         hooks = [(each.policy.planner, each.policy.provision) for each in self.in_turn(values)]
         return any(hook is not None for each in hooks for hook in each)
 
+    def plans(self, values: dict[str, Value | None]) -> bool:
+        """Whether it plans in rounds with these parameters, itself or by members that take turns."""
+        return any(each.policy.planner is not None for each in self.in_turn(values))
+
     @property
     def heeds_labels(self) -> bool:
         """Whether it keeps jobs to nodes with the labels that they require; a planner packs by amounts alone."""
