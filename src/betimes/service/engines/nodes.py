@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import cast
 
 import numpy as np
@@ -49,6 +50,7 @@ from betimes.core.status import (
 )
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
+from betimes.foresight.portfolio.submitted import EmptyCluster
 from betimes.kernels import Ints, as_array, blank, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn
@@ -63,6 +65,7 @@ from betimes.service.engines.dedicated_machines import (
     shapes_of,
     units_on,
 )
+from betimes.service.engines.job_rows import JobRows
 from betimes.service.engines.messages import (
     Allocation,
     Bind,
@@ -177,24 +180,22 @@ class LiveNodes:
         if not self.rents:  # there is nothing to rent: all jobs wait
             self.rules = self.rules.replaced(waits=False)
         largest = self._largest(capacity.tolist())
-        self.state: NodesState = new_nodes_state(
-            capacity,
-            kinds,
+        self._new_state = partial(
+            new_nodes_state,
             units=units,
             restart_s=restart_s,
             seed=seed,
             by_priority=in_turn[0].policy.by_priority,
             guarded=any(each.policy.is_users for each in in_turn),
-            params=params,
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(capacity)),
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
             log=FIRST_LOG,
-            offers=live_terms(offers),
             quota=UNLIMITED if quota is None else quota,
             observed=self.rules.observes,
             largest=largest,
         )
+        self.state: NodesState = self._new_state(capacity, kinds, params=params, offers=live_terms(offers))
         if self.selects_every_s is not None:
             self.state.cluster[0].select_s = 0.0
         self.largest: list[int] = largest.tolist()
@@ -426,7 +427,8 @@ class LiveNodes:
         as_array(copy.progress)["row"] = np.arange(slots)
         trace = new_trace(slots, 1)
         as_array(trace.arrivals)["submit_s"] = as_array(copy.jobs)["submit_s"]
-        return SelectionSnapshot(float(state.pool[0].now), copy, trace)
+        at_s = float(state.pool[0].now)
+        return SelectionSnapshot(at_s, copy, trace, empty=self._empty(), job_rows=self._job_rows)
 
     def put_in_force(self, member: MemberRules) -> dict[int, float | None] | None:
         """Other rules decide from now on; None: they do already.
@@ -506,14 +508,35 @@ class LiveNodes:
 
     def _split(self, wanted: JobRequest) -> JobTasks:
         """For the nodes, and where these do not hold the job for what can be rented, as the twin does."""
-        shapes = suiting(self.shapes, wanted.require)
-        tasks = job_tasks(wanted.unit, wanted.max_units, wanted.units_per_task, shapes)
+        tasks = self._job_rows.split(wanted)
         if not self.rents or is_held(tasks, self._owned(wanted.require)):
             return tasks
+        shapes = suiting(self.shapes, wanted.require)
         offered = suiting(offered_shapes(self.offers), wanted.require)
         return job_tasks(
             wanted.unit, wanted.max_units, wanted.units_per_task, undominated([*shapes, *offered])
         )
+
+    @property
+    def _job_rows(self) -> JobRows:
+        return JobRows(self.shapes, self._bits, self.largest)
+
+    def _empty(self) -> EmptyCluster:
+        """The cluster as it is now, with nothing on its own nodes, and nothing rented."""
+        nodes, machines = (
+            as_array(each)[sorted(self.labels)] for each in (self.state.nodes, self.state.machines)
+        )
+        capacity = np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)
+        terms = live_terms(self.offers)
+        as_array(terms)["labels"] = as_array(self.state.offers)["labels"]
+        state = self._new_state(
+            capacity,
+            machines["kind"],
+            params=self.state.params.copy(),
+            offers=terms,
+            labels=nodes["labels"],
+        )
+        return EmptyCluster(state, new_trace(0, 1))
 
     def _owned(self, required: Labels) -> NDArray[np.int64]:
         """(nodes, 3) what each machine of one's own has that has these labels, for which there are bits."""
@@ -768,25 +791,9 @@ class LiveNodes:
         return tuple(owed)
 
     def _fill(self, arrival: Arrival, wanted: JobRequest, tasks: JobTasks, now_s: float) -> None:
-        arrival.submit_s = now_s
-        arrival.run_s = math.inf
-        arrival.units, arrival.tasks = tasks.units, tasks.count
-        arrival.gpu, arrival.cpu, arrival.memory = tasks.demand
-        arrival.labels = mask(wanted.require, self._bits)
-        squares = 0.0
-        for amount, largest in zip(tasks.demand, self.largest, strict=True):
-            if largest > 0:
-                part = tasks.count * amount / largest
-                squares += part * part
-        arrival.share = math.sqrt(squares)
-        arrival.trial, arrival.priority, arrival.grace_s = int(wanted.trial), wanted.priority, wanted.grace_s
-        arrival.believed_s = wanted.believed_s
-        arrival.believed_per_work = 1.0
-        arrival.user = -1
-        arrival.longest_s = math.inf
+        self._job_rows.fill(arrival, wanted, tasks, now_s)
         if self.rounds is not None:  # a job that moves has left when that is reported, and not at once
             arrival.stop_s = max(wanted.grace_s, PATIENCE_S)
-        arrival.choice, arrival.speculated = wanted.choice, int(not wanted.may_restart)
         arrival.fits_no_owned = int(self.rents and not is_held(tasks, self._owned(wanted.require)))
 
     def _run(self, state: NodesState, trace: Trace, row: Ints, until_s: float) -> int:
