@@ -113,9 +113,7 @@ class Reflection:
 
     def columns(self) -> SelectionColumns:
         """All of it."""
-        at_s, waiting, counts, chosen = (
-            zip(*self._selections, strict=True) if self._selections else [()] * 4
-        )
+        at_s, waiting, counts, chosen = zip(*self._selections, strict=True) if self._selections else [()] * 4
         of: Ints = np.repeat(np.arange(len(counts)), np.array(counts, dtype=np.int64))
         member = np.array(self._members, dtype=np.str_)
         return SelectionColumns(
@@ -371,7 +369,7 @@ class Portfolio:
 
     def select(self) -> None:
         """Simulate, choose, and put the chosen policy in force until the next selection."""
-        run, state, selector, settings = self._run, self._run.state, self._selector, self._settings
+        state, selector, settings = self._run.state, self._selector, self._settings
         now_s, waiting = float(state.pool[0].now), int(state.cluster[0].waiting)
         submitted = None if self._submitted is None else self._submitted.now()
         choice = selector.choose(self._lookahead, now_s, waiting, self._ledger.totals(), submitted)

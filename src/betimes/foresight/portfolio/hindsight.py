@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from betimes.foresight.portfolio.lookahead import Lookahead, PolicyFails, Together
 from betimes.foresight.portfolio.submitted import Submitted
 from betimes.foresight.portfolio.utility import Utility

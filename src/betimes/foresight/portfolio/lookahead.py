@@ -438,7 +438,8 @@ class _Player:
 
 
 def _foreseen(played: Records[Played]) -> Foreseen:
-    sums = dict(zip(PLAYED, as_array(played)[0].item(), strict=True))  # a field of a record takes as long as all
+    # All fields at once: one by one each takes as long.
+    sums = dict(zip(PLAYED, as_array(played)[0].item(), strict=True))
     return Foreseen(
         sums["finished"],
         sums["slowdown"] / sums["finished"],

@@ -20,7 +20,7 @@ class NeedsRoom(Exception):
         self.status = status
 
 
-@dataclass(frozen=True)
+@dataclass
 class PlannedCopy:
     """A copy of a simulation, on which no more jobs are submitted (`twin.nodes.planner_rounds.Planned`)."""
 

@@ -1,4 +1,4 @@
-"""A job of the service as a row of `Arrival`, by which the core, and simulations of it, know jobs that are submitted."""
+"""A job of the service as a row of `Arrival`, by which the core and its simulations know jobs that are submitted."""
 
 from __future__ import annotations
 

@@ -42,29 +42,25 @@ class PastJobs:
         self._after: int | None = None  # the last event that was read; null: none yet
         self._jobs: dict[int, _Known] = {}  # in order of submission
         self._newest = 0
-        self._rows: JobRows | None = None  # by which the rows were made
+        self._made_by: JobRows | None = None  # the rows
 
     def submitted(self, snapshot: SelectionSnapshot, epoch_at: float) -> Submitted:
         """What was known at the time of the snapshot, whatever has happened since. epoch_at: the instant of 0 s."""
         self._read(epoch_at + snapshot.at_s)
         for number in list(self._jobs)[: max(0, len(self._jobs) - MOST_JOBS)]:
             del self._jobs[number]
-        if snapshot.job_rows != self._rows:
-            self._rows = snapshot.job_rows
+        made_by = snapshot.job_rows
+        if made_by != self._made_by:
+            self._made_by = made_by
             for job in self._jobs.values():
                 job.row = None
-        jobs = [job for job in self._jobs.values() if all(each in self._rows.bits for each in job.wanted.require)]
-        rows = np.array([self._row_of(job, self._rows, epoch_at) for job in jobs], record_type(Arrival))
+        jobs = [
+            job for job in self._jobs.values() if all(label in made_by.bits for label in job.wanted.require)
+        ]
+        rows = np.array([_row_of(job, made_by, epoch_at) for job in jobs], record_type(Arrival))
         known_s = [job.wanted.believed_s if job.took_s is None else job.took_s for job in jobs]
         rows["run_s"] = rows["believed_s"] = known_s
         return Submitted(rows, self._newest, snapshot.empty)
-
-    def _row_of(self, job: _Known, rows: JobRows, epoch_at: float) -> tuple[Any, ...]:
-        if job.row is None:
-            arrival = blank(Arrival, 1)
-            rows.fill(arrival[0], job.wanted, rows.split(job.wanted), job.submitted_at - epoch_at)
-            job.row = as_array(arrival)[0].item()
-        return job.row
 
     def _read(self, until_at: float) -> None:
         """Take what has happened up to that instant into account."""
@@ -89,3 +85,12 @@ class PastJobs:
             wanted = wanted_for(event.job, JobSpec(**data["spec"]), data["believed_s"])
             self._jobs[event.job] = _Known(wanted, event.at_s)
             self._newest = event.job
+
+
+def _row_of(job: _Known, rows: JobRows, epoch_at: float) -> tuple[Any, ...]:
+    if job.row is not None:
+        return job.row
+    arrival = blank(Arrival, 1)
+    rows.fill(arrival[0], job.wanted, rows.split(job.wanted), job.submitted_at - epoch_at)
+    job.row = found = as_array(arrival)[0].item()
+    return found

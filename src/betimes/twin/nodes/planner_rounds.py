@@ -130,7 +130,7 @@ class PlannerRounds:
         self.refused += refusals(decisions, batch, of, snapshot)
 
     def _ended(self) -> list[tuple[int, float]]:
-        """The jobs that have ended since the planner was shown any, by the order of submission, which is their rows'."""
+        """The jobs that have ended since the planner was shown any, by row: their order of submission."""
         ended = as_array(self.simulation.trace.outcomes)[self.reported : self.simulation.trace.finished[0]]
         found = zip(ended["row"].tolist(), ended["finish_s"].tolist(), strict=True)
         return [*self._ended_before, *found]
