@@ -98,12 +98,12 @@ def failing(_: object, __: Cluster) -> object:
         period_s, every_round = 300.0, False
 
         def plan(self, _: object) -> None:
-            raise PolicyError("no idea")
+            raise ValueError("no idea")
 
     return Fails()
 
 
-def test_a_planner_that_fails_is_left_out_and_named() -> None:
+def test_a_users_planner_that_fails_is_left_out_and_named() -> None:
     chosen = parse_nodes_policy("portfolio:members=eva+no-packing")
     good = chosen.policy.in_turn(chosen.values)[1]
     bad = replace(good, name="bad", policy=replace(good.policy, planner=failing))  # pyright: ignore
@@ -114,7 +114,7 @@ def test_a_planner_that_fails_is_left_out_and_named() -> None:
     )
     assert result.jobs.finished.all()
     assert [each for each in warned if "portfolio:" in each] == [
-        "portfolio: bad is left out from now on: in its simulation no idea"
+        "portfolio: bad is left out from now on: in its simulation policy both at 300 s: ValueError: no idea"
     ]
 
 

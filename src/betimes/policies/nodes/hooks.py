@@ -98,7 +98,8 @@ class NodesPolicy:
     @property
     def is_users(self) -> bool:
         """Whether any of its hooks is no part of Betimes."""
-        return any(is_users(hook) for hook in (self.rank, self.place, self.evict, self.provision, self.wait))
+        own = (self.rank, self.place, self.evict, self.provision, self.wait, self.planner)
+        return any(is_users(hook) for hook in own)
 
     def rules(self, values: dict[str, Value | None], learns: bool = False) -> NodesRules:
         """What the engine is given of the policy with these parameters, with its hooks compiled; raises PolicyError.
