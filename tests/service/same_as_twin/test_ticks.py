@@ -163,3 +163,5 @@ def test_the_same_choices_with_the_same_past(tmp_path: Path, monkeypatch: pytest
     again = submitted(PastJobs(served.store), snapshot, epoch_at)
     assert again.count == before.count
     assert again.jobs.tobytes() == before.jobs.tobytes()
+    nowhere = replace(snapshot, job_rows=replace(snapshot.job_rows, machines=()))
+    assert len(submitted(PastJobs(served.store), nowhere, epoch_at).jobs) == 0

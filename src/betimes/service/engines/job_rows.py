@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from betimes.cluster.labels import Shapes, mask, suiting
+from betimes.cluster.labels import Labels, Shapes, mask, suiting, suits
+from betimes.cluster.resources import Amounts
 from betimes.cluster.tasks import JobTasks, job_tasks
 from betimes.service.engines.messages import JobRequest
 from betimes.twin.nodes.event_loop import Arrival
@@ -17,17 +18,33 @@ class JobRows:
     """What rows depend on besides the jobs.
 
     shapes: by which jobs are split into tasks. bits: of labels. largest: (3,) the most that any machine has of each.
+    machines: what there is, and can be rented at once: capacity, labels, and how many such (infinity: any number).
     """
 
     shapes: Shapes
     bits: Mapping[tuple[str, str], int]
     largest: Sequence[int]
+    machines: Sequence[tuple[Amounts, Labels, float]] = ()
 
     def split(self, wanted: JobRequest) -> JobTasks:
         """The tasks of a job on these shapes."""
         return job_tasks(
             wanted.unit, wanted.max_units, wanted.units_per_task, suiting(self.shapes, wanted.require)
         )
+
+    def is_held(self, wanted: JobRequest, tasks: JobTasks) -> bool:
+        """Whether `machines` hold the tasks of a job when nothing else is there."""
+        if not 0 < tasks.units_each <= tasks.together:
+            return False
+        if any(label not in self.bits for label in wanted.require):
+            return False
+        room = 0.0
+        for capacity, labels, count in self.machines:
+            if suits(labels, wanted.require):
+                pairs = zip(capacity, tasks.demand, strict=True)
+                most = min((amount // need for amount, need in pairs if need > 0), default=tasks.count)
+                room += count * most if most > 0 else 0.0
+        return room >= tasks.count
 
     def fill(self, arrival: Arrival, wanted: JobRequest, tasks: JobTasks, submit_s: float) -> None:
         """Write a job that is submitted at this time into a row; it never ends by itself."""

@@ -428,7 +428,8 @@ class LiveNodes:
         trace = new_trace(slots, 1)
         as_array(trace.arrivals)["submit_s"] = as_array(copy.jobs)["submit_s"]
         at_s = float(state.pool[0].now)
-        return SelectionSnapshot(at_s, copy, trace, empty=self._empty(), job_rows=self._job_rows)
+        empty, job_rows = self._empty()
+        return SelectionSnapshot(at_s, copy, trace, empty, job_rows)
 
     def put_in_force(self, member: MemberRules) -> dict[int, float | None] | None:
         """Other rules decide from now on; None: they do already.
@@ -521,12 +522,20 @@ class LiveNodes:
     def _job_rows(self) -> JobRows:
         return JobRows(self.shapes, self._bits, self.largest)
 
-    def _empty(self) -> EmptyCluster:
-        """The cluster as it is now, with nothing on its own nodes, and nothing rented."""
-        nodes, machines = (
-            as_array(each)[sorted(self.labels)] for each in (self.state.nodes, self.state.machines)
-        )
+    def _empty(self) -> tuple[EmptyCluster, JobRows]:
+        """The cluster with nothing rented, and nothing on those of its own nodes that take jobs now; rows for it."""
+        owned = [number for number in sorted(self.labels) if self.state.nodes[number].up == 1]
+        nodes, machines = (as_array(each)[owned] for each in (self.state.nodes, self.state.machines))
         capacity = np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)
+        held: list[tuple[Amounts, Labels, float]] = [
+            ((gpu, cpu, memory), self.labels[number], 1.0)
+            for number, (gpu, cpu, memory) in zip(owned, capacity.tolist(), strict=True)
+        ]
+        quota = int(self.state.cluster[0].quota)
+        for offer, amounts in zip(
+            self.offers[:1], self.offered[:1], strict=True
+        ):  # at ticks no other is rented
+            held.append((amounts, offer.labels, float(min(quota, offer.capacity or quota))))
         terms = live_terms(self.offers)
         as_array(terms)["labels"] = as_array(self.state.offers)["labels"]
         state = self._new_state(
@@ -536,7 +545,7 @@ class LiveNodes:
             offers=terms,
             labels=nodes["labels"],
         )
-        return EmptyCluster(state, new_trace(0, 1))
+        return EmptyCluster(state, new_trace(0, 1)), replace(self._job_rows, machines=held)
 
     def _owned(self, required: Labels) -> NDArray[np.int64]:
         """(nodes, 3) what each machine of one's own has that has these labels, for which there are bits."""

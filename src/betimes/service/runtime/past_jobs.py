@@ -26,7 +26,7 @@ A_PAGE = 1000  # events
 
 @dataclass
 class _Known:
-    """A job; took_s: its run time, null: it has not finished. row: as `JobRows` has it, null: not made yet."""
+    """A job; took_s: its run time, null: it has not finished. row: as `JobRows` has it, null: nothing holds it now."""
 
     wanted: JobRequest
     submitted_at: float
@@ -43,6 +43,7 @@ class PastJobs:
         self._jobs: dict[int, _Known] = {}  # in order of submission
         self._newest = 0
         self._made_by: JobRows | None = None  # the rows
+        self._without_row: list[_Known] = []
 
     def submitted(self, snapshot: SelectionSnapshot, epoch_at: float) -> Submitted:
         """What was known at the time of the snapshot, whatever has happened since. epoch_at: the instant of 0 s."""
@@ -52,12 +53,12 @@ class PastJobs:
         made_by = snapshot.job_rows
         if made_by != self._made_by:
             self._made_by = made_by
-            for job in self._jobs.values():
-                job.row = None
-        jobs = [
-            job for job in self._jobs.values() if all(label in made_by.bits for label in job.wanted.require)
-        ]
-        rows = np.array([_row_of(job, made_by, epoch_at) for job in jobs], record_type(Arrival))
+            self._without_row = list(self._jobs.values())
+        for job in self._without_row:
+            job.row = _row_of(job, made_by, epoch_at)
+        self._without_row = []
+        jobs = [job for job in self._jobs.values() if job.row is not None]
+        rows = np.array([job.row for job in jobs], record_type(Arrival))
         known_s = [job.wanted.believed_s if job.took_s is None else job.took_s for job in jobs]
         rows["run_s"] = rows["believed_s"] = known_s
         return Submitted(rows, self._newest, snapshot.empty)
@@ -83,14 +84,15 @@ class PastJobs:
             self._jobs[event.job].took_s = data["run_s"]
         elif event.kind == "submitted" and "set_id" not in data and "trials" not in data:
             wanted = wanted_for(event.job, JobSpec(**data["spec"]), data["believed_s"])
-            self._jobs[event.job] = _Known(wanted, event.at_s)
+            self._jobs[event.job] = known = _Known(wanted, event.at_s)
+            self._without_row.append(known)
             self._newest = event.job
 
 
-def _row_of(job: _Known, rows: JobRows, epoch_at: float) -> tuple[Any, ...]:
-    if job.row is not None:
-        return job.row
+def _row_of(job: _Known, rows: JobRows, epoch_at: float) -> tuple[Any, ...] | None:
+    tasks = rows.split(job.wanted)
+    if not rows.is_held(job.wanted, tasks):
+        return None
     arrival = blank(Arrival, 1)
-    rows.fill(arrival[0], job.wanted, rows.split(job.wanted), job.submitted_at - epoch_at)
-    job.row = found = as_array(arrival)[0].item()
-    return found
+    rows.fill(arrival[0], job.wanted, tasks, job.submitted_at - epoch_at)
+    return as_array(arrival)[0].item()
