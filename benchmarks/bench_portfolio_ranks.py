@@ -49,7 +49,7 @@ class Known:
     def __init__(self, run: NodesSimulation) -> None:
         self._run = run
 
-    def draw(self, now_s: float) -> list[NDArray[Any]]:
+    def draw(self, past: NDArray[Any], now_s: float) -> list[NDArray[Any]]:
         """As one scenario."""
         first, arrivals = int(self._run.row[0]), as_array(self._run.trace.arrivals)
         last = int(np.searchsorted(arrivals["submit_s"], now_s + HORIZON_S, side="right"))

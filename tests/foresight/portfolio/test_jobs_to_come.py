@@ -8,8 +8,10 @@ import pytest
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.foresight.portfolio.arrivals import HORIZON_S, SCENARIOS, Arrivals
 from betimes.foresight.portfolio.driver import Settings
+from betimes.foresight.portfolio.groups import Groups
 from betimes.foresight.portfolio.hindsight import FIRST_JOBS, Hindsight
 from betimes.foresight.portfolio.lookahead import Foreseen, Lookahead, Successor
+from betimes.foresight.portfolio.submitted import SubmittedSoFar
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import as_array
 from betimes.policies import NODES_POLICIES, parse_nodes_policy
@@ -80,10 +82,12 @@ def test_stretches_are_of_the_past_and_begin_now() -> None:
     plain = parse_nodes_policy("oda:order=fifo")
     run = NodesSimulation(bursts(2, 200), plain, VMS)
     now_s = float(run.jobs.submit_s[150])
+    so_far = SubmittedSoFar(run)
     run.advance_to(now_s)
+    known = so_far.now().jobs
     past = as_array(run.trace.arrivals)[: int(run.row[0])]
     finished = as_array(run.trace.outcomes)["row"][: int(run.trace.finished[0])]
-    drawn = Arrivals(run).draw(now_s)
+    drawn = Arrivals(3).draw(known, now_s)
     assert len(drawn) == SCENARIOS
     assert sum(len(stretch) for stretch in drawn) > 0
     for stretch in drawn:
@@ -94,7 +98,7 @@ def test_stretches_are_of_the_past_and_begin_now() -> None:
                 & ((past["run_s"] == job["run_s"]) | (past["believed_s"] == job["run_s"]))
             )[:1]
             assert of in finished or job["run_s"] == past["believed_s"][of]
-    again = Arrivals(run).draw(now_s)
+    again = Arrivals(3).draw(known, now_s)
     assert all(np.array_equal(one, other) for one, other in zip(drawn, again, strict=True))
 
 
@@ -103,8 +107,12 @@ def test_the_best_so_far_is_the_best_when_run_by_itself() -> None:
     members = list(NODES_POLICIES["portfolio"].in_turn(chosen.values))
     jobs = bursts(9, FIRST_JOBS)
     run = NodesSimulation(jobs, chosen, VMS)
-    hindsight = Hindsight(run, members, Utility())
-    assert hindsight.best() is None
+    so_far = SubmittedSoFar(run)
+    names = [member.name for member in members]
+    rules = [member.policy.rules(member.values) for member in members]
+    params = [member.policy.params(member.values) for member in members]
+    hindsight = Hindsight(names, Groups(members, rules, params).of(range(len(members))), Utility())
+    assert hindsight.best(so_far.now()) is None
     run.run()
     worth: list[float] = []
     for member in members:
@@ -121,10 +129,10 @@ def test_the_best_so_far_is_the_best_when_run_by_itself() -> None:
                 float(np.mean((wait_s + run_s) / run_s)),
             )
         )
-    best = hindsight.best()
+    best = hindsight.best(so_far.now())
     assert best is not None
     assert worth[best] == pytest.approx(max(worth))
-    assert hindsight.best((members[best].name,)) is None
+    assert hindsight.best(so_far.now(), (members[best].name,)) is None
 
 
 def test_rules_with_jobs_to_come_are_for_utility_and_the_same_each_time() -> None:

@@ -249,3 +249,14 @@ def test_with_too_little_time_for_one_policy_one_is_simulated() -> None:
     found = simulate_nodes(bursts(2), "portfolio:seconds=0.000001", cluster=VMS).selections
     assert found is not None
     assert (np.bincount(found.selection)[1:] == 1).all()
+
+
+def test_c10_at_most_256_machines_are_rented_at_once_each_for_whole_hours() -> None:
+    jobs = workload(*((60.0 * at, 64, 2000.0) for at in range(8)))
+    result = simulate_nodes(jobs, "portfolio:members=oda/fifo/*", cluster=VMS, sizes="true")
+    leases = result.leases
+    assert leases is not None
+    rented = [int(((leases.requested_s <= at) & (leases.ended_s > at)).sum()) for at in leases.requested_s]
+    assert max(rented) == 256
+    paid_h = leases.cost_usd  # at one USD an hour
+    assert (paid_h == np.ceil(paid_h)).all()

@@ -14,7 +14,11 @@ import pytest
 
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.foresight.portfolio.hindsight import FIRST_JOBS
+from betimes.foresight.portfolio.submitted import Submitted
+from betimes.service.engines.selection import SelectionSnapshot
 from betimes.service.executors.virtual import WORK
+from betimes.service.runtime.past_jobs import PastJobs
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.same_as_twin.test_rents import on_grid, workload_of
 from tests.service.served_traces import Served, serve_trace
@@ -126,3 +130,38 @@ def check_alike(
     ours = [(from_s, until_s) for from_s, until_s, _ in found]
     assert ours == sorted(zip(twin.leases.requested_s.tolist(), twin.leases.ended_s.tolist(), strict=True))
     assert usd == pytest.approx(float(twin.leases.cost_usd.sum()), abs=0.005)
+
+
+def test_the_same_choices_with_the_same_past(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs to come are drawn from those that have been, which the service reads from its log, also after a restart.
+
+    A shadow leaves the first member in force, so that each selection has the same past in both.
+    """
+    learnt: list[tuple[SelectionSnapshot, float, Submitted]] = []
+    submitted = PastJobs.submitted
+
+    def noting(self: PastJobs, snapshot: SelectionSnapshot, epoch_at: float) -> Submitted:
+        learnt.append((snapshot, epoch_at, submitted(self, snapshot, epoch_at)))
+        return learnt[-1][2]
+
+    monkeypatch.setattr(PastJobs, "submitted", noting)
+    policy = "portfolio:members=odx/fifo/first+od[ae]/unicef/worst,period=40,shadow=true"
+    specs, submit_s = jobs_of(FIRST_JOBS + 10, 4)
+    jobs = workload_of(specs, submit_s)
+    found = simulate_nodes(jobs, policy, cluster=CLUSTER, sizes="estimate").selections
+    assert found is not None
+    submissions = list(zip(submit_s.tolist(), specs, strict=True))
+    served = serve_trace(jobs, CLUSTER, policy, tmp_path, submissions=submissions)
+    selected = [event for event in served.store.each_event(0) if event.kind == "selected"]
+    assert [event.data["from_at"] for event in selected] == found.at_s[found.chosen].tolist()
+    assert [event.data["member"] for event in selected] == found.member[found.chosen].tolist()
+    scores = [score for event in selected for score in event.data["scores"].values()]
+    assert scores == pytest.approx(found.score.tolist(), rel=1e-9)
+    assert len(set(found.member[found.chosen].tolist())) > 1
+    snapshot, epoch_at, before = learnt[-1]
+    assert before.count > FIRST_JOBS
+    again = submitted(PastJobs(served.store), snapshot, epoch_at)
+    assert again.count == before.count
+    assert again.jobs.tobytes() == before.jobs.tobytes()
+    nowhere = replace(snapshot, job_rows=replace(snapshot.job_rows, machines=()))
+    assert len(submitted(PastJobs(served.store), nowhere, epoch_at).jobs) == 0

@@ -54,7 +54,7 @@ def simulate_nodes(
     told = warn or _keep_quiet
     if len(workload) == 0:
         raise InputError(f"{workload.name}: there is no job to simulate")
-    if predict and chosen.policy.planner is not None:
+    if predict and chosen.policy.plans(chosen.values):
         raise InputError(
             f"--predict: policy {chosen} plans in rounds, and no end can be promised under it before they come; "
             "leave --predict out"
@@ -107,8 +107,9 @@ def simulate_nodes(
         )
     if portfolio is not None:
         run.selections = portfolio.reflection.columns()
-    if run.rounds is not None and (refused := run.rounds.warning()):
-        told(refused)
+    for rounds in run.rounds_in_turn:
+        if refused := rounds.warning():
+            told(refused)
     result = run.result(compile_s=compile_s)
     if portfolio is not None and portfolio.is_shadow:
         decided = simulate_nodes(

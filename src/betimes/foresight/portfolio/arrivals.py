@@ -1,4 +1,4 @@
-"""Jobs that may come: stretches of those that have, drawn from anywhere in a run's past."""
+"""Jobs that may come: stretches of those that have, drawn from anywhere in the past."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-from betimes.kernels import as_array
-from betimes.twin.nodes.simulation import NodesSimulation
 
 SCENARIOS = 5
 """Stretches that each selection draws."""
@@ -25,39 +22,30 @@ DRAWS = 0xA881  # sets the draws of stretches apart from other draws of the seed
 class Draws(Protocol):
     """What says which jobs may be submitted next."""
 
-    def draw(self, now_s: float) -> list[NDArray[Any]]:
-        """Scenarios: rows of `Arrival`, at most `MOST_JOBS`, in order of submission, from now on."""
+    def draw(self, past: NDArray[Any], now_s: float) -> list[NDArray[Any]]:
+        """Scenarios: rows of `Arrival`, at most `MOST_JOBS`, in order of submission, from now on.
+
+        past: the jobs that have been submitted, as `Submitted.jobs`.
+        """
         ...
 
 
 class Arrivals:
-    """Draws what may be submitted next; jobs that have not finished are as long as is believed."""
+    """Draws what may be submitted next; the same at the same time with the same seed, whatever was drawn before."""
 
-    def __init__(self, run: NodesSimulation) -> None:
-        self._run = run
-        self._lots = np.random.default_rng([run.seed, DRAWS])
-        self._finished = np.zeros(len(run.jobs), dtype=bool)
-        self._noted = 0
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
 
-    def draw(self, now_s: float) -> list[NDArray[Any]]:
+    def draw(self, past: NDArray[Any], now_s: float) -> list[NDArray[Any]]:
         """Rows of `Arrival`, submitted from now on; each list may be empty."""
-        run, submitted = self._run, int(self._run.row[0])
-        outcomes = as_array(run.trace.outcomes)["row"][self._noted : int(run.trace.finished[0])]
-        self._finished[outcomes] = True
-        self._noted += len(outcomes)
-        past = as_array(run.trace.arrivals)[:submitted]
+        lots = np.random.default_rng([self._seed, DRAWS, int(np.float64(now_s).view(np.uint64))])
         latest_s = max(0.0, now_s - HORIZON_S)
-        return [
-            self._stretch(past, float(self._lots.uniform(0.0, latest_s)), now_s) for _ in range(SCENARIOS)
-        ]
+        return [_stretch(past, from_s, now_s) for from_s in lots.uniform(0.0, latest_s, SCENARIOS).tolist()]
 
-    def _stretch(self, past: NDArray[Any], from_s: float, now_s: float) -> NDArray[Any]:
-        """The jobs of the horizon that begins at `from_s`, as if it began now."""
-        first, last = np.searchsorted(past["submit_s"], (from_s, from_s + HORIZON_S), side="right")
-        rows = slice(int(first), min(int(last), int(first) + MOST_JOBS))
-        coming = past[rows].copy()
-        coming["submit_s"] += now_s - from_s
-        coming["run_s"] = np.where(self._finished[rows], coming["run_s"], coming["believed_s"])
-        coming["believed_s"] = coming["run_s"]
-        coming["believed_per_work"] = 1.0
-        return coming
+
+def _stretch(past: NDArray[Any], from_s: float, now_s: float) -> NDArray[Any]:
+    """The jobs of the horizon that begins at `from_s`, as if it began now."""
+    first, last = np.searchsorted(past["submit_s"], (from_s, from_s + HORIZON_S), side="right")
+    coming = past[int(first) : min(int(last), int(first) + MOST_JOBS)].copy()
+    coming["submit_s"] += now_s - from_s
+    return coming

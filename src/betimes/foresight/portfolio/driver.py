@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
+from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,8 +30,9 @@ from betimes.foresight.portfolio.lookahead import (
 from betimes.foresight.portfolio.objective import Aim, Cost, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
 from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
+from betimes.foresight.portfolio.submitted import Submitted, SubmittedSoFar
 from betimes.foresight.portfolio.utility import Utility
-from betimes.kernels import Floats
+from betimes.kernels import Floats, Ints
 from betimes.outcome import SelectionColumns
 from betimes.policies.nodes.hooks import Member, NodesPolicy, rules_in_turn
 from betimes.policies.nodes.portfolio import ARRIVALS, CANDIDATES, PAPER, preference
@@ -95,32 +97,32 @@ class Settings:
         )
 
 
-@dataclass
 class Reflection:
     """What was simulated and chosen, selection by selection."""
 
-    rows: list[tuple[int, float, int, str, float, bool]] = field(
-        default_factory=list[tuple[int, float, int, str, float, bool]]
-    )
-    selections: int = 0
+    def __init__(self) -> None:
+        self._selections: list[tuple[float, int, int, str]] = []  # when, how many waited, simulations, chosen
+        self._members: list[str] = []
+        self._scores = array("d")
 
     def note(self, at_s: float, waiting: int, scores: dict[str, float], chosen: str) -> None:
         """A selection: the scores of those simulated, NaN of those that failed."""
-        for member, score in scores.items():
-            self.rows.append((self.selections, at_s, waiting, member, score, member == chosen))
-        self.selections += 1
+        self._selections.append((at_s, waiting, len(scores), chosen))
+        self._members += scores
+        self._scores.extend(scores.values())
 
     def columns(self) -> SelectionColumns:
         """All of it."""
-        columns: list[Any] = list(zip(*self.rows, strict=True)) if self.rows else [()] * 6
-        selection, at_s, waiting, member, score, chosen = columns
+        at_s, waiting, counts, chosen = zip(*self._selections, strict=True) if self._selections else [()] * 4
+        of: Ints = np.repeat(np.arange(len(counts)), np.array(counts, dtype=np.int64))
+        member = np.array(self._members, dtype=np.str_)
         return SelectionColumns(
-            selection=np.array(selection),
-            at_s=np.array(at_s),
-            waiting=np.array(waiting),
-            member=np.array(member, dtype=np.str_),
-            score=np.array(score),
-            chosen=np.array(chosen),
+            selection=of,
+            at_s=np.array(at_s, dtype=np.float64)[of],
+            waiting=np.array(waiting, dtype=np.int64)[of],
+            member=member,
+            score=np.array(self._scores),
+            chosen=member == np.array(chosen, dtype=np.str_)[of],
         )
 
 
@@ -153,15 +155,20 @@ class Selector:
         seed: int = 0,
         learns: bool = False,
         aim: Aim | None = None,
-        hindsight: Hindsight | None = None,
         arrivals: Draws | None = None,
     ) -> None:
-        self._hindsight, self._arrivals = hindsight, arrivals
         self._policy, self._members, self._settings, self._aim = policy, members, settings, aim
         self._warn, self._clock = warn, clock
         self.rules: list[NodesRules] = rules_in_turn(members, learns)
         self.params: list[Floats] = [member.policy.params(member.values) for member in members]
         self._groups = Groups(members, self.rules, self.params)
+        rents = members[0].policy.provision is not None  # as all of them do, or none
+        self._hindsight: Hindsight | None = None
+        if arrivals is None and settings.expects_more and aim is None and rents:
+            arrivals = Arrivals(seed)
+            everyone = self._groups.of(range(len(members)))
+            self._hindsight = Hindsight(self.names, everyone, settings.utility)
+        self._arrivals = arrivals
         lots = np.random.default_rng([seed, LOTS])
         self.rotation = Rotation(
             list(range(len(members))), settings.limit, lambda count: int(lots.integers(count))
@@ -191,38 +198,57 @@ class Selector:
         """Whether what is chosen is reported only."""
         return self._settings.shadow
 
-    def choose(self, lookahead: Lookahead, now_s: float, waiting: int, so_far: Totals) -> Choice:
-        """Simulate members from the state that `lookahead` looks at, and choose. Raises PolicyViolation if all fail."""
+    @property
+    def expects_more(self) -> bool:
+        """Whether jobs that may come count, so that it has to know which have been submitted."""
+        return self._arrivals is not None
+
+    def choose(
+        self,
+        lookahead: Lookahead,
+        now_s: float,
+        waiting: int,
+        so_far: Totals,
+        submitted: Submitted | None = None,
+    ) -> Choice:
+        """Simulate members from the state that `lookahead` looks at, and choose. Raises PolicyViolation if all fail.
+
+        submitted: by now, where it expects more.
+        """
         scores_of: dict[str, float] = {}
         foreseen_of: dict[str, Foreseen] = {}
         job_s = lookahead.look()
         if self._aim is not None:
             self._aim.look(lookahead.run)
-        successor = self._successor(now_s)
-
-        scenarios = [None] if self._arrivals is None else self._arrivals.draw(now_s)
+        successor = self._successor(now_s, submitted)
+        scenarios: list[NDArray[Any]] | list[None] = [None]
+        if self._arrivals is not None and submitted is not None:
+            scenarios = self._arrivals.draw(submitted.jobs, now_s)
 
         def simulate(members: Sequence[int]) -> dict[int, tuple[float | None, float]]:
             begun_s = self._clock()
             found: dict[int, list[Simulation]] = {member: [] for member in members}
+            groups, ends = self._groups.of(members), self._aim is not None
             for coming in scenarios:
-                groups, ends = self._groups.of(members), self._aim is not None
                 for simulation in lookahead.play_all(groups, ends, successor, coming):
                     for member in simulation.members:
                         found[member].append(simulation)
             taken_s = self._clock() - begun_s
             all_s = job_s + sum(_job_s(coming) for coming in scenarios) / len(scenarios)
             scored: dict[int, tuple[float | None, float]] = {}
+            worth: dict[tuple[Simulation, ...], tuple[Foreseen, float]] = {}  # many members do the same
             for member in members:
-                name = self._members[member].name
-                foreseen = _mean(found[member])
+                name, simulations = self._members[member].name, tuple(found[member])
                 scores_of[name], score = np.nan, None
-                if isinstance(foreseen, PolicyFails):
-                    self._leave_out(member, foreseen)
-                else:
-                    foreseen_of[name] = foreseen
-                    score = self._score(foreseen, found[member][0], all_s, so_far)
-                    scores_of[name] = score if self._aim is None else -score
+                if simulations not in worth:
+                    foreseen = _mean(simulations)
+                    if isinstance(foreseen, PolicyFails):
+                        self._leave_out(member, foreseen)
+                        scored[member] = None, taken_s / len(members)
+                        continue
+                    worth[simulations] = foreseen, self._score(foreseen, simulations[0], all_s, so_far)
+                foreseen_of[name], score = worth[simulations]
+                scores_of[name] = score if self._aim is None else -score
                 scored[member] = score, taken_s / len(members)
             return scored
 
@@ -246,9 +272,11 @@ class Selector:
         self.in_force = chosen
         return Choice(now_s, waiting, scores_of, foreseen_of, chosen, self._members[chosen].name)
 
-    def _successor(self, now_s: float) -> Successor | None:
+    def _successor(self, now_s: float, submitted: Submitted | None) -> Successor | None:
         """The member that takes over in the simulations after the period, if any is known to be good."""
-        best = None if self._hindsight is None else self._hindsight.best(tuple(self.failed))
+        if self._hindsight is None or submitted is None:
+            return None
+        best = self._hindsight.best(submitted, tuple(self.failed))
         if best is None:
             return None
         at_s = now_s + self._settings.period * self._settings.tick_s
@@ -289,9 +317,6 @@ class Portfolio:
         aim = None
         if settings.objective is not None:
             aim = Aim(settings.objective, settings.published, float(run.jobs.submit_s[0]))
-        hindsight = None
-        if arrivals is None and settings.expects_more and aim is None and run.shares_rented:
-            hindsight, arrivals = Hindsight(run, members, settings.utility), Arrivals(run)
         self._selector = Selector(
             str(run.policy),
             members,
@@ -301,11 +326,13 @@ class Portfolio:
             seed=run.seed,
             learns=run.rules.learns,
             aim=aim,
-            hindsight=hindsight,
             arrivals=arrivals,
         )
-        most_coming = 0 if arrivals is None else MOST_JOBS
-        self._lookahead = Lookahead(run, run.preempts, settings.workers, most_coming)
+        self._submitted = SubmittedSoFar(run) if self._selector.expects_more else None
+        most_coming = 0 if self._submitted is None else MOST_JOBS
+        rounds = run.rounds_in_turn
+        everyone = run.preempts or len(rounds) > 0  # planners move jobs that run
+        self._lookahead = Lookahead(run, everyone, settings.workers, most_coming, rounds)
         self._ledger = Ledger(run)
         self.reflection = Reflection()
         self._decides = 0  # whose rules the run has: the first member's
@@ -342,18 +369,26 @@ class Portfolio:
 
     def select(self) -> None:
         """Simulate, choose, and put the chosen policy in force until the next selection."""
-        run, state, selector, settings = self._run, self._run.state, self._selector, self._settings
+        state, selector, settings = self._run.state, self._selector, self._settings
         now_s, waiting = float(state.pool[0].now), int(state.cluster[0].waiting)
-        choice = selector.choose(self._lookahead, now_s, waiting, self._ledger.totals())
+        submitted = None if self._submitted is None else self._submitted.now()
+        choice = selector.choose(self._lookahead, now_s, waiting, self._ledger.totals(), submitted)
         self.reflection.note(now_s, waiting, choice.scores, choice.name)
         if choice.member != self._decides and not settings.shadow:
-            run.rules = selector.rules[choice.member]
-            params = selector.params[choice.member]
-            state.params[: len(params)] = params
-            if take_over(state, run.rules) != DONE:
-                raise BetimesError(f"internal: {choice.name} failed after its simulation")
-            self._decides = choice.member
+            self._put_in_force(choice)
         state.cluster[0].select_s = now_s + settings.period * settings.tick_s
+
+    def _put_in_force(self, choice: Choice) -> None:
+        """Let the chosen member decide, from the round that is due now on where it plans."""
+        run, selector, self._decides = self._run, self._selector, choice.member
+        run.rules = selector.rules[choice.member]
+        if run.rounds_in_turn:
+            run.rounds = run.rounds_in_turn[choice.member]
+            return
+        params = selector.params[choice.member]
+        run.state.params[: len(params)] = params
+        if take_over(run.state, run.rules) != DONE:
+            raise BetimesError(f"internal: {choice.name} failed after its simulation")
 
 
 def _job_s(coming: NDArray[Any] | None) -> float:

@@ -28,6 +28,7 @@ from betimes.core.nodes.columns import (
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.schedule import change_rules
 from betimes.core.status import (
+    ASKED,
     BAD_ORDERS,
     BAD_PLACE,
     DONE,
@@ -40,6 +41,7 @@ from betimes.core.status import (
     REFUSED,
 )
 from betimes.errors import BetimesError
+from betimes.foresight.portfolio.planned_copy import NeedsRoom, PlannedCopy
 from betimes.foresight.portfolio.simulate import (
     ENDS_LATER,
     MOST_INSTANTS,
@@ -50,15 +52,24 @@ from betimes.foresight.portfolio.simulate import (
     play_on,
     take_snapshot,
 )
-from betimes.kernels import Floats, Ints, Records, as_array, blank, entry
+from betimes.kernels import Floats, Ints, Records, as_array, blank, entry, record_type
 from betimes.policies.nodes.families import bits_of
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
+from betimes.twin.nodes.planner_rounds import PlannerRounds
 from betimes.twin.nodes.trace_loop import compiled_loop
 
 take_over = entry(change_rules, NodesState, NodesRules)
 
 ENTRIES = (take_snapshot, begin, play_on, divide, take_over)
 """What simulations need compiled, beside the loop and the hooks of policies."""
+
+MOST_ROUNDS = 10_000
+"""Of a planner, in one simulation; one that needs more fails."""
+
+NEED_ROOM = (NEED_NODES, NEED_PLACEMENTS, NEED_SEGMENTS, NEED_SLOTS, NEED_STEPS)
+
+ANSWERS_DIFFER = (REFUSED + BAD_ORDERS, REFUSED + BAD_PLACE)
+"""What the loop returns where the members of a family would decide differently."""
 
 Ended = NDArray[Any]
 """Rows of `twin.nodes.event_loop.Outcome`."""
@@ -78,6 +89,9 @@ class Foreseen:
     machine_s: float
     used_s: float
     used_usd: float
+
+
+PLAYED = record_type(Played).names or ()
 
 
 class PolicyFails(Exception):
@@ -103,7 +117,7 @@ class Successor:
     params: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Simulation:
     """What has come of one simulation: for these members, all of which would do the same.
 
@@ -144,12 +158,19 @@ class Lookahead:
 
     `look` takes the snapshot, `play_all` simulates policies from it. everyone: the jobs that run count, too. workers:
     threads that simulate; what they find does not depend on their number. most_coming: jobs that a scenario may add.
+    rounds: of the members' planners, by number, where members plan; all are asked at the time of the snapshot.
     """
 
     def __init__(
-        self, run: Simulated, everyone: bool = False, workers: int = 1, most_coming: int = 0
+        self,
+        run: Simulated,
+        everyone: bool = False,
+        workers: int = 1,
+        most_coming: int = 0,
+        rounds: Sequence[PlannerRounds] = (),
     ) -> None:
         self.run, self._everyone, self._workers, self._most_coming = run, everyone, workers, most_coming
+        self._rounds = rounds
         self._rows = len(run.job_ids)
         self._run_s: Floats = np.full(self._rows + most_coming, np.nan)
         self._machines = self._placements = self._steps = self._slots = 0  # as many as any simulation needed
@@ -181,10 +202,10 @@ class Lookahead:
         """Simulate policies from the snapshot, each up to where its successor takes over, if there is one.
 
         ends: with what becomes of each job. coming: rows of `Arrival`, jobs that are submitted meanwhile and count.
-        Raises BetimesError where no job waits.
+        Raises BetimesError where no job waits, and none comes.
         """
         waiting = int(np.count_nonzero(~np.isnan(self._run_s[: self._rows])))
-        if waiting == 0:
+        if waiting == 0 and (coming is None or len(coming) == 0):
             raise BetimesError(
                 "portfolio: no job waits, so that no policy has a utility; select while jobs wait"
             )
@@ -193,7 +214,7 @@ class Lookahead:
             count = waiting + self._let_come(coming)
             again: list[Together] = []
             for group, played in zip(groups, self._played(groups, count, ends, successor), strict=True):
-                if isinstance(played, _NeedsRoom):
+                if isinstance(played, NeedsRoom):
                     self._note_need(played.status)
                     again.append(group)
                 else:
@@ -206,14 +227,14 @@ class Lookahead:
 
     def _played(
         self, groups: Sequence[Together], count: int, ends: bool, successor: Successor | None
-    ) -> Iterator[list[Simulation] | _NeedsRoom]:
+    ) -> Iterator[list[Simulation] | NeedsRoom]:
         """Of each group, in their order."""
         players = self._players[: len(groups)]
         if len(players) == 1:
             return (players[0].play(group, self._run_s, count, ends, successor) for group in groups)
         free = list(players)
 
-        def play(group: Together) -> list[Simulation] | _NeedsRoom:
+        def play(group: Together) -> list[Simulation] | NeedsRoom:
             player = free.pop()  # there are as many as threads
             try:
                 return player.play(group, self._run_s, count, ends, successor)
@@ -228,12 +249,14 @@ class Lookahead:
 
     def _let_come(self, coming: NDArray[Any] | None) -> int:
         """Let these jobs be submitted in the simulations to follow; returns their number."""
+        if self._most_coming == 0:
+            return 0
         count, rows = 0 if coming is None else len(coming), self._rows
         self._run_s[rows:] = np.nan
         if coming is not None:
             self._run_s[rows : rows + count] = coming["run_s"]
-            for player in self._players:
-                player.let_come(coming)
+        for player in self._players:
+            player.let_come(coming)
         return count
 
     def _note_need(self, status: int) -> None:
@@ -261,15 +284,9 @@ class Lookahead:
             self._snapshot = with_more_steps(self._snapshot)
         leases = 4 * self._leases * len(self._snapshot.nodes)  # the loop asks for one for each rented machine
         self._players = [
-            _Player(self.run, self._snapshot, self._most_coming, leases) for _ in range(self._workers)
+            _Player(self.run, self._snapshot, self._most_coming, leases, self._rounds)
+            for _ in range(self._workers)
         ]
-
-
-class _NeedsRoom:
-    """A simulation needs more room; `status` says of what."""
-
-    def __init__(self, status: int) -> None:
-        self.status = status
 
 
 @dataclass(frozen=True)
@@ -283,15 +300,22 @@ class _Branch:
 class _Player:
     """Plays copies of a snapshot forward, one at a time."""
 
-    def __init__(self, run: Simulated, snapshot: NodesState, most_coming: int, leases: int) -> None:
-        self._run, self._snapshot, self._leases = run, snapshot, leases
+    def __init__(
+        self,
+        run: Simulated,
+        snapshot: NodesState,
+        most_coming: int,
+        leases: int,
+        rounds: Sequence[PlannerRounds],
+    ) -> None:
+        self._run, self._snapshot, self._leases, self._rounds = run, snapshot, leases, rounds
         rows = self._rows = len(run.job_ids)
         self._arrivals = run.trace.arrivals
         if most_coming > 0:
             self._arrivals = blank(Arrival, rows + most_coming)
             as_array(self._arrivals)[:rows] = as_array(run.trace.arrivals)
         self._aside = run.trace.replaced(
-            arrivals=as_array(self._arrivals)[:rows],
+            arrivals=self._arrivals,
             outcomes=blank(Outcome, rows + most_coming),
             finished=np.zeros(1, dtype=np.int64),
             features=np.zeros((0, FEATURE_COLUMNS)),
@@ -299,16 +323,19 @@ class _Player:
         self._next_row: Ints = np.zeros(1, dtype=np.int64)
         self._unused: list[_Branch] = []
 
-    def let_come(self, coming: NDArray[Any]) -> None:
-        """Let these jobs be submitted in the simulations to follow."""
-        last = self._rows + len(coming)
-        as_array(self._arrivals)[self._rows : last] = coming
-        self._aside = self._aside.replaced(arrivals=as_array(self._arrivals)[:last])
+    def let_come(self, coming: NDArray[Any] | None) -> None:
+        """Let these jobs be submitted in the simulations to follow, and no others."""
+        later = as_array(self._arrivals)[self._rows :]
+        count = 0 if coming is None else len(coming)
+        later[:count] = coming
+        later["submit_s"][count:] = math.inf
 
     def play(
         self, group: Together, run_s: Floats, count: int, ends: bool, successor: Successor | None
-    ) -> list[Simulation] | _NeedsRoom:
+    ) -> list[Simulation] | NeedsRoom:
         """Simulate the policies of a group; the `count` jobs that have a run time count."""
+        if self._rounds:
+            return self._play_rounds(group, run_s, count, ends)
         until_s = math.inf if successor is None else successor.at_s
         branch, waiting, found = self._branch(), list[_Branch](), list[Simulation]()
         branch.copy.params[: len(group.params)] = group.params
@@ -316,8 +343,7 @@ class _Player:
         while True:
             if status == DONE:
                 status = self._play_on(branch, group.rules, run_s, count, until_s)
-            here = bits_of(branch.copy.params) if group.divides else [0]
-            if len(here) > 1 and status in (REFUSED + BAD_ORDERS, REFUSED + BAD_PLACE):
+            if status in ANSWERS_DIFFER and group.divides and len(bits_of(branch.copy.params)) > 1:
                 other = self._branch()
                 divide(
                     *(branch.copy, other.copy, branch.played, other.played),
@@ -326,25 +352,56 @@ class _Player:
                 waiting.append(other)
                 status = DONE
                 continue
-            if status == ENDS_LATER and successor is not None:
+            here = bits_of(branch.copy.params) if group.divides else [0]
+            if status == ENDS_LATER and successor is not None:  # whose parameters are no set of members
                 branch.copy.params[: len(successor.params)] = successor.params
                 status = take_over(branch.copy, successor.rules)
                 if status == DONE:
                     status = self._play_on(branch, successor.rules, run_s, count, math.inf)
-            if status in (NEED_NODES, NEED_PLACEMENTS, NEED_SEGMENTS, NEED_SLOTS, NEED_STEPS):
-                return _NeedsRoom(status)
+            if status in NEED_ROOM:
+                return NeedsRoom(status)
             members = [group.member_of[bit] for bit in here]
-            if status == DONE:
-                ended = self._ended(run_s) if ends else None
-                found.append(Simulation(members, _foreseen(branch.played[0]), ended))
-            else:
-                found.append(Simulation(members, PolicyFails(self._why(status, branch.copy))))
+            found.append(self._simulation(branch, status, members, run_s, ends))
             self._unused.append(branch)
             if not waiting:
                 return found
             branch, status = waiting.pop(), DONE
             # What has been written down since it was copied stands behind what it had by then.
             self._aside.finished[0] = branch.played[0].seen
+
+    def _play_rounds(
+        self, group: Together, run_s: Floats, count: int, ends: bool
+    ) -> list[Simulation] | NeedsRoom:
+        """Simulate a member that plans, from the round that is due now on."""
+        branch, (member,) = self._branch(), group.member_of.values()
+        real = self._rounds[member]
+        run = real.simulation
+        copy = PlannedCopy(run.policy, branch.copy, self._aside, self._next_row, run.kinds, run.jobs)
+        rounds, self._next_row[0] = real.copied(copy), self._rows
+        status = begin(self._snapshot, branch.copy, group.rules, self._aside, self._rows, branch.played)
+        try:
+            for _ in range(MOST_ROUNDS if status == DONE else 0):
+                rounds.hold()
+                status = self._play_on(branch, group.rules, run_s, count, math.inf)
+                if status != ASKED:
+                    break
+        except NeedsRoom as needs:
+            return needs
+        except BetimesError as error:
+            return [Simulation([member], PolicyFails(str(error)))]
+        if status in NEED_ROOM:
+            return NeedsRoom(status)
+        found = self._simulation(branch, status, [member], run_s, ends)
+        self._unused.append(branch)
+        return [found]
+
+    def _simulation(
+        self, branch: _Branch, status: int, members: list[int], run_s: Floats, ends: bool
+    ) -> Simulation:
+        """What has come of a simulation that has ended with this status."""
+        if status != DONE:
+            return Simulation(members, PolicyFails(self._why(status, branch.copy)))
+        return Simulation(members, _foreseen(branch.played), self._ended(run_s) if ends else None)
 
     def _play_on(self, branch: _Branch, rules: NodesRules, run_s: Floats, count: int, until_s: float) -> int:
         return play_on(
@@ -368,6 +425,8 @@ class _Player:
         return outcomes[counts], run_s[counts]
 
     def _why(self, status: int, copy: NodesState) -> str:
+        if status == ASKED:
+            return f"the jobs do not finish within {MOST_ROUNDS:,} rounds"
         if status == PAUSED:
             return f"the jobs do not finish within {MOST_INSTANTS:,} events"
         if status > REFUSED:
@@ -378,11 +437,13 @@ class _Player:
         raise BetimesError(f"internal: a simulated policy returned {status}")
 
 
-def _foreseen(played: Played) -> Foreseen:
+def _foreseen(played: Records[Played]) -> Foreseen:
+    # All fields at once: one by one each takes as long.
+    sums = dict(zip(PLAYED, as_array(played)[0].item(), strict=True))
     return Foreseen(
-        int(played.finished),
-        float(played.slowdown) / int(played.finished),
-        float(played.machine_s),
-        float(played.bought_s) - float(played.left_s),
-        float(played.used_usd),
+        sums["finished"],
+        sums["slowdown"] / sums["finished"],
+        sums["machine_s"],
+        sums["bought_s"] - sums["left_s"],
+        sums["used_usd"],
     )

@@ -50,7 +50,25 @@ class Rotation:
         """
         spending = _Spending(self, simulate)
         smart, stale, poor = list(self.smart), list(self.stale), list(self.poor)
-        budget = self._budget()
+        budget = self.limit.budget
+        if budget is None:
+            spending.take_all(smart, stale, poor)
+        else:
+            self._share_out(Fraction(budget), spending, smart, stale, poor)
+        spending.simulate()
+        for each in (smart, stale, poor):  # there is nothing to choose from without one
+            while each and not spending.scores:
+                spending.take(each, 0)
+                spending.simulate()
+        ranked = sorted(spending.scores, key=lambda member: (-spending.scores[member], member))
+        good = math.ceil(Fraction(str(self.limit.smart_frac)) * len(ranked))
+        self.smart, self.stale, self.poor = ranked[:good], stale + smart, poor + ranked[good:]
+        return spending.scores
+
+    def _share_out(
+        self, budget: Fraction, spending: _Spending, smart: list[int], stale: list[int], poor: list[int]
+    ) -> None:
+        """Take of each set what its share of the budget allows, and what the others have no use for."""
         if self.limit.split == SMART_FIRST:
             left = spending.spend(smart, budget)
             rest = len(stale) + len(poor)
@@ -64,20 +82,6 @@ class Rotation:
         left = spending.spend(poor, left, self.pick)
         for each in (smart, stale):  # what the poor had no use for
             left = spending.spend(each, left)
-        spending.simulate()
-        for each in (smart, stale, poor):  # there is nothing to choose from without one
-            while each and not spending.scores:
-                spending.take(each, 0)
-                spending.simulate()
-        ranked = sorted(spending.scores, key=lambda member: (-spending.scores[member], member))
-        good = math.ceil(Fraction(str(self.limit.smart_frac)) * len(ranked))
-        self.smart, self.stale, self.poor = ranked[:good], stale + smart, poor + ranked[good:]
-        return spending.scores
-
-    def _budget(self) -> Fraction:
-        if self.limit.budget is None:
-            return Fraction(len(self.smart) + len(self.stale) + len(self.poor))
-        return Fraction(self.limit.budget)
 
     @property
     def goes_by_clock(self) -> bool:
@@ -106,6 +110,12 @@ class _Spending:
             budget -= self.take(members, at)
         return budget
 
+    def take_all(self, *sets: list[int]) -> None:
+        """Take all of them."""
+        for members in sets:
+            self._taken += members
+            members.clear()
+
     def take(self, members: list[int], at: int) -> Fraction:
         """Take one of the members, to be simulated; returns what that costs."""
         self._taken.append(members.pop(at))
@@ -121,7 +131,7 @@ class _Spending:
             score, self.rotation.cost[member] = found[member]
             if score is not None:
                 self.scores[member] = score
-        return sum((Fraction(self.rotation.cost[member]) for member in taken), Fraction(0))
+        return Fraction(sum(self.rotation.cost[member] for member in taken))
 
 
 def _share(score: float, best: float) -> float:

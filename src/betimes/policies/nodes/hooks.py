@@ -98,7 +98,8 @@ class NodesPolicy:
     @property
     def is_users(self) -> bool:
         """Whether any of its hooks is no part of Betimes."""
-        return any(is_users(hook) for hook in (self.rank, self.place, self.evict, self.provision, self.wait))
+        own = (self.rank, self.place, self.evict, self.provision, self.wait, self.planner)
+        return any(is_users(hook) for hook in own)
 
     def rules(self, values: dict[str, Value | None], learns: bool = False) -> NodesRules:
         """What the engine is given of the policy with these parameters, with its hooks compiled; raises PolicyError.
@@ -174,6 +175,10 @@ class NodesPolicy:
         """Whether it rents machines for whatever it places on them."""
         hooks = [(each.policy.planner, each.policy.provision) for each in self.in_turn(values)]
         return any(hook is not None for each in hooks for hook in each)
+
+    def plans(self, values: dict[str, Value | None]) -> bool:
+        """Whether it plans in rounds with these parameters, itself or by members that take turns."""
+        return any(each.policy.planner is not None for each in self.in_turn(values))
 
     @property
     def heeds_labels(self) -> bool:

@@ -97,9 +97,11 @@ def _check_turns(members: Sequence[Member]) -> None:
         policy, where = member.policy, f"{WHERE}: {member.name}"
         if policy.members is not None:
             raise PolicyError(f"{where} is a portfolio itself; name its members instead")
-        if policy.planner is not None:
+        if (policy.planner is None) != (first.policy.planner is None):
+            plans, other = (member, first) if policy.planner is not None else (first, member)
             raise PolicyError(
-                f"{where} plans in rounds of its own, and cannot take turns with others; leave it out"
+                f"{WHERE}: {plans.name} plans in rounds of its own, and cannot take turns with {other.name}, which "
+                "does not; name members that all plan, or none"
             )
         for name, (meant, why) in ALONE.items():
             if member.values.get(name, meant) not in (meant, None):

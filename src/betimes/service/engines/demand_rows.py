@@ -30,6 +30,10 @@ class DemandRows:
         self._families = families
         self._first_of: dict[Needed, int] = {}
 
+    def knows(self, needed: Needed, least: Amounts) -> bool:
+        """Whether what a job needs has a row, or needs none."""
+        return set(needed) == {least} or needed in self._first_of
+
     def first_of(self, needed: Needed, least: Amounts) -> int | None:
         """`Need.demands` of a job that needs this, 0 where it is `least` everywhere; null: there is no room for it."""
         if set(needed) == {least}:

@@ -46,6 +46,11 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
     values = chosen.values
     if found.members is not None:
         Settings.of(chosen)
+        if found.plans(values):
+            raise PolicyError(
+                f"policy {policy}: the service does not select among planners, as only the twin does so far; set one "
+                "of its members by itself"
+            )
     if not found.rents(values):
         return
     if values.get("retrain"):

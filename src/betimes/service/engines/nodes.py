@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -50,6 +51,7 @@ from betimes.core.status import (
 )
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
+from betimes.foresight.portfolio.submitted import EmptyCluster
 from betimes.kernels import Floats, Ints, as_array, blank, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy, rules_in_turn
@@ -71,6 +73,7 @@ from betimes.service.engines.dedicated_machines import (
     units_on,
 )
 from betimes.service.engines.demand_rows import DemandRows, Needed, needed_on
+from betimes.service.engines.job_rows import JobRows, norm_of
 from betimes.service.engines.messages import (
     Allocation,
     Asked,
@@ -202,26 +205,29 @@ class LiveNodes:
             self.rules = self.rules.replaced(waits=False)
         capacity = np.array([each.amounts for each in machines], dtype=np.int64).reshape(-1, 3)
         largest = self._largest(capacity)
-        self.state: NodesState = new_nodes_state(
-            capacity,
-            kinds,
-            families=np.array([self.families[each.family] for each in machines], dtype=np.int64),
-            family_count=len(self.families),
-            demands=self._rows.table,
+        self._new_state = partial(
+            new_nodes_state,
             units=units,
             restart_s=restart_s,
             seed=seed,
             by_priority=in_turn[0].policy.by_priority,
             guarded=any(each.policy.is_users for each in in_turn),
-            params=params,
             slots=FIRST_SLOTS,
             placements=max(FIRST_PLACEMENTS, 4 * len(machines)),
             steps=FIRST_PLAN if self.rules.backfill == CONSERVATIVE else 1,
             log=FIRST_LOG,
-            offers=live_terms(offers),
             quota=UNLIMITED if quota is None else quota,
             observed=self.rules.observes,
             largest=largest,
+        )
+        self.state: NodesState = self._new_state(
+            capacity,
+            kinds,
+            families=np.array([self.families[each.family] for each in machines], dtype=np.int64),
+            family_count=len(self.families),
+            demands=self._rows.table,
+            params=params,
+            offers=live_terms(offers),
         )
         if self.selects_every_s is not None:
             self.state.cluster[0].select_s = 0.0
@@ -395,7 +401,8 @@ class LiveNodes:
         trace, at = new_trace(len(slots), 1), 0
         arrivals = as_array(trace.arrivals)
         for asked, tasks, of in changed:
-            self._fill_tasks(trace.arrivals[at], tasks, asked.require)
+            self._job_rows.fill_tasks(trace.arrivals[at], tasks)
+            trace.arrivals[at].fits_no_owned = self._fits_no_owned(tasks, asked.require)
             arrivals[at : at + len(of)] = arrivals[at]
             at += len(of)
             jobs = [self.job_of[slot] for slot in of.tolist()]
@@ -418,8 +425,7 @@ class LiveNodes:
         needs["share"] = _shares(needs, largest)
         for job in self.by_family:
             tasks = self.tasks_of[job]
-            share = self._share(tasks, needed_on(tasks, self.families))
-            self.state.needs[self.slot_of[job]].share = share
+            self.state.needs[self.slot_of[job]].share = self._job_rows.share(tasks)
         if self.rules.ranked and not self.rules.dynamic and not self.rules.requeues_last:
             self._heed(_rank_again(self.state, self.rules))
 
@@ -536,7 +542,9 @@ class LiveNodes:
         as_array(copy.progress)["row"] = np.arange(slots)
         trace = new_trace(slots, 1)
         as_array(trace.arrivals)["submit_s"] = as_array(copy.jobs)["submit_s"]
-        return SelectionSnapshot(float(state.pool[0].now), copy, trace)
+        at_s = float(state.pool[0].now)
+        empty, job_rows = self._empty()
+        return SelectionSnapshot(at_s, copy, trace, empty, job_rows)
 
     def put_in_force(self, member: MemberRules) -> dict[int, float | None] | None:
         """Other rules decide from now on; None: they do already.
@@ -620,12 +628,46 @@ class LiveNodes:
 
     def _split(self, asked: Asked) -> JobTasks:
         """For the nodes, and where these do not hold the job for what can be rented, as the twin does."""
-        rooms = suiting(self.shapes, asked.require)
-        tasks = job_tasks(asked.unit, asked.units, asked.units_per_task, rooms)
+        tasks = self._job_rows.split(asked)
         if not self._fits_no_owned(tasks, asked.require):
             return tasks
-        offered = suiting(self.offered, asked.require)
-        return job_tasks(asked.unit, asked.units, asked.units_per_task, roomiest([*rooms, *offered]))
+        rooms = roomiest([*suiting(self.shapes, asked.require), *suiting(self.offered, asked.require)])
+        return job_tasks(asked.unit, asked.units, asked.units_per_task, rooms)
+
+    @property
+    def _job_rows(self) -> JobRows:
+        return JobRows(self.shapes, self._bits, self.families, self._rows, self.largest)
+
+    def _empty(self) -> tuple[EmptyCluster, JobRows]:
+        """The cluster with nothing rented, and nothing on those of its own nodes that take jobs now; rows for it."""
+        owned = [number for number in sorted(self.labels) if self.state.nodes[number].up == 1]
+        nodes, machines = (as_array(each)[owned] for each in (self.state.nodes, self.state.machines))
+        capacity = np.stack([nodes[name] for name in ("gpu", "cpu", "memory")], axis=1)
+        names = list(self.families)
+        held = [
+            (Shape((gpu, cpu, memory), self.labels[number], names[family]), 1.0)
+            for number, (gpu, cpu, memory), family in zip(
+                owned, capacity.tolist(), machines["family"].tolist(), strict=True
+            )
+        ]
+        quota = int(self.state.cluster[0].quota)
+        for offer, machine in zip(
+            self.offers[:1], self.offered[:1], strict=True
+        ):  # at ticks no other is rented
+            held.append((machine, float(min(quota, offer.capacity or quota))))
+        terms = live_terms(self.offers)
+        as_array(terms)["labels"] = as_array(self.state.offers)["labels"]
+        state = self._new_state(
+            capacity,
+            machines["kind"],
+            families=machines["family"],
+            family_count=len(self.families),
+            demands=self._rows.table,
+            params=self.state.params.copy(),
+            offers=terms,
+            labels=nodes["labels"],
+        )
+        return EmptyCluster(state, new_trace(0, 1)), replace(self._job_rows, machines=held)
 
     def _fits_no_owned(self, tasks: JobTasks, required: Labels) -> int:
         """1: machines may be rented for jobs alone, and those of one's own with these labels do not hold this one."""
@@ -922,32 +964,10 @@ class LiveNodes:
         return tuple(owed)
 
     def _fill(self, arrival: Arrival, wanted: JobRequest, tasks: JobTasks, now_s: float) -> None:
-        arrival.submit_s = now_s
-        arrival.run_s = math.inf
-        arrival.units = tasks.units
-        self._fill_tasks(arrival, tasks, wanted.require)
-        arrival.labels = mask(wanted.require, self._bits)
-        arrival.trial, arrival.priority, arrival.grace_s = int(wanted.trial), wanted.priority, wanted.grace_s
-        arrival.believed_s = wanted.believed_s
-        arrival.believed_per_work = 1.0
-        arrival.user = -1
-        arrival.longest_s = math.inf
+        self._job_rows.fill(arrival, wanted, tasks, now_s)
+        arrival.fits_no_owned = self._fits_no_owned(tasks, wanted.require)
         if self.rounds is not None:  # a job that moves has left when that is reported, and not at once
             arrival.stop_s = max(wanted.grace_s, PATIENCE_S)
-        arrival.choice, arrival.speculated = wanted.choice, int(not wanted.may_restart)
-
-    def _fill_tasks(self, arrival: Arrival, tasks: JobTasks, required: Labels) -> None:
-        """What follows from how a job is split into tasks, for which there are rows."""
-        needed = needed_on(tasks, self.families)
-        arrival.tasks = tasks.count
-        arrival.gpu, arrival.cpu, arrival.memory = tasks.demand
-        arrival.demands = self._rows.first_of(needed, tasks.demand) or 0
-        arrival.share = self._share(tasks, needed)
-        arrival.fits_no_owned = self._fits_no_owned(tasks, required)
-
-    def _share(self, tasks: JobTasks, needed: Needed) -> float:
-        """`Need.share` of a job: on the family on which it is smallest."""
-        return float(min(_norms(tasks.count, amounts, self.largest) for amounts in set(needed)))
 
     def _run(self, state: NodesState, trace: Trace, row: Ints, until_s: float) -> int:
         """Submissions from row[0] on and whatever is due up to an instant happen, as far as the budget goes."""
@@ -1001,17 +1021,7 @@ def is_held(tasks: JobTasks, machines: Owned) -> bool:
 
 def _shares(needs: NDArray[Any], largest: Sequence[int]) -> Floats:
     """`Need.share` of all jobs that need the same on all machines."""
-    return _norms(needs["tasks"], [needs[name] for name in ("gpu", "cpu", "memory")], largest)
-
-
-def _norms(count: Any, demand: Iterable[Any], largest: Sequence[int]) -> Any:
-    """The norm of so many tasks that need this, each resource over the most that a machine has of it."""
-    squares = 0.0
-    for amount, most in zip(demand, largest, strict=True):
-        if most > 0:
-            part = count * amount / most
-            squares = squares + part * part
-    return np.sqrt(squares)
+    return norm_of(needs["tasks"], [needs[name] for name in ("gpu", "cpu", "memory")], largest)
 
 
 def _are_of(tasks: JobTasks, places: Sequence[Allocation]) -> bool:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.rules import NodesRules
+from betimes.foresight.portfolio.submitted import EmptyCluster
 from betimes.kernels import Floats
+from betimes.service.engines.job_rows import JobRows
 from betimes.twin.nodes.event_loop import Trace
 
 
@@ -16,11 +18,14 @@ class SelectionSnapshot:
     """The state at an instant, which nothing else changes: it can be simulated from in any thread.
 
     waits: the jobs that wait, and since when. job_ids: of all, by row. believes: run times are believed, not known.
+    empty: the cluster with nothing on it. job_rows: how jobs of before are rows of a simulation.
     """
 
     at_s: float
     state: NodesState
     trace: Trace
+    empty: EmptyCluster
+    job_rows: JobRows
     job_ids: Sequence[int] = ()
     waits: Sequence[tuple[int, float]] = ()
     believes: bool = True

@@ -101,7 +101,7 @@ class Controller:
             launches,
             rentals,
             lambda: self.clock.now_s(),  # noqa: PLW0108 (which clock it is may be known only after `recover`)
-            Selections(self.inbox, self.background, lambda: self.clock.hold(), settings.seed),  # noqa: PLW0108 (likewise)
+            Selections(self.inbox, self.background, lambda: self.clock.hold(), settings.seed, store),  # noqa: PLW0108 (likewise)
             PlannerThread(self.inbox, self.background),
         )
         self.leases = Heartbeats(lease_s)

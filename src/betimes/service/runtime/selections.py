@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 
+from betimes.foresight.portfolio.arrivals import MOST_JOBS
 from betimes.foresight.portfolio.driver import Selector, Settings
 from betimes.foresight.portfolio.ledger import Totals
 from betimes.foresight.portfolio.lookahead import Lookahead
@@ -20,13 +21,15 @@ from betimes.service.engines.selection import MemberRules
 from betimes.service.runtime.background import Background
 from betimes.service.runtime.commands import TakeSelection
 from betimes.service.runtime.inbox import Inbox
+from betimes.service.runtime.past_jobs import PastJobs
 from betimes.service.scheduling.effects import SelectMember
 from betimes.service.scheduling.member_selection import Selection
+from betimes.service.store.storage import Storage
 
 log = logging.getLogger(__name__)
 
-MOST_JOBS = 200
-"""That a selection's event names: what comes of them says what came of the choice."""
+MOST_NAMED = 200
+"""Jobs that a selection's event names: what comes of them says what came of the choice."""
 
 
 class Selections:
@@ -41,8 +44,10 @@ class Selections:
         background: Background,
         hold: Callable[[], AbstractContextManager[None]],
         seed: int,
+        store: Storage,
     ) -> None:
         self._inbox, self._background, self._hold, self._seed = inbox, background, hold, seed
+        self._past = PastJobs(store)
         self._selector: tuple[str, Selector] | None = None
 
     def begin(self, asked: SelectMember) -> None:
@@ -72,12 +77,11 @@ class Selections:
         names = selector.names
         selector.in_force = names.index(member) if member in names else None
         so_far = Totals(record.jobs, record.job_s, record.machine_s, record.slowdown)
-        choice = selector.choose(
-            Lookahead(snapshot, selector.preempts, selector.workers),
-            snapshot.at_s,
-            len(snapshot.waits),
-            so_far,
-        )
+        submitted, most_coming = None, 0
+        if selector.expects_more:
+            submitted, most_coming = self._past.submitted(snapshot, asked.epoch_at), MOST_JOBS
+        lookahead = Lookahead(snapshot, selector.preempts, selector.workers, most_coming)
+        choice = selector.choose(lookahead, snapshot.at_s, len(snapshot.waits), so_far, submitted)
         expected = choice.foreseen[choice.name]
         return Selection(
             asked.policy,
@@ -86,7 +90,7 @@ class Selections:
             data={
                 "shadow": selector.is_shadow,
                 "waiting": choice.waiting,
-                "jobs": [list(one) for one in snapshot.waits[:MOST_JOBS]],
+                "jobs": [list(one) for one in snapshot.waits[:MOST_NAMED]],
                 "score": choice.scores[choice.name],
                 "slowdown": expected.slowdown,
                 "machine_s": expected.machine_s,

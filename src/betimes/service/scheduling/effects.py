@@ -72,12 +72,16 @@ class OrderMachine:
 
 @dataclass(frozen=True, slots=True)
 class SelectMember:
-    """Let the portfolio that is in force select among its members; record: what has come of it so far."""
+    """Let the portfolio that is in force select among its members; record: what has come of it so far.
+
+    epoch_at: the instant of 0 s.
+    """
 
     policy: str
     snapshot: SelectionSnapshot
     record: PolicyRecord
     member: str | None  # that decides; null: the first
+    epoch_at: float
 
 
 @dataclass(frozen=True, slots=True)

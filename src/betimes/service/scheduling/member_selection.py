@@ -54,7 +54,9 @@ class MemberSelection:
             return
         if self._pending_since_s is None:
             self._pending_since_s, self._is_late = snapshot.at_s, False
-            self._state.effects.append(SelectMember(policy, snapshot, self._record(), self.member))
+            epoch_at = self._state.ledger.epoch_at
+            asked = SelectMember(policy, snapshot, self._record(), self.member, epoch_at)
+            self._state.effects.append(asked)
         elif not self._is_late:
             self._is_late = True
             took_s = self._state.now_s - self._pending_since_s

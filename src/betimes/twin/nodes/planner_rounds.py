@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Protocol
 
@@ -59,8 +60,18 @@ class PlannerRounds:
         self.reported = 0  # outcomes that the planner has been shown
         self.events = -1  # of the simulation, when the planner was asked last
         self.done_s = math.inf  # when no job was left for the first time
-        if len(simulation.jobs):
-            self._ask_from(float(simulation.jobs.submit_s[0]))
+        self._ended_before = list[tuple[int, float]]()  # not shown yet: before this was copied
+
+    def begin(self) -> None:
+        """Ask from the first submission on."""
+        if len(self.simulation.jobs):
+            self._ask_from(float(self.simulation.jobs.submit_s[0]))
+
+    def copied(self, simulation: Planned) -> PlannerRounds:
+        """The same planner, as it is now, for a copy of the cluster that is played forward; this one stays as it is."""
+        found = PlannerRounds(simulation, copy.deepcopy(self.planner))
+        found.events, found._ended_before = self.events, self._ended()
+        return found
 
     def hold(self) -> None:
         """Let the planner decide, carry that out, and set the timer of the next round."""
@@ -96,12 +107,8 @@ class PlannerRounds:
 
     def _plan(self) -> None:
         run = self.simulation
-        ended = as_array(run.trace.outcomes)[self.reported : run.trace.finished[0]]
-        self.reported = int(run.trace.finished[0])
-        # Jobs are submitted in the order of their rows.
-        snapshot = snapshot_of(
-            run.state, run.kinds, list(zip(ended["row"].tolist(), ended["finish_s"].tolist(), strict=True))
-        )
+        snapshot = snapshot_of(run.state, run.kinds, self._ended())
+        self._ended_before, self.reported = [], int(run.trace.finished[0])
         try:
             decisions = self.planner.plan(snapshot)
         except PolicyViolation as error:
@@ -121,6 +128,12 @@ class PlannerRounds:
                 machine = status in (NEED_NODES, NEED_FATES)
                 run.heed(status if machine else NEED_PLACEMENTS)
         self.refused += refusals(decisions, batch, of, snapshot)
+
+    def _ended(self) -> list[tuple[int, float]]:
+        """The jobs that have ended since the planner was shown any, by row: their order of submission."""
+        ended = as_array(self.simulation.trace.outcomes)[self.reported : self.simulation.trace.finished[0]]
+        found = zip(ended["row"].tolist(), ended["finish_s"].tolist(), strict=True)
+        return [*self._ended_before, *found]
 
     def _ask_from(self, at_s: float, *, later: bool = False) -> None:
         """Ask at the first multiple of the planner's period that is no earlier, or that is later."""

@@ -143,8 +143,8 @@ class NodesSimulation:
         self.workload, self.policy, self.cluster, self.seed = workload, policy, cluster, seed
         self.timeline, self.sizes = timeline, sizes or Sizes("true")
         own, values = policy.policy, policy.values
-        in_turn = own.in_turn(values)
-        if not policy.policy.heeds_labels:
+        in_turn, plans = own.in_turn(values), own.plans(values)
+        if plans:
             refuse_requirements(workload, str(policy))
         self.rents = rents = own.rents(values)
         self.shares_rented = own.shares_rented(values)
@@ -159,7 +159,7 @@ class NodesSimulation:
             if values.get("spot") == "true":
                 self.cluster = cluster = with_spot(cluster)
             tasks = tasks or tasks_on_owned_first(workload, cluster)
-        elif rents and own.planner is None:
+        elif rents and not plans:
             cluster = _renting_the_first(cluster)
         self.tasks: Tasks = tasks or tasks_of(workload, cluster, rents=rents)
         self.machines = cluster.shapes(rents=rents)[0]
@@ -184,7 +184,7 @@ class NodesSimulation:
         bits = required.bits
         self.preempts = any(each.policy.evict is not None for each in in_turn)
         self.trace = self._trace(speed, observed, required.masks)
-        self.kinds = [] if policy.policy.planner is None else kinds_of(jobs)
+        self.kinds = kinds_of(jobs) if plans else []
         most = 1
         if self.rules.waits:
             most = check_alone(cluster, jobs, self.tasks, self.rules.foresees)
@@ -229,13 +229,17 @@ class NodesSimulation:
         self.absence_chunks: list[NDArray[Any]] = []
         self.name_of: Callable[[int], object] = self.jobs.job_id.__getitem__
         self.wall_s = 0.0
-        planner = policy.policy.planner_of(policy.values, cluster)
-        self.rounds = None if planner is None else PlannerRounds(self, planner)
+        planners = (each.policy.planner_of(each.values, cluster) for each in in_turn)
+        self.rounds_in_turn = [PlannerRounds(self, each) for each in planners if each is not None]
+        self.rounds: PlannerRounds | None = None
+        if self.rounds_in_turn:
+            self.rounds = self.rounds_in_turn[0]
+            self.rounds.begin()
 
     @property
     def refused(self) -> list[Refusal]:
         """Decisions of the policy's planner that could not be carried out."""
-        return [] if self.rounds is None else self.rounds.refused
+        return [one for rounds in self.rounds_in_turn for one in rounds.refused]
 
     @property
     def job_ids(self) -> NDArray[Any]:
@@ -437,6 +441,9 @@ class NodesSimulation:
         elif status == NEED_SEGMENTS:
             self.take_records()
         elif status == ASKED:
+            pool, cluster = self.state.pool[0], self.state.cluster[0]
+            if self.select is not None and cluster.waiting > 0 and pool.now >= cluster.select_s:
+                self.select()
             assert self.rounds is not None
             self.rounds.hold()
         elif status == SELECT:

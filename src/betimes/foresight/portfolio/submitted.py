@@ -1,0 +1,68 @@
+"""The jobs that have been submitted so far, from which a selection learns what may come and which member was best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.typing import NDArray
+
+from betimes.core.nodes.columns import NodesState, room_to_play
+from betimes.foresight.portfolio.lookahead import Simulated
+from betimes.kernels import as_array
+from betimes.twin.nodes import entries
+from betimes.twin.nodes.event_loop import Trace
+from betimes.twin.nodes.simulation import NodesSimulation
+from betimes.twin.nodes.trace_loop import new_trace
+
+
+@dataclass(frozen=True)
+class Submitted:
+    """What is known of them, and the cluster as it is with nothing on it.
+
+    jobs: rows of `Arrival` in order of submission, as long as they were, or as is believed where they have not
+    finished. count: of all that were ever submitted; the oldest may have been forgotten.
+    """
+
+    jobs: NDArray[Any]
+    count: int
+    empty: Simulated
+
+
+@dataclass(frozen=True)
+class EmptyCluster:
+    """A cluster in which no job is, to be simulated from."""
+
+    state: NodesState
+    trace: Trace
+    job_ids: Sequence[Any] = ()
+    believes: bool = False
+
+    @classmethod
+    def of(cls, state: NodesState) -> EmptyCluster:
+        """A copy of a state in which nothing has happened yet."""
+        copy = room_to_play(state)
+        entries.copy_into(state, copy, False)
+        return cls(copy, new_trace(0, 1))
+
+
+class SubmittedSoFar:
+    """Keeps what is known of the jobs of a run, which has not begun; each that finishes is looked at once."""
+
+    def __init__(self, run: NodesSimulation) -> None:
+        self._run, self._empty = run, EmptyCluster.of(run.state)
+        self._jobs = as_array(run.trace.arrivals).copy()
+        self._jobs["run_s"] = self._jobs["believed_s"]
+        self._jobs["believed_per_work"] = 1.0
+        self._finished = 0
+
+    def now(self) -> Submitted:
+        """All that is known by now; nothing changes it but the next call."""
+        run, finished = self._run, int(self._run.trace.finished[0])
+        rows = as_array(run.trace.outcomes)["row"][self._finished : finished]
+        self._finished = finished
+        for name in ("run_s", "believed_s"):
+            self._jobs[name][rows] = as_array(run.trace.arrivals)["run_s"][rows]
+        count = int(run.row[0])
+        return Submitted(self._jobs[:count], count, self._empty)

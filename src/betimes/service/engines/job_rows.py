@@ -1,0 +1,91 @@
+"""A job of the service as a row of `Arrival`, by which the core and its simulations know jobs that are submitted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from betimes.cluster.labels import mask, suits
+from betimes.cluster.shapes import Shape, Shapes, suiting
+from betimes.cluster.tasks import JobTasks, job_tasks
+from betimes.service.engines.demand_rows import DemandRows, needed_on
+from betimes.service.engines.messages import Asked, JobRequest
+from betimes.twin.nodes.event_loop import Arrival
+
+
+@dataclass(frozen=True)
+class JobRows:
+    """What rows depend on besides the jobs.
+
+    shapes: by which jobs are split into tasks. bits: of labels. families: their numbers; demands: what tasks need on
+    each of them. largest: (3,) the most that any machine has of each. machines: what there is, and can be rented at
+    once, and how many such (infinity: any number).
+    """
+
+    shapes: Shapes
+    bits: Mapping[tuple[str, str], int]
+    families: Mapping[str, int]
+    demands: DemandRows
+    largest: Sequence[int]
+    machines: Sequence[tuple[Shape, float]] = ()
+
+    def split(self, asked: Asked) -> JobTasks:
+        """The tasks of a job on these shapes."""
+        return job_tasks(asked.unit, asked.units, asked.units_per_task, suiting(self.shapes, asked.require))
+
+    def is_held(self, asked: Asked, tasks: JobTasks) -> bool:
+        """Whether `machines` hold the tasks of a job when nothing else is there, and its demand has a row."""
+        if not 0 < tasks.units_each <= tasks.together:
+            return False
+        if any(label not in self.bits for label in asked.require):
+            return False
+        if not self.demands.knows(needed_on(tasks, self.families), tasks.demand):
+            return False
+        room = 0.0
+        for machine, count in self.machines:
+            demand = tasks.demand_on(machine.family)
+            if demand is not None and suits(machine.labels, asked.require):
+                pairs = zip(machine.amounts, demand, strict=True)
+                most = min((amount // need for amount, need in pairs if need > 0), default=tasks.count)
+                room += count * most if most > 0 else 0.0
+        return room >= tasks.count
+
+    def fill(self, arrival: Arrival, wanted: JobRequest, tasks: JobTasks, submit_s: float) -> None:
+        """Write a job that is submitted at this time into a row; it never ends by itself."""
+        arrival.submit_s = submit_s
+        arrival.run_s = math.inf
+        arrival.units = tasks.units
+        self.fill_tasks(arrival, tasks)
+        arrival.labels = mask(wanted.require, self.bits)
+        arrival.trial, arrival.priority, arrival.grace_s = int(wanted.trial), wanted.priority, wanted.grace_s
+        arrival.believed_s = wanted.believed_s
+        arrival.believed_per_work = 1.0
+        arrival.user = -1
+        arrival.longest_s = math.inf
+        arrival.choice, arrival.speculated = wanted.choice, int(not wanted.may_restart)
+
+    def fill_tasks(self, arrival: Arrival, tasks: JobTasks) -> None:
+        """Write what follows from how a job is split into tasks, whose demand has a row."""
+        arrival.tasks = tasks.count
+        arrival.gpu, arrival.cpu, arrival.memory = tasks.demand
+        arrival.demands = self.demands.first_of(needed_on(tasks, self.families), tasks.demand) or 0
+        arrival.share = self.share(tasks)
+
+    def share(self, tasks: JobTasks) -> float:
+        """`Need.share` of a job: on the family on which it is smallest."""
+        needed = set(needed_on(tasks, self.families))
+        return float(min(norm_of(tasks.count, amounts, self.largest) for amounts in needed))
+
+
+def norm_of(count: Any, demand: Iterable[Any], largest: Sequence[int]) -> Any:
+    """The norm of so many tasks that need this, each resource over the most that a machine has of it."""
+    squares = 0.0
+    for amount, most in zip(demand, largest, strict=True):
+        if most > 0:
+            part = count * amount / most
+            squares = squares + part * part
+    return np.sqrt(squares)
