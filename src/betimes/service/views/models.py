@@ -96,9 +96,7 @@ class Submitted(View):
 
     job_id: int  # of the first element
     job_ids: list[int]
-    quote: (
-        Quote | None
-    )  # of the last element to finish, of those that may queue; null: `reason` says why
+    quote: Quote | None  # of the last element to finish, of those that may queue; null: `reason` says why
     reason: Reason | None = None  # why nothing can be promised yet
     note: str | None = None  # what each of its units counts as, where the policy gives out more than it needs
 
