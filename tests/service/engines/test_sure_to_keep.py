@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from betimes.cluster.labels import NONE
+from betimes.cluster.shapes import Shape
 from betimes.policies import NODES_POLICIES, POLICIES, parse_nodes_policy, parse_policy
 from betimes.service.engines.messages import Inputs, JobRequest, Preempt
 from betimes.service.engines.nodes import LiveNodes
@@ -28,12 +29,11 @@ PARAMETERS = {
 def engine(kind: str, policy: str) -> LivePool | LiveNodes:
     if kind == "pool":
         return LivePool(parse_policy(policy), sum(CORES), CAPACITY, restart_s=3.0)
-    shapes = tuple(((0, 1000 * cores, 0), NONE) for cores in CORES)
+    shapes = tuple(Shape((0, 1000 * cores, 0), NONE, "") for cores in CORES)
     return LiveNodes(
         parse_nodes_policy(policy),
-        CAPACITY,
+        shapes,
         np.arange(len(CORES)),
-        labels=[NONE] * len(CORES),
         shapes=shapes,
         units=float(sum(CORES)),
         restart_s=3.0,
