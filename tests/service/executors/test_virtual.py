@@ -11,7 +11,9 @@ from tests.service.executors.running import a_launch
 
 
 @pytest.mark.parametrize("units", [1, 3, 12])
-def test_a_run_on_nodes_that_was_preempted_needs_its_run_time_less_what_it_ran(units: int, tmp_path: Path) -> None:
+def test_a_run_on_nodes_that_was_preempted_needs_its_run_time_less_what_it_ran(
+    units: int, tmp_path: Path
+) -> None:
     """On nodes a job's width is fixed, and its account is kept in seconds at that width."""
     work_s, began_s, told_s, again_s = 1941.0, 48.35, 65.05, 84.5
     world = VirtualWorld()
