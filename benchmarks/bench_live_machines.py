@@ -4,7 +4,7 @@ The scheduler alone, without HTTP and disk; a turn is everything from the input 
 cores are full and as many jobs wait as the table says. Rented by the policy (`oda`): at each step a machine is taken
 away with the jobs on it, which wait again; then the policy's tick orders another, the cloud gives it out, and it comes
 up and takes jobs. Added by the operator, who also drains one (`nodes:fifo`, and `srsf` for a pool): as large as the
-others, or larger than all of them (`large`), so that all jobs that wait, each of four units, are split into other tasks.
+others, or larger than all (`large`), so that all jobs that wait, each of four units, are split into other tasks.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def owned(queued: int, count: int, policy: str) -> dict[str, list[float]]:
 
 
 def larger(queued: int, count: int, policy: str) -> dict[str, list[float]]:
-    """Nodes that are larger than all others, for which jobs are split into fewer tasks; they are added, and are gone."""
+    """Nodes that are larger than all others, for which jobs are split into fewer tasks; they come and are gone."""
     crowd = Crowd(policy, queued, rents=False, units=4, cores=1.5)
     for at in range(count):
         crowd.now_s += 1.0

@@ -904,7 +904,9 @@ class LiveNodes:
         for slot in sorted(decided, key=lambda slot: self.state.jobs[slot].seq):
             moves += self._moves(slot, decided[slot])
         machines = tuple(self.machines.decided(lines)) if self.provisions else ()
-        return Decisions(float(self.state.pool[0].now), tuple(sorted(moves, key=_order)), machines)
+        granted = {move.job for move in moves if isinstance(move, Grant)}
+        moves.sort(key=lambda move: (isinstance(move, Preempt) and move.job in granted, _order(move)))
+        return Decisions(float(self.state.pool[0].now), tuple(moves), machines)
 
     def _moves(self, slot: int, decided: set[int]) -> Iterator[Move]:
         """What is to be done about a job about which this has been decided."""
@@ -1029,5 +1031,8 @@ def _are_of(tasks: JobTasks, places: Sequence[Allocation]) -> bool:
 
 
 def _order(move: Move) -> int:
-    """Who leaves comes before who is to have the room, and that before who starts."""
+    """Who leaves comes before who is to have the room, and that before who starts.
+
+    Last come those that are to leave what they are granted at the same instant.
+    """
     return (Outrun, Migrate, Preempt, StopSpeculating, Reserve, Bind, Rent, Grant).index(type(move))

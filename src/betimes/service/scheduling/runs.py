@@ -85,6 +85,8 @@ class Runs:
         run = job.run
         if run is None:
             return
+        if not run.launched:  # it is to start and to leave at one instant
+            self.launch_granted()
         cost = self._costs.of_stopping(job, grace_s, by)
         reason = reasons.preempted(by, self._state.ledger.policy, grace_s, by_at)
         self.log_stopping(job, "preempted", "policy", by_at, reason, **cost, **more)
