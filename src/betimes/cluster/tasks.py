@@ -7,7 +7,7 @@ there are follows from the job's choice, `units_per_task`, and from the shapes o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -116,6 +116,10 @@ class JobTasks:
         if not self.by_family:
             return self.demand
         return next((needed for name, needed in self.by_family if name == family), None)
+
+    def is_split_as(self, other: JobTasks) -> bool:
+        """Whether these are the same tasks, whatever the roomiest node holds."""
+        return replace(self, together=0) == replace(other, together=0)
 
     def units_in(self, tasks: Sequence[int]) -> list[int]:
         """How many units so many tasks here, so many there, ... have, the fullest tasks first."""

@@ -377,10 +377,15 @@ class LiveNodes:
             tasks = self._split(asked)
             fits_none = self._fits_no_owned(tasks, asked.require)
             slots = np.fromiter(map(self.slot_of.__getitem__, some), np.int64, len(some))
-            is_other, self._tasks_for[asked] = tasks != self._tasks_for[asked], tasks
+            is_other, self._tasks_for[asked] = not tasks.is_split_as(self._tasks_for[asked]), tasks
             others = np.full(len(some), is_other)
             if outdated:  # each of these has tasks of its own
-                others[:] = [self.tasks_of[job] != tasks if job in outdated else is_other for job in some]
+                others[:] = [
+                    not tasks.is_split_as(self.tasks_of[job]) if job in outdated else is_other for job in some
+                ]
+            for job, differs in zip(some, others.tolist(), strict=True):
+                if not differs:
+                    self.tasks_of[job] = tasks
             holds = holder[slots] >= 0
             again = slots[~holds & (others | (in_vain[slots] != fits_none))]
             if len(again):
@@ -399,19 +404,31 @@ class LiveNodes:
         bound = as_array(self.state.needs)["bound"][slots] >= 0
         unbound = sorted(self.job_of[slot] for slot in slots[bound].tolist())
         trace, at = new_trace(len(slots), 1), 0
-        arrivals = as_array(trace.arrivals)
+        arrivals, reserved = as_array(trace.arrivals), list[tuple[int, float, tuple[Allocation, ...]]]()
         for asked, tasks, of in changed:
             self._job_rows.fill_tasks(trace.arrivals[at], tasks)
             trace.arrivals[at].fits_no_owned = self._fits_no_owned(tasks, asked.require)
             arrivals[at : at + len(of)] = arrivals[at]
             at += len(of)
-            jobs = [self.job_of[slot] for slot in of.tolist()]
-            self.tasks_of.update(dict.fromkeys(jobs, tasks))
-            for job in jobs if self.promised else ():
-                self.promised.pop(job, None)
+            for slot in of.tolist():
+                job = self.job_of[slot]
+                start_s = self.promised.pop(job, math.inf)
+                if start_s < math.inf:
+                    reserved.append((slot, start_s, self._held(job, int(self.state.needs[slot].reservation))))
+                self.tasks_of[job] = tasks
         self._heed(_split_anew(self.state, self.rules, trace, slots))
+        for slot, start_s, places in reserved:
+            self._reserve(slot, start_s, places)
         self.changed = True
         return unbound
+
+    def _reserve(self, slot: int, start_s: float, places: Sequence[Allocation]) -> None:
+        """A job that waits keeps what is reserved for it, if its tasks can be there; the next pass looks at it anew."""
+        job = self.job_of[slot]
+        if _are_of(self.tasks_of[job], places):
+            entries.book(self.state, slot, self._plan(self.tasks_of[job], places), start_s)
+            self.state.cluster[0].must_replan = 1  # there may be other nodes than when it was made
+            self.promised[job] = start_s
 
     def _measure(self) -> None:
         """Measure all jobs by the largest machines that there are now (`Need.share`)."""
@@ -602,12 +619,8 @@ class LiveNodes:
             count = self._plan(tasks, carried.bound, carried.owed)
             entries.bind(self.state, slot, count)
         else:
-            promised = carried.bound and not carried.owed and _are_of(tasks, carried.bound)
-            if promised and self.rules.backfill == CONSERVATIVE:
-                count = self._plan(tasks, carried.bound)
-                entries.book(self.state, slot, count, carried.start_s)
-                self.state.cluster[0].must_replan = 1  # there may be other nodes than when it was made
-                self.promised[carried.wanted.job] = carried.start_s
+            if carried.bound and not carried.owed and self.rules.backfill == CONSERVATIVE:
+                self._reserve(slot, carried.start_s, carried.bound)
             self._wait(slot)
             if carried.keeps_wait and account.waits_until_s is not None and self.rules.waits:
                 entries.wait_until(self.state, slot, max(now_s, account.waits_until_s))
@@ -1008,8 +1021,8 @@ Owned = dict[str, NDArray[np.int64]]
 
 
 def is_held(tasks: JobTasks, machines: Owned) -> bool:
-    """Whether these machines hold a job's tasks when nothing else is there."""
-    if not 0 < tasks.units_each <= tasks.together:
+    """Whether these machines, of which some may take no work now, hold a job's tasks when nothing else is there."""
+    if tasks.units_each <= 0:
         return False
     held = 0
     for family, amounts in machines.items():

@@ -70,7 +70,10 @@ def test_a_connection_that_is_not_open_says_so() -> None:
         ),
         ("Could not find any running Ray instance. Please", "start one with `ray start --head`"),
         ("Can't find a raylet on this node", "make it one with `ray start --address=10.0.0.1:6379`"),
-        ("Failed to connect to Ray cluster at 10.0.0.1:6379", "set RAY_AUTH_MODE=token here, and copy its ~/.ray/auth_token"),
+        (
+            "Failed to connect to Ray cluster at 10.0.0.1:6379",
+            "set RAY_AUTH_MODE=token here, and copy its ~/.ray/auth_token",
+        ),
         ("\x1b[31mEven stranger\x1b[0m", "cannot join the cluster at 10.0.0.1:6379: Even stranger"),
     ],
 )
