@@ -49,9 +49,8 @@ class JobRequest:
     may_restart: bool = True  # else it is not run speculatively
     profiled: bool = False  # its throughput alone is known
     require: Labels = NONE  # labels that its nodes must have
-    by_family: tuple[
-        tuple[str, Natural], ...
-    ] = ()  # what a unit needs on each, instead; it runs on these only
+    # What a unit needs on each family instead; the job runs on these only.
+    by_family: tuple[tuple[str, Natural], ...] = ()
 
     @property
     def unit(self) -> UnitDemand:

@@ -169,9 +169,8 @@ class LiveNodes:
             self.rounds = PlannerRounds(planner, offers, restart_s, is_aside=plans_aside)
         self.foresees = self.rents and plays_out(values)
         self.offers, self.offered = tuple(offers), shapes_of(offers)
-        self.labels = {
-            number: machine.labels for number, machine in enumerate(machines)
-        }  # of nodes not rented
+        # Of nodes that are not rented, by number.
+        self.labels = {number: machine.labels for number, machine in enumerate(machines)}
         # Those of offers come first, as a planner that is asked for them counts these alone.
         families = dict.fromkeys([offer.family for offer in offers] + [each.family for each in machines])
         self.families = {family: number for number, family in enumerate(families or ("",))}
@@ -184,9 +183,8 @@ class LiveNodes:
         self.asked: dict[int, Asked] = {}
         self._alike: dict[Asked, set[int]] = {}  # jobs that ask for the same
         self._tasks_for: dict[Asked, JobTasks] = {}  # what each of these is, unless it is outdated
-        self._outdated: set[int] = (
-            set()
-        )  # jobs that hold nodes in other tasks than they would be split into now
+        # Jobs that hold nodes in other tasks than they would be split into now.
+        self._outdated: set[int] = set()
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
