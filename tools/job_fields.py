@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from betimes.cli.live.job_options import OPTIONS
+from betimes.cli.live.jobs.job_options import OPTIONS
 from betimes.service.spec.job_file import SPELLINGS
 
 MEANT = {

@@ -62,15 +62,26 @@ LIVE_JOB = Picture(
     "which ends or is requeued for the next decision. A copy of the state, played forward after the decision, gives "
     "the promise, which is recorded with the job and held against the truth once the job has finished.",
     (
-        Step(0, 0, "1 Request", ("service/api/jobs.py", "service/runtime/service_backend.py")),
-        Step(1, 0, "2 Admission", ("service/scheduling/submission.py", "service/scheduling/admission.py")),
-        Step(2, 0, "3 Decision", ("service/scheduling/policy_engine.py", "service/engines/"), kind="core"),
+        Step(0, 0, "1 Request", ("service/api/routes/jobs.py", "service/runtime/service_backend.py")),
+        Step(
+            1,
+            0,
+            "2 Admission",
+            ("service/scheduling/jobs/submission.py", "service/scheduling/jobs/admission.py"),
+        ),
+        Step(
+            2,
+            0,
+            "3 Decision",
+            ("service/scheduling/decisions/policy_engine.py", "service/engines/"),
+            kind="core",
+        ),
         Step(3, 0, "5 Record", ("service/runtime/controller.py", "service/store/")),
         Step(4, 0, "6 Effect", ("service/runtime/effect_runner.py", "service/executors/")),
         Step(0, 1, "10 Account", ("service/views/models.py",), ("promised against true",)),
         Step(1, 1, "4 Promise", ("service/promises/play_out.py", "service/promises/quotes.py")),
-        Step(2, 1, "9 End or requeue", ("service/scheduling/job_lifecycle.py",)),
-        Step(3, 1, "8 Report", ("service/scheduling/report_handling.py",)),
+        Step(2, 1, "9 End or requeue", ("service/scheduling/jobs/job_lifecycle.py",)),
+        Step(3, 1, "8 Report", ("service/scheduling/runs/report_handling.py",)),
         Step(4, 1, "7 Run", ("service/executors/supervision/supervisor.py",)),
     ),
     (
@@ -94,7 +105,7 @@ ESTIMATE = Picture(
     "trace becomes what --sizes lets the scheduler believe, then an arrival. The core keeps the work in all and the "
     "work left. Three things correct it: it is doubled when outrun, learnt from finished jobs, replaced by progress.",
     (
-        Step(0, 0, "--estimate 2h", ("cli/live/job_options.py", "service/spec/job_file.py")),
+        Step(0, 0, "--estimate 2h", ("cli/live/jobs/job_options.py", "service/spec/job_file.py")),
         Step(
             1,
             0,
@@ -103,9 +114,13 @@ ESTIMATE = Picture(
             ("estimate_s,", "or steps x step_s"),
         ),
         Step(
-            2, 0, "Job.believed_s", ("service/scheduling/runtime_estimates.py",), ("told, last two, default",)
+            2,
+            0,
+            "Job.believed_s",
+            ("service/scheduling/beliefs/runtime_estimates.py",),
+            ("told, last two, default",),
         ),
-        Step(3, 0, "JobRequest.believed_s", ("service/scheduling/engine_job.py",)),
+        Step(3, 0, "JobRequest.believed_s", ("service/scheduling/decisions/engine_job.py",)),
         Step(4, 0, "In the core", ("core/work.py",), ("size_s: work in all", "believed_left: to do"), "core"),
         Step(0, 1, "A trace's column", ("workload/readers/",)),
         Step(1, 1, "estimate_s", ("workload/workload.py",), ("a column, s; NaN: none",)),
@@ -115,7 +130,7 @@ ESTIMATE = Picture(
             4,
             1,
             "Corrections",
-            ("core/estimates.py", "core/external_events.py"),
+            ("core/estimates.py", "core/pool/external_events.py"),
             ("doubled, learnt, reported",),
         ),
     ),

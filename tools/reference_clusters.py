@@ -5,11 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable
 
-from betimes.cluster import catalogues, read_cluster, toml
+from betimes.cluster import catalogues, read_cluster
 from betimes.cluster.checks import MOST_SECONDS, MOST_USD_PER_H
 from betimes.cluster.cluster import DEFAULT_GRACE_LIMIT_S, MOST_NODES
 from betimes.cluster.labels import ALPHABET, MOST_LABELS
 from betimes.cluster.offer import MOST_MACHINES, MOST_SIGMA, NOTICE_S, SPOT_PRICE_FACTOR
+from betimes.cluster.readers import toml
 from betimes.cluster.resources import MOST
 from betimes.cluster.revocation import Bathtub
 

@@ -10,7 +10,7 @@ import pytest
 from betimes import Result
 from betimes.core.job_states import LEGAL, JobState, Move, diagram, next_state, state_of
 from betimes.errors import IllegalMove
-from tests.core.stepping import POLICIES, simulation, workload
+from tests.core.pool.stepping import POLICIES, simulation, workload
 
 
 def test_every_state_can_be_reached_and_all_but_the_last_can_be_left() -> None:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from betimes.cluster import Cluster, Offer
-from betimes.core.columns import UNLIMITED
 from betimes.core.nodes.columns import NodesState, new_nodes_state, view_of, with_more_nodes
-from betimes.core.nodes.machines import BOOTING, RUNNING
+from betimes.core.nodes.machines.rented import BOOTING, RUNNING
 from betimes.core.nodes.rules import NodesRules
+from betimes.core.pool.columns import UNLIMITED
 from betimes.kernels import Floats, Ints, entry, kernel
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.renting import terms_of

@@ -10,8 +10,8 @@ from pathlib import Path
 from betimes.service.executors.virtual import WORK
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.clock import VirtualClock
-from betimes.service.runtime.in_memory import assembled
 from betimes.service.runtime.service_backend import ServiceBackend
+from betimes.service.runtime.startup.in_memory import assembled
 from betimes.service.spec.job_spec import JobSpec
 
 RUN_S = 100.0

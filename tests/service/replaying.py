@@ -9,7 +9,7 @@ from betimes.service.executors.protocol import Launch, Place
 from betimes.service.executors.virtual import VirtualWorld
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun
 from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.run_reports import Ended, RunId, Started
+from betimes.service.scheduling.runs.run_reports import Ended, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 

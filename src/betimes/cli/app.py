@@ -8,22 +8,11 @@ import typer
 
 from betimes import __version__
 from betimes.cli import warm
-from betimes.cli.live import (
-    control,
-    demo,
-    doctor,
-    events,
-    fleet,
-    job,
-    jobs,
-    logs,
-    nodes,
-    policy,
-    portfolio,
-    submit,
-    up,
-)
-from betimes.cli.live import wait as waiting
+from betimes.cli.live import demo, doctor, events, up
+from betimes.cli.live.jobs import control, job, jobs, logs, submit
+from betimes.cli.live.jobs import wait as waiting
+from betimes.cli.live.machines import fleet, nodes
+from betimes.cli.live.policy import policy, portfolio
 from betimes.cli.simulate import compare, learn_waits, policies, reproduce, simulate, size_fleet, trace, tune
 
 app = typer.Typer(

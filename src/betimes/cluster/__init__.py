@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from betimes.cluster.cluster import Cluster, NodeGroup
     from betimes.cluster.interference import Interference, read_interference
     from betimes.cluster.offer import Offer, Spot
-    from betimes.cluster.reading import read_cluster
+    from betimes.cluster.readers.any_format import read_cluster
 
 __all__ = [
     "Cluster",
@@ -34,7 +34,7 @@ _HOME = {
     "Offer": "betimes.cluster.offer",
     "Spot": "betimes.cluster.offer",
     "catalogues": "betimes.cluster.catalogue",
-    "read_cluster": "betimes.cluster.reading",
+    "read_cluster": "betimes.cluster.readers.any_format",
     "read_interference": "betimes.cluster.interference",
 }
 

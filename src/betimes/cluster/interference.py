@@ -15,7 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from betimes.cluster.checks import shown
-from betimes.cluster.text_file import read_text
+from betimes.cluster.readers.text_file import read_text
 from betimes.errors import ClusterError
 
 UNRECORDED = 0.95

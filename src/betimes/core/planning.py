@@ -22,7 +22,7 @@ class JobPhase(IntEnum):
 
 
 class MachinePhase(IntEnum):
-    """Where a machine is; the codes are those of `core.nodes.machines`."""
+    """Where a machine is; the codes are those of `core.nodes.machines.rented`."""
 
     BOOTING = 1
     SETTING_UP = 2

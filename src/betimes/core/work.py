@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from typing import Protocol
 
-from betimes.core.columns import Job, Pool, Progress
 from betimes.core.estimates import doubled
+from betimes.core.pool.columns import Job, Pool, Progress
 from betimes.kernels import Each, Records, kernel
 
 

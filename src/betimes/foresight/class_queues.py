@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import State
-from betimes.core.transitions import SLACK_FRAC, regrant
+from betimes.core.pool.columns import State
+from betimes.core.pool.transitions import SLACK_FRAC, regrant
 from betimes.foresight.shortcuts import close_ranks, leave_behind, push, sink
 from betimes.kernels import kernel
-from betimes.policies.wfq import NEARLY_NOTHING, RELAXATIONS
+from betimes.policies.pool.wfq import NEARLY_NOTHING, RELAXATIONS
 
 NOT_NOW = -1.0
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import State
-from betimes.core.rules import PoolRules
-from betimes.core.snapshot import copy_into
+from betimes.core.pool.columns import State
+from betimes.core.pool.rules import PoolRules
+from betimes.core.pool.snapshot import copy_into
+from betimes.core.pool.transitions import newest
 from betimes.core.status import DONE, FORESEEN, PAUSED, REFUSED, WATCHED
-from betimes.core.transitions import newest
 from betimes.foresight.class_queues import NOT_NOW, drain
 from betimes.foresight.shortcuts import applies, hand_down, share_equally
 from betimes.kernels import Floats, Ints, entry, kernel

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import Progress, State
-from betimes.core.feasible_grants import curtails
-from betimes.core.transitions import regrant
+from betimes.core.pool.columns import Progress, State
+from betimes.core.pool.feasible_grants import curtails
+from betimes.core.pool.transitions import regrant
 from betimes.kernels import Each, Ints, kernel
 from betimes.policies.hooks import BY_CLASS, EQUAL_SHARES, IN_ORDER, ONE_EACH_IN_ORDER
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from betimes.cluster import Cluster, read_cluster
-from betimes.core.columns import room_to_play
+from betimes.core.pool.columns import room_to_play
 from betimes.errors import ClusterError, InputError
 from betimes.foresight.engines import POOL, AnyChosen, engine_for
 from betimes.foresight.nodes.simulate import simulate_nodes

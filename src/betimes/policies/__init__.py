@@ -3,7 +3,7 @@
 A user's policy file imports from here: ``from betimes.policies import priority, Parameter``.
 """
 
-from betimes.core.columns import Again, Grant, View
+from betimes.core.pool.columns import Again, Grant, View
 from betimes.core.speed import speed
 from betimes.kernels import Floats, Ints, Records
 from betimes.kernels import full_kernel as kernel

@@ -169,7 +169,7 @@ def test_a_shell_completes_without_a_service_what_it_can(
 
 
 def test_completion_knows_the_statuses() -> None:
-    from betimes.cli.live.completing import ACTIVE, STATUSES
+    from betimes.cli.live.jobs.completing import ACTIVE, STATUSES
 
     assert tuple(each.value for each in Status) == STATUSES
     assert tuple(each.value for each in Status if not each.is_over) == ACTIVE

@@ -9,9 +9,9 @@ import numpy as np
 from betimes.core.job_states import JobState
 from betimes.core.nodes.columns import NodesState, new_nodes_state
 from betimes.core.nodes.external_events import lose, open_node, unbind, withdraw
-from betimes.core.nodes.find_nodes import find_room
 from betimes.core.nodes.invariants import check, state_of
-from betimes.core.nodes.preemption import PLANNED, preempt
+from betimes.core.nodes.passes.find_nodes import find_room
+from betimes.core.nodes.passes.preemption import PLANNED, preempt
 from betimes.core.nodes.queue import first, remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import (

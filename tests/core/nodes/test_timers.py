@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from betimes.core.nodes.columns import End, NodesState
-from betimes.core.nodes.ends import pop_end, push_end
 from betimes.core.nodes.holders import add_holder, drop_holder
+from betimes.core.nodes.passes.ends import pop_end, push_end
 from betimes.core.nodes.timers import (
     FINISH,
     KIND,

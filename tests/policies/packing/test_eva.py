@@ -13,8 +13,8 @@ from betimes.cluster import read_cluster
 from betimes.errors import ClusterError, InputError, PolicyError
 from betimes.policies import parse_nodes_policy
 from betimes.policies.packing.catalogue import Catalogue, Demand, InstanceType
-from betimes.policies.packing.eva import RULES, Eva, Rules
 from betimes.policies.packing.plan import Plan, changes, check
+from betimes.policies.packing.planners.eva import RULES, Eva, Rules
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from tests.policies.packing.cases import TABLE_3, problem, problems, shape, table
 

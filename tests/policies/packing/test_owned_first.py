@@ -24,8 +24,8 @@ from betimes.core.planning import (
 )
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome.result import Result
-from betimes.policies.packing.eva import Eva
-from betimes.policies.packing.owned_first import owned_first
+from betimes.policies.packing.planners.eva import Eva
+from betimes.policies.packing.planners.owned_first import owned_first
 from betimes.policies.packing.rounds import Rounds
 
 POLICIES = ("no-packing", "eva", "eva:rules=paper", "stratus", "synergy", "consolidation")

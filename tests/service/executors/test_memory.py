@@ -9,7 +9,7 @@ import pytest
 
 from betimes.service.executors import cgroups
 from betimes.service.executors.cgroups import allow_memory, find_group
-from betimes.service.scheduling.run_reports import RunId
+from betimes.service.scheduling.runs.run_reports import RunId
 from tests.service.executors.running import (
     a_launch,
     executing,

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.node import Node
-from betimes.service.scheduling.run_reports import Ended, RunId, Started
+from betimes.service.scheduling.nodes.node import Node
+from betimes.service.scheduling.runs.run_reports import Ended, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.event_file import archives, read_archive

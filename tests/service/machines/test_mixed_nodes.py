@@ -12,8 +12,8 @@ from betimes.client import AsyncClient
 from betimes.errors import Conflict
 from betimes.service.machines.machine import Machine
 from betimes.service.machines.mixed_nodes import check_start
-from betimes.service.runtime.bootstrap import Options, running
-from betimes.service.scheduling.node import Node
+from betimes.service.runtime.startup.bootstrap import Options, running
+from betimes.service.scheduling.nodes.node import Node
 from betimes.service.views.models import NodeSpec, NodeView
 
 HERE = Machine("here", "local", "cpu", 1.0, 8.0, 0.0)

@@ -9,7 +9,7 @@ import pytest
 
 from betimes.service.machines.machine import Machine
 from betimes.service.promises.forecasts import Forecast
-from betimes.service.runtime.bootstrap import Options, running
+from betimes.service.runtime.startup.bootstrap import Options, running
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import JobFilter
 from tests.service.compiling.by_hand import before_listening

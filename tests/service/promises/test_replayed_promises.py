@@ -11,8 +11,8 @@ import pytest
 from betimes import Workload, generate
 from betimes.cluster import Cluster
 from betimes.errors import InputError
-from betimes.service.runtime.replay import Arrivals
-from betimes.service.runtime.trace_source import Source
+from betimes.service.runtime.replaying.replay import Arrivals
+from betimes.service.runtime.replaying.trace_source import Source
 from betimes.service.scheduling.event_log import Event
 from tests.service.served_traces import Served, serve_trace
 

@@ -10,20 +10,20 @@ from itertools import pairwise
 from operator import attrgetter
 from typing import Any
 
-from betimes.core import invariants as of_pool
 from betimes.core.nodes import invariants as of_nodes
+from betimes.core.pool import invariants as of_pool
 from betimes.errors import InputError
 from betimes.service.engines.messages import Allocation
 from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.executors.virtual import EXIT_CODE, WORK, VirtualWorld
 from betimes.service.machines.machine import Machine
+from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.scheduling.effects import DropRun, GiveBack, RentMachines, ResizeRun, StartRun, StopRun
-from betimes.service.scheduling.engine_factory import Settings
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.node import UP
-from betimes.service.scheduling.run_reports import Ended, Report, RunId, Started
+from betimes.service.scheduling.nodes.node import UP
+from betimes.service.scheduling.runs.run_reports import Ended, Report, RunId, Started
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Status

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from betimes.errors import InputError
-from betimes.service.scheduling.node import BOOTING
+from betimes.service.scheduling.nodes.node import BOOTING
 from betimes.service.views.models import Status
 from tests.service.reliability.cluster import Cluster, machine, spec
 

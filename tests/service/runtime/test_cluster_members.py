@@ -6,8 +6,8 @@ import asyncio
 from pathlib import Path
 
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.bootstrap import Options, running
 from betimes.service.runtime.commands import ChangeMembers
+from betimes.service.runtime.startup.bootstrap import Options, running
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.compiling.by_hand import before_listening
 from tests.service.serving import until

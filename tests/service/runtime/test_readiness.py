@@ -12,8 +12,8 @@ from sqlalchemy import make_url
 from betimes.client import AsyncClient
 from betimes.errors import StoreFull
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.bootstrap import Options, running
 from betimes.service.runtime.readiness import Readiness
+from betimes.service.runtime.startup.bootstrap import Options, running
 from betimes.service.store.memory import MemoryStore
 from tests.service.store.conftest import postgres_server, postgres_url
 from tests.service.store.relay import Relay

@@ -17,8 +17,8 @@ from betimes.service.machines.machine import Machine
 from betimes.service.machines.provider import OpenCloud
 from betimes.service.machines.scenario import Outage, Reclaim, SetPrice, Slow, Step
 from betimes.service.runtime.clock import VirtualClock
-from betimes.service.runtime.in_memory import assembled
-from betimes.service.scheduling.engine_factory import Settings
+from betimes.service.runtime.startup.in_memory import assembled
+from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.store.memory import MemoryStore
 from betimes.service.views.models import JobFilter, NodeSpec, NodeView, Status
 from tests.service.machines.kinds import kind

@@ -12,8 +12,8 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.errors import Refused, Unknown
 from betimes.service.machines.machine import Machine
-from betimes.service.runtime.bootstrap import Options, running
 from betimes.service.runtime.retention import Keeping
+from betimes.service.runtime.startup.bootstrap import Options, running
 from betimes.service.scheduling.ledger import Ledger
 from betimes.service.store.event_file import archives, read_archive
 from tests.service.compiling.by_hand import before_listening

@@ -10,8 +10,8 @@ import pytest
 from betimes.client import AsyncClient
 from betimes.service.machines.machine import Machine
 from betimes.service.promises.forecasts import Forecast
-from betimes.service.runtime.bootstrap import Options, running
 from betimes.service.runtime.commands import CancelJobs
+from betimes.service.runtime.startup.bootstrap import Options, running
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.compiling.by_hand import before_listening
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from betimes.cli.live.job_options import given_fields
+from betimes.cli.live.jobs.job_options import given_fields
 from betimes.errors import InputError, JobFileError
 from betimes.service.spec.job_file import read_drafts, specs_of
 from betimes.service.spec.job_spec import JobSpec

@@ -10,7 +10,7 @@ import pytest
 
 from betimes.errors import Refused
 from betimes.service.machines.machine import Machine
-from betimes.service.scheduling.node import LOST, UP, Node
+from betimes.service.scheduling.nodes.node import LOST, UP, Node
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.launchable import can_be_known, check_launchable
 

@@ -8,7 +8,7 @@ import pytest
 
 from betimes.service.machines.machine import Machine
 from betimes.service.runtime.service_backend import ServiceBackend
-from betimes.service.scheduling.node import Node
+from betimes.service.scheduling.nodes.node import Node
 from betimes.service.spec.whole_units import rounding_note
 from tests.service.four_cores import on_four_cores, spec
 

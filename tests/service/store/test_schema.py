@@ -13,7 +13,8 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Engine, create_engine, make_url, text
 
 from betimes.errors import StoreError, StoreTooNew
-from betimes.service.store import Store, default_url, schema
+from betimes.service.store import Store, default_url
+from betimes.service.store.databases import schema
 from betimes.service.store.opening import MIGRATIONS, configuration
 from betimes.service.store.renamed_kinds import RENAMED
 from betimes.service.views.models import JobFilter, Status

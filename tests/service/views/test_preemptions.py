@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from betimes.service.scheduling.run_reports import Ended, RunId
+from betimes.service.scheduling.runs.run_reports import Ended, RunId
 from betimes.service.store.batch import Batch
 from betimes.service.store.memory import MemoryStore
 from betimes.service.views.models import PreemptionView

@@ -12,7 +12,7 @@ import pytest
 from betimes.cluster import Cluster, NodeGroup, Offer, Spot
 from betimes.cluster.draws import draw
 from betimes.cluster.revocation import Bathtub, Exponential
-from betimes.core.nodes.machines import FAILED, RELEASED, TAKEN_AWAY
+from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY
 from betimes.errors import ClusterError, PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result

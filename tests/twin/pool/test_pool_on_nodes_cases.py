@@ -6,8 +6,8 @@ import pytest
 
 from betimes import simulate
 from betimes.cluster import Cluster, NodeGroup
-from betimes.core import feasible_grants
-from betimes.core.feasible_grants import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON
+from betimes.core.pool import feasible_grants
+from betimes.core.pool.feasible_grants import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON
 from betimes.workload import Workload
 from tests.reference import Job
 from tests.twin.pool.driving import recorded_segments

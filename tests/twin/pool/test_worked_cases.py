@@ -13,7 +13,7 @@ import pytest
 
 from betimes import simulate, summarise
 from betimes.errors import PolicyError
-from betimes.policies.wfq_classes import exponential_weights, largest_variation, thresholds_by_variation
+from betimes.policies.pool.wfq_classes import exponential_weights, largest_variation, thresholds_by_variation
 from tests.reference import Job, run
 from tests.reference.cases import DYNAMIC, T1, Dynamic
 from tests.reference.one_shot_cases import (

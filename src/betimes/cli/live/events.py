@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from betimes.cli import options
-from betimes.cli.live.completing import complete_job
 from betimes.cli.live.connection import State
+from betimes.cli.live.jobs.completing import complete_job
 from betimes.cli.render.tables import Column
 
 if TYPE_CHECKING:

@@ -131,7 +131,7 @@ def tune(
     They are found on one part of the workload and reported on the next. Ctrl-C ends the search with the front so far;
     the same command goes on where it ended. `betimes policy set` puts one in force.
     """
-    from betimes.cli.live.tune_live import check_source, tune_live
+    from betimes.cli.live.policy.tune_live import check_source, tune_live
 
     check_source(context, file, live)
     if file is None:

@@ -1,11 +1,11 @@
 """The state of a cluster of nodes: the pool engine's columns, and where everything is.
 
-`jobs`, `progress` and `pool` are the records of `core.columns`: a job holds all its units or none. Beside them
+`jobs`, `progress` and `pool` are the records of `core.pool.columns`: a job holds all its units or none. Beside them
 stand what a job needs (`needs`), the nodes, the placements that tie one to the other, the queue of those that
 wait (`core.nodes.queue`) and the heap of what is due (`core.nodes.timers`).
 
 A node is the room that a machine has; that of a machine which is no more is used again by the next one, under another
-generation (`core.nodes.machines`).
+generation (`core.nodes.machines.rented`).
 
 Resources are whole numbers - thousandths of a GPU, thousandths of a core, MiB - so that what is taken and given
 back a million times never drifts.
@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.core.columns import UNLIMITED, Job, Pool, Progress, Segment
 from betimes.core.instruction import Instruction
 from betimes.core.placements import Node, Placement
+from betimes.core.pool.columns import UNLIMITED, Job, Pool, Progress, Segment
 from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, as_array, blank, view_by
 
 OWNED = 3

@@ -12,7 +12,7 @@ from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.demands import demand_on, take_on
 from betimes.core.nodes.holders import add_holder, is_owed
 from betimes.core.nodes.log import note
-from betimes.core.nodes.machines import note_vacated
+from betimes.core.nodes.machines.rented import note_vacated
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.timers import clear_job_timer, set_job_timer
 from betimes.core.nodes.transitions import drop_placement, pay_claims, put, put_bound, unbook, vacate

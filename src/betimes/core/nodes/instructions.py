@@ -21,7 +21,7 @@ from betimes.core.nodes.demands import demand_on, tasks_that_fit
 from betimes.core.nodes.external_events import open_node
 from betimes.core.nodes.holders import holds, is_owed
 from betimes.core.nodes.log import has_room_for_a_pass, note_places
-from betimes.core.nodes.machines import DRAINING, GOING, NONE_LEFT, RUNNING, UNUSED, release, rent
+from betimes.core.nodes.machines.rented import DRAINING, GOING, NONE_LEFT, RUNNING, UNUSED, release, rent
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.transitions import move_out, put_bound, settle_binding, start, tell_to_leave
 from betimes.core.status import DONE, NEED_FATES, NEED_LOG, NEED_NODES, NEED_PLACEMENTS

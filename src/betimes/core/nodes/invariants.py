@@ -10,11 +10,11 @@ import math
 from collections import defaultdict
 from typing import Any
 
-from betimes.core.invariants import BrokenInvariant
 from betimes.core.job_states import JobState, state_on_nodes
 from betimes.core.nodes.columns import BLOCK, Need, NodesState
-from betimes.core.nodes.machines import UNUSED
+from betimes.core.nodes.machines.rented import UNUSED
 from betimes.core.nodes.timers import FINISH, KIND, OUTRUN, POLICY, VACATE
+from betimes.core.pool.invariants import BrokenInvariant
 from betimes.kernels import as_array
 
 Amount = tuple[int, int, int]

@@ -13,7 +13,7 @@ from betimes.cluster.resources import NOWHERE
 from betimes.core.instruction import BIND, MIGRATE, PREEMPT, RELEASE, RENT, START, Instruction
 from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.instructions import REASONS
-from betimes.core.nodes.machines import UNUSED, paid_until_s
+from betimes.core.nodes.machines.rented import UNUSED, paid_until_s
 from betimes.core.planning import (
     Bind,
     ByFamily,

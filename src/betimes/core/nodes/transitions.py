@@ -13,7 +13,7 @@ from betimes.core.nodes.columns import AUTO, Choice, Need, NodesState, NodesView
 from betimes.core.nodes.demands import count_held, count_in, demand_on, give_on, take_on
 from betimes.core.nodes.holders import add_holder, drop_holder, is_owed
 from betimes.core.nodes.log import note, note_places
-from betimes.core.nodes.machines import DRAINING, go, note_vacated
+from betimes.core.nodes.machines.rented import DRAINING, go, note_vacated
 from betimes.core.nodes.queue import insert
 from betimes.core.nodes.rates import re_rate, re_rate_around, speed_of
 from betimes.core.nodes.timers import EXPIRED, LAUNCHED, set_job_timer

@@ -25,8 +25,8 @@ from betimes.core.nodes.columns import (
     with_more_slots,
     with_more_steps,
 )
+from betimes.core.nodes.passes.schedule import change_rules
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import change_rules
 from betimes.core.status import (
     ASKED,
     BAD_ORDERS,

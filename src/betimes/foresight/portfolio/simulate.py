@@ -12,10 +12,10 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import NodesState, Terms, view_of
-from betimes.core.nodes.machines import RUNNING
+from betimes.core.nodes.machines.rented import RUNNING
+from betimes.core.nodes.passes.schedule import change_rules
 from betimes.core.nodes.queue import all_waiting
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import change_rules
 from betimes.core.nodes.snapshot import copy_into
 from betimes.core.nodes.timers import NOTICED, set_machine_timer
 from betimes.core.status import DONE, NEED_SEGMENTS, PAUSED

@@ -18,7 +18,7 @@ import numpy as np
 
 from betimes.errors import InputError, PolicyError
 from betimes.kernels import Floats
-from betimes.policies.wfq_classes import exponential_weights, largest_variation, thresholds_by_variation
+from betimes.policies.pool.wfq_classes import exponential_weights, largest_variation, thresholds_by_variation
 
 SPACES = ("heuristic", "free")
 

@@ -15,8 +15,8 @@ import numpy as np
 
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.demands import tasks_that_fit
-from betimes.core.nodes.machines import paid_until_s
-from betimes.core.nodes.provisioning import NO_ANSWER
+from betimes.core.nodes.machines.provisioning import NO_ANSWER
+from betimes.core.nodes.machines.rented import paid_until_s
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.placements import Node
 from betimes.kernels import Floats, Ints, Records, is_hook_ready, kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from betimes.core.nodes.columns import NodesView
-from betimes.core.nodes.preemption import makes_room
+from betimes.core.nodes.passes.preemption import makes_room
 from betimes.kernels import Floats, Ints, kernel
 from betimes.policies.hooks import Parameter
 from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from betimes.core.nodes.columns import NodesView
-from betimes.core.nodes.preemption import level_of
+from betimes.core.nodes.passes.preemption import level_of
 from betimes.kernels import Floats, Ints, kernel
 from betimes.policies.nodes.hooks import MOST_PREEMPTIONS, PLACEMENT, TRIM, NodesPolicy
 from betimes.policies.nodes.orders import highest_level

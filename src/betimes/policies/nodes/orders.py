@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from betimes.core.nodes.columns import NodesView
-from betimes.core.nodes.preemption import level_of
+from betimes.core.nodes.passes.preemption import level_of
 from betimes.core.work import believed_left
 from betimes.kernels import Floats, Ints, kernel
 

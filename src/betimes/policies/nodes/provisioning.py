@@ -9,7 +9,7 @@ from typing import Any
 
 from betimes.core.nodes.columns import NodesView
 from betimes.core.nodes.demands import runs_in
-from betimes.core.nodes.machines import BOOTING, RUNNING, SETTING_UP, paid_until_s
+from betimes.core.nodes.machines.rented import BOOTING, RUNNING, SETTING_UP, paid_until_s
 from betimes.core.nodes.transitions import believed_end
 from betimes.core.placements import Node
 from betimes.core.work import believed_left

@@ -1,7 +1,7 @@
 """Weighted fair queueing over size classes, as an order of the queue: what PCS (OSDI 2024) configures, for rigid jobs.
 
-On a pool (`policies/wfq.py`) classes share the units, and jobs are resized to keep to it. On nodes a job holds what it
-asks for to its end, so what is shared is who starts next: the class that is furthest below its share.
+On a pool (`policies/pool/wfq.py`) classes share the units, and jobs are resized to keep to it. On nodes a job holds
+what it asks for to its end, so what is shared is who starts next: the class that is furthest below its share.
 """
 
 from __future__ import annotations

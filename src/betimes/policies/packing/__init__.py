@@ -12,15 +12,15 @@ from betimes.lazy import lazy_names
 
 if TYPE_CHECKING:
     from betimes.policies.packing.catalogue import Catalogue, Demand, InstanceType
-    from betimes.policies.packing.consolidation import Consolidation
-    from betimes.policies.packing.eva import RULES, Eva, Rules
-    from betimes.policies.packing.exact import Exact
-    from betimes.policies.packing.no_packing import NoPacking
-    from betimes.policies.packing.owl import Owl
     from betimes.policies.packing.plan import Bin, Changes, Move, Plan, Planner, changes, check
+    from betimes.policies.packing.planners.consolidation import Consolidation
+    from betimes.policies.packing.planners.eva import RULES, Eva, Rules
+    from betimes.policies.packing.planners.exact import Exact
+    from betimes.policies.packing.planners.no_packing import NoPacking
+    from betimes.policies.packing.planners.owl import Owl
+    from betimes.policies.packing.planners.stratus import Stratus
+    from betimes.policies.packing.planners.synergy import Synergy
     from betimes.policies.packing.problem import Machine, Problem, Round, Task
-    from betimes.policies.packing.stratus import Stratus
-    from betimes.policies.packing.synergy import Synergy
     from betimes.policies.packing.throughput import Throughput, ThroughputTable, normalised
 
 __all__ = [
@@ -53,26 +53,26 @@ __all__ = [
 ]
 
 _HOME = {
-    "RULES": "betimes.policies.packing.eva",
+    "RULES": "betimes.policies.packing.planners.eva",
     "Bin": "betimes.policies.packing.plan",
     "Catalogue": "betimes.policies.packing.catalogue",
     "Changes": "betimes.policies.packing.plan",
-    "Consolidation": "betimes.policies.packing.consolidation",
+    "Consolidation": "betimes.policies.packing.planners.consolidation",
     "Demand": "betimes.policies.packing.catalogue",
-    "Eva": "betimes.policies.packing.eva",
-    "Exact": "betimes.policies.packing.exact",
+    "Eva": "betimes.policies.packing.planners.eva",
+    "Exact": "betimes.policies.packing.planners.exact",
     "InstanceType": "betimes.policies.packing.catalogue",
     "Machine": "betimes.policies.packing.problem",
     "Move": "betimes.policies.packing.plan",
-    "NoPacking": "betimes.policies.packing.no_packing",
-    "Owl": "betimes.policies.packing.owl",
+    "NoPacking": "betimes.policies.packing.planners.no_packing",
+    "Owl": "betimes.policies.packing.planners.owl",
     "Plan": "betimes.policies.packing.plan",
     "Planner": "betimes.policies.packing.plan",
     "Problem": "betimes.policies.packing.problem",
     "Round": "betimes.policies.packing.problem",
-    "Rules": "betimes.policies.packing.eva",
-    "Stratus": "betimes.policies.packing.stratus",
-    "Synergy": "betimes.policies.packing.synergy",
+    "Rules": "betimes.policies.packing.planners.eva",
+    "Stratus": "betimes.policies.packing.planners.stratus",
+    "Synergy": "betimes.policies.packing.planners.synergy",
     "Task": "betimes.policies.packing.problem",
     "Throughput": "betimes.policies.packing.throughput",
     "ThroughputTable": "betimes.policies.packing.throughput",

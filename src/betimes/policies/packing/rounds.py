@@ -29,8 +29,8 @@ from betimes.core.planning import (
 from betimes.errors import ClusterError
 from betimes.policies.packing.availability import available, within
 from betimes.policies.packing.catalogue import Amounts, Catalogue, Demand
-from betimes.policies.packing.owned_first import owned_first
 from betimes.policies.packing.plan import Bin, Plan, Planner, changes, check
+from betimes.policies.packing.planners.owned_first import owned_first
 from betimes.policies.packing.problem import Machine, Problem, Round, Task
 from betimes.policies.packing.reservation_price import ReservationPrices
 

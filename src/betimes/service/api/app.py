@@ -9,7 +9,7 @@ from fastapi import Depends, FastAPI
 
 from betimes import __version__
 from betimes.service.access.auth import Tokens
-from betimes.service.api import cluster, events, failures, health, jobs, logs, tuning, uploads
+from betimes.service.api import failures
 from betimes.service.api.backend import Backend
 from betimes.service.api.context import Context
 from betimes.service.api.document import PREFIX, about, install_document
@@ -17,6 +17,7 @@ from betimes.service.api.heads import BoundedHeads
 from betimes.service.api.hosts import KnownHosts
 from betimes.service.api.limits import Limits
 from betimes.service.api.queries import each_once
+from betimes.service.api.routes import cluster, events, health, jobs, logs, tuning, uploads
 
 
 def create_app(

@@ -12,7 +12,7 @@ from betimes.core.nodes.columns import NodesState
 from betimes.core.nodes.timers import EXPIRED
 from betimes.core.work import Accounts
 from betimes.kernels import as_array
-from betimes.service.scheduling.job import Account
+from betimes.service.scheduling.jobs.job import Account
 
 
 def account_of(state: Accounts, slot: int, resizes: int) -> Account:
@@ -54,7 +54,7 @@ def waits_until_s(state: NodesState) -> dict[int, float]:
 def start_and_finish(state: Accounts, slot: int) -> tuple[float, float] | None:
     """What a play-out says of a job that keeps to its end what it has taken at this very instant, s; None: it has not.
 
-    The finish is worked out as copies do (`core.snapshot`, `core.nodes.snapshot`), to the last bit.
+    The finish is worked out as copies do (`core.pool.snapshot`, `core.nodes.snapshot`), to the last bit.
     """
     job, progress, now_s = state.jobs[slot], state.progress[slot], float(state.pool[0].now)
     if progress.since != now_s:

@@ -80,7 +80,7 @@ def times_on(machine: Room, demand: Amounts | None) -> int:
 
 
 def is_held_by(tasks: JobTasks, unit: UnitDemand, machines: Sequence[Room]) -> bool:
-    """Whether a job can be rented for: on one machine, or on several of the largest (`core.nodes.dedicated_machines`).
+    """Whether a job can be rented for: on one machine, or on several of the largest (`core.nodes.machines.dedicated`).
 
     The largest is that with the most cores of those on which the job can run at all.
     """

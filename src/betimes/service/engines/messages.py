@@ -15,7 +15,7 @@ from betimes.core.nodes.columns import AUTO
 from betimes.kernels import Floats
 from betimes.service.engines.move_savings import ExpectedSaving
 from betimes.service.engines.plans import Plan
-from betimes.service.scheduling.job import Account
+from betimes.service.scheduling.jobs.job import Account
 
 
 class Asked(NamedTuple):

@@ -20,7 +20,6 @@ from betimes.cluster.labels import NONE, Labels, bits_for, mask
 from betimes.cluster.resources import Amounts
 from betimes.cluster.shapes import Shape, Shapes, roomiest, suiting
 from betimes.cluster.tasks import SPREAD, JobTasks, job_tasks
-from betimes.core.columns import UNLIMITED
 from betimes.core.instruction import BIND, DOUBLE, MIGRATE, PREEMPT, RELEASE, RENT, RESERVE, START
 from betimes.core.nodes.columns import (
     BLOCK,
@@ -31,12 +30,13 @@ from betimes.core.nodes.columns import (
     with_more_slots,
     with_more_steps,
 )
-from betimes.core.nodes.dedicated_machines import machines_for, offer_for
-from betimes.core.nodes.machines import FAILED, TAKEN_AWAY
-from betimes.core.nodes.owned_machines import add_owned, remove_owned
+from betimes.core.nodes.machines.dedicated import machines_for, offer_for
+from betimes.core.nodes.machines.owned import add_owned, remove_owned
+from betimes.core.nodes.machines.rented import FAILED, TAKEN_AWAY
+from betimes.core.nodes.passes.schedule import change_rules, rank_again
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
-from betimes.core.nodes.schedule import change_rules, rank_again
 from betimes.core.nodes.timers import EXPIRED
+from betimes.core.pool.columns import UNLIMITED
 from betimes.core.status import (
     ASKED,
     DONE,
@@ -96,7 +96,7 @@ from betimes.service.engines.messages import (
 from betimes.service.engines.planner_rounds import PlannerRounds, planner_for
 from betimes.service.engines.rented_machines import RentedMachines, with_longer_log, with_room_for_nodes
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
-from betimes.service.scheduling.job import Account
+from betimes.service.scheduling.jobs.job import Account
 from betimes.twin.nodes import entries
 from betimes.twin.nodes.event_loop import EVERYTHING, Arrival, Outcome, Trace
 from betimes.twin.nodes.splitting import split_anew
@@ -292,8 +292,8 @@ class LiveNodes:
     def lose(self, job: int, now_s: float, cause: int = TAKEN_AWAY) -> None:
         """A job has lost its nodes, or those that it was bound to; `happen` lets the policy look.
 
-        cause: of the loss of machines of its own, `core.nodes.machines.TAKEN_AWAY` or `FAILED`; what it has done there
-        is lost, too.
+        cause: of the loss of machines of its own, `core.nodes.machines.rented.TAKEN_AWAY` or `FAILED`; what it has done
+        there is lost, too.
         """
         self.state.pool[0].now = now_s
         slot = self.slot_of[job]

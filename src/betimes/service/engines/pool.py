@@ -14,9 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster.resources import Amounts
-from betimes.core.columns import State, clear, grown, is_room_for, new_state, room_to_play, with_nodes
-from betimes.core.feasible_grants import KEPT_BY_OTHERS, NO_GAIN, NO_ROOM, NOT_CURTAILED, TOO_SOON, asked_for
 from betimes.core.instruction import DOUBLE
+from betimes.core.pool.columns import State, clear, grown, is_room_for, new_state, room_to_play, with_nodes
+from betimes.core.pool.feasible_grants import (
+    KEPT_BY_OTHERS,
+    NO_GAIN,
+    NO_ROOM,
+    NOT_CURTAILED,
+    TOO_SOON,
+    asked_for,
+)
 from betimes.core.status import DONE, NEED_LOG, PAUSED, REFUSED, STUCK
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
@@ -38,7 +45,7 @@ from betimes.service.engines.messages import (
     Restored,
 )
 from betimes.service.engines.speedups import Speedups, speed
-from betimes.service.scheduling.job import Account
+from betimes.service.scheduling.jobs.job import Account
 from betimes.twin.pool import entries
 from betimes.twin.pool.event_loop import Outcome, Trace
 from betimes.twin.pool.trace_loop import new_trace

@@ -10,8 +10,8 @@ import numpy as np
 
 from betimes.core.instruction import RELEASE, RENT, Instruction
 from betimes.core.nodes.columns import NodesState, with_more_nodes
-from betimes.core.nodes.machines import DRAINING, GOING
-from betimes.core.nodes.reported_machines import (
+from betimes.core.nodes.machines.rented import DRAINING, GOING
+from betimes.core.nodes.machines.reported import (
     put_off,
     report_gone,
     report_refused,

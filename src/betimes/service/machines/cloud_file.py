@@ -32,9 +32,9 @@ from typing import Any
 from betimes.cluster import Cluster
 from betimes.cluster.checks import check_amount
 from betimes.cluster.offer import Offer
-from betimes.cluster.reading import cluster_path
-from betimes.cluster.text_file import read_text
-from betimes.cluster.toml import check_known, check_table, cluster_of, document, offer_of, tables
+from betimes.cluster.readers.any_format import cluster_path
+from betimes.cluster.readers.text_file import read_text
+from betimes.cluster.readers.toml import check_known, check_table, cluster_of, document, offer_of, tables
 from betimes.errors import ClusterError
 from betimes.service.machines.fake_cloud import FakeCloud
 from betimes.service.machines.machine import Machine

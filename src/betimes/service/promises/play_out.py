@@ -19,7 +19,7 @@ from betimes.service.runtime.commands import PromiseJobs
 from betimes.service.runtime.controller import Controller
 from betimes.service.runtime.inbox import Newcomers
 from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.trial_set import full_run_s, set_spec
+from betimes.service.scheduling.trials.trial_set import full_run_s, set_spec
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Quote, QuoteOption
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from betimes.service.promises.forecasts import cost_usd
-from betimes.service.scheduling.job import Job
+from betimes.service.scheduling.jobs.job import Job
+from betimes.service.scheduling.jobs.wait_reasons import WaitReasons
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.views.models import Quote, QuoteOption, Status
 from betimes.service.views.to_views import quote_view
 

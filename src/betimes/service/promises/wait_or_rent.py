@@ -10,8 +10,8 @@ from betimes.cluster import Offer
 from betimes.errors import Refused
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.promises.forecasts import cost_usd
+from betimes.service.scheduling.jobs.spending import rented_usd
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.scheduling.spending import rented_usd
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import QuoteOption
 

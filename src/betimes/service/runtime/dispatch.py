@@ -35,8 +35,8 @@ from betimes.service.runtime.commands import (
     TakeSelection,
 )
 from betimes.service.runtime.rentals import Rentals
-from betimes.service.scheduling.job_control import Action
-from betimes.service.scheduling.node import LOST
+from betimes.service.scheduling.jobs.job_control import Action
+from betimes.service.scheduling.nodes.node import LOST
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.pipelines import by_number, check_names, resolved

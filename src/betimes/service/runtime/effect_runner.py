@@ -14,9 +14,9 @@ from betimes.service.runtime.background import Background
 from betimes.service.runtime.commands import GiveBackNode, ReportResize
 from betimes.service.runtime.inbox import Inbox
 from betimes.service.runtime.launches import Launches
-from betimes.service.runtime.planner_thread import PlannerThread
+from betimes.service.runtime.planning.planner_thread import PlannerThread
+from betimes.service.runtime.planning.selections import Selections
 from betimes.service.runtime.rentals import Rentals
-from betimes.service.runtime.selections import Selections
 from betimes.service.scheduling.effects import (
     AskPlanner,
     DropRun,
@@ -29,8 +29,8 @@ from betimes.service.scheduling.effects import (
     StartRun,
     StopRun,
 )
-from betimes.service.scheduling.job import SPECULATED, Job
-from betimes.service.scheduling.run_reports import RunId
+from betimes.service.scheduling.jobs.job import SPECULATED, Job
+from betimes.service.scheduling.runs.run_reports import RunId
 from betimes.service.scheduling.scheduler import Scheduler
 
 RETRY_S = 1.0  # between two tries of what cannot be done just now

@@ -39,10 +39,10 @@ from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
 from betimes.service.runtime.locks import Locks
 from betimes.service.runtime.readiness import Readiness
 from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.node import DRAINED, DRAINING, UP
-from betimes.service.scheduling.reasons import compiling
+from betimes.service.scheduling.jobs.reasons import compiling
+from betimes.service.scheduling.jobs.wait_reasons import WaitReasons
+from betimes.service.scheduling.nodes.node import DRAINED, DRAINING, UP
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.scheduling.wait_reasons import WaitReasons
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.spec.launchable import can_be_known, check_launchable, check_sent
 from betimes.service.spec.pipelines import check_names

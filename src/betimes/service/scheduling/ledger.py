@@ -12,19 +12,19 @@ from typing import Any
 
 from betimes.errors import StoreError
 from betimes.service.machines.budgets import month_of
+from betimes.service.scheduling.beliefs.restart_cost import RestartCost
+from betimes.service.scheduling.beliefs.runtime_estimates import USUAL_S, RuntimeEstimates
+from betimes.service.scheduling.beliefs.siblings import apply_learnt
+from betimes.service.scheduling.decisions.policy_record import PolicyRecord
 from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.job import Job, Rental, Run
-from betimes.service.scheduling.job_states import Transition, next_status
-from betimes.service.scheduling.move_accounts import count_moved
-from betimes.service.scheduling.move_record import MoveRecord
-from betimes.service.scheduling.node import UP, Node
-from betimes.service.scheduling.policy_record import PolicyRecord
-from betimes.service.scheduling.preemption_record import Preemption
-from betimes.service.scheduling.restart_cost import RestartCost
-from betimes.service.scheduling.runtime_estimates import USUAL_S, RuntimeEstimates
-from betimes.service.scheduling.siblings import apply_learnt
-from betimes.service.scheduling.trial_index import rest, set_of
-from betimes.service.scheduling.trial_set import TrialSet
+from betimes.service.scheduling.jobs.job import Job, Rental, Run
+from betimes.service.scheduling.jobs.job_states import Transition, next_status
+from betimes.service.scheduling.nodes.node import UP, Node
+from betimes.service.scheduling.runs.move_accounts import count_moved
+from betimes.service.scheduling.runs.move_record import MoveRecord
+from betimes.service.scheduling.runs.preemption_record import Preemption
+from betimes.service.scheduling.trials.trial_index import rest, set_of
+from betimes.service.scheduling.trials.trial_set import TrialSet
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import Status
 

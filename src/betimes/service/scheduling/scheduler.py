@@ -12,32 +12,32 @@ from typing import Any
 from betimes.cluster import Offer
 from betimes.service.engines.messages import Foreseen, Play
 from betimes.service.promises.forecasts import Forecast
-from betimes.service.scheduling.apply_decisions import DecisionApplier
-from betimes.service.scheduling.engine_factory import Settings
-from betimes.service.scheduling.engine_job import wanted_for
-from betimes.service.scheduling.engine_renewal import EngineRenewal
+from betimes.service.scheduling.beliefs.learnt_runtimes import LearntRuntimes
+from betimes.service.scheduling.decisions.apply_decisions import DecisionApplier
+from betimes.service.scheduling.decisions.engine_factory import Settings
+from betimes.service.scheduling.decisions.engine_job import wanted_for
+from betimes.service.scheduling.decisions.engine_renewal import EngineRenewal
+from betimes.service.scheduling.decisions.member_selection import MemberSelection
+from betimes.service.scheduling.decisions.planner_answers import PlannerAnswers
+from betimes.service.scheduling.decisions.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.job_control import JobControl
-from betimes.service.scheduling.job_lifecycle import JobLifecycle
-from betimes.service.scheduling.job_rentals import JobRentals
-from betimes.service.scheduling.learnt_runtimes import LearntRuntimes
+from betimes.service.scheduling.jobs.job_control import JobControl
+from betimes.service.scheduling.jobs.job_lifecycle import JobLifecycle
+from betimes.service.scheduling.jobs.spending import Spending
+from betimes.service.scheduling.jobs.submission import Submission
+from betimes.service.scheduling.jobs.wait_reasons import WaitReasons
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.machine_rentals import MachineRentals
-from betimes.service.scheduling.member_selection import MemberSelection
-from betimes.service.scheduling.node_lifecycle import NodeLifecycle
-from betimes.service.scheduling.occupancy import Occupancy
-from betimes.service.scheduling.planner_answers import PlannerAnswers
-from betimes.service.scheduling.policy_engine import IsCompiled, PolicyEngine
-from betimes.service.scheduling.preemption_costs import PreemptionCosts
-from betimes.service.scheduling.report_handling import ReportHandling
-from betimes.service.scheduling.runs import Runs
-from betimes.service.scheduling.spending import Spending
+from betimes.service.scheduling.nodes.job_rentals import JobRentals
+from betimes.service.scheduling.nodes.machine_rentals import MachineRentals
+from betimes.service.scheduling.nodes.node_lifecycle import NodeLifecycle
+from betimes.service.scheduling.runs.occupancy import Occupancy
+from betimes.service.scheduling.runs.preemption_costs import PreemptionCosts
+from betimes.service.scheduling.runs.report_handling import ReportHandling
+from betimes.service.scheduling.runs.runs import Runs
 from betimes.service.scheduling.state import Changes, FindStatus, SchedulerState
-from betimes.service.scheduling.submission import Submission
-from betimes.service.scheduling.trial_set import full_run_s, set_spec
-from betimes.service.scheduling.trial_sets import TrialSets
-from betimes.service.scheduling.trial_work import TrialWork
-from betimes.service.scheduling.wait_reasons import WaitReasons
+from betimes.service.scheduling.trials.trial_set import full_run_s, set_spec
+from betimes.service.scheduling.trials.trial_sets import TrialSets
+from betimes.service.scheduling.trials.trial_work import TrialWork
 from betimes.service.spec.job_spec import JobSpec
 
 

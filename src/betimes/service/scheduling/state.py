@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from betimes.errors import Conflict, Unknown
+from betimes.service.scheduling.beliefs.siblings import Siblings
+from betimes.service.scheduling.decisions.engine_job import memory_of
 from betimes.service.scheduling.effects import Effect
-from betimes.service.scheduling.engine_job import memory_of
 from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.job import Job
-from betimes.service.scheduling.job_index import JobIndex
+from betimes.service.scheduling.jobs.job import Job
+from betimes.service.scheduling.jobs.job_index import JobIndex
 from betimes.service.scheduling.ledger import Ledger
-from betimes.service.scheduling.occupancy import Occupancy
-from betimes.service.scheduling.run_reports import Ended, RunId
-from betimes.service.scheduling.siblings import Siblings
-from betimes.service.scheduling.trial_index import TrialIndex
+from betimes.service.scheduling.runs.occupancy import Occupancy
+from betimes.service.scheduling.runs.run_reports import Ended, RunId
+from betimes.service.scheduling.trials.trial_index import TrialIndex
 
 NO_NEW_SCHEDULE = {
     "quoted",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import ColumnElement, Select, exists, select, union_all
 
-from betimes.service.store.schema import LIVE, OVER, job_labels, jobs
+from betimes.service.store.databases.schema import LIVE, OVER, job_labels, jobs
 
 if TYPE_CHECKING:
     from betimes.service.views.models import JobFilter

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from betimes.errors import StoreArchived, StoreRefused
 from betimes.service.scheduling.event_log import Event
 from betimes.service.store.batch import Batch, Row, Snapshot
-from betimes.service.store.codec import (
+from betimes.service.store.databases.codec import (
     ANSWERS,
     JOBS,
     META,
@@ -23,8 +23,8 @@ from betimes.service.store.codec import (
     encode_event,
     uploads_in,
 )
+from betimes.service.store.databases.schema import LIVE, OVER
 from betimes.service.store.event_file import archive_path, archives, write_archive
-from betimes.service.store.schema import LIVE, OVER
 from betimes.service.store.writing import answer_rows, label_rows, meta_rows, new_rows, numbered
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import Connection, inspect, text
 
 from betimes.errors import StoreError, StoreTooNew
-from betimes.service.store.database import Database
-from betimes.service.store.schema import REVISIONS, VERSION_TABLE, metadata
+from betimes.service.store.databases.database import Database
+from betimes.service.store.databases.schema import REVISIONS, VERSION_TABLE, metadata
 
 MIGRATIONS = Path(__file__).with_name("migrations")
 

@@ -9,9 +9,9 @@ from sqlalchemy import Select, Text, cast, func, select, true
 
 from betimes.errors import StoreArchived
 from betimes.service.scheduling.event_log import Event
-from betimes.service.store import schema
 from betimes.service.store.batch import Row
-from betimes.service.store.codec import (
+from betimes.service.store.databases import schema
+from betimes.service.store.databases.codec import (
     JOBS,
     NODES,
     QUOTES,
@@ -21,7 +21,7 @@ from betimes.service.store.codec import (
     decode_events,
     uploads_in,
 )
-from betimes.service.store.database import Database
+from betimes.service.store.databases.database import Database
 from betimes.service.store.listing import listing
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import Delete, delete, select, tuple_
 
-from betimes.service.store import schema
-from betimes.service.store.database import Database
+from betimes.service.store.databases import schema
+from betimes.service.store.databases.database import Database
 
 _EVENTS, _JOBS, _ANSWERS = schema.events, schema.jobs, schema.answers
 

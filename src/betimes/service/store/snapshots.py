@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from sqlalchemy import select
 
-from betimes.service.store import schema
 from betimes.service.store.batch import Snapshot
-from betimes.service.store.database import Database
+from betimes.service.store.databases import schema
+from betimes.service.store.databases.database import Database
 
 _TABLE = schema.snapshots.c
 

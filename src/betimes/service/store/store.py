@@ -15,16 +15,16 @@ from betimes.errors import StoreError, StoreRefused, StoreUnreachable
 from betimes.service.scheduling.event_log import Event
 from betimes.service.store.archiving import Archive
 from betimes.service.store.batch import Batch, Row, Snapshot
-from betimes.service.store.codec import TOKENS
-from betimes.service.store.database import Database
+from betimes.service.store.databases.codec import TOKENS
+from betimes.service.store.databases.database import Database
+from betimes.service.store.databases.ownership import FileLock
+from betimes.service.store.databases.postgres import Postgres
+from betimes.service.store.databases.sqlite import SQLite
+from betimes.service.store.databases.statements import Statements, Step
 from betimes.service.store.opening import bring_up_to_date
-from betimes.service.store.ownership import FileLock
-from betimes.service.store.postgres import Postgres
 from betimes.service.store.reading import Reader
 from betimes.service.store.removing import Removal
 from betimes.service.store.snapshots import Snapshots
-from betimes.service.store.sqlite import SQLite
-from betimes.service.store.statements import Statements, Step
 from betimes.service.store.writing import Prepared, drop_snapshots, prepare, run
 
 if TYPE_CHECKING:

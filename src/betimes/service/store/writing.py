@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import bindparam, delete
 
 from betimes.errors import StoreInUse, StoreRefused
-from betimes.service.store import schema
 from betimes.service.store.batch import Batch, Row, Snapshot
-from betimes.service.store.codec import (
+from betimes.service.store.databases import schema
+from betimes.service.store.databases.codec import (
     ANSWERS,
     EVENTS,
     JOBS,
@@ -23,8 +23,8 @@ from betimes.service.store.codec import (
     Codec,
     encode_event,
 )
-from betimes.service.store.database import Database
-from betimes.service.store.statements import Statements, Step
+from betimes.service.store.databases.database import Database
+from betimes.service.store.databases.statements import Statements, Step
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from betimes.errors import Conflict
 from betimes.service.engines.speedups import speed
-from betimes.service.scheduling.engine_job import wanted_for
-from betimes.service.scheduling.runtime_estimates import LEAST_S
+from betimes.service.scheduling.beliefs.runtime_estimates import LEAST_S
+from betimes.service.scheduling.decisions.engine_job import wanted_for
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.store.storage import Storage
 from betimes.service.store.times import last_before

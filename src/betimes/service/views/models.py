@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Status(StrEnum):
-    """Where a job is in its life; `service.scheduling.job_states` has the table of legal moves."""
+    """Where a job is in its life; `service.scheduling.jobs.job_states` has the table of legal moves."""
 
     HELD = "held"  # by a user, until it is released
     BLOCKED = "blocked"  # waits for another job, for its turn in an array, or for the delay before a retry

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
+from betimes.service.scheduling.decisions.policy_record import bounded_slowdown
 from betimes.service.scheduling.event_log import Event
-from betimes.service.scheduling.policy_record import bounded_slowdown
 from betimes.service.store.storage import Row, Storage
 from betimes.service.views.models import SelectionView, Status
 

@@ -13,8 +13,8 @@ import numpy as np
 
 from betimes.cluster import Cluster
 from betimes.core.nodes.columns import Absence, NodesState
+from betimes.core.nodes.passes.schedule import schedule
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import schedule
 from betimes.core.nodes.timers import FINISH, first_owner, job_of, kind_of, next_s
 from betimes.core.status import DONE, NEED_SLOTS
 from betimes.errors import InputError

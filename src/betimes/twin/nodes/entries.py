@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from betimes.core.nodes import dedicated_machines, external_events, snapshot, transitions
+from betimes.core.nodes import external_events, snapshot, transitions
+from betimes.core.nodes.machines import dedicated as dedicated_machines
 from betimes.kernels import entry
 from betimes.twin.nodes import event_loop
 

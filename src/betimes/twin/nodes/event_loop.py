@@ -10,7 +10,9 @@ import math
 
 from betimes.core.instruction import DOUBLE
 from betimes.core.nodes.columns import FEATURE_COLUMNS, NOW, Need, NodesState, view_of
-from betimes.core.nodes.dedicated_machines import (
+from betimes.core.nodes.external_events import lose, unbind
+from betimes.core.nodes.log import note
+from betimes.core.nodes.machines.dedicated import (
     NO_OFFER,
     decide_wait,
     end_alone,
@@ -19,14 +21,12 @@ from betimes.core.nodes.dedicated_machines import (
     rent_alone,
     stop_alone,
 )
-from betimes.core.nodes.external_events import lose, unbind
-from betimes.core.nodes.find_nodes import show
-from betimes.core.nodes.log import note
-from betimes.core.nodes.machines import FAILED, RELEASED, TAKEN_AWAY, boot, bring_up, end, give_notice
-from betimes.core.nodes.provisioning import DUE, NOT_DUE, ORDERED, first_tick, provision
+from betimes.core.nodes.machines.provisioning import DUE, NOT_DUE, ORDERED, first_tick, provision
+from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY, boot, bring_up, end, give_notice
+from betimes.core.nodes.passes.find_nodes import show
+from betimes.core.nodes.passes.schedule import schedule
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.rules import NodesRules
-from betimes.core.nodes.schedule import schedule
 from betimes.core.nodes.timers import (
     BOOTED,
     EXPIRED,

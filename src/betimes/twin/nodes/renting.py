@@ -15,9 +15,9 @@ from betimes.cluster.bills import leases_usd
 from betimes.cluster.draws import draw
 from betimes.cluster.labels import mask
 from betimes.cluster.resources import whole_capacity
-from betimes.core.columns import UNLIMITED
 from betimes.core.nodes.columns import AUTO, NEVER, NOW, Lease, NodesState, Terms
-from betimes.core.nodes.machines import FAILED
+from betimes.core.nodes.machines.rented import FAILED
+from betimes.core.pool.columns import UNLIMITED
 from betimes.errors import ClusterError, InputError
 from betimes.kernels import Records, as_array, blank
 from betimes.outcome import LeaseColumns

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from betimes.cluster import Cluster
 from betimes.cluster.labels import mask
 from betimes.cluster.resources import PER_UNIT, RESOURCES, whole_capacity
-from betimes.core.columns import UNLIMITED, Segment
 from betimes.core.instruction import NAMES, Instruction
 from betimes.core.nodes.columns import (
     LARGEST_PRIORITY,
@@ -28,6 +27,7 @@ from betimes.core.nodes.columns import (
 )
 from betimes.core.nodes.rules import CONSERVATIVE
 from betimes.core.planning import Refusal
+from betimes.core.pool.columns import UNLIMITED, Segment
 from betimes.core.status import (
     ASKED,
     DONE,

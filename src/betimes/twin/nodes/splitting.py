@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from betimes.core.nodes.columns import NodesState
-from betimes.core.nodes.dedicated_machines import decide_wait
 from betimes.core.nodes.external_events import unbind
+from betimes.core.nodes.machines.dedicated import decide_wait
 from betimes.core.nodes.queue import remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.transitions import enqueue, unbook

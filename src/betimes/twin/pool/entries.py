@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from betimes.core import external_events, pool_placement, snapshot
+from betimes.core.pool import external_events, snapshot
+from betimes.core.pool import placement as pool_placement
 from betimes.kernels import entry
 from betimes.twin.pool import event_loop
 

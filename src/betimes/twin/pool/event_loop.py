@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import math
 
-from betimes.core.columns import State, view_of
-from betimes.core.grant_log import has_room_for_an_event, note_doubled
-from betimes.core.order import enter, reach, reorder
-from betimes.core.pool_placement import set_demand
-from betimes.core.rules import PoolRules
+from betimes.core.pool.columns import State, view_of
+from betimes.core.pool.grant_log import has_room_for_an_event, note_doubled
+from betimes.core.pool.order import enter, reach, reorder
+from betimes.core.pool.placement import set_demand
+from betimes.core.pool.rules import PoolRules
+from betimes.core.pool.transitions import apply_grants, find_next, finish, refresh, sample_contention, submit
 from betimes.core.status import (
     ACCEPTED,
     BAD_GROUP,
@@ -27,7 +28,6 @@ from betimes.core.status import (
     STUCK,
     WATCHED,
 )
-from betimes.core.transitions import apply_grants, find_next, finish, refresh, sample_contention, submit
 from betimes.core.work import outrun
 from betimes.kernels import Floats, FloatTable, Ints, Records, Struct, kernel
 from betimes.twin.history import History, knows, last_two_s, remember

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from betimes.cluster import Cluster
-from betimes.core.columns import Segment, State, grown, new_state
+from betimes.core.pool.columns import Segment, State, grown, new_state
 from betimes.core.status import DONE, FORESEEN, NEED_SEGMENTS, NEED_SLOTS, PAUSED, REFUSED, STUCK
 from betimes.errors import BetimesError, ClusterError, PolicyViolation
 from betimes.kernels import Floats, Ints, as_array, blank

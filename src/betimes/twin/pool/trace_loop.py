@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from betimes.core.columns import State
-from betimes.core.rules import PoolRules
+from betimes.core.pool.columns import State
+from betimes.core.pool.rules import PoolRules
 from betimes.core.status import DONE, NEED_SEGMENTS, NEED_SLOTS
 from betimes.kernels import Ints, as_array, blank, entry, kernel
 from betimes.twin.history import History

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from betimes.core.columns import State, room_to_play
 from betimes.core.estimates import SMALLEST_BELIEF_S
+from betimes.core.pool.columns import State, room_to_play
 from betimes.core.status import DONE, NEED_SLOTS, PAUSED, STUCK
 from betimes.core.work import believed_left
 from betimes.errors import InputError

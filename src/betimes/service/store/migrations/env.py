@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from betimes.service.store.schema import VERSION_TABLE, metadata
+from betimes.service.store.databases.schema import VERSION_TABLE, metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

@@ -1,0 +1,214 @@
+"""`betimes cancel`, `hold` and `release`."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from betimes.cli import options
+from betimes.cli.live.connection import State
+from betimes.cli.live.jobs.completing import ACTIVE, complete_job
+from betimes.cli.live.jobs.jobs import Array, Label, Name, Status, User, every_job, job_filter
+from betimes.errors import InputError
+
+if TYPE_CHECKING:
+    from betimes.client import Client
+    from betimes.client.calls import Conditions
+    from betimes.service.views.models import JobView
+
+MOST_A_REQUEST = 10_000
+MOST_LINES = 20  # of one job each; more of them are summed up
+
+Ids = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="ID...",
+        help="Numbers of jobs, or ranges of them as in 41-45: of several, those to which it cannot be done any more "
+        "are left out.",
+        autocompletion=complete_job,
+        show_default=False,
+    ),
+]
+All = Annotated[bool, typer.Option("--all", help="All jobs to which it can be done.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, on a terminal, whether they are meant.")]
+
+
+@dataclass(frozen=True)
+class _Verb:
+    """What is done to jobs: in the words of messages, and to which it can be."""
+
+    name: str
+    done: str  # cancelled
+    statuses: tuple[str, ...]
+    those: str  # that wait or run
+    left_out: str  # why some were
+
+
+_CANCEL = _Verb("cancel", "cancelled", ACTIVE, "that wait or run", "they are over")
+_HOLD = _Verb("hold", "held", ("blocked", "queued"), "that wait", "they run, or are over")
+_RELEASE = _Verb("release", "released", ("held",), "that are held", "they are not held")
+
+
+def cancel(
+    ids: Ids = None,
+    name: Name = None,
+    user: User = None,
+    label: Label = None,
+    status: Status = None,
+    array: Array = None,
+    everything: All = False,
+    yes: Yes = False,
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
+    """Cancel jobs: those that wait at once, those that run after their grace period at the latest."""
+    chosen = _chosen(_CANCEL, ids, status, user, name, label, array, everything)
+    _act(_CANCEL, ids, chosen, state, as_json, ask_first=not yes)
+
+
+def hold(
+    ids: Ids = None,
+    name: Name = None,
+    user: User = None,
+    label: Label = None,
+    status: Status = None,
+    array: Array = None,
+    everything: All = False,
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
+    """Keep waiting jobs from starting, until they are released."""
+    _act(_HOLD, ids, _chosen(_HOLD, ids, status, user, name, label, array, everything), state, as_json)
+
+
+def release(
+    ids: Ids = None,
+    name: Name = None,
+    user: User = None,
+    label: Label = None,
+    status: Status = None,
+    array: Array = None,
+    everything: All = False,
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
+    """Let jobs that were held start again."""
+    _act(_RELEASE, ids, _chosen(_RELEASE, ids, status, user, name, label, array, everything), state, as_json)
+
+
+def _chosen(
+    verb: _Verb,
+    ids: list[str] | None,
+    status: list[str] | None,
+    user: str | None,
+    name: str | None,
+    label: list[str] | None,
+    array: int | None,
+    everything: bool,
+) -> Conditions | None:
+    """The conditions that options give; None: numbers are given. Raises InputError."""
+    given = {
+        "--name": name,
+        "--user": user,
+        "--label": label,
+        "--status": status,
+        "--array": array,
+        "--all": everything or None,
+    }
+    options_given = [option for option, value in given.items() if value is not None]
+    if ids and options_given:
+        raise InputError(f"{options_given[0]}: numbers of jobs are given as well; leave one of them out")
+    if not ids and not options_given:
+        raise InputError(
+            f"{verb.name}: no job is named; give their numbers, choose them (--name, --user, --label, --status, "
+            "--array), or --all"
+        )
+    if ids:
+        return None
+    wanted = job_filter(status, user, name, label, array, everything=False)
+    statuses = [str(each) for each in wanted.get("status", ())]
+    wrong = next((each for each in statuses if each not in verb.statuses), None)
+    if status is not None and wrong is not None:
+        raise InputError(
+            f"--status {wrong}: such jobs cannot be {verb.done}; give one of {', '.join(verb.statuses)}"
+        )
+    return wanted if status is not None else job_filter(list(verb.statuses), user, name, label, array, False)
+
+
+def _act(
+    verb: _Verb,
+    ids: list[str] | None,
+    chosen: Conditions | None,
+    state: str | None,
+    as_json: bool,
+    ask_first: bool = False,
+) -> None:
+    from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.ids import parse_ids
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import say
+
+    wanted = parse_ids(ids) if ids else []
+    with connect(state) as service:
+        if chosen is not None:
+            wanted = sorted(job.job_id for job in every_job(service, chosen))
+            if wanted and ask_first and sys.stdin.isatty():
+                _confirm(verb, wanted, chosen)
+        changed = _changed(service, verb, wanted)
+    left_out = len(wanted) - len(changed)
+    if wanted and not changed:
+        raise InputError(f"{verb.name}: none of these {len(wanted):,} jobs can be: {verb.left_out}")
+    note = f"{left_out:,} of {len(wanted):,} jobs are left out: {verb.left_out}"
+    if as_json:
+        print_json(changed)
+        if left_out:
+            print(f"betimes: note: {note}", file=sys.stderr)
+        return
+    if chosen is not None and not wanted:
+        say(f"There is no such job; only jobs {verb.those} can be {verb.done}.")
+    say(*_lines(changed), *([f"{note}."] if left_out else []))
+
+
+def _changed(service: Client, verb: _Verb, wanted: Sequence[int]) -> list[JobView]:
+    """The jobs as they are now: one is steered or refused, of several those to which it can be done."""
+    ask = {"cancel": service.cancel, "hold": service.hold, "release": service.release}[verb.name]
+    if len(wanted) == 1:
+        return ask(wanted)
+    parts = [wanted[at : at + MOST_A_REQUEST] for at in range(0, len(wanted), MOST_A_REQUEST)]
+    return [job for part in parts for job in ask(part, where_possible=True)]
+
+
+def _confirm(verb: _Verb, wanted: Sequence[int], chosen: Conditions) -> None:
+    """Ask whether these jobs are meant; raises Exit if not."""
+    several = f"{len(wanted):,} jobs ({wanted[0]} to {wanted[-1]})" if len(wanted) > 1 else f"job {wanted[0]}"
+    conditions = _conditions(chosen)
+    text = f"{verb.name.capitalize()} {several} {verb.those}{', ' if conditions else ''}{conditions}?"
+    if not typer.confirm(text, err=True):
+        print(f"betimes: nothing was {verb.done}", file=sys.stderr)
+        raise typer.Exit(1)
+
+
+def _conditions(chosen: Conditions) -> str:
+    """Which jobs were chosen: `of user ada, of name train`."""
+    named = [
+        ("user", chosen.get("user")),
+        ("name", chosen.get("name")),
+        ("array", chosen.get("array_id")),
+        *(("label", f"{name}={value}") for name, value in chosen.get("label", {}).items()),
+    ]
+    return ", ".join(f"of {what} {value}" for what, value in named if value is not None)
+
+
+def _lines(changed: Sequence[JobView]) -> list[str]:
+    """What became of the jobs: a line each, or one for all of a status where there are many."""
+    from betimes.cli.render.jobs import job_name
+
+    if len(changed) <= MOST_LINES:
+        return [f"Job {job.job_id}, {job_name(job)}: {job.status.value}" for job in changed]
+    counts = Counter(job.status.value for job in changed)
+    return [f"{count:,} job{'' if count == 1 else 's'}: {status}" for status, count in counts.items()]

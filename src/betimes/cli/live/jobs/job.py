@@ -1,0 +1,252 @@
+"""`betimes job`: everything about one job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from betimes.cli import options
+from betimes.cli.live.connection import State
+from betimes.cli.live.jobs.completing import complete_job
+from betimes.cli.render.tables import Column
+
+if TYPE_CHECKING:
+    from betimes.service.spec.job_spec import JobSpec
+    from betimes.service.views.models import JobStory, JobView, Quote, RunView
+
+_QUOTE_COLUMNS = (
+    Column("Made"),
+    Column("Starts", rank=1),
+    Column("Done"),
+    Column("In truth", rank=1),
+    Column("Run time", rank=2, right=True),
+    Column("Taken from", rank=3),
+    Column("Cost", rank=4, right=True),
+    Column("Policy", rank=5, flexible=True),
+)
+_RUN_COLUMNS = (
+    Column("Run", right=True),
+    Column("Started"),
+    Column("Took", right=True),
+    Column("Units", rank=1, right=True),
+    Column("On", rank=3, flexible=True),
+    Column("Outcome"),
+    Column("Memory", rank=4, right=True),
+    Column("CPU time", rank=5, right=True),
+    Column("Message", rank=2, flexible=True),
+)
+
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID", help="The number of a job.", autocompletion=complete_job, show_default=False
+    ),
+]
+
+
+def job(ident: Id, output: options.Output = None, state: State = None, as_json: options.Json = False) -> None:
+    """Tell the story of a job: what it asked for, what was promised, how it ran, and why it waited."""
+    from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.ids import parse_id
+    from betimes.cli.render.as_json import print_json
+
+    job_id = parse_id(ident)
+    with connect(state) as service:
+        story = service.job(job_id)
+    if as_json:
+        print_json(story)
+    else:
+        _show(story, wide=output is not None)
+
+
+def _show(story: JobStory, *, wide: bool) -> None:
+    from betimes.cli.live.events import EVENT_COLUMNS, event_row, worth_a_line
+    from betimes.cli.render.jobs import job_name, option_pairs
+    from betimes.cli.render.preemptions import show_preemptions
+    from betimes.cli.render.tables import say, show, show_pairs
+    from betimes.cli.render.times import now
+
+    at_now = now()
+    one = story.job
+    say(f"Job {one.job_id}, {job_name(one)}: {_where_it_stands(one, at_now)}")
+    show_pairs([*_state(one, story, at_now), *_asked(story)])
+    if story.quotes:
+        say("", "Promises")
+        show(_QUOTE_COLUMNS, [_quote_row(quote, one, at_now) for quote in story.quotes], wide=wide)
+        for quote in story.quotes:
+            for label, text in option_pairs(quote, at_now):
+                say(f"{label}: {text}")
+    if story.trials:
+        from betimes.cli.render.trials import TRIAL_COLUMNS, trial_row
+
+        say("", "Trials")
+        show(TRIAL_COLUMNS, [trial_row(one, at_now) for one in story.trials], wide=wide)
+    if story.runs:
+        say("", "Runs")
+        show(_RUN_COLUMNS, [_run_row(run, at_now) for run in story.runs], wide=wide)
+    show_preemptions("Preempted (an empty cell: not known yet)", story.preempted, at_now, wide=wide)
+    show_preemptions("Jobs preempted for it", story.displaced, at_now, wide=wide)
+    events = [event for event in story.events if worth_a_line(event)]
+    if events:
+        say("", "Events")
+        show(EVENT_COLUMNS, [event_row(event, at_now, with_job=False) for event in events], wide=wide)
+
+
+def _where_it_stands(one: JobView, at_now: float) -> str:
+    from betimes.cli.render.times import both
+
+    text = str(one.status.value)
+    if one.finished_at is not None:
+        return f"{text} at {both(one.finished_at, at_now)}"
+    if one.units:
+        text += f" on {one.units} unit{'' if one.units == 1 else 's'}"
+    if one.progress_frac is not None:
+        text += f", {one.progress_frac:.0%} done"
+    return text
+
+
+def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]]:
+    from betimes.cli.render.jobs import BASES, off_by
+    from betimes.cli.render.times import both, clock
+
+    pairs = []
+    if one.reason is not None:
+        pairs.append(("why", one.reason.text))
+    if one.estimate is not None:
+        basis = BASES.get(one.estimate.basis, one.estimate.basis)
+        if one.started_at is None:
+            pairs.append(("starts", both(one.estimate.start_at, at_now)))
+        pairs.append(("done", f"{both(one.estimate.finish_at, at_now)} ({basis})"))
+    if one.promised_finish_at is not None:
+        text = clock(one.promised_finish_at, at_now)
+        if story.quote_error_s is not None:
+            text += f"; it was done {off_by(story.quote_error_s)}"
+        pairs.append(("promised", text))
+    pairs.append(("submitted", f"{both(one.submitted_at, at_now)}, by {one.user}"))
+    if one.started_at is not None:
+        pairs.append(("started", both(one.started_at, at_now)))
+    if one.preemptions or one.resizes:
+        pairs.append(("moved", f"preempted {_times(one.preemptions)}, resized {_times(one.resizes)}"))
+    return pairs
+
+
+def _asked(story: JobStory) -> list[tuple[str, str]]:
+    """What it asked for, as far as it is not the default."""
+    from betimes.cli.render.jobs import command_line, units
+    from betimes.cli.render.times import length
+
+    spec = story.spec
+    unit = spec.unit
+    needed = (
+        [f"{_amounts(*each)} on {family}" for family, each in unit.by_family]
+        if unit.by_family
+        else [_amounts(*unit.everywhere)]
+    )
+    width = units(spec.min_units, spec.max_units)
+    each = " of" if spec.max_units == 1 else ", each of"
+    pairs = [
+        ("command", command_line(spec)),
+        ("folder", spec.workdir or ""),
+        ("upload", spec.upload or ""),
+        ("asks for", f"{width}{each} {', or '.join(needed)}"),
+        ("tasks", _tasks(spec)),
+        ("requires", ", ".join(f"{name}={value}" for name, value in spec.require.items())),
+        ("memory", _memory_limit(story)),
+        ("curve", str(spec.curve) if isinstance(spec.curve, str) and spec.max_units > 1 else ""),
+        ("class", spec.qos),
+        ("priority", f"{spec.priority}" if spec.priority else ""),
+        ("estimate", length(spec.runtime_estimate_s).strip("-")),
+        ("limit", length(spec.time_limit_s) if spec.time_limit_s is not None else ""),
+        ("array", spec.array or ""),
+        ("after", ", ".join(spec.after)),
+        ("retries", f"{spec.retries}" if spec.retries else ""),
+        ("requeue", "" if spec.requeue else "never"),
+        ("checkpoints", spec.checkpoint_dir or ""),
+        ("labels", ", ".join(f"{name}={value}" for name, value in spec.labels.items())),
+        ("environment", ", ".join(f"{name}={value}" for name, value in spec.env.items())),
+    ]
+    return [(name, text) for name, text in pairs if text]
+
+
+def _amounts(gpu: float, cpu: float, memory_gib: float) -> str:
+    """What a unit needs: 4 cores, 10 GiB, 1 GPU."""
+    from betimes.cli.render.jobs import gib
+
+    amounts = [f"{cpu:g} core{'' if cpu == 1 else 's'}"] if cpu else []
+    amounts += [gib(memory_gib)] if memory_gib else []
+    amounts += [f"{gpu:g} GPU{'' if gpu == 1 else 's'}"] if gpu else []
+    return ", ".join(amounts)
+
+
+def _tasks(spec: JobSpec) -> str:
+    """How its units are kept together, if it did not leave that to the default."""
+    match spec.units_per_task:
+        case "pack":
+            return ""
+        case "spread":
+            return "one unit each, on any nodes"
+        case units:
+            return f"{units} unit{'' if units == 1 else 's'} each, together on a node"
+
+
+def _quote_row(quote: Quote, one: JobView, at_now: float) -> list[str]:
+    from betimes.cli.render.jobs import off_by, usd
+    from betimes.cli.render.times import clock, length
+
+    truth = ""
+    if one.finished_at is not None and one.status == "finished" and quote.finish_at is not None:
+        truth = off_by(one.finished_at - quote.finish_at)
+    return [
+        clock(quote.made_at, at_now),
+        "never" if quote.start_at is None else clock(quote.start_at, at_now),
+        "never" if quote.finish_at is None else clock(quote.finish_at, at_now),
+        truth,
+        length(quote.run_s),
+        quote.basis,
+        usd(quote.cost_usd),
+        quote.policy,
+    ]
+
+
+def _run_row(run: RunView, at_now: float) -> list[str]:
+    from betimes.cli.render.jobs import gib
+    from betimes.cli.render.times import clock, length, since
+
+    outcome = run.outcome or "runs"
+    if run.exit_code is not None:
+        outcome += f" with {run.exit_code}"
+    if run.signal is not None:
+        outcome += f" by signal {run.signal}"
+    ended = run.ended_at
+    return [
+        str(run.number),
+        clock(run.started_at, at_now),
+        length(since(run.started_at, at_now) if ended is None else ended - run.started_at),
+        str(run.units),
+        ", ".join(f"{place.node}: {place.units}" for place in run.places),
+        outcome,
+        gib(run.max_rss_gib) if run.max_rss_gib is not None else "",
+        length(run.cpu_s) if run.cpu_s is not None else "",
+        run.message or _lost_output(run),
+    ]
+
+
+def _memory_limit(story: JobStory) -> str:
+    """The limit of its last run, how that is enforced, and whether it was exceeded."""
+    from betimes.cli.render.jobs import gib
+
+    run = story.runs[-1] if story.runs else None
+    if run is None or run.memory_limit_gib is None:
+        return ""
+    text = f"at most {gib(run.memory_limit_gib)} for all of its processes"
+    text += f", by {run.memory_limited_by}" if run.memory_limited_by else ""
+    return f"{text}; exceeded" if run.outcome == "out-of-memory" else text
+
+
+def _lost_output(run: RunView) -> str:
+    return f"{run.log_lost_bytes:,} bytes of its output are not kept" if run.log_lost_bytes else ""
+
+
+def _times(count: int) -> str:
+    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")

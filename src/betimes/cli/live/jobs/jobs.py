@@ -1,0 +1,257 @@
+"""`betimes jobs`: the jobs that wait and run, or any others."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from betimes.cli import options
+from betimes.cli.live.connection import State
+from betimes.cli.live.jobs.completing import ACTIVE, STATUSES, complete_job, complete_status
+from betimes.cli.render.tables import Column
+from betimes.errors import InputError
+
+if TYPE_CHECKING:
+    from betimes.client import Client
+    from betimes.client.calls import Conditions
+    from betimes.service.views.models import JobView
+
+EVERY_S = 2.0
+_PAGE = 500
+
+
+def _status_style(text: str) -> str:
+    return {
+        "running": "green",
+        "stopping": "yellow",
+        "failed": "red",
+        "finished": "dim",
+        "cancelled": "dim",
+    }.get(text.partition(" ")[0], "")
+
+
+COLUMNS = (
+    Column("Job", right=True),
+    Column("Name", flexible=True),
+    Column("User", rank=5),
+    Column("Class", rank=6),
+    Column("Status", style=_status_style),
+    Column("Units", rank=3, right=True),
+    Column("For", rank=4, right=True),
+    Column("Done", rank=1),
+    Column("Why", rank=2, flexible=True),
+)
+
+Status = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--status",
+        metavar="A,B,...",
+        help=f"Those in one of these: {', '.join(STATUSES)}.",
+        autocompletion=complete_status,
+        show_default=False,
+    ),
+]
+User = Annotated[
+    str | None, typer.Option("--user", metavar="NAME", help="Those of this user.", show_default=False)
+]
+Name = Annotated[
+    str | None, typer.Option("--name", metavar="NAME", help="Those of this name.", show_default=False)
+]
+Label = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label", metavar="K=V", help="Those with this label; repeatable: with all.", show_default=False
+    ),
+]
+Array = Annotated[
+    int | None,
+    typer.Option(
+        "--array",
+        metavar="ID",
+        min=1,
+        help="The elements of this array, by its first job.",
+        autocompletion=complete_job,
+        show_default=False,
+    ),
+]
+Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The newest N at most.")]
+All = Annotated[
+    bool, typer.Option("--all", help="Also those that are over; otherwise those that wait or run.")
+]
+Watch = Annotated[bool, typer.Option("--watch", help="Show them again and again, until Ctrl-C.")]
+Every = Annotated[
+    str, typer.Option("--every", metavar="TIME", help="With --watch: how long until they are shown again.")
+]
+
+
+def jobs(
+    status: Status = None,
+    user: User = None,
+    name: Name = None,
+    label: Label = None,
+    array: Array = None,
+    everything: All = False,
+    limit: Limit = 100,
+    watch: Watch = False,
+    every: Every = f"{EVERY_S:g}s",
+    output: options.Output = None,
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
+    """List jobs, newest first: what they hold, when they will be done, and why they wait."""
+    from betimes.cli.duration_options import parse_option
+    from betimes.cli.live.connection import connect
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import say, show
+
+    wanted = job_filter(status, user, name, label, array, everything)
+    if watch:
+        if as_json:
+            raise InputError("--watch: with --json there is one answer; leave one of them out")
+        if output is not None:
+            raise InputError("--output: what is shown again and again fits the terminal; leave out --watch")
+        _watch(wanted, limit, parse_option("--every", every, 0.1, 86_400), state)
+        return
+    with connect(state) as service:
+        found, is_all = fetch(service, wanted, limit)
+    if as_json:
+        print_json(found)
+    elif found:
+        show(COLUMNS, rows(found), wide=output is not None)
+    else:
+        say(_none(status, everything))
+    if not is_all:
+        print(f"betimes: note: the newest {limit} are listed; --limit N lists more", file=sys.stderr)
+
+
+def fetch(service: Client, wanted: Conditions, limit: int) -> tuple[list[JobView], bool]:
+    """The newest jobs, `limit` at most, and whether that is all of them."""
+    found: list[JobView] = []
+    after: int | None = None
+    while True:
+        where: Conditions = wanted if after is None else {**wanted, "after": after}
+        page = service.jobs(**{**where, "limit": min(limit - len(found), _PAGE)})
+        found += page.items
+        after = page.following
+        if after is None or len(found) >= limit:
+            return found, after is None
+
+
+def every_job(service: Client, wanted: Conditions) -> list[JobView]:
+    """All jobs that meet the conditions, newest first."""
+    return fetch(service, wanted, sys.maxsize)[0]
+
+
+def job_filter(
+    status: list[str] | None,
+    user: str | None,
+    name: str | None,
+    label: list[str] | None,
+    array: int | None,
+    everything: bool,
+) -> Conditions:
+    """The conditions that options give: without a status, jobs that are not over, unless all are wanted.
+
+    Raises InputError naming the option.
+    """
+    from betimes.cli.live.jobs.job_options import pairs
+    from betimes.service.views.models import Status
+
+    texts = [each.strip() for word in status or () for each in word.split(",")]
+    for text in texts:
+        if text not in STATUSES:
+            raise InputError(f"--status {text[:40]}: not known; give one of {', '.join(STATUSES)}")
+    if texts and everything:
+        raise InputError("--all: --status names some; leave one of them out")
+    if not texts and not everything:
+        texts = list(ACTIVE)
+    wanted: Conditions = {
+        "status": [Status(text) for text in texts],
+        "label": pairs(label or (), "--label"),
+    }
+    if user is not None:
+        wanted["user"] = user
+    if name is not None:
+        wanted["name"] = name
+    if array is not None:
+        wanted["array_id"] = array
+    return wanted
+
+
+def _none(status: list[str] | None, everything: bool) -> str:
+    if status is None and not everything:
+        return "No such job waits or runs; `betimes jobs --all` lists those that are over, too."
+    return "There is no such job."
+
+
+def _watch(wanted: Conditions, limit: int, every_s: float, state: str | None) -> None:
+    """Draw the table again and again; where standard output is no terminal, print it whenever it has changed."""
+    from betimes.cli.live.connection import connect
+    from betimes.cli.live.following import pause, until_interrupted
+    from betimes.cli.live.watching import Screen
+    from betimes.errors import NotReachable, Unavailable
+
+    with until_interrupted(), connect(state) as service, Screen() as screen:
+        found, is_all = fetch(service, wanted, limit)
+        trouble = ""
+        while True:
+            note = "" if is_all else f"the newest {limit} are listed"
+            screen.draw(COLUMNS, rows(found), [each for each in (trouble, note) if each])
+            pause(every_s)
+            try:
+                found, is_all = fetch(service, wanted, limit)
+                trouble = ""
+            except (NotReachable, Unavailable) as error:
+                trouble = f"no answer ({error}); as it was before"
+
+
+def rows(found: Sequence[JobView]) -> list[list[str]]:
+    """The cells of `COLUMNS`, a row a job."""
+    from betimes.cli.render.jobs import job_name
+    from betimes.cli.render.times import both, length, now
+
+    at_now = now()
+    users, classes = {job.user for job in found}, {job.qos for job in found}
+    table = []
+    for job in found:
+        done = job.finished_at
+        if done is None and job.estimate is not None:
+            done = job.estimate.finish_at
+        table.append(
+            [
+                str(job.job_id),
+                job_name(job),
+                job.user if len(users) > 1 else "",
+                job.qos if len(classes) > 1 else "",
+                _status(job),
+                _units(job),
+                length(_age(job, at_now)),
+                both(done, at_now),
+                job.reason.text if job.reason is not None else "",
+            ]
+        )
+    return table
+
+
+def _status(job: JobView) -> str:
+    if job.progress_frac is None or job.status.is_over:
+        return str(job.status.value)
+    return f"{job.status.value} {job.progress_frac:.0%}"
+
+
+def _units(job: JobView) -> str:
+    asked = str(job.max_units) if job.min_units == job.max_units else f"{job.min_units}-{job.max_units}"
+    return f"{job.units} of {asked}" if job.units and str(job.units) != asked else asked
+
+
+def _age(job: JobView, at_now: float) -> float | None:
+    """How long it has waited, or runs since it first started, or took from there."""
+    if job.status.is_over:
+        return None if job.started_at is None or job.finished_at is None else job.finished_at - job.started_at
+    from betimes.cli.render.times import since
+
+    return since(job.submitted_at if job.units == 0 or job.started_at is None else job.started_at, at_now)

@@ -1,0 +1,93 @@
+"""`betimes wait`: until jobs are over, and how they ended."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from betimes.cli import options
+from betimes.cli.live.connection import State
+from betimes.cli.live.jobs.completing import complete_job
+from betimes.errors import BetimesError
+
+if TYPE_CHECKING:
+    from betimes.client import Client
+    from betimes.service.views.models import JobView
+
+Ids = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ID...",
+        help="Numbers of jobs, or ranges of them as in 41-45.",
+        autocompletion=complete_job,
+        show_default=False,
+    ),
+]
+
+
+def wait(
+    ids: Ids,
+    timeout: Annotated[
+        str | None,
+        typer.Option(
+            "--timeout",
+            metavar="TIME",
+            help="Give up after that long, as in 10m; exits with 1.",
+            show_default=False,
+        ),
+    ] = None,
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
+    """Wait until all of these jobs are over; exits with 1 if one of them failed or was cancelled."""
+    from betimes.cli.duration_options import parse_option
+    from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.ids import parse_ids
+    from betimes.cli.render.as_json import print_json
+
+    wanted = parse_ids(ids)
+    most_s = parse_option("--timeout", timeout) if timeout is not None else None
+    with connect(state) as service:
+        over = wait_for(service, wanted, most_s)
+    if as_json:
+        print_json(over)
+    say_and_judge(over, silent=as_json)
+
+
+def wait_for(service: Client, job_ids: Sequence[int], most_s: float | None = None) -> list[JobView]:
+    """The jobs, once all of them are over, in the order given. Raises BetimesError after `most_s` seconds."""
+    deadline = None if most_s is None else time.monotonic() + most_s
+    over: list[JobView] = []
+    for job_id in job_ids:
+        left = None if deadline is None else max(0.0, deadline - time.monotonic())
+        try:
+            over.append(service.wait(job_id, left))
+        except TimeoutError:
+            raise BetimesError(
+                f"--timeout: job {job_id} is not over yet; `betimes job {job_id}` says more"
+            ) from None
+    return over
+
+
+def say_and_judge(over: Sequence[JobView], *, silent: bool) -> None:
+    """Print how each ended, unless silent; raises BetimesError if one of them did not finish well."""
+    from betimes.cli.render.jobs import against_promise
+    from betimes.cli.render.tables import say
+    from betimes.cli.render.times import now
+
+    if not silent:
+        say(*(against_promise(job, now()) for job in over))
+    wrong = [job for job in over if job.status != "finished"]
+    if wrong:
+        first = wrong[0]
+        others = f", and {len(wrong) - 1} more" if len(wrong) > 1 else ""
+        raise BetimesError(
+            f"job {first.job_id} {_ended(first)}{others}; `betimes job {first.job_id}` says more"
+        )
+
+
+def _ended(job: JobView) -> str:
+    return "was cancelled" if job.status == "cancelled" else str(job.status.value)

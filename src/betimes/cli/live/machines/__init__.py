@@ -1,0 +1,1 @@
+"""Verbs about the machines of the live system."""

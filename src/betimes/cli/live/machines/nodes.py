@@ -1,0 +1,228 @@
+"""`betimes nodes`: the machines, and who may use them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from betimes.cli import options
+from betimes.cli.live.connection import State
+from betimes.cli.live.jobs.completing import complete_node
+from betimes.cli.render.tables import Column
+from betimes.errors import InputError
+
+if TYPE_CHECKING:
+    from betimes.client import Client
+    from betimes.service.views.models import NodeView
+
+verbs = typer.Typer(help="List the machines, add some, or take one out of use.", no_args_is_help=False)
+
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="NAME...", help="Names of nodes.", autocompletion=complete_node, show_default=False
+    ),
+]
+
+
+def _status_style(text: str) -> str:
+    return {"up": "green", "booting": "yellow", "draining": "yellow", "lost": "red"}.get(text, "")
+
+
+_COLUMNS = (
+    Column("Node", flexible=True),
+    Column("Kind", rank=4),
+    Column("Status", style=_status_style),
+    Column("Cores free", right=True),
+    Column("GiB free", right=True),
+    Column("GPUs free", right=True),
+    Column("$/h", rank=2, right=True),
+    Column("Seen", rank=3),
+    Column("Jobs", rank=1, flexible=True),
+)
+
+
+@verbs.callback(invoke_without_command=True)
+def nodes(
+    context: typer.Context,
+    output: options.Output = None,
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
+    """List the machines, add some, or take one out of use."""
+    if context.invoked_subcommand is None:
+        list_nodes(output, state, as_json)
+    elif output is not None or state is not None or as_json:
+        verb = f"betimes nodes {context.invoked_subcommand}"
+        raise InputError(f"nodes: give --output, --state and --json behind the verb: {verb} ...")
+
+
+@verbs.command("list")
+def list_nodes(output: options.Output = None, state: State = None, as_json: options.Json = False) -> None:
+    """List the machines: what each has, what of it is free, and which jobs it runs."""
+    from betimes.cli.live.connection import connect
+
+    with connect(state) as service:
+        _print(service.nodes(), as_json, wide=output is not None)
+
+
+@verbs.command()
+def add(
+    kind_name: Annotated[
+        str, typer.Argument(metavar="TYPE", help="What these nodes are called.", show_default=False)
+    ],
+    cpu: Annotated[
+        float | None, typer.Option("--cpu", metavar="N", help="Cores of each.", show_default=False)
+    ] = None,
+    memory: Annotated[
+        str | None,
+        typer.Option("--memory", metavar="SIZE", help="Memory of each, as in 64GiB.", show_default=False),
+    ] = None,
+    gpu: Annotated[
+        float | None,
+        typer.Option("--gpu", metavar="N", help="GPUs of each; by default none.", show_default=False),
+    ] = None,
+    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="How many.")] = 1,
+    usd_per_h: Annotated[
+        float | None,
+        typer.Option("--usd-per-h", metavar="USD", help="The price of each, an hour.", show_default=False),
+    ] = None,
+    labels: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--label",
+            metavar="K=V",
+            help="A label of each, which jobs may require (`betimes submit --require`). Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
+    family: Annotated[
+        str | None,
+        typer.Option(
+            "--family",
+            metavar="NAME",
+            help="The family of these, on which a unit of a job needs the same (`betimes submit --demand`); by default "
+            "what TYPE has before its dot.",
+            show_default=False,
+        ),
+    ] = None,
+    kind: Annotated[
+        Literal["virtual", "fake-cloud"] | None,
+        typer.Option(
+            "--kind",
+            help="virtual: jobs there only take time; by default these, which a service that runs commands on this "
+            "machine adds only if they are named. fake-cloud: rented ones, of a type of `betimes up --cloud`, which "
+            "knows what they have and cost.",
+            show_default=False,
+        ),
+    ] = None,
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
+    """Add nodes of one type, or rent them; rented ones boot first, and are given back by `nodes drain`."""
+    from pydantic import ValidationError
+
+    from betimes.cli.live.connection import connect
+    from betimes.service.spec.parse_memory import parse_gib
+    from betimes.service.views.models import NodeSpec
+
+    amounts: dict[str, Any] = {"--cpu": cpu, "--gpu": gpu, "--usd-per-h": usd_per_h}
+    for name, amount in amounts.items():
+        if amount is not None and not 0 <= amount < float("inf"):
+            raise InputError(f"{name} {amount:g}: give a number of 0 or more")
+    try:
+        gib = parse_gib(memory) if memory is not None else None
+    except ValueError as error:
+        raise InputError(f"--memory: {error}") from None
+    try:
+        spec = NodeSpec(
+            kind=kind,
+            type=kind_name,
+            count=count,
+            cpu=cpu,
+            memory_gib=gib,
+            gpu=gpu,
+            usd_per_h=usd_per_h,
+            labels=labels or {},  # pyright: ignore[reportArgumentType] (texts are read by the model)
+            family=family,
+        )
+    except ValidationError as error:
+        from betimes.cli.live.jobs.job_options import wrong_option
+
+        raise wrong_option(error) from None
+    with connect(state) as service:
+        added = service.add_nodes(spec)
+    if not as_json and added:
+        _say_what_they_are(added)
+    _print(added, as_json)
+
+
+@verbs.command()
+def drain(names: Names, state: State = None, as_json: options.Json = False) -> None:
+    """Start no more jobs on these nodes; those that run there go on to their end."""
+    _each(names, state, as_json, lambda service, name: service.drain(name))
+
+
+@verbs.command()
+def undrain(names: Names, state: State = None, as_json: options.Json = False) -> None:
+    """Let jobs start on these nodes again."""
+    _each(names, state, as_json, lambda service, name: service.undrain(name))
+
+
+def _each(
+    names: Sequence[str], state: str | None, as_json: bool, ask: Callable[[Client, str], NodeView]
+) -> None:
+    from betimes.cli.live.connection import connect
+
+    with connect(state) as service:
+        _print([ask(service, name) for name in names], as_json)
+
+
+def _say_what_they_are(added: Sequence[NodeView]) -> None:
+    """Which nodes were added, and that none of them executes a command."""
+    from betimes.cli.render.tables import say
+
+    several = len(added) > 1
+    which = f"Nodes {added[0].name} to {added[-1].name} are" if several else f"Node {added[0].name} is"
+    what = "rented from a made-up cloud" if added[0].kind == "fake-cloud" else "virtual"
+    say(f"{which} {what}: a job there only takes time, and its command is not executed.")
+
+
+def _print(found: Sequence[NodeView], as_json: bool, *, wide: bool = False) -> None:
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.jobs import amount
+    from betimes.cli.render.tables import say, show
+    from betimes.cli.render.times import now, relative
+
+    if as_json:
+        print_json(found)
+        return
+    if not found:
+        say("There is no node; `betimes nodes add` adds some.")
+        return
+    at_now = now()
+    rows = []
+    for node in found:
+        price = f"{node.usd_per_h:,.2f}" if node.usd_per_h is not None else ""
+        seen = relative(node.last_seen_at, at_now) if node.last_seen_at is not None else ""
+        free = [
+            f"{amount(part)} of {amount(whole)}" if whole else "-"
+            for part, whole in (
+                (node.free_cpu, node.cpu),
+                (node.free_memory_gib, node.memory_gib),
+                (node.free_gpu, node.gpu),
+            )
+        ]
+        rows.append([node.name, node.kind, node.status, *free, price, seen, ", ".join(map(str, node.jobs))])
+    columns = _COLUMNS
+    if any(node.labels for node in found):
+        columns = (*_COLUMNS, Column("Labels", rank=5, flexible=True))
+        for row, node in zip(rows, found, strict=True):
+            row.append(", ".join(f"{key}={value}" for key, value in node.labels.items()))
+    if wide:
+        columns = (*columns, Column("Family", rank=6))
+        for row, node in zip(rows, found, strict=True):
+            row.append(node.family)
+    show(columns, rows, wide=wide)

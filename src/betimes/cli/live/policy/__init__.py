@@ -1,0 +1,1 @@
+"""Verbs about the policy in force, and the search for a better one."""

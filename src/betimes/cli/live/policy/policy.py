@@ -1,0 +1,117 @@
+"""`betimes policy`: the policy in force, and another one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from betimes.cli import options
+from betimes.cli.live.connection import State
+from betimes.errors import InputError
+
+if TYPE_CHECKING:
+    from betimes.service.views.models import PolicyView
+
+verbs = typer.Typer(help="Show the policy in force, or put another in its place.", no_args_is_help=False)
+
+_LONG_S = 3.0
+
+
+@verbs.callback(invoke_without_command=True)
+def policy(context: typer.Context, state: State = None, as_json: options.Json = False) -> None:
+    """Show the policy in force, or put another in its place."""
+    if context.invoked_subcommand is None:
+        show(state, as_json)
+    elif state is not None or as_json:
+        verb = f"betimes policy {context.invoked_subcommand}"
+        raise InputError(f"policy: give --state and --json behind the verb: {verb} ...")
+
+
+@verbs.command()
+def show(state: State = None, as_json: options.Json = False) -> None:
+    """Show the policy in force, and since when it is."""
+    from betimes.cli.live.connection import connect
+
+    with connect(state) as service:
+        _print(service.policy(), as_json)
+
+
+@verbs.command("set")
+def put(
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME[:k=v,...]",
+            help="A policy of `betimes policies`; pool:fifo and nodes:fifo tell engines apart. front:3 and "
+            "front:PCS-balanced are points of the latest front of `betimes tune --live`.",
+            autocompletion=options.complete_policy,
+            show_default=False,
+        ),
+    ],
+    state: State = None,
+    as_json: options.Json = False,
+) -> None:
+    """Put another policy in force, while jobs run."""
+    from betimes.cli.live.connection import connect
+
+    with connect(state) as service, _patience():
+        found = service.set_policy(_from_anywhere(text))
+    _print(found, as_json)
+
+
+@verbs.command()
+def front(state: State = None, output: options.Output = None, as_json: options.Json = False) -> None:
+    """Show the latest front of `betimes tune --live`, or of the service's own accord."""
+    from betimes.cli.live.connection import connect
+    from betimes.cli.live.policy.tune_live import show_front
+    from betimes.cli.render.as_json import print_json
+
+    with connect(state) as service:
+        found = service.tuning()
+    if as_json:
+        print_json(found)
+    else:
+        show_front(found, wide=output is not None)
+
+
+@contextmanager
+def _patience() -> Iterator[None]:
+    """Say why it takes long, if it does."""
+    import sys
+    from threading import Timer
+
+    text = "betimes: note: the service compiles what the policy needs, a minute or two the first time"
+    timer = Timer(_LONG_S, lambda: print(text, file=sys.stderr, flush=True))
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+
+
+def _from_anywhere(text: str) -> str:
+    """A policy of a file under its full name: the service works in another folder."""
+    file, found, rest = text.partition(".py:")
+    return f"{Path(file).expanduser().absolute()}{found}{rest}" if found else text
+
+
+def _print(found: PolicyView, as_json: bool) -> None:
+    from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import say
+    from betimes.cli.render.times import both, now
+
+    if as_json:
+        print_json(found)
+    else:
+        where = "a pool" if found.engine == "pool" else "nodes"
+        say(f"{found.policy} (on {where}), since {both(found.since_at, now())}")
+        if found.idle is not None:
+            say(f"Its last decision started no job: {found.idle.text}")
+        if found.proposal is not None:
+            from betimes.cli.live.policy.proposals import show_proposal
+
+            show_proposal(found.proposal)

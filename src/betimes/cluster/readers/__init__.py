@@ -1,0 +1,1 @@
+"""Readers of cluster files: Betimes's own, and Alibaba's node lists."""

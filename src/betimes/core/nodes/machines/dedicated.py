@@ -1,0 +1,279 @@
+"""A machine rented for one job alone, which comes and goes with it (waiting policies; spec/waiting.md A.5, A.6).
+
+It takes no number among the nodes, so that a pass does not look at it, however many there are.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.instruction import RELEASE, RENT
+from betimes.core.nodes.columns import NEVER, NOW, NodesState, view_of
+from betimes.core.nodes.demands import demand_in, runs_in
+from betimes.core.nodes.holders import add_holder
+from betimes.core.nodes.log import note
+from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY
+from betimes.core.nodes.queue import all_waiting, remove
+from betimes.core.nodes.rules import NodesRules
+from betimes.core.nodes.timers import BOOTED, EXPIRED, RECLAIMED, SPECULATED, set_job_timer
+from betimes.core.nodes.transitions import begin, enqueue, vacate
+from betimes.core.status import BAD_WAIT, DONE, REFUSED
+from betimes.core.work import set_to_work
+from betimes.kernels import kernel
+
+NO_OFFER = -1
+
+MOST_LOST = 3
+"""Times that a job's spot machines may be taken away before it is rented for on demand only."""
+
+
+@kernel
+def offer_for(state: NodesState, slot: int, at_once: bool) -> int:
+    """The cheapest offer that holds the whole job, else the largest, of which several are rented; NO_OFFER: none can.
+
+    at_once: only what the capacities and the quota leave now counts. Ties go to the one that is listed first.
+    """
+    best, largest = NO_OFFER, NO_OFFER
+    for number in range(len(state.offers)):
+        terms, count = state.offers[number], machines_for(state, slot, number)
+        most = min(terms.capacity, state.cluster[0].quota)
+        if at_once:
+            most = min(terms.capacity - terms.rented, state.cluster[0].quota - state.cluster[0].rented)
+        if count == 0 or count > most or (terms.spot == 1 and state.needs[slot].lost >= MOST_LOST):
+            continue
+        if count == 1 and (best < 0 or terms.usd_per_h < state.offers[best].usd_per_h):
+            best = number
+        if largest < 0 or terms.cpu > state.offers[largest].cpu:
+            largest = number
+    return best if best >= 0 else largest
+
+
+@kernel
+def decide_wait(state: NodesState, rules: NodesRules, slot: int) -> int:
+    """Ask the policy until when a job waits that has begun to at `queued_s`; DONE, or why the answer cannot be used.
+
+    Its place in the queue is the caller's: one that must not use what is owned (`dedicated`) has none.
+    """
+    now, need = state.pool[0].now, state.needs[slot]
+    until_s = rules.wait(view_of(state), need.queued_s, slot)
+    if math.isnan(until_s):
+        state.pool[0].offender = slot
+        return REFUSED + BAD_WAIT
+    if need.choice == NOW:
+        until_s = now
+    if need.choice == NEVER or offer_for(state, slot, False) == NO_OFFER:
+        until_s = math.inf  # nothing may be rented, or nothing that could be holds it
+    elif need.fits_no_owned == 1:
+        until_s = -math.inf  # it would wait in vain
+    need.dedicated = int(until_s == -math.inf)
+    need.until_s = until_s
+    need.undecided = int((rules.learned or rules.plays) and now < until_s < math.inf)
+    wait_until(state, slot, now if need.undecided == 1 else max(until_s, now))
+    return DONE
+
+
+@kernel
+def decide_waits(state: NodesState, rules: NodesRules) -> int:
+    """Ask about all jobs that wait; DONE, or why an answer cannot be used. The queue is to be sorted afterwards."""
+    count = all_waiting(state, state.chosen)
+    for slot in range(len(state.progress)):
+        if state.needs[slot].dedicated == 1 and state.progress[slot].served_by >= 0:
+            state.chosen[count] = slot
+            count += 1
+    for k in range(count):
+        slot = state.chosen[k]
+        was_dedicated = state.needs[slot].dedicated
+        status = decide_wait(state, rules, slot)
+        if status != DONE:
+            return status
+        if state.needs[slot].dedicated > was_dedicated:
+            remove(state, slot)
+        elif state.needs[slot].dedicated < was_dedicated:
+            enqueue(state, slot)
+    return DONE
+
+
+@kernel
+def machines_for(state: NodesState, slot: int, offer: int) -> int:
+    """How many machines of an offer hold the whole job; 0: it cannot run on these, however many there are."""
+    need, terms, count = state.needs[slot], state.offers[offer], 1
+    if need.labels & ~terms.labels != 0 or not runs_in(state, need, terms.family):
+        return 0
+    gpu, cpu, memory = demand_in(state, need, terms.family)
+    for wanted, there in (
+        (need.tasks * gpu, terms.gpu),
+        (need.tasks * cpu, terms.cpu),
+        (need.tasks * memory, terms.memory),
+    ):
+        if wanted > there:
+            if there == 0:
+                return 0
+            count = max(count, (wanted + there - 1) // there)
+    return count
+
+
+@kernel
+def is_drawn(state: NodesState, slot: int, offer: int) -> bool:
+    """Whether what becomes of the machines that the job would rent is known: else it is to be drawn first."""
+    terms = state.offers[offer]
+    return terms.drawn == 0 or terms.asked + machines_for(state, slot, offer) <= terms.known
+
+
+@kernel
+def rent_alone(state: NodesState, slot: int, offer: int, speculate_s: float) -> None:
+    """A job that is not in the queue runs on a machine of its own, or on several; at most `speculate_s` of work.
+
+    Several boot together, and the first that is taken away ends the run. A run ends early by a timer of the job:
+    `BOOTED`, a machine that has failed to; `RECLAIMED`; `SPECULATED`.
+    """
+    need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
+    need.offer = offer
+    terms = state.offers[offer]
+    need.rented = machines_for(state, slot, offer)
+    need.whole_s = progress.work_left
+    need.believed_s = progress.believed_left
+    need.serial = terms.asked
+    need.boot_s = terms.boot_s
+    fails, age_s = False, math.inf
+    if terms.drawn == 1:
+        width = len(state.fates) // len(state.offers)
+        for serial in range(terms.asked, terms.asked + need.rented):
+            fate = state.fates[offer * width + serial % width]
+            need.boot_s = fate.boot_s  # of several it is the same (`twin.nodes.renting`)
+            fails = fails or fate.fails == 1
+            age_s = min(age_s, fate.age_s)
+    terms.asked += need.rented
+    terms.rented += need.rented
+    state.cluster[0].rented += need.rented
+    note(state, RENT, slot, -1, need.tasks, float(offer), -1)
+    begin(state, slot)
+    need.contends = 1  # it has no neighbours
+    need.alarm_s = math.inf
+    delay_s = need.boot_s + terms.setup_s
+    if delay_s > 0.0:
+        progress.started_s += delay_s
+        progress.stall += delay_s
+        progress.finish_at += delay_s
+        progress.outrun_at += delay_s
+    need.speculates_until_s = now + delay_s + speculate_s
+    if need.speculates_until_s < progress.finish_at:
+        need.alarm_s = need.speculates_until_s
+        need.alarm = SPECULATED
+    lost_s = now + need.boot_s if fails else now + delay_s + age_s + terms.notice_s
+    if lost_s < min(progress.finish_at, need.speculates_until_s):
+        need.alarm_s = lost_s
+        need.alarm = BOOTED if fails else RECLAIMED
+    set_job_timer(state, slot)
+
+
+@kernel
+def end_alone(state: NodesState, slot: int, cause: int) -> None:
+    """The machines that were rented for the job alone go, now."""
+    need, cluster, now = state.needs[slot], state.cluster[0], state.pool[0].now
+    terms = state.offers[need.offer]
+    if len(state.leases) > 0:
+        lease = state.leases[cluster.leases]
+        cluster.leases += 1
+        lease.offer = need.offer
+        lease.count = need.rented
+        lease.serial = need.serial
+        lease.node = -1
+        lease.generation = 0
+        lease.job = state.progress[slot].row
+        lease.requested_s = need.began_s
+        lease.booted_s = lease.up_s = math.inf
+        if cause != FAILED:
+            lease.booted_s = need.began_s + need.boot_s
+            lease.up_s = need.began_s + need.boot_s + terms.setup_s
+        lease.ended_s = now if cause == FAILED or cause == TAKEN_AWAY else now + terms.release_s
+        lease.idle_s = 0.0
+        lease.task_s = (now - need.began_s) * need.tasks / need.rented
+        lease.cause = cause
+    terms.rented -= need.rented
+    cluster.rented -= need.rented
+    note(state, RELEASE, slot, -1, need.tasks, float(need.offer), -1)
+    need.rented = 0
+
+
+@kernel
+def stop_alone(state: NodesState, slot: int, cause: int) -> None:
+    """A run on machines of the job's own is over without the job being done: its work is lost.
+
+    RELEASED: the run was speculative, and the job is known to be long; FAILED and TAKEN_AWAY: the machines are lost.
+    It is not in the queue afterwards.
+    """
+    need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
+    end_alone(state, slot, cause)
+    vacate(state, slot)
+    progress.work_left = need.whole_s
+    progress.believed_left = need.believed_s
+    progress.rate = 0.0
+    progress.stall = 0.0
+    progress.attained = 0.0
+    progress.finish_at = math.inf
+    progress.outrun_at = math.inf
+    progress.started_s = math.nan
+    state.jobs[slot].attained = 0.0
+    state.jobs[slot].remaining_s = need.believed_s
+    need.vacated_s = math.nan
+    need.offer = -1
+    need.lost += int(cause == TAKEN_AWAY)
+    need.speculated = max(need.speculated, int(cause == RELEASED))
+    need.queued_s = now
+    need.requeued = 1
+    need.alarm_s = math.inf
+    need.alarm = EXPIRED
+
+
+@kernel
+def resume_alone(state: NodesState, slot: int, speculates_until_s: float) -> None:
+    """A job that is not in the queue has had `rented` machines of its own, of `offer`, since `began_s`.
+
+    Its account is true. speculates_until_s: infinity where its run is no speculative one.
+    """
+    need, job = state.needs[slot], state.jobs[slot]
+    terms = state.offers[need.offer]
+    need.serial = terms.asked
+    terms.asked += need.rented
+    terms.rented += need.rented
+    state.cluster[0].rented += need.rented
+    need.whole_s = state.progress[slot].work_left
+    need.believed_s = job.size_s
+    job.units = float(job.max_units)
+    add_holder(state, slot)
+    set_to_work(state, slot, 1.0, state.progress[slot].since)
+    need.boot_s = terms.boot_s
+    need.alarm_s = need.speculates_until_s = speculates_until_s
+    need.alarm = SPECULATED
+    need.contends = 1
+    set_job_timer(state, slot)
+    state.cluster[0].changed += 1
+
+
+@kernel
+def start_alone(state: NodesState, slot: int, speculate_s: float) -> None:
+    """The machines of the job's own are up now, earlier or later than their delays had it: it works from now on."""
+    need, progress, now = state.needs[slot], state.progress[slot], state.pool[0].now
+    progress.stall = max(0.0, now - progress.since)
+    set_to_work(state, slot, progress.rate, progress.since)
+    if need.speculates_until_s < math.inf:
+        need.alarm_s = need.speculates_until_s = now + speculate_s
+    set_job_timer(state, slot)
+    state.cluster[0].changed += 1
+
+
+@kernel
+def wait_until(state: NodesState, slot: int, until_s: float) -> None:
+    """A job that waits is to do so until then, and a machine is rented for it alone if it still does."""
+    need = state.needs[slot]
+    need.alarm_s = until_s
+    need.alarm = EXPIRED
+    set_job_timer(state, slot)
+
+
+@kernel
+def speculate_until(state: NodesState, slot: int, until_s: float) -> None:
+    """A speculative run goes on until then."""
+    need = state.needs[slot]
+    need.alarm_s = need.speculates_until_s = until_s
+    set_job_timer(state, slot)

@@ -1,0 +1,89 @@
+"""A tick of a policy that decides about machines at regular times: rent what it orders, give back what is idle.
+
+Source: portfolio scheduling (JSSPP 2013); spec/portfolio.md C.2.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.nodes.columns import NodesState, view_of
+from betimes.core.nodes.machines.rented import RUNNING, paid_until_s, release, rent
+from betimes.core.nodes.passes.find_nodes import may_any_fit
+from betimes.core.nodes.queue import all_waiting
+from betimes.core.nodes.rules import NodesRules
+from betimes.core.nodes.timers import TICK, set_policy_timer
+from betimes.core.status import BAD_ORDERS, DONE, NEED_FATES, NEED_NODES, REFUSED
+from betimes.kernels import kernel
+
+NOT_DUE, DUE, ORDERED = range(3)
+
+NO_ANSWER = -(1 << 62)
+"""What a policy orders that does not say how many machines it wants: the run cannot go on."""
+
+
+@kernel
+def first_tick(tick_s: float, at_s: float) -> float:
+    """The first tick that is no earlier than `at_s`."""
+    number = math.floor(at_s / tick_s)
+    while number * tick_s < at_s:
+        number += 1
+    return number * tick_s
+
+
+@kernel
+def provision(state: NodesState, rules: NodesRules) -> int:
+    """Rent what the policy orders for those that wait, and give back what is idle and about to cost again.
+
+    Returns DONE, REFUSED + why, or NEED_NODES or NEED_FATES: the same call then goes on. Sets the next tick.
+    """
+    cluster, now = state.cluster[0], state.pool[0].now
+    if cluster.ticks == DUE:
+        for offer in range(len(state.offers)):
+            state.orders[offer] = 0
+        if cluster.waiting > 0 and _can_rent(state):
+            count = all_waiting(state, state.chosen)
+            rules.provision(view_of(state), now, state.chosen[:count], state.orders)
+            for offer in range(len(state.offers)):
+                if state.orders[offer] == NO_ANSWER:
+                    state.pool[0].offender = state.chosen[0]
+                    return REFUSED + BAD_ORDERS
+        cluster.ticks = ORDERED
+    for offer in range(len(state.offers)):
+        while state.orders[offer] > 0:
+            number = rent(state, offer)
+            if number == NEED_NODES or number == NEED_FATES:
+                return number
+            state.orders[offer] = state.orders[offer] - 1 if number >= 0 else 0
+    next_s = math.inf  # whatever else happens sets another tick
+    if cluster.waiting > 0:
+        next_s = max(now + rules.tick_s, cluster.select_s)
+        if _can_rent(state) or may_any_fit(state):
+            next_s = now + rules.tick_s
+    for number in range(len(state.machines)):
+        machine = state.machines[number]
+        if machine.residents < 0 and machine.offer >= 0 and machine.state == RUNNING:  # most are busy
+            until_s = paid_until_s(state, number)
+            # One that has not been used yet was rented for jobs that still wait. Given back now, it would be rented
+            # again at the next tick: under short billing steps without end, where machines come up one after another.
+            is_for_waiting = cluster.waiting > 0 and machine.task_s == 0.0
+            if until_s - now <= rules.tick_s and not is_for_waiting:
+                release(state, number)
+            else:
+                next_s = min(
+                    next_s, max(now + rules.tick_s, first_tick(rules.tick_s, until_s - rules.tick_s))
+                )
+    cluster.ticks = NOT_DUE
+    set_policy_timer(state, next_s if next_s == math.inf else first_tick(rules.tick_s, next_s), TICK)
+    return DONE
+
+
+@kernel
+def _can_rent(state: NodesState) -> bool:
+    """Whether there is any machine to be rented."""
+    if state.cluster[0].rented >= state.cluster[0].quota:
+        return False
+    for offer in range(len(state.offers)):
+        if state.offers[offer].rented < state.offers[offer].capacity:
+            return True
+    return False

@@ -1,0 +1,84 @@
+"""EASY backfilling: the first job that does not fit is promised a start; others may go ahead if they do not delay it.
+
+Running jobs are taken to end when they are believed to. Source: Lifka, The ANL/IBM SP scheduling system, 1995.
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.nodes.columns import NodesState
+from betimes.core.nodes.demands import take_on, task_fits
+from betimes.core.nodes.passes.ends import pop_end, push_end
+from betimes.core.nodes.passes.find_nodes import find_room, has_room
+from betimes.core.nodes.rules import NodesRules
+from betimes.core.nodes.transitions import believed_end, give_all
+from betimes.kernels import kernel
+
+
+@kernel
+def reserve(state: NodesState, rules: NodesRules, slot: int) -> int:
+    """Find the first instant at which the job fits, cluster.shadow_s, and what it leaves of today's room: state.beside.
+
+    Returns the number of nodes it will use; what `room.find_room` says if there is none.
+    """
+    cluster, need, nodes = state.cluster[0], state.needs[slot], state.sketch
+    length = 0
+    for at in range(state.pool[0].holders):
+        holder = state.holders[at]
+        length = push_end(state.ends, length, believed_end(state, holder), state.jobs[holder].seq, holder)
+    for number in range(len(nodes)):
+        nodes[number] = state.nodes[number]
+        state.beside[number] = state.nodes[number]
+    shadow_s, fitting = math.inf, False
+    while length > 0 and not fitting:
+        shadow_s = state.ends[0].at_s
+        while length > 0 and state.ends[0].at_s == shadow_s:
+            length = pop_end(state.ends, length)
+            leaver = state.ends[length].slot
+            give_all(state, nodes, leaver)
+            fitting = fitting or _fits_where(state, leaver, slot)
+        if fitting and need.tasks > 1:
+            fitting = has_room(state, nodes, need)
+    cluster.reserved = slot
+    cluster.outlasts = 0
+    cluster.shadow_s = shadow_s if fitting else math.inf
+    if not fitting:
+        return 0
+    count = find_room(state, rules, nodes, slot, -1)
+    for k in range(count):
+        number, tasks = state.plan[k].node, state.plan[k].tasks
+        take_on(state, nodes[number], number, need, tasks)
+        node, left = state.beside[number], nodes[number]
+        node.free_gpu = min(node.free_gpu, left.free_gpu)
+        node.free_cpu = min(node.free_cpu, left.free_cpu)
+        node.free_memory = min(node.free_memory, left.free_memory)
+    return count
+
+
+@kernel
+def _fits_where(state: NodesState, leaver: int, slot: int) -> bool:
+    """Whether a task of the job fits on a node that `leaver` has left, on the sketch."""
+    at = state.needs[leaver].placed
+    while at >= 0:
+        placement = state.placements[at]
+        if task_fits(state, state.sketch, placement.node, state.needs[slot]):
+            return True
+        at = placement.follows
+    return False
+
+
+@kernel
+def note_start(state: NodesState, slot: int, count: int) -> None:
+    """A job has started beside the reservation: what may still be taken beside it shrinks."""
+    need, lasts = state.needs[slot], believed_end(state, slot) > state.cluster[0].shadow_s
+    for k in range(count):
+        number, tasks = state.plan[k].node, state.plan[k].tasks
+        left, node = state.sketch[number], state.nodes[number]
+        if lasts:
+            take_on(state, left, number, need, tasks)
+            state.cluster[0].outlasts = 1
+        beside = state.beside[number]
+        beside.free_gpu = min(node.free_gpu, left.free_gpu)
+        beside.free_cpu = min(node.free_cpu, left.free_cpu)
+        beside.free_memory = min(node.free_memory, left.free_memory)

@@ -1,0 +1,264 @@
+"""The plan of reservations: what each node has free from each instant on, as jobs are believed to start and end.
+
+Each node has a list of steps of its own, so that a reservation costs the steps of the nodes it is for, and a search
+looks at no more instants of a node than something happens there. A duration is added to an instant and never the
+difference of two: a job that begins when another ends must find exactly the same instant.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from betimes.core.nodes.columns import Need, NodesState
+from betimes.core.nodes.demands import take_on, tasks_within
+from betimes.core.nodes.passes.ends import pop_end, push_end
+from betimes.core.nodes.transitions import believed_end, restart_s
+from betimes.core.placements import takes
+from betimes.core.work import believed_left
+from betimes.kernels import Ints, kernel
+
+
+@kernel
+def make_plan(state: NodesState, waiting: Ints) -> bool:
+    """Plan for what runs and for the reservations of those that wait; False: there is too little room for steps."""
+    cluster, now, nodes = state.cluster[0], state.pool[0].now, len(state.nodes)
+    if len(state.steps) < nodes:
+        return False
+    for number in range(nodes):
+        node, step = state.nodes[number], state.steps[number]
+        step.at_s = now
+        step.free_gpu = node.free_gpu
+        step.free_cpu = node.free_cpu
+        step.free_memory = node.free_memory
+        step.follows = -1
+        state.cursor[number] = number
+    cluster.steps = nodes
+    cluster.idle = -1
+    # Who holds nodes now holds them a while, however small, whatever is believed.
+    soon_s, length = np.nextafter(now, math.inf), 0
+    for at in range(state.pool[0].holders):
+        slot = state.holders[at]
+        length = push_end(
+            state.ends, length, max(believed_end(state, slot), soon_s), state.jobs[slot].seq, slot
+        )
+    for k in range(len(waiting)):
+        slot = waiting[k]
+        need, seq = state.needs[slot], state.jobs[slot].seq
+        if need.reservation >= 0:
+            begin_s = max(need.reserved_s, now)
+            length = push_end(state.ends, length, begin_s, seq, -1 - slot)
+            length = push_end(state.ends, length, begin_s + _lasts_s(state, slot), seq, slot)
+    while length > 0:
+        length = pop_end(state.ends, length)
+        if state.ends[length].at_s < math.inf and not _append(
+            state, state.ends[length].slot, state.ends[length].at_s
+        ):
+            cluster.steps = 0
+            return False
+    return True
+
+
+@kernel
+def claim(state: NodesState, slot: int, begin_s: float, sign: int) -> None:
+    """Take what the job's reservation needs out of the plan from `begin_s` on (1), or give it back (-1)."""
+    need, steps, ends_s = state.needs[slot], state.steps, begin_s + _lasts_s(state, slot)
+    at = need.reservation
+    while at >= 0:
+        placement = state.placements[at]
+        before, first = -1, placement.node
+        following = steps[first].follows
+        while following >= 0 and steps[following].at_s <= begin_s:
+            before, first = first, following
+            following = steps[first].follows
+        if steps[first].at_s < begin_s:
+            before, first = first, _split(state, first, begin_s)
+        last, number = first, first
+        while number >= 0 and steps[number].at_s < ends_s:
+            following = steps[number].follows
+            if ends_s < math.inf and (following < 0 or steps[following].at_s > ends_s):
+                following = _split(state, number, ends_s)
+            take_on(state, steps[number], placement.node, need, sign * placement.tasks)
+            last, number = number, following
+        if number >= 0 and number != last:
+            _join(state, last, number)
+        if before >= 0:
+            _join(state, before, first)
+        at = placement.follows
+
+
+@kernel
+def earliest_s(state: NodesState, slot: int, before_s: float) -> float:
+    """The first instant before `before_s` from which there is room for the job as long as it takes; else infinity."""
+    need, lasts_s = state.needs[slot], _lasts_s(state, slot)
+    if need.tasks > 1:
+        return _earliest_of_gang(state, need, lasts_s, before_s)
+    steps, best_s = state.steps, before_s
+    for node in range(len(state.nodes)):
+        number = node if takes(state.nodes[node], need) else -1
+        while number >= 0 and steps[number].at_s < best_s:
+            begin_s, within = steps[number].at_s, tasks_within(state, steps[number], node, need) > 0
+            number = steps[number].follows
+            if not within:
+                continue
+            while (
+                number >= 0
+                and steps[number].at_s < begin_s + lasts_s
+                and tasks_within(state, steps[number], node, need) > 0
+            ):
+                number = steps[number].follows
+            if number < 0 or steps[number].at_s >= begin_s + lasts_s:
+                best_s = begin_s
+    return best_s if best_s < before_s else math.inf
+
+
+@kernel
+def is_kept(state: NodesState, slot: int, begin_s: float) -> bool:
+    """Whether the nodes of its reservation have room for the job from `begin_s` on."""
+    need, lasts_s = state.needs[slot], _lasts_s(state, slot)
+    at = need.reservation
+    while at >= 0:
+        placement = state.placements[at]
+        if not takes(state.nodes[placement.node], need):
+            return False
+        number = _step_at(state, placement.node, begin_s)
+        if _least(state, placement.node, number, begin_s + lasts_s, need) < placement.tasks:
+            return False
+        at = placement.follows
+    return True
+
+
+@kernel
+def sketch_from(state: NodesState, slot: int, begin_s: float) -> None:
+    """Let state.sketch be what every node has for the job from `begin_s` on, for as long as it takes.
+
+    Where an overrun has upset the plan there is less than nothing, which is nothing: it hinders only who needs some.
+    """
+    steps, ends_s = state.steps, begin_s + _lasts_s(state, slot)
+    for at in range(len(state.nodes)):
+        state.sketch[at] = state.nodes[at]
+        node, number = state.sketch[at], _step_at(state, at, begin_s)
+        node.free_gpu = steps[number].free_gpu
+        node.free_cpu = steps[number].free_cpu
+        node.free_memory = steps[number].free_memory
+        number = steps[number].follows
+        while number >= 0 and steps[number].at_s < ends_s:
+            node.free_gpu = min(node.free_gpu, steps[number].free_gpu)
+            node.free_cpu = min(node.free_cpu, steps[number].free_cpu)
+            node.free_memory = min(node.free_memory, steps[number].free_memory)
+            number = steps[number].follows
+        node.free_gpu = max(0, node.free_gpu)
+        node.free_cpu = max(0, node.free_cpu)
+        node.free_memory = max(0, node.free_memory)
+
+
+@kernel
+def _lasts_s(state: NodesState, slot: int) -> float:
+    """How long a waiting job is believed to hold its nodes once it starts."""
+    return restart_s(state, slot) + believed_left(state, slot, state.pool[0].now)
+
+
+@kernel
+def _append(state: NodesState, slot: int, at_s: float) -> bool:
+    """Let the last step of each of its nodes begin with what the job does there; False: there is no room for it.
+
+    A slot below 0 stands for the begin of the reservation of -1 - slot, another for the end of what the job has.
+    """
+    cluster, sign = state.cluster[0], -1
+    if slot < 0:
+        slot, sign = -1 - slot, 1
+    need = state.needs[slot]
+    at = need.placed if need.holder >= 0 else need.reservation
+    while at >= 0:
+        placement = state.placements[at]
+        last = state.cursor[placement.node]
+        if state.steps[last].at_s < at_s:
+            if cluster.steps == len(state.steps):
+                return False
+            last = _split(state, last, at_s)
+            state.cursor[placement.node] = last
+        take_on(state, state.steps[last], placement.node, need, sign * placement.tasks)
+        at = placement.follows
+    return True
+
+
+@kernel
+def _split(state: NodesState, before: int, at_s: float) -> int:
+    """A step that begins at `at_s` with the content of the one before; returns its number."""
+    cluster, number = state.cluster[0], state.cluster[0].idle
+    if number >= 0:
+        cluster.idle = state.steps[number].follows
+    else:
+        number = cluster.steps
+        cluster.steps += 1
+    state.steps[number] = state.steps[before]
+    state.steps[number].at_s = at_s
+    state.steps[before].follows = number
+    return number
+
+
+@kernel
+def _join(state: NodesState, number: int, following: int) -> None:
+    """Leave out the step that follows if nothing changes with it: jobs one after another need only one."""
+    one, other = state.steps[number], state.steps[following]
+    if (
+        one.free_gpu == other.free_gpu
+        and one.free_cpu == other.free_cpu
+        and one.free_memory == other.free_memory
+    ):
+        one.follows = other.follows
+        other.follows = state.cluster[0].idle
+        state.cluster[0].idle = following
+
+
+@kernel
+def _step_at(state: NodesState, node: int, at_s: float) -> int:
+    """The last step of a node that begins no later than `at_s`."""
+    number = node
+    following = state.steps[number].follows
+    while following >= 0 and state.steps[following].at_s <= at_s:
+        number = following
+        following = state.steps[number].follows
+    return number
+
+
+@kernel
+def _earliest_of_gang(state: NodesState, need: Need, lasts_s: float, before_s: float) -> float:
+    """As `earliest_s`, for tasks that start together, on one node or several."""
+    steps, begin_s = state.steps, state.pool[0].now
+    for node in range(len(state.nodes)):
+        state.cursor[node] = node
+    while begin_s < before_s:
+        together, next_s = 0, math.inf
+        for node in range(len(state.nodes)):
+            if takes(state.nodes[node], need):
+                number = state.cursor[node]
+                following = steps[number].follows
+                if following >= 0 and steps[following].at_s <= begin_s:
+                    number = following
+                    state.cursor[node] = number
+                    following = steps[number].follows
+                together += tasks_within(state, steps[number], node, need)
+                if following >= 0:
+                    next_s = min(next_s, steps[following].at_s)
+        if together >= need.tasks:
+            together = 0
+            for node in range(len(state.nodes)):
+                if takes(state.nodes[node], need):
+                    together += _least(state, node, state.cursor[node], begin_s + lasts_s, need)
+            if together >= need.tasks:
+                return begin_s
+        begin_s = next_s
+    return math.inf
+
+
+@kernel
+def _least(state: NodesState, node: int, number: int, ends_s: float, need: Need) -> int:
+    """How many of the job's tasks fit from a step of a node on, until `ends_s`."""
+    count = tasks_within(state, state.steps[number], node, need)
+    number = state.steps[number].follows
+    while count > 0 and number >= 0 and state.steps[number].at_s < ends_s:
+        count = min(count, tasks_within(state, state.steps[number], node, need))
+        number = state.steps[number].follows
+    return count

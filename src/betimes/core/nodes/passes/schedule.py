@@ -1,0 +1,370 @@
+"""A scheduling pass: who of those that wait starts now, a function of the state and the policy's hooks alone."""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.nodes.columns import BLOCK, NodesState, view_of
+from betimes.core.nodes.directory import FULL_MILLI, block_at, note_least, note_least_of_all
+from betimes.core.nodes.log import has_room_for_a_pass
+from betimes.core.nodes.machines.dedicated import decide_waits
+from betimes.core.nodes.passes.backfilling import note_start, reserve
+from betimes.core.nodes.passes.ends import make_heap, pop_end, put_end, take_first_end
+from betimes.core.nodes.passes.find_nodes import (
+    BAD_SCORE,
+    OVERBOOKED,
+    copy_asked,
+    find_room,
+    may_any_fit,
+    may_fit,
+    show,
+)
+from betimes.core.nodes.passes.preemption import BAD_VICTIM_SCORE, PLANNED, preempt
+from betimes.core.nodes.passes.reservations import start_as_reserved
+from betimes.core.nodes.queue import (
+    all_waiting,
+    first,
+    rebuild,
+    remove,
+    remove_at,
+)
+from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
+from betimes.core.nodes.transitions import start, unbook, would_end
+from betimes.core.pool.order import goes_before
+from betimes.core.status import (
+    BAD_KEY,
+    BAD_PLACE,
+    BAD_VICTIM,
+    BAD_WRITE,
+    DONE,
+    NEED_PLACEMENTS,
+    NEED_STEPS,
+    REFUSED,
+)
+from betimes.kernels import kernel
+
+FEW = 8  # newcomers that are tried by themselves, and jobs that are looked for in a queue without order
+
+
+@kernel
+def schedule(state: NodesState, rules: NodesRules) -> int:
+    """Start the jobs that can start now, and preempt for those that may.
+
+    Returns DONE, REFUSED + why, or NEED_PLACEMENTS: what has been decided stands, and the pass is to be called again.
+    """
+    cluster = state.cluster[0]
+    if cluster.waiting == 0:
+        return _complete(state)
+    if not rules.dynamic and _are_others_settled(state, rules):
+        if cluster.arrived == 0:
+            return DONE
+        if rules.window == 1 and state.needs[first(state)].freed_seen >= 0:
+            return _complete(state)  # the newcomers rank behind the one that did not fit
+        if rules.window == 0 and cluster.arrived <= FEW:
+            if rules.backfill == SKIP or _still_reserved(state):
+                return _try_newcomers(state, rules)
+    if rules.tick_s > 0.0 and rules.window == 1 and not may_any_fit(state):
+        return _complete(state)  # in whatever order they stand
+    if _goes_by_the_first(rules):
+        return _start_in_turn(state, rules)
+    if rules.dynamic:
+        verdict = rank_again(state, rules)
+        if verdict != DONE:
+            return verdict
+    if rules.backfill == CONSERVATIVE:
+        verdict = start_as_reserved(state, rules)
+        if verdict == NEED_STEPS:
+            return NEED_STEPS
+        if verdict == NEED_PLACEMENTS:
+            return NEED_PLACEMENTS
+        return _complete(state) if verdict == DONE else _refuse(state, state.pool[0].offender, verdict)
+    return _walk(state, rules)
+
+
+@kernel
+def _are_others_settled(state: NodesState, rules: NodesRules) -> bool:
+    """Whether no job that was in the queue at the last complete pass can start now.
+
+    Mostly for nothing has changed at all. Where jobs may be passed over without a reservation, it is enough that
+    nothing was freed on any node: jobs come and go on machines of their own.
+    """
+    cluster = state.cluster[0]
+    if cluster.seen_change == cluster.changed:
+        return True
+    return (
+        rules.backfill == SKIP
+        and rules.window == 0
+        and not rules.preempts
+        and cluster.seen_freed == cluster.freed
+    )
+
+
+@kernel
+def change_rules(state: NodesState, rules: NodesRules) -> int:
+    """Let other rules decide from now on: the queue is in their order if they keep one.
+
+    The next pass relies on no earlier one. Reservations are given up: it depends on the rules who has one; and so is
+    until when jobs wait for the cluster's own machines. Returns DONE, or why an answer cannot be used.
+    """
+    cluster = state.cluster[0]
+    cluster.seen_change = cluster.seen_freed = cluster.reserved = -1
+    count = all_waiting(state, state.chosen)
+    for k in range(count):
+        if state.needs[state.chosen[k]].reservation >= 0:
+            unbook(state, state.chosen[k])
+    if rules.waits:
+        status = decide_waits(state, rules)
+        if status != DONE:
+            return status
+    if _goes_by_the_first(rules):
+        return DONE
+    return rank_again(state, rules)
+
+
+@kernel
+def _goes_by_the_first(rules: NodesRules) -> bool:
+    """Whether a pass only ever needs the first of the queue, in an order that is another in each pass.
+
+    Policies that decide at ticks: between them, no job's place in the queue is looked at.
+    """
+    return rules.dynamic and rules.tick_s > 0.0 and rules.window == 1 and not rules.preempts
+
+
+@kernel
+def _start_in_turn(state: NodesState, rules: NodesRules) -> int:
+    """Start jobs in order up to the first that does not fit; the queue itself stands in any order.
+
+    Mostly the very first does not fit, or one of the next few. A heap gives those that follow them. Returns as
+    `schedule` does.
+    """
+    count, left, tried = all_waiting(state, state.chosen), 0, 0
+    verdict = _ask_for_keys(state, rules, count)
+    if verdict != DONE:
+        return verdict
+    first = 0
+    for k in range(1, count):
+        if state.score[k] < state.score[first] or (
+            state.score[k] == state.score[first]
+            and state.jobs[state.chosen[k]].seq < state.jobs[state.chosen[first]].seq
+        ):
+            first = k
+    slot = state.chosen[first]
+    if not may_fit(state, slot):
+        state.needs[slot].freed_seen = state.cluster[0].freed
+        return _complete(state)
+    for k in range(count):
+        if k != first:
+            follower = state.chosen[k]
+            put_end(state.ends, left, state.score[k], state.jobs[follower].seq, follower)
+            left += 1
+    while True:
+        if state.cluster[0].unused < len(state.nodes) or not has_room_for_a_pass(state):
+            return NEED_PLACEMENTS
+        places = _room_for(state, rules, slot)
+        if places < 0:
+            return _refuse(state, slot, places)
+        if places == 0:
+            return _complete(state)
+        remove(state, slot)
+        _start_here(state, slot, places)
+        if left == 0:
+            return _complete(state)
+        tried += 1
+        if tried == FEW:
+            make_heap(state.ends, left)
+        left = take_first_end(state.ends, left) if tried < FEW else pop_end(state.ends, left)
+        slot = state.ends[left].slot
+
+
+@kernel
+def _complete(state: NodesState) -> int:
+    cluster = state.cluster[0]
+    cluster.seen_change = cluster.changed
+    cluster.seen_freed = cluster.freed
+    cluster.arrived = 0
+    return DONE
+
+
+@kernel
+def _still_reserved(state: NodesState) -> bool:
+    """Whether the first of the queue has the reservation, on the same nodes as if it were worked out anew."""
+    cluster = state.cluster[0]
+    return cluster.reserved >= 0 and cluster.reserved == first(state) and cluster.outlasts == 0
+
+
+@kernel
+def _refuse(state: NodesState, slot: int, why: int) -> int:
+    """Why there is no answer of a rule of placement for the job that could be used."""
+    state.pool[0].offender = slot
+    return REFUSED + (BAD_WRITE if why == OVERBOOKED else BAD_PLACE)
+
+
+@kernel
+def rank_again(state: NodesState, rules: NodesRules) -> int:
+    """Ask for the keys of all waiting jobs, and sort them by it; DONE, or why a key cannot be used."""
+    count = all_waiting(state, state.chosen)
+    verdict = _ask_for_keys(state, rules, count)
+    if verdict == DONE:
+        rebuild(state, state.chosen, count, state.score)
+    return verdict
+
+
+@kernel
+def _ask_for_keys(state: NodesState, rules: NodesRules, count: int) -> int:
+    """Let state.score[:count] be the keys of the jobs state.chosen[:count]; DONE, or why a key cannot be used."""
+    now = state.pool[0].now
+    if state.cluster[0].guarded == 0:
+        rules.rank(view_of(state), now, state.chosen[:count], state.score[:count])
+    else:
+        show(state, state.nodes)
+        copy_asked(state, state.chosen, count)
+        rules.rank(view_of(state), now, state.asked[:count], state.score[:count])
+    for k in range(count):
+        if math.isnan(state.score[k]):
+            state.pool[0].offender = state.chosen[k]
+            return REFUSED + BAD_KEY
+    return DONE
+
+
+@kernel
+def _try_newcomers(state: NodesState, rules: NodesRules) -> int:
+    """Nothing has changed since all other jobs were tried: try those that have come since, in their order."""
+    cluster, newcomers = state.cluster[0], state.newcomers
+    for k in range(1, cluster.arrived):
+        slot, other = newcomers[k], k
+        while other > 0 and goes_before(state.jobs, slot, newcomers[other - 1]):
+            newcomers[other] = newcomers[other - 1]
+            other -= 1
+        newcomers[other] = slot
+    for k in range(cluster.arrived):
+        slot = newcomers[k]
+        if state.needs[slot].holder >= 0:
+            continue  # it started before room for placements ran out
+        if cluster.unused < len(state.nodes) or not has_room_for_a_pass(state):
+            return NEED_PLACEMENTS
+        count = _room_for(state, rules, slot)
+        if count < 0:
+            return _refuse(state, slot, count)
+        if count > 0:
+            remove(state, slot)
+            _start_here(state, slot, count)
+    return _complete(state)
+
+
+@kernel
+def _walk(state: NodesState, rules: NodesRules) -> int:
+    """Go through the queue in order: start who fits, and pass over the others, up to the window."""
+    cluster = state.cluster[0]
+    if cluster.planning == 0:
+        cluster.reserved = -1
+    cluster.planning = 0
+    most_gpu, most_cpu, most_memory = 0, 0, 0
+    least_gpu, least_cpu, least_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI  # in this block, so far
+    least_of_all_gpu, least_of_all_cpu, least_of_all_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI
+    passed, at, spot = 0, 0, state.blocks[block_at(state, 0)].head
+    while at < cluster.blocks and (rules.window == 0 or passed < rules.window):
+        number = block_at(state, at)
+        block = state.blocks[number]
+        if spot >= block.tail:
+            note_least(state, number, least_gpu, least_cpu, least_memory)
+            least_of_all_gpu = min(least_of_all_gpu, least_gpu)
+            least_of_all_cpu = min(least_of_all_cpu, least_cpu)
+            least_of_all_memory = min(least_of_all_memory, least_memory)
+            least_gpu, least_cpu, least_memory = FULL_MILLI, FULL_MILLI, FULL_MILLI
+            at += 1
+            if at < cluster.blocks:
+                block = state.blocks[block_at(state, at)]
+                spot = block.head
+                if block.gpu > most_gpu or block.cpu > most_cpu or block.memory > most_memory:
+                    passed += block.tail - spot
+                    least_gpu, least_cpu, least_memory = block.gpu, block.cpu, block.memory
+                    spot = block.tail
+            continue
+        if cluster.unused < len(state.nodes) or not has_room_for_a_pass(state):
+            cluster.planning = 1
+            return NEED_PLACEMENTS
+        slot = state.queue[number * BLOCK + spot].slot
+        need = state.needs[slot]
+        if passed > 0 and (need.gpu > most_gpu or need.cpu > most_cpu or need.memory > most_memory):
+            count = 0
+        else:
+            count = _room_for(state, rules, slot)
+        if count < 0:
+            return _refuse(state, slot, count)
+        if count > 0:
+            spot = remove_at(state, at, spot)
+            _start_here(state, slot, count)
+            if passed > 0:  # what it took, no later job has: mostly nothing is left for any
+                most_gpu, most_cpu, most_memory = _most_free(state)
+                if _can_none_fit(state, rules, most_gpu, most_cpu, most_memory):
+                    return _complete(state)
+            continue
+        if rules.preempts and (cluster.level_mask < 0 or need.trial == 1):
+            verdict = preempt(state, rules, slot)
+            if verdict == BAD_VICTIM_SCORE:
+                return REFUSED + BAD_VICTIM
+            if verdict in (BAD_SCORE, OVERBOOKED):
+                return _refuse(state, slot, verdict)
+            if verdict == PLANNED:
+                spot = remove_at(state, at, spot)
+                continue
+        if passed == 0 and rules.window != 1:
+            most_gpu, most_cpu, most_memory = _most_free(state)
+            if rules.backfill == EASY and cluster.reserved != slot:
+                found = reserve(state, rules, slot)
+                if found < 0:
+                    return _refuse(state, slot, found)
+            if _can_none_fit(state, rules, most_gpu, most_cpu, most_memory):
+                return _complete(state)
+        least_gpu = min(least_gpu, need.gpu)
+        least_cpu = min(least_cpu, need.cpu)
+        least_memory = min(least_memory, need.memory)
+        passed += 1
+        spot += 1
+    if at == cluster.blocks:
+        note_least_of_all(state, least_of_all_gpu, least_of_all_cpu, least_of_all_memory)
+    return _complete(state)
+
+
+@kernel
+def _can_none_fit(state: NodesState, rules: NodesRules, gpu: int, cpu: int, memory: int) -> bool:
+    """Whether every job of the queue needs more of something than any node has free, and no job is preempted."""
+    cluster = state.cluster[0]
+    return not rules.preempts and (
+        cluster.least_gpu > gpu or cluster.least_cpu > cpu or cluster.least_memory > memory
+    )
+
+
+@kernel
+def _room_for(state: NodesState, rules: NodesRules, slot: int) -> int:
+    """Nodes for a job that may start now, beside the reservation if there is one (`find_nodes.find_room`)."""
+    cluster, need = state.cluster[0], state.needs[slot]
+    if cluster.reserved >= 0 and would_end(state, slot) > cluster.shadow_s:
+        if may_fit(state, slot):
+            return find_room(state, rules, state.beside, slot, need.freed_seen)
+        need.freed_seen = cluster.freed
+        return 0
+    count = find_room(state, rules, state.nodes, slot, need.freed_seen)
+    if count == 0:
+        need.freed_seen = cluster.freed
+    return count
+
+
+@kernel
+def _start_here(state: NodesState, slot: int, count: int) -> None:
+    start(state, slot, count)
+    if state.cluster[0].reserved >= 0:
+        note_start(state, slot, count)
+
+
+@kernel
+def _most_free(state: NodesState) -> tuple[int, int, int]:
+    """Of each resource, the most that any node has free."""
+    gpu, cpu, memory = 0, 0, 0
+    for number in range(len(state.nodes)):
+        node = state.nodes[number]
+        if node.up == 1:
+            gpu = max(gpu, node.free_gpu)
+            cpu = max(cpu, node.free_cpu)
+            memory = max(memory, node.free_memory)
+    return gpu, cpu, memory

@@ -1,0 +1,66 @@
+"""The log of a pool's decisions: which jobs hold other units, or units elsewhere, and which have outrun their beliefs.
+
+A driver that reads it gives the state room (`State.log`) and empties it; without room nothing is written. What is
+decided twice within an instant counts once: each decision writes down all jobs whose places have changed since its
+instant began, and the last one holds.
+"""
+
+from __future__ import annotations
+
+from betimes.core.instruction import DOUBLE, PREEMPT, RESIZE, START
+from betimes.core.pool.columns import State
+from betimes.core.pool.resize_gate import width_before
+from betimes.kernels import kernel
+
+
+@kernel
+def note_grants(state: State) -> None:
+    """Write down what a decision has come to: a line for each node on which a job has units now, or one for none."""
+    if len(state.log) == 0:
+        return
+    slot = state.pool[0].touched
+    while slot >= 0:
+        footprint = state.footprints[slot]
+        what = START if width_before(state, slot) == 0.0 else RESIZE
+        at = footprint.placed
+        if at < 0:
+            _note(state, PREEMPT, slot, -1, 0)
+        while at >= 0:
+            placement = state.placements[at]
+            _note(state, what, slot, placement.node, placement.tasks)
+            at = placement.follows
+        slot = footprint.follows
+
+
+@kernel
+def note_doubled(state: State, slot: int) -> None:
+    """Write down that a job has outrun its belief."""
+    if len(state.log) > 0:
+        _note(state, DOUBLE, slot, -1, 0)
+
+
+@kernel
+def has_room_for_an_event(state: State) -> bool:
+    """Whether all that holds units can outrun its beliefs, and the decision that follows be written down."""
+    if len(state.log) == 0:
+        return True
+    pool = state.pool[0]
+    return pool.logged + pool.holders + pool.active + len(state.placements) <= len(state.log)
+
+
+@kernel
+def _note(state: State, what: int, slot: int, node: int, units: int) -> None:
+    pool = state.pool[0]
+    line = state.log[pool.logged]
+    pool.logged += 1
+    line.what = what
+    line.at_s = pool.now
+    line.job = slot
+    line.row = state.progress[slot].row
+    line.node = node
+    line.generation = 0
+    line.tasks = units
+    line.offer = -1
+    line.value = 0.0
+    line.other = -1
+    line.verdict = 0

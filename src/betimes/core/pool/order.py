@@ -1,0 +1,119 @@
+"""The active jobs of a group, kept sorted by (key, seq) in one row of an array.
+
+The jobs lie between a head and a tail that both move, and a change shifts the shorter side. What happens near
+the head - a job that runs there finishes, or overtakes its neighbour - costs the number of jobs that hold
+units, however many wait behind them.
+"""
+
+from __future__ import annotations
+
+from betimes.core.pool.columns import Job, State
+from betimes.kernels import Each, Ints, kernel
+
+
+@kernel
+def goes_before(jobs: Each[Job], a: int, b: int) -> bool:
+    """Whether job `a` ranks before job `b`: the smaller key, then the earlier submission."""
+    first, second = jobs[a], jobs[b]
+    return first.key < second.key or (first.key == second.key and first.seq < second.seq)
+
+
+@kernel
+def first_behind(jobs: Each[Job], line: Ints, low: int, high: int, job: int) -> int:
+    """The first place in line[low:high] whose job ranks behind `job`."""
+    while low < high:
+        middle = (low + high) // 2
+        if goes_before(jobs, job, line[middle]):
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@kernel
+def enter(state: State, job: int) -> None:
+    """Put `job` in its place among its group."""
+    jobs = state.jobs
+    number = jobs[job].group
+    group, line = state.groups[number], state.order[number]
+    head, tail = group.head, group.tail
+    if tail == len(line):
+        for place in range(head, tail):
+            line[place - head] = line[place]
+        head, tail = 0, tail - head
+    if head == tail or not goes_before(jobs, job, line[tail - 1]):
+        place = tail  # the common case: no job ranks behind the newcomer
+    else:
+        place = first_behind(jobs, line, head, tail, job)
+    if head > 0 and place - head < tail - place:
+        for other in range(head, place):
+            line[other - 1] = line[other]
+        head -= 1
+        place -= 1
+    else:
+        for other in range(tail, place, -1):
+            line[other] = line[other - 1]
+        tail += 1
+    line[place] = job
+    group.head = head
+    group.tail = tail
+    group.demand += min(float(jobs[job].max_units), state.pool[0].units)
+
+
+@kernel
+def leave(state: State, job: int) -> None:
+    """Take `job` out of its group."""
+    number = state.jobs[job].group
+    group, line = state.groups[number], state.order[number]
+    head, tail = group.head, group.tail
+    place = head
+    while line[place] != job:
+        place += 1
+    if place - head < tail - place:
+        for other in range(place, head, -1):
+            line[other] = line[other - 1]
+        group.head = head + 1
+    else:
+        for other in range(place, tail - 1):
+            line[other] = line[other + 1]
+        group.tail = tail - 1
+    group.demand -= min(float(state.jobs[job].max_units), state.pool[0].units)
+
+
+@kernel
+def reach(state: State, number: int) -> int:
+    """The first place of a group behind all of its jobs that hold units."""
+    jobs, line = state.jobs, state.order[number]
+    missing = 0
+    for at in range(state.pool[0].holders):
+        if jobs[state.holders[at]].group == number:
+            missing += 1
+    place = state.groups[number].head
+    while missing > 0:
+        if jobs[line[place]].units > 0.0:
+            missing -= 1
+        place += 1
+    return place
+
+
+@kernel
+def reorder(state: State, number: int, stop: int) -> None:
+    """Restore a group's order after the keys of its jobs before place `stop` have changed."""
+    jobs, line = state.jobs, state.order[number]
+    head, tail = state.groups[number].head, state.groups[number].tail
+    for place in range(head + 1, stop):
+        job = line[place]
+        other = place
+        while other > head and goes_before(jobs, job, line[other - 1]):
+            line[other] = line[other - 1]
+            other -= 1
+        line[other] = job
+    # Keys that have grown send jobs behind some whose keys have not changed: the last one first.
+    for place in range(stop - 1, head - 1, -1):
+        if place + 1 >= tail or goes_before(jobs, line[place], line[place + 1]):
+            break
+        job = line[place]
+        target = first_behind(jobs, line, place + 1, tail, job)
+        for other in range(place, target - 1):
+            line[other] = line[other + 1]
+        line[target - 1] = job

@@ -1,0 +1,312 @@
+"""Eva: Full or Partial Reconfiguration, whichever pays, every round. Source: Eva (EuroSys'25), sections 3 and 4."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from betimes.errors import PolicyError
+from betimes.policies.packing.matching import match
+from betimes.policies.packing.plan import Bin, Plan, changes
+from betimes.policies.packing.planners.criterion import Estimates, move_usd, prefers_full
+from betimes.policies.packing.planners.exact import Solver, covered, covering_of
+from betimes.policies.packing.planners.full_reconfiguration import (
+    DownSizing,
+    FillRunning,
+    full_reconfiguration,
+)
+from betimes.policies.packing.planners.partial_reconfiguration import partial_reconfiguration
+from betimes.policies.packing.problem import Machine, Problem, Round
+from betimes.policies.packing.throughput import DEFAULT_PAIR, Meaning, Throughput, ThroughputTable
+from betimes.policies.packing.valuation import Penalty, Valuation, valued
+
+Only = Literal["both", "full", "partial"]
+
+FullPlanner = Literal["heuristic", "exact"]
+"""What plans a Full Reconfiguration: Algorithm 1, or beside it the cheapest covering, of which the one that saves more
+counts."""
+
+_VALUES = {
+    "fill_running": get_args(FillRunning),
+    "down_sizing": get_args(DownSizing),
+    "table": get_args(Meaning),
+    "penalty": get_args(Penalty),
+    "only": get_args(Only),
+    "planner": get_args(FullPlanner),
+}
+
+
+@dataclass(frozen=True)
+class Rules:
+    """Eva as published, as released, or improved: each difference is a switch; the defaults are the paper's.
+
+    Raises PolicyError for a value that a switch does not have.
+    """
+
+    fill_running: FillRunning = "never"
+    down_sizing: DownSizing = "never"
+    table: Meaning = "lower-bound"
+    penalty: Penalty = "job"  # of a task that slows its siblings down
+    penalty_everywhere: bool = True  # not only in Algorithm 1
+    honest_events: bool = True
+    poisson: bool = False  # the exact horizon of Poisson events
+    matching: bool = False  # the assignment to running machines with the fewest moves, instead of refilling
+    keep_running: bool = False  # a task stays on its old machine until the new one is up
+    rounded: bool = False  # to cents, before the two plans are compared
+    only: Only = "both"
+    planner: FullPlanner = "heuristic"
+    least_saving_usd_per_h: float = 0.0  # of a plan that moves jobs, over one that moves none; 0: any
+
+    def __post_init__(self) -> None:
+        for switch, values in _VALUES.items():
+            if getattr(self, switch) not in values:
+                raise PolicyError(
+                    f"eva, switch {switch}: expected {' or '.join(values)}, found {getattr(self, switch)!r}"
+                )
+        if not self.least_saving_usd_per_h >= 0:
+            raise PolicyError(
+                f"eva, least_saving: expected USD an hour from 0, found {self.least_saving_usd_per_h}"
+            )
+
+    def with_(self, **switches: Any) -> Rules:
+        """The same with some switches set otherwise; raises PolicyError for one that is not there, or a bad value."""
+        known = [each.name for each in fields(self)]
+        for name in switches:
+            if name not in known:
+                raise PolicyError(f"eva has no switch {name}; it has {', '.join(known)}")
+        return replace(self, **switches)
+
+
+RULES: dict[str, Rules] = {
+    "paper": Rules(),
+    "released": Rules(
+        fill_running="always",
+        down_sizing="new",
+        table="mean",
+        penalty="own",
+        penalty_everywhere=False,
+        honest_events=False,
+        rounded=True,
+    ),
+    "improved": Rules(
+        fill_running="cost-test", down_sizing="reuse", table="fitted", matching=True, keep_running=True
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Weighing:
+    """What a round's decision rests on: savings (USD an hour) and costs of moving (USD) of both plans, and how long a
+    configuration is expected to last.
+    """
+
+    full_usd_per_h: float
+    partial_usd_per_h: float
+    full_usd: float
+    partial_usd: float
+    lasts_s: float
+    full: bool
+
+
+@dataclass
+class Coverings:
+    """How many Full Reconfigurations asked for a covering, how many got one in time, and how many took it."""
+
+    asked: int = 0
+    found: int = 0
+    adopted: int = 0
+
+
+class Eva:
+    """The planner: what it learns from round to round is the throughput table and the rate of events.
+
+    `rules` is paper, released or improved, or a `Rules`. With `known` it believes that instead of learning a table.
+    `weighed` is the last round's decision, None where there was no choice: a Full is only planned where it may
+    be adopted. With the exact planner `limit_s` is the wall-clock time that a covering may take, `coverings` counts
+    them, and what is planned may depend on the machine. Raises PolicyError for rules that are not
+    there.
+    """
+
+    def __init__(
+        self,
+        rules: str | Rules = "improved",
+        *,
+        default_pair: float = DEFAULT_PAIR,
+        known: Throughput | None = None,
+        limit_s: float = 2.0,
+    ) -> None:
+        if isinstance(rules, str):
+            if rules not in RULES:
+                raise PolicyError(f"eva: there are no rules {rules!r}; there are {', '.join(RULES)}")
+            rules = RULES[rules]
+        self.rules = rules
+        self.table = ThroughputTable(default_pair, rules.table)
+        self.throughput: Throughput = self.table if known is None else known
+        self.estimates = Estimates(rules.honest_events)
+        self.weighed: Weighing | None = None
+        self.limit_s = limit_s
+        self.coverings = Coverings()
+        self._solver: Solver | None = None
+        self._alone_usd_per_h: dict[int, float] = {}
+        self._packing: Valuation | None = None
+        self._beside: Valuation | None = None
+
+    def plan(self, round_: Round) -> Plan:
+        """The machines to have from now on. Raises ClusterError for a task that fits no type."""
+        rules, problem = self.rules, round_.problem
+        self.table.observe_round(problem, round_.reports)
+        self.estimates.observe(round_)
+        packing, beside = self._valuations(problem)
+        self._price_jobs(packing)
+        unpinned = [each for each in problem.machines if each.id not in problem.pinned]
+        full = partial = None
+        if rules.only == "full" or (rules.only == "both" and self.estimates.may_adopt):
+            full = Plan(
+                self._matched(self._full(packing, beside), unpinned, packing), rules.keep_running, "full"
+            )
+        if rules.only != "full":
+            partial = self._partial_plan(packing, beside, unpinned)
+        plan = self._chosen(round_, beside, full, partial)
+        if rules.least_saving_usd_per_h > 0 and _moves(plan, problem):
+            still = self._partial_plan(packing, beside, unpinned, moves=False)
+            saves = self._savings(plan, beside) - self._savings(still, beside)
+            plan = plan if saves >= rules.least_saving_usd_per_h else still
+        self.estimates.adopted(full=plan is full)
+        return plan
+
+    def _partial_plan(
+        self, packing: Valuation, beside: Valuation, unpinned: Sequence[Machine], *, moves: bool = True
+    ) -> Plan:
+        bins = self._partial(packing, beside, moves=moves)
+        kept = {each.machine for each in bins}
+        bins = self._matched(bins, [each for each in unpinned if each.id not in kept], packing)
+        return Plan(bins, self.rules.keep_running, "partial")
+
+    def _chosen(self, round_: Round, beside: Valuation, full: Plan | None, partial: Plan | None) -> Plan:
+        """The plan that pays more; the one that there is where there is no choice."""
+        self.weighed = None
+        if full is None or partial is None:
+            plan = full or partial
+            assert plan is not None
+            return plan
+        self.weighed = self._weigh(round_, beside, full, partial)
+        return full if self.weighed.full else partial
+
+    def _valuations(self, problem: Problem) -> tuple[Valuation, Valuation]:
+        """What values tasks that are packed, and what values those that stand on machines."""
+        changed, everywhere = self.table.take_changed(), self.rules.penalty_everywhere
+        self._packing = valued(self._packing, problem, self.throughput, self.rules.penalty, changed)
+        if everywhere:
+            return self._packing, self._packing
+        self._beside = valued(self._beside, problem, self.throughput, "none", changed)
+        return self._packing, self._beside
+
+    def _full(self, packing: Valuation, beside: Valuation) -> tuple[Bin, ...]:
+        rules = self.rules
+        bins = full_reconfiguration(
+            packing,
+            fill_running=rules.fill_running,
+            down_sizing=rules.down_sizing,
+            refill=not self._matches,
+            beside=beside,
+        )
+        return bins if rules.planner == "heuristic" else self._cheaper(bins, beside)
+
+    def _cheaper(self, bins: tuple[Bin, ...], valuation: Valuation) -> tuple[Bin, ...]:
+        """The bins, or where that saves more the cheapest covering of all that are not on pinned machines."""
+        problem = valuation.problem
+        if self._solver is None or self._solver.catalogue != problem.catalogue:
+            self._solver = Solver(problem.catalogue, self.limit_s)
+        stay = tuple(each for each in bins if each.machine in problem.pinned)
+        moving = tuple(each for each in bins if each.machine not in problem.pinned)
+        if not moving:
+            return bins
+        covering = covering_of(moving, problem, self._solver)
+        self.coverings.asked += 1
+        if covering is None:
+            return bins
+        self.coverings.found += 1
+        other = (*stay, *covered(covering, moving, problem))
+        if savings_usd_per_h(Plan(other), valuation) <= savings_usd_per_h(Plan(bins), valuation) + 1e-6:
+            return bins
+        self.coverings.adopted += 1
+        return other
+
+    @property
+    def _matches(self) -> bool:
+        """Whether bins are assigned to machines that run; those of a covering have none of their own."""
+        return self.rules.matching or self.rules.planner == "exact"
+
+    def _partial(self, packing: Valuation, beside: Valuation, *, moves: bool) -> tuple[Bin, ...]:
+        rules = self.rules
+        return partial_reconfiguration(
+            packing,
+            fill_running=rules.fill_running,
+            down_sizing=rules.down_sizing,
+            refill=not self._matches,
+            beside=beside,
+            moves=moves,
+        )
+
+    def _matched(
+        self, bins: tuple[Bin, ...], free: Iterable[Machine], valuation: Valuation
+    ) -> tuple[Bin, ...]:
+        if not self._matches:
+            return bins
+        stay = tuple(each for each in bins if each.machine is not None)
+        return (*stay, *match([each for each in bins if each.machine is None], free, valuation))
+
+    def _weigh(self, round_: Round, valuation: Valuation, full: Plan, partial: Plan) -> Weighing:
+        lasts_s = self.estimates.lasts_s(round_.now_s, poisson=self.rules.poisson)
+        s_full, s_partial = self._savings(full, valuation), self._savings(partial, valuation)
+        m_full, m_partial = self._move_usd(full, round_.problem), self._move_usd(partial, round_.problem)
+        if self.rules.rounded:
+            # The released code compares two totals that it has rounded to cents.
+            hours = lasts_s / 3600.0
+            chosen = round(s_full * hours - m_full, 2) > round(s_partial * hours - m_partial, 2)
+        else:
+            chosen = prefers_full(s_full, s_partial, m_full, m_partial, lasts_s)
+        return Weighing(s_full, s_partial, m_full, m_partial, lasts_s, chosen)
+
+    def _savings(self, plan: Plan, valuation: Valuation) -> float:
+        cost = plan.usd_per_h(valuation.catalogue)
+        return savings_usd_per_h(plan, valuation) + (cost - round(cost, 2) if self.rules.rounded else 0.0)
+
+    def _move_usd(self, plan: Plan, problem: Problem) -> float:
+        changed = changes(plan, problem)
+        rented = [problem.catalogue.named(plan.bins[number].type).usd_per_h for number in changed.rented]
+        # In the order of arrival, so that the sum is the same in every process.
+        moved = [job for job in problem.jobs if job in changed.jobs]
+        return move_usd(moved, problem, self._alone_usd_per_h, rented)
+
+    def _price_jobs(self, valuation: Valuation) -> None:
+        """What each job costs alone, as it is first seen."""
+        known = self._alone_usd_per_h
+        self._alone_usd_per_h = {
+            job: known[job] if job in known else self._price_job(valuation, tasks)
+            for job, tasks in valuation.problem.jobs.items()
+        }
+
+    def _price_job(self, valuation: Valuation, tasks: tuple[int, ...]) -> float:
+        if len(tasks) == 1:
+            return valuation.catalogue.types[
+                valuation.groups[valuation.group_of[tasks[0]]].price_type
+            ].usd_per_h
+        problem = valuation.problem
+        unplaced = (replace(problem.task[task], machine=None, pinned=False) for task in tasks)
+        alone = Valuation(Problem(problem.catalogue, tuple(unplaced)), self.throughput, self.rules.penalty)
+        bins = full_reconfiguration(alone, down_sizing=self.rules.down_sizing)
+        return Plan(bins).usd_per_h(problem.catalogue)
+
+
+def _moves(plan: Plan, problem: Problem) -> bool:
+    """Whether a task that stands on a machine is to go elsewhere."""
+    return any(move.from_machine is not None for move in changes(plan, problem).moves)
+
+
+def savings_usd_per_h(plan: Plan, valuation: Valuation) -> float:
+    """What a plan saves an hour: the worth of what its machines hold, less their price (`S` of equation 1)."""
+    place = valuation.catalogue.place
+    worth = sum(valuation.value(each.tasks, place[each.type]) for each in plan.bins)
+    return worth - plan.usd_per_h(valuation.catalogue)

@@ -1,0 +1,64 @@
+"""The Pareto front of weighted fair queueing on the service's own recent workload."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from betimes.service.api import examples
+from betimes.service.api.bodies import read_model
+from betimes.service.api.context import Here, User
+from betimes.service.api.document import PREFIX, body, failing
+from betimes.service.api.routes.jobs import json
+from betimes.service.tuning.view import TuningView
+from betimes.service.views.models import TuneSpec
+
+router = APIRouter(prefix=f"{PREFIX}/tune", tags=["cluster"])
+
+
+@router.post(
+    "",
+    summary="Search for a front",
+    operation_id="tune",
+    status_code=202,
+    response_model=TuningView,
+    responses={
+        202: examples.shown(examples.SEARCHING, "The search has begun."),
+        **failing(400, 401, 403, 409, 413, 415, 422, 503),
+    },
+    openapi_extra=body(
+        TuneSpec,
+        examples={"two": {"objectives": ["jct:avg", "pred_err:p99"], "budget_s": 60.0}, "usual": {}},
+    ),
+)
+async def tune(request: Request, here: Here, user: User) -> Response:
+    """In a process of its own, and in the place of a search that is going on."""
+    spec = await read_model(request, TuneSpec, here.limits)
+    return json((await here.backend.tune(spec, user.user)).model_dump_json(), 202)
+
+
+@router.get(
+    "",
+    summary="The search, and the latest front",
+    operation_id="get_tuning",
+    response_model=TuningView,
+    responses={200: examples.shown(examples.TUNING, "How far it is."), **failing(401, 403, 503)},
+)
+async def get_tuning(here: Here, _: User) -> Response:
+    """Points are put in force by `front:NUMBER` as the policy."""
+    return json((await here.backend.tuning()).model_dump_json())
+
+
+@router.delete(
+    "",
+    summary="End the search with the front so far",
+    operation_id="stop_tuning",
+    status_code=202,
+    response_model=TuningView,
+    responses={
+        202: examples.shown(examples.SEARCHING, "It is going to end."),
+        **failing(401, 403, 409, 503),
+    },
+)
+async def stop_tuning(here: Here, _: User) -> Response:
+    """It takes a moment: the front so far is still to be judged."""
+    return json((await here.backend.stop_tuning()).model_dump_json(), 202)

@@ -1,0 +1,68 @@
+"""Directories that are sent along with jobs, as archives named by the SHA-256 of their bytes."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+
+from betimes.service.api import examples
+from betimes.service.api.bodies import ARCHIVE, check_archive, read_pieces
+from betimes.service.api.context import Here, User
+from betimes.service.api.document import PREFIX, Digest, failing
+from betimes.service.api.routes.jobs import json
+from betimes.service.views.models import UploadLimits, UploadView
+
+router = APIRouter(prefix=PREFIX, tags=["jobs"])
+
+
+@router.get(
+    "/uploads",
+    summary="How large a directory may be",
+    operation_id="get_upload_limits",
+    response_model=UploadLimits,
+    responses={
+        200: examples.shown(examples.UPLOAD_LIMITS, "Of a directory that is sent along with a job."),
+        **failing(401, 403),
+    },
+)
+async def get_upload_limits(here: Here, _: User) -> Response:
+    """What may be sent: ask before an archive is made."""
+    return json(here.backend.upload_limits.model_dump_json())
+
+
+@router.get(
+    "/uploads/{sha256}",
+    summary="A directory that was sent",
+    operation_id="get_upload",
+    response_model=UploadView,
+    responses={
+        200: examples.shown(examples.UPLOAD, "The service has it: a job may name it in `upload`."),
+        **failing(401, 403, 404, 422, 503),
+    },
+)
+async def get_upload(sha256: Digest, here: Here, _: User) -> Response:
+    """Whether the service has it; one that it has stays for a week after it was last asked for or named by a job."""
+    return json((await here.backend.upload(sha256)).model_dump_json())
+
+
+@router.put(
+    "/uploads/{sha256}",
+    summary="Send a directory",
+    operation_id="put_upload",
+    status_code=201,
+    response_model=UploadView,
+    responses={
+        201: examples.shown(examples.UPLOAD, "It is kept; a job may name it in `upload`."),
+        **failing(401, 403, 413, 415, 422, 503),
+    },
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "content": {ARCHIVE: {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+async def put_upload(sha256: Digest, request: Request, here: Here, _: User) -> Response:
+    """Take an archive of regular files, directories, and links that stay inside, in the form of zip."""
+    check_archive(request)
+    pieces = read_pieces(request, here.backend.most_upload_bytes, here.limits.pause_s)
+    return json((await here.backend.receive_upload(sha256, pieces)).model_dump_json(), 201)

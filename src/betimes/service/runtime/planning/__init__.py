@@ -1,0 +1,1 @@
+"""What thinks beside the controller's turns: planners and selections of a portfolio, in threads."""

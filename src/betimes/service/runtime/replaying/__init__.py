@@ -1,0 +1,1 @@
+"""A trace as submissions to the real service on a virtual clock."""

@@ -1,0 +1,1 @@
+"""The service put together: on a disk, or in memory, and served."""

@@ -1,0 +1,147 @@
+"""The service put together in memory: store, clock, runs and cloud, without a process, a socket or a database.
+
+The controller, the scheduler and what answers requests are those of the real service (`bootstrap`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from betimes.errors import ServiceError
+from betimes.service.access.auth import RunTokens
+from betimes.service.executors.virtual import VirtualExecutor, VirtualWorld
+from betimes.service.machines.machine import Machine
+from betimes.service.machines.provider import OpenCloud
+from betimes.service.promises.play_out import Promises
+from betimes.service.runtime.clock import Clock, VirtualClock
+from betimes.service.runtime.controller import LEASE_S, Controller
+from betimes.service.runtime.launches import Launches
+from betimes.service.runtime.rentals import Rentals
+from betimes.service.runtime.replaying.trace_source import Source
+from betimes.service.runtime.service_backend import ServiceBackend
+from betimes.service.scheduling.decisions.engine_factory import Settings
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.store.memory import MemoryStore
+from betimes.service.tuning.process import SearchFor, search_in_process
+from betimes.service.tuning.retune import Retune
+from betimes.service.tuning.tuner import LiveTuner
+from betimes.service.uploads.kept import Uploads, uploads_of
+
+DEFAULT_RUN_S = 3600.0
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """The parts of a service that runs in this event loop."""
+
+    store: MemoryStore
+    clock: Clock | VirtualClock
+    controller: Controller
+    world: VirtualWorld
+    tuner: LiveTuner
+    backend: ServiceBackend
+    deciding: asyncio.Future[None]  # done when the controller has ended
+
+    async def settle(self) -> None:
+        """Return once everything that is due by now has been decided, stored and carried out.
+
+        Raises what has ended the controller.
+        """
+        self.controller.at_rest.clear()
+        self.controller.inbox.woken.set()
+        resting = asyncio.ensure_future(self.controller.at_rest.wait())
+        try:
+            await asyncio.wait((resting, self.deciding), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            resting.cancel()
+        if self.deciding.done():
+            self.deciding.result()
+            raise ServiceError("the service has ended; nothing can happen in it any more")
+
+    async def advance_to(self, at: float) -> None:
+        """Move a virtual clock on to `at`, s: what is due until then happens, each at its own instant."""
+        if not isinstance(self.clock, VirtualClock):
+            raise TypeError("only a virtual clock can be moved on")
+        self.clock.advance_to(at)
+        await self.settle()
+
+
+@asynccontextmanager
+async def assembled(
+    machines: Iterable[Machine],
+    policy: str,
+    folder: Path,
+    *,
+    clock: Clock | VirtualClock,
+    store: MemoryStore | None = None,
+    settings: Settings | None = None,
+    cloud: OpenCloud | None = None,
+    lease_s: float = LEASE_S,
+    at_once: bool = False,
+    arrivals: Iterable[tuple[float, JobSpec]] | None = None,
+    promise_every: int = 1,
+    retune: Retune | None = None,
+    search: SearchFor = search_in_process,
+    world_of: Callable[[float, bool, float], VirtualWorld] = VirtualWorld,
+) -> AsyncIterator[Assembly]:
+    """A service while this is entered. Raises PolicyError, and what a cloud refuses.
+
+    A `store` that holds a history is gone on with, and `machines` and `policy` are those of the history; what ran when
+    the earlier service ended is requeued.
+
+    at_once: a job that is told to leave has left at once, as in a pool of the simulator; else it has its grace period.
+    arrivals: jobs that are submitted by themselves, (when, the job); one in `promise_every` is promised an end.
+    world_of: makes what runs happen in, of the arguments of `VirtualWorld`.
+    """
+    store = MemoryStore(folder) if store is None else store
+    tokens = RunTokens(b"in memory")
+    controller = Controller(
+        store,
+        clock,
+        Launches(folder, tokens.issue),
+        settings or Settings(),
+        DEFAULT_RUN_S,
+        lease_s,
+        rentals=Rentals(cloud) if cloud is not None else None,
+    )
+    known = controller.recover()
+    scheduler = controller.scheduler
+    scheduler.begin(clock.now_s())
+    if known:
+        scheduler.recover()
+    else:
+        for machine in machines:
+            scheduler.nodes.add(machine, "operator")
+        scheduler.open(policy, clock.now_s())
+    world = admit_virtual_nodes(controller, at_once, world_of)
+    if arrivals is not None:
+        controller.source = Source(arrivals, promise_every=promise_every)
+    tuner = LiveTuner(controller, folder, retune, search)
+    uploads = Uploads(uploads_of(folder))
+    backend = ServiceBackend(controller, Promises(controller), tokens, tuner, uploads)
+    if known:
+        await controller.adopt()
+    deciding = asyncio.ensure_future(controller.run())
+    try:
+        yield Assembly(store, clock, controller, world, tuner, backend, deciding)
+    finally:
+        await controller.stop()
+        await deciding
+
+
+def admit_virtual_nodes(
+    controller: Controller,
+    at_once: bool,
+    world_of: Callable[[float, bool, float], VirtualWorld] = VirtualWorld,
+) -> VirtualWorld:
+    """Let runs on virtual nodes, and on those of a fake cloud, only take time."""
+    world = world_of(controller.settings.restart_s, at_once, controller.scheduler.ledger.epoch_at)
+    controller.effects.worlds.append(world)
+    executor = VirtualExecutor(world, lambda: controller.scheduler.now_at, controller.inbox.hear)
+    for kind in ("virtual", "fake-cloud"):
+        controller.effects.admit(kind, executor)
+    return world

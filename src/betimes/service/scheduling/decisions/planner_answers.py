@@ -1,0 +1,126 @@
+"""The answers of a planner: who is asked what, what comes too late, and what is refused of them.
+
+A thread answers, while the last decision holds. An answer that comes too late, or for an engine that is not in force
+any more, is refused as a whole; else each instruction that is out of date. All that is refused is an event, once until
+something else is.
+"""
+
+from __future__ import annotations
+
+from betimes.core.planning import Decision, Refusal, Release, Rent
+from betimes.service.engines.plans import Plan, Question, Refused
+from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
+from betimes.service.scheduling.effects import AskPlanner
+from betimes.service.scheduling.state import SchedulerState
+
+
+class PlannerAnswers:
+    """Has the planner in force asked, one question at a time, and hands its answers to the engine."""
+
+    def __init__(self, state: SchedulerState, engine: PolicyEngine) -> None:
+        self._state, self._engine = state, engine
+        self._answered: list[Plan] = []  # in this turn
+        self._names: tuple[Question, dict[int, str]] | None = None  # of the machines of the last question
+        self._is_late = False
+        self._problem = ""  # that was logged last
+        self._refused: set[tuple[str, int | None, str | None, str]] = set()  # of the last answer
+
+    def take(self, plan: Plan) -> None:
+        """A question has been answered; what comes of that is decided in this turn."""
+        self._answered.append(plan)
+
+    def hand_over(self) -> None:
+        """Before the engine decides: it receives an answer, or learns that there will be none."""
+        rounds = self._engine.rounds
+        for plan in self._answered:
+            asked_s, now_s = plan.question.snapshot.now_s, self._state.now_s
+            if rounds is None or rounds.pending is not plan.question:
+                self._refuse_all(asked_s, "the policy or its engine is another since it was asked")
+            elif now_s > asked_s + rounds.planner.period_s:
+                rounds.give_up(plan.question)
+                self._refuse_all(
+                    asked_s,
+                    f"it has taken {now_s - asked_s:.0f} s, and is asked every {rounds.planner.period_s:g} s; give it "
+                    "a longer period, or less time to plan",
+                )
+            else:
+                self._engine.hear_plan(plan)
+        self._answered = []
+
+    def ask(self) -> None:
+        """Once the engine has decided: have the planner asked if that is due, and log what was refused."""
+        rounds = self._engine.rounds
+        if rounds is None:
+            return
+        for one in rounds.take_refused():
+            self._log(one)
+        taken = rounds.take_question()
+        if taken is not None:
+            planner, question = taken
+            self._names, self._is_late = (question, self._names_at(question)), False
+            self._state.effects.append(AskPlanner(self._state.ledger.policy, planner, question))
+        elif rounds.is_overdue and rounds.pending is not None and not self._is_late:
+            self._is_late = True
+            asked_s = rounds.pending.snapshot.now_s
+            self._refuse_all(
+                asked_s, f"it was asked {self._state.now_s - asked_s:.0f} s ago, and still plans"
+            )
+
+    def _names_at(self, question: Question) -> dict[int, str]:
+        """What machines are called now; later another may have the number."""
+        return {one.machine: self._engine.machine_called(one.machine) for one in question.snapshot.machines}
+
+    def _log(self, refused: Refused) -> None:
+        asked_s = refused.question.snapshot.now_s
+        if refused.problem is not None:
+            self._refuse_all(asked_s, f"it has failed: {refused.problem}")
+            return
+        self._problem = ""
+        if not refused.decisions:
+            self._refused = set()
+            return
+        is_known = self._names is not None and self._names[0] is refused.question
+        names = self._names[1] if is_known and self._names is not None else self._names_at(refused.question)
+        before, self._refused = self._refused, set()
+        for one in refused.decisions:
+            what = type(one.decision).__name__.lower()
+            job = None if isinstance(one.decision, Rent | Release) else _job(one, refused.question)
+            nodes = [names[number] for number in _machines(one.decision) if number in names]
+            node = nodes[0] if nodes else None
+            line = what, job, node, one.reason
+            self._refused.add(line)
+            if line not in before:
+                self._state.log(
+                    "instruction-refused",
+                    "policy",
+                    job,
+                    node,
+                    planner=self._state.ledger.policy,
+                    instruction=what,
+                    problem=f"{what}: {one.reason}",
+                    from_at=asked_s + self._state.ledger.epoch_at,
+                )
+
+    def _refuse_all(self, asked_s: float, text: str) -> None:
+        if text == self._problem:
+            return
+        self._problem = text
+        policy, from_at = self._state.ledger.policy, asked_s + self._state.ledger.epoch_at
+        problem = f"planner {policy}: {text}; the last plan stays in force"
+        self._state.log("not-planned", "policy", planner=policy, problem=problem, from_at=from_at)
+
+
+def _job(refused: Refusal, question: Question) -> int | None:
+    """The number of the job that a decision is about; null: the question had none such."""
+    slot = -1 if isinstance(refused.decision, Rent | Release) else refused.decision.job
+    return question.jobs[slot] if slot in question.seqs else None
+
+
+def _machines(decision: Decision) -> list[int]:
+    match decision:
+        case Release(machine):
+            return [machine]
+        case Rent():
+            return []
+        case _:
+            return [place.machine for place in getattr(decision, "places", ())]

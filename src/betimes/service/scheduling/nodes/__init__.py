@@ -1,0 +1,1 @@
+"""Nodes come and go, owned and rented."""

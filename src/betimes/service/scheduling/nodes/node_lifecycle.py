@@ -1,0 +1,241 @@
+"""Nodes come, drain, vanish and go."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any, Literal
+
+from betimes.cluster.billing import lease_usd
+from betimes.cluster.prices import Prices
+from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY
+from betimes.errors import Conflict, Unknown
+from betimes.service.machines.machine import Machine
+from betimes.service.scheduling.decisions.engine_renewal import EngineRenewal
+from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
+from betimes.service.scheduling.effects import DropRun, GiveBack
+from betimes.service.scheduling.jobs import reasons
+from betimes.service.scheduling.jobs.job_lifecycle import JobLifecycle
+from betimes.service.scheduling.nodes.node import BOOTING, DRAINED, DRAINING, GONE, LOST, UP, Node
+from betimes.service.scheduling.runs.preemption_costs import PreemptionCosts
+from betimes.service.scheduling.runs.run_reports import Ended
+from betimes.service.scheduling.runs.runs import Runs
+from betimes.service.scheduling.state import SchedulerState
+from betimes.service.scheduling.trials.trial_sets import TrialSets
+
+S_PER_H = 3600.0
+CAUSES = {"given-back": RELEASED, "reclaimed": TAKEN_AWAY, "boot-failed": FAILED}
+"""Why a rented node goes, in the words of the log and in the core's."""
+
+
+class NodeLifecycle:
+    """The transitions of nodes, each of which is an event, and what they mean for the jobs there."""
+
+    def __init__(
+        self,
+        state: SchedulerState,
+        engine: PolicyEngine,
+        jobs: JobLifecycle,
+        runs: Runs,
+        costs: PreemptionCosts,
+        sets: TrialSets,
+        renewal: EngineRenewal,
+    ) -> None:
+        self._state, self._engine = state, engine
+        self._jobs, self._runs, self._costs = jobs, runs, costs
+        self._sets, self._renewal = sets, renewal
+
+    def node(self, name: str) -> Node:
+        """A node. Raises Unknown."""
+        node = self._state.ledger.nodes.get(name)
+        if node is None:
+            raise Unknown(f"there is no node {name!r}; `betimes nodes` lists them")
+        return node
+
+    def add(self, machine: Machine, cause: str) -> None:
+        """A node of one's own is there from now on. Raises Conflict for a name that is taken."""
+        self._add(Node(machine), cause)
+
+    def rent(
+        self,
+        machine: Machine,
+        cause: str,
+        status: Literal["booting", "up"] = BOOTING,
+        for_job: int | None = None,
+        for_user: str | None = None,
+        *,
+        by_policy: bool = False,
+    ) -> None:
+        """A node is rented from now on, and boots unless it is up. Raises Conflict for a name that is taken."""
+        now_at = self._state.now_at
+        up_at = now_at if status == UP else None
+        self._add(Node(machine, status, now_at, for_job, for_user, by_policy, up_at), cause)
+
+    def change(self, machine: Machine) -> None:
+        """A node has come back with more or less than it had."""
+        self._log_added(replace(self._state.ledger.nodes[machine.name], machine=machine), "operator")
+        self._engine.rebuild(self._state.ledger.policy)
+        self._engine.look()
+
+    def reprice(self, type: str, usd_per_h: float) -> None:  # noqa: A002
+        """Rented nodes of a type cost so much from now on."""
+        for node in list(self._state.ledger.nodes.values()):
+            if node.rented_at is not None and node.machine.type == type:
+                machine = replace(node.machine, usd_per_h=usd_per_h)
+                self._log_added(replace(node, machine=machine), "cloud")
+
+    def set_status(self, name: str, status: str, cause: str) -> Node:
+        """A node is up, drains, or is lost; returns it. Raises Unknown, Conflict.
+
+        One that is rented is given back as soon as it has drained: what is returned is then how it went.
+        """
+        node = self.node(name)
+        if node.status == LOST and status != UP and node.rented_at is None:
+            raise Conflict(f"node {name} is lost")
+        if status == DRAINING and not self._state.occupancy.runs_on(name):
+            status = DRAINED
+        if node.status == status:
+            return node
+        if status == DRAINED and node.rented_at is not None:
+            return self._remove(name, cause, "given-back")
+        before = node.status
+        self._state.log("node-status", cause, node=name, status=status)
+        if not node.is_shared:
+            return node
+        if status != UP:
+            self._keep_off(name)
+        if status == LOST:
+            self._lose_runs(name, "timer", reasons.node_lost(name))
+        if self._engine.rents(name):
+            self._engine.machine_is(name, status, before)
+        else:
+            self._renewal.nodes_changed()
+        return node
+
+    def heard(self, name: str) -> None:
+        """A node has sent a sign of life: it is watched from now on, and up again if it was lost. Raises Unknown."""
+        node = self.node(name)
+        if not node.watched:
+            self._state.log("node-watched", "node", node=name)
+        if node.status == LOST:
+            self.set_status(name, UP, "node")
+
+    def reclaimed(self, name: str) -> None:
+        """A rented node has been taken away."""
+        self._lose_runs(name, "cloud", reasons.reclaimed(name))
+        self._remove(name, "cloud", "reclaimed")
+
+    def left(self, name: str) -> None:
+        """A node has left the cluster that it was a part of, and comes back under another name, if at all."""
+        self._lose_runs(name, "cluster", reasons.node_lost(name))
+        self._remove(name, "cluster", "left")
+
+    def never_booted(self, name: str) -> None:
+        """A rented node does not come up, and is not there any more."""
+        self._remove(name, "cloud", "boot-failed")
+
+    def give_up(self, name: str) -> None:
+        """A rented node on which nothing runs is not needed any more."""
+        self._remove(name, "policy", "given-back")
+
+    def give_back(self, name: str) -> None:
+        """A rented node that is not used any more is to be given back; again, if the cloud did not answer."""
+        self._state.effects.append(GiveBack(name))
+
+    def not_rented(self, type: str, text: str) -> None:  # noqa: A002
+        """The cloud has refused a request that it had taken."""
+        self._state.log("not-rented", "cloud", type=type, text=text)
+
+    def retire_drained(self) -> None:
+        """Nodes that drain, and on which nothing runs any more, are out of use."""
+        for name, node in list(self._state.ledger.nodes.items()):
+            if node.status == DRAINING and not self._state.occupancy.runs_on(name):
+                self.set_status(name, DRAINED, "executor")
+
+    def _add(self, node: Node, cause: str) -> None:
+        name = node.machine.name
+        known = self._state.ledger.nodes.get(name)
+        if known is not None and known.status != LOST:
+            raise Conflict(f"there is a node {name} already, and it is {known.status}")
+        self._log_added(node, cause)
+        if node.is_shared and not self._is_the_policys(node):
+            self._renewal.nodes_changed()
+
+    def _log_added(self, node: Node, cause: str) -> None:
+        self._state.log("node-added", cause, node=node.machine.name, **node.to_json())
+
+    def _remove(self, name: str, cause: str, why: str) -> Node:
+        """A rented node is not there any more: the ledger forgets it."""
+        node = replace(self._state.ledger.nodes[name], status=GONE)
+        if node.is_shared:
+            self._keep_off(name)
+        costs = node.by_policy or not node.is_shared
+        cost: dict[str, Any] = {}
+        if costs:
+            cost["cost_usd"] = self._cost_usd(node, why)
+            cost["charged_s"] = self._cost_usd(node, why, usd_per_h=1.0) * S_PER_H
+        self._state.log("node-gone", cause, node=name, why=why, **node.to_json(), **cost)
+        if why == "given-back":
+            self.give_back(name)
+        if self._engine.rents(name):
+            self._engine.machine_gone(name, CAUSES[why])
+        elif node.is_shared and not self._is_the_policys(node):
+            self._renewal.nodes_changed()
+        return node
+
+    def _is_the_policys(self, node: Node) -> bool:
+        """Whether the machine comes and goes by decisions of the policy in force, which expects that."""
+        return node.by_policy and bool(self._engine.shared_offers) and not self._engine.stands_by
+
+    def _cost_usd(self, node: Node, why: str, usd_per_h: float | None = None) -> float:
+        """What a machine has cost that the policy had rented, and that goes now."""
+        kind = node.machine.type
+        offer = next((each for each in self._engine.settings.offers if each.type == kind), None)
+        if offer is None or node.rented_at is None or why == "boot-failed":
+            return 0.0
+        booted_at = math.inf if node.up_at is None else node.up_at - offer.setup_s
+        since_at = offer.billing.since_s(node.rented_at, booted_at)
+        until_at = self._state.now_at + (offer.release_s if why == "given-back" else 0.0)
+        known = offer.charged_usd_per_h if node.machine.usd_per_h is None else node.machine.usd_per_h
+        prices = Prices(known if usd_per_h is None else usd_per_h)
+        return float(lease_usd(offer.billing, prices, since_at, until_at))
+
+    def _lose_runs(self, name: str, cause: str, reason: dict[str, Any]) -> None:
+        """The runs on a node have vanished with it; their jobs go on elsewhere, unless they were to end anyway."""
+        state = self._state
+        for run in state.occupancy.runs_on(name):
+            job = state.job_of(run)
+            if job is None or job.run is None:
+                continue
+            asked = job.run.stopping
+            state.note_run(job, Ended(run, state.now_at, None, why="lost"), "node-lost")
+            cost = self._costs.of_leaving(job, worked_on=False)
+            state.log("ended", cause, job.job_id, number=run.number, outcome="node-lost", **cost)
+            self._runs.log_move_over(job)
+            self._runs.release(run)
+            state.effects.append(DropRun(run, discards=not state.ledger.nodes[name].is_shared))
+            if asked == "cancelled":
+                self._jobs.end_cancelled(job)
+            else:
+                self._jobs.interrupted(job, reason)
+
+    def _keep_off(self, name: str) -> None:
+        """Jobs that were to have a node that takes none any more, and are not there yet, wait for others."""
+        jobs = self._state.ledger.jobs
+        for job in [jobs[number] for number in self._state.job_index.on_node(name)]:
+            bound = (job.binding or {}).get("places", ()) if "owed" in (job.binding or {}) else ()
+            run = job.run
+            holds = run is not None and run.launched and any(where == name for where, _ in run.places)
+            if job.set_id is not None:
+                if run is not None and not holds and any(where == name for where, _ in job.places):
+                    self._sets.take_unit(job)
+                continue
+            if run is not None and not holds and any(where == name for where, _ in job.places):
+                self._engine.lose(job)
+                account = self._engine.account_row(job.job_id)
+                self._state.log("granted", "policy", job.job_id, units=0, places=[], account=account)
+                if run.launched and run.stopping is None:  # it was to grow onto the node
+                    self._runs.preempt(job)
+            elif any(where == name for where, _ in bound):
+                self._engine.lose(job)
+                self._state.log("unbound", "policy", job.job_id)

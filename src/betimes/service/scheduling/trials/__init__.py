@@ -1,0 +1,1 @@
+"""Arrays that are one job to the policy: sets of trials."""

@@ -1,0 +1,1 @@
+"""The databases behind the store: SQLite and PostgreSQL, their tables and statements."""

@@ -1,0 +1,143 @@
+"""A database: the one connection that writes, and a pool of connections that read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, Engine, event
+from sqlalchemy.engine.interfaces import Dialect
+
+from betimes.errors import StoreError
+from betimes.service.store.databases.db_errors import Faults
+
+
+class Database(ABC):
+    """What SQLite and PostgreSQL do differently; `own` comes first, `close` last.
+
+    url: of SQLAlchemy. name: for messages. folder: the state directory. busy_s: how long to wait for a lock, s.
+    """
+
+    is_remote: bool  # on a server, which may be away
+
+    def __init__(self, url: URL, name: str, folder: Path, busy_s: float) -> None:
+        self.url, self.name, self.folder, self.busy_s = url, name, folder, busy_s
+        self.faults = Faults(name, folder)
+        self._readers = self._engine(writes=False)
+        self._writers = self._engine(writes=True)
+        event.listen(self._readers, "connect", lambda driver, _: self._prepare(driver, writes=False))
+        event.listen(self._writers, "connect", lambda driver, _: self._prepare(driver, writes=True))
+        self._writer: Connection | None = None
+        self._is_closed = False
+
+    @property
+    def dialect(self) -> Dialect:
+        """The dialect that statements are compiled for."""
+        return self._writers.dialect
+
+    @abstractmethod
+    def _engine(self, *, writes: bool) -> Engine:
+        """An engine that begins no transaction by itself; statements have positional parameters."""
+
+    @abstractmethod
+    def _prepare(self, driver: Any, *, writes: bool) -> None:
+        """Set up a connection of the driver."""
+
+    @abstractmethod
+    def own(self) -> None:
+        """Connect the writer and become the owner; raises StoreInUse where another service is."""
+
+    @abstractmethod
+    def _begin(self, cursor: Any) -> None:
+        """Begin to write."""
+
+    def _began(self) -> tuple[Any, Any]:
+        """The writer's connection of the driver, in a transaction that has begun, and a cursor of it."""
+        driver = self.writer().connection.driver_connection
+        assert driver is not None
+        cursor = driver.cursor()
+        try:
+            self._begin(cursor)
+        except BaseException:
+            self._undo(driver)
+            cursor.close()
+            raise
+        return driver, cursor
+
+    @abstractmethod
+    def _undo(self, driver: Any) -> None:
+        """Leave a transaction that failed."""
+
+    def _commit(self, cursor: Any) -> None:
+        cursor.execute("COMMIT")
+
+    def settle(self) -> bool:
+        """Whether a commit whose answer was lost has been written; to be asked before the next one."""
+        return False
+
+    def writer(self) -> Connection:
+        """The connection that writes."""
+        if self._writer is None:
+            raise StoreError(f"{self.name}: is closed; open the store again")
+        return self._writer
+
+    @contextmanager
+    def writing(self) -> Iterator[Any]:
+        """A cursor in a transaction, which is durable once the block has been left, and undone if it raises."""
+        with self.faults.told():
+            driver, cursor = self._began()
+            try:
+                yield cursor
+                self._commit(cursor)
+            except BaseException:
+                self._undo(driver)
+                raise
+            finally:
+                cursor.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A connection to read from, which the writer does not wait for; closed afterwards where the database is."""
+        pool = self._readers.pool
+        try:
+            with self.faults.told(), self._readers.connect() as connection:
+                yield connection
+        finally:
+            # `close` closes idle connections only. One that was in use goes back to a pool that nothing else refers
+            # to, and would stay open until it is garbage. Asked after it went back: `close` has not seen it, then.
+            if self._is_closed:
+                pool.dispose()
+
+    def look_up(self, sql: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """The rows of a statement that the driver is given past SQLAlchemy, whose own part takes longer than this."""
+        with self.reading() as connection:
+            cursor = connection.connection.cursor()
+            try:
+                cursor.execute(sql, parameters)
+                return list(cursor.fetchall())
+            finally:
+                cursor.close()
+
+    @contextmanager
+    def migrating(self) -> Iterator[Connection]:
+        """The writer's connection in a transaction; like `writing`, for those who speak to SQLAlchemy."""
+        with self.faults.told():
+            writer = self.writer()
+            with writer.begin():  # which begins nothing by itself, but commits, and undoes what failed
+                assert writer.connection.driver_connection is not None
+                cursor = writer.connection.driver_connection.cursor()
+                self._begin(cursor)
+                cursor.close()
+                yield writer
+
+    def close(self) -> None:
+        """Give up ownership and every connection; those that are being read from close when they have been."""
+        self._is_closed = True
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        self._writers.dispose()
+        self._readers.dispose()

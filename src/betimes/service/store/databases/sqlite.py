@@ -1,0 +1,99 @@
+"""SQLite: a file, a write-ahead log, one writer; readers see the last commit and are never in the way."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+
+from sqlalchemy import URL, Engine, NullPool, QueuePool, create_engine
+
+from betimes.errors import StoreError
+from betimes.service.store.databases.database import Database
+from betimes.service.store.databases.ownership import FileLock
+
+_WRITER_CACHE_KIB = 32 * 1024
+_READER_CACHE_KIB = 4 * 1024
+_LARGEST_IDLE_WAL = 64 << 20  # bytes; what a burst has left behind is given back
+_READERS = 8  # connections that stay open; more are opened as they are needed
+
+
+class SQLite(Database):
+    """A database in a file."""
+
+    is_remote = False
+
+    def __init__(self, url: URL, folder: Path, busy_s: float) -> None:
+        if not url.database or url.database == ":memory:" or url.database.startswith("file:"):
+            raise StoreError(f"{url}: names no file; write sqlite:///path/to/betimes.db (tests: MemoryStore)")
+        self.path = Path(url.database).absolute()
+        self._lock: FileLock | None = None
+        super().__init__(url.set(database=str(self.path)), str(self.path), folder, busy_s)
+
+    def _engine(self, *, writes: bool) -> Engine:
+        connect_args = {"timeout": self.busy_s, "check_same_thread": False}
+        if writes:
+            return create_engine(
+                self.url, isolation_level="AUTOCOMMIT", connect_args=connect_args, poolclass=NullPool
+            )
+        return create_engine(
+            self.url,
+            isolation_level="AUTOCOMMIT",
+            connect_args=connect_args,
+            poolclass=QueuePool,
+            pool_size=_READERS,
+            max_overflow=-1,
+        )
+
+    def _prepare(self, driver: sqlite3.Connection, *, writes: bool) -> None:
+        driver.isolation_level = None
+        cursor = driver.cursor()
+        cursor.execute("PRAGMA temp_store = MEMORY")
+        if not writes:
+            cursor.execute("PRAGMA query_only = ON")
+            cursor.execute(f"PRAGMA cache_size = -{_READER_CACHE_KIB}")
+            cursor.close()
+            return
+        (mode,) = cursor.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise StoreError(
+                f"{self.path}: its disk does not support a write-ahead log; move it to a local disk"
+            )
+        cursor.execute("PRAGMA synchronous = FULL")  # a commit is on the disk when it returns
+        cursor.execute("PRAGMA fullfsync = ON")  # on macOS fsync alone leaves it in the drive's cache
+        cursor.execute("PRAGMA foreign_keys = ON")
+        cursor.execute(f"PRAGMA journal_size_limit = {_LARGEST_IDLE_WAL}")
+        cursor.execute(f"PRAGMA cache_size = -{_WRITER_CACHE_KIB}")
+        cursor.close()
+
+    def own(self) -> None:
+        """Lock the database and connect the writer; raises StoreInUse where another service has it."""
+        with self.faults.told():
+            # Beside the lock of the state directory: the database may be in another one's.
+            self._lock = FileLock(self.path.with_name(f"{self.path.name}.lock"), str(self.path))
+            self._create()
+            self._writer = self._writers.connect()
+
+    def _create(self) -> None:
+        """Make the file, readable by its owner only: specifications may hold secrets."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        folder = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+    def _begin(self, cursor: sqlite3.Cursor) -> None:
+        cursor.execute("BEGIN IMMEDIATE")
+
+    def _undo(self, driver: sqlite3.Connection) -> None:
+        if driver.in_transaction:  # a full disk has ended it already
+            driver.rollback()
+
+    def close(self) -> None:
+        """Give up ownership and every connection."""
+        super().close()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
