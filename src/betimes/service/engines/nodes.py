@@ -110,6 +110,9 @@ EARLY_OR_LATE_S = 1e-6
 MOST_INSTANTS = 200_000  # of a play-out under a policy that rents machines
 PATIENCE_S = 1.0  # for a job that should have left by now, before it is looked at again
 
+Promise = tuple[float, tuple[Allocation, ...]]
+"""From when, s, a job has a reservation, and where."""
+NOTHING_PROMISED: Promise = (math.inf, ())
 
 _believed_left = entry(believed_left, NodesState, int, float)
 _offer_for = entry(offer_for, NodesState, int, bool)
@@ -230,7 +233,7 @@ class LiveNodes:
         if self.selects_every_s is not None:
             self.state.cluster[0].select_s = 0.0
         self.largest: list[int] = largest.tolist()
-        self.promised: dict[int, float] = {}  # by job, the start of the reservation that was reported last
+        self.promised: dict[int, Promise] = {}  # by job, the reservation that was reported last
         self.changed = False  # nodes were opened or closed, and no pass has followed yet
 
     def next_timer_s(self) -> float:
@@ -307,9 +310,20 @@ class LiveNodes:
         elif need.holder >= 0:
             entries.lose(self.state, slot)
         self._wait(slot)
-        self.state.cluster[0].logged = logged  # nothing of this was decided
+        self._strike_out(slot, logged)
         self.booting.discard(job)
         self.changed = True
+
+    def _strike_out(self, slot: int, since: int) -> None:
+        """Of the log's lines from `since` on, drop those of a job about which nothing was decided.
+
+        Those of other jobs stay: one that was owed only what this job held has begun.
+        """
+        cluster = self.state.cluster[0]
+        lines = as_array(self.state.log)[since : cluster.logged]
+        others = lines[lines["job"] != slot].copy()
+        lines[: len(others)] = others
+        cluster.logged = since + len(others)
 
     def unbind(self, slot: int) -> None:
         """The job of a slot gives up what it is bound to: it waits again, or stays where it is."""
@@ -402,7 +416,7 @@ class LiveNodes:
         bound = as_array(self.state.needs)["bound"][slots] >= 0
         unbound = sorted(self.job_of[slot] for slot in slots[bound].tolist())
         trace, at = new_trace(len(slots), 1), 0
-        arrivals, reserved = as_array(trace.arrivals), list[tuple[int, float, tuple[Allocation, ...]]]()
+        arrivals, reserved = as_array(trace.arrivals), list[tuple[int, Promise]]()
         for asked, tasks, of in changed:
             self._job_rows.fill_tasks(trace.arrivals[at], tasks)
             trace.arrivals[at].fits_no_owned = self._fits_no_owned(tasks, asked.require)
@@ -410,23 +424,23 @@ class LiveNodes:
             at += len(of)
             for slot in of.tolist():
                 job = self.job_of[slot]
-                start_s = self.promised.pop(job, math.inf)
-                if start_s < math.inf:
-                    reserved.append((slot, start_s, self._held(job, int(self.state.needs[slot].reservation))))
+                promised = self.promised.pop(job, None)
+                if promised is not None:
+                    reserved.append((slot, promised))
                 self.tasks_of[job] = tasks
         self._heed(_split_anew(self.state, self.rules, trace, slots))
-        for slot, start_s, places in reserved:
-            self._reserve(slot, start_s, places)
+        for slot, promised in reserved:
+            self._reserve(slot, promised)
         self.changed = True
         return unbound
 
-    def _reserve(self, slot: int, start_s: float, places: Sequence[Allocation]) -> None:
+    def _reserve(self, slot: int, promise: Promise) -> None:
         """A job that waits keeps what is reserved for it, if its tasks can be there; the next pass looks at it anew."""
-        job = self.job_of[slot]
+        job, (start_s, places) = self.job_of[slot], promise
         if _are_of(self.tasks_of[job], places):
             entries.book(self.state, slot, self._plan(self.tasks_of[job], places), start_s)
             self.state.cluster[0].must_replan = 1  # there may be other nodes than when it was made
-            self.promised[job] = start_s
+            self.promised[job] = promise
 
     def _measure(self) -> None:
         """Measure all jobs by the largest machines that there are now (`Need.share`)."""
@@ -618,7 +632,7 @@ class LiveNodes:
             entries.bind(self.state, slot, count)
         else:
             if carried.bound and not carried.owed and self.rules.backfill == CONSERVATIVE:
-                self._reserve(slot, carried.start_s, carried.bound)
+                self._reserve(slot, (carried.start_s, tuple(carried.bound)))
             self._wait(slot)
             if carried.keeps_wait and account.waits_until_s is not None and self.rules.waits:
                 entries.wait_until(self.state, slot, max(now_s, account.waits_until_s))
@@ -627,11 +641,16 @@ class LiveNodes:
         self.state.cluster[0].logged = 0  # nothing of this was decided now
 
     def settle(self, carried: Sequence[Restored]) -> None:
-        """Once all are restored: who makes room for whom."""
+        """Once all are restored: who makes room for whom. A job that is owed nothing any more begins."""
+        needs = self.state.needs
         for one in carried:
             preemptor = self.slot_of.get(one.makes_room_for) if one.makes_room_for is not None else None
-            if preemptor is not None and self.state.needs[preemptor].awaited > 0:
-                self.state.needs[self.slot_of[one.wanted.job]].preemptor = preemptor
+            if preemptor is not None and needs[preemptor].awaited > 0:
+                needs[self.slot_of[one.wanted.job]].preemptor = preemptor
+        for one in carried:
+            slot = self.slot_of[one.wanted.job]
+            if needs[slot].bound >= 0 and needs[slot].awaited == 0:
+                entries.settle_binding(self.state, slot)
 
     def tasks(self, job: int) -> JobTasks:
         """The tasks of a job that is here."""
@@ -766,12 +785,10 @@ class LiveNodes:
         account = account_of(self.state, slot, self.resizes_of.get(job, 0))
         return waiting_account(self.state, slot, account) if self.rules.waits else account
 
-    def binding(self, job: int) -> Bind | None:
-        """What a job is bound to while victims are on their way; None: it is not."""
+    def keeps_nomination(self, job: int) -> bool:
+        """Whether a job is bound to nodes while victims are on their way, or has begun as they have all left."""
         need = self.state.needs[self.slot_of[job]]
-        if need.holder >= 0 or need.bound < 0:
-            return None
-        return Bind(job, self._held(job, int(need.bound)), self._owed(int(need.bound)))
+        return bool(need.holder >= 0 or need.bound >= 0)
 
     def first_waiting(self) -> int | None:
         """The first of the queue; None: no job waits, unless for victims to leave."""
@@ -935,11 +952,13 @@ class LiveNodes:
             yield Grant(job, 0, tasks.units, places, tasks.units_each)
         elif BIND in decided and need.bound >= 0:
             yield Bind(job, self._held(job, int(need.bound)), self._owed(int(need.bound)))
-        start_s = float(need.reserved_s)
-        if RESERVE in decided and start_s != self.promised.pop(job, math.inf) and not holds:
-            yield Reserve(job, start_s, self._held(job, int(need.reservation)))
-        if start_s < math.inf:
-            self.promised[job] = start_s
+        if RESERVE in decided or holds:
+            before = self.promised.pop(job, NOTHING_PROMISED)
+            start_s, places = float(need.reserved_s), self._held(job, int(need.reservation))
+            if (start_s, places) != before and not holds:
+                yield Reserve(job, start_s, places)
+            if start_s < math.inf:
+                self.promised[job] = start_s, places
         if MIGRATE in decided and holds and need.bound >= 0:
             expected = None if self.rounds is None else self.rounds.expected.get(slot)
             yield Migrate(job, self._held(job, int(need.bound)), bool(need.moves_when_free == 1), expected)

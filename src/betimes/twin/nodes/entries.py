@@ -19,6 +19,7 @@ open_node = entry(external_events.open_node)
 hold = entry(external_events.hold)
 bind = entry(external_events.bind)
 book = entry(transitions.book)
+settle_binding = entry(transitions.settle_binding)
 resume_alone = entry(dedicated_machines.resume_alone)
 start_alone = entry(dedicated_machines.start_alone)
 stop_alone = entry(dedicated_machines.stop_alone)
@@ -39,6 +40,7 @@ ENTRIES = (
     hold,
     bind,
     book,
+    settle_binding,
     resume_alone,
     start_alone,
     stop_alone,

@@ -80,18 +80,8 @@ def test_an_engine_that_goes_on_decides_as_one_made_anew(policy: str, wanted: li
     check_alike(policy, wanted)
 
 
-# Of several sizes: the log does not say all of a reservation that moves to another node and begins when it did, nor of
-# a nomination whose nodes are vacated as one is drained. An engine made anew begins from the log and may differ there.
-IN_THE_LOG = [policy for policy in OF_NODES if policy not in ("conservative", "fitgpp")]
-
-
-@pytest.mark.parametrize(
-    ("policy", "kind"),
-    [
-        *((policy, "zoned") for policy in OF_NODES),
-        *((policy, kind) for policy in IN_THE_LOG for kind in ("mixed", "families")),
-    ],
-)
+@pytest.mark.parametrize("policy", OF_NODES)
+@pytest.mark.parametrize("kind", ["zoned", "mixed", "families"])
 @given(wanted=changes)
 def test_an_engine_of_nodes_that_goes_on_decides_as_one_made_anew(
     policy: str, kind: str, wanted: list[Any]
@@ -107,12 +97,56 @@ def test_an_engine_with_sets_of_trials_that_goes_on_decides_as_one_made_anew(
     check_alike(policy, wanted, "sets")
 
 
+@pytest.mark.parametrize(
+    ("policy", "wanted"),
+    [
+        pytest.param(
+            "conservative",
+            [(SUBMIT, 3, 1.0), (SUBMIT, 4, 1.0), (DRAIN, 4, 1.0), (RESUME, 4, 0.5), (SUBMIT, 5, 1.0)],
+            id="a reservation moves to another node, and begins as before",
+        ),
+        pytest.param(
+            "fitgpp",
+            [(SUBMIT, 3, 1.0), (DRAIN, 0, 0.5), (SUBMIT, 0, 0.5), (PASS, 6, 1.0)],
+            id="the nodes of a nomination are vacated as another is drained",
+        ),
+        pytest.param(
+            "fitgpp",
+            [(SUBMIT, 3, 1.0), (SUBMIT, 0, 2.0), (LOSE, 5, 1.0)],
+            id="a job that makes room loses one of its nodes",
+        ),
+        pytest.param(
+            "fitgpp",
+            [
+                *((SUBMIT, 2, 1.0), (ADD, 0, 0.5), (LOSE, 1, 0.5), (SUBMIT, 0, 2.0), (DRAIN, 0, 0.5)),
+                *((ADD, 6, 2.0), (PASS, 6, 0.5)),
+            ],
+            id="a job leaves that was split for other nodes, as one is drained",
+        ),
+    ],
+)
+def test_what_a_policy_has_decided_outlives_its_engine(policy: str, wanted: list[Any]) -> None:
+    check_alike(policy, wanted, "mixed")
+
+
 def check_alike(policy: str, wanted: list[Any], kind: str = "") -> None:
     kept = after(policy, wanted, kind)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Built, "take_over", lambda *_: None)
         anew = after(policy, wanted, kind)
     assert kept == anew
+
+
+def test_a_job_that_was_owed_what_a_lost_one_held_starts_in_its_place() -> None:
+    cluster = Cluster("fitgpp", nodes=2)
+    (victim,) = cluster.submit(spec(100.0, cpu=1.0, max_units=4, min_units=4, grace_s=30.0))
+    (urgent,) = cluster.submit(spec(10.0, cpu=2.0, qos="trial"))
+    ((first, _),) = (cluster.job(urgent).binding or {})["places"]
+    cluster.ask("nodes.set_status", "n-1" if first == "n-0" else "n-0", "lost", "timer")
+    cluster.turn()
+    assert dict(cluster.job(urgent).places) == {first: 1}
+    assert cluster.story(urgent)[-4:] == ["nominated", "granted", "launched", "started"]
+    assert cluster.status(victim) == "queued"
 
 
 def test_jobs_that_require_labels_are_split_for_the_nodes_that_have_them() -> None:

@@ -262,8 +262,6 @@ def _still_owed(
         tuple(map(min, before, held.get(place.node, (0, 0, 0))))
         for place, before in zip(carried.bound, carried.owed, strict=True)
     )
-    if not any(map(any, owed)):
-        return replace(carried, bound=(), owed=())
     return replace(carried, owed=owed)
 
 

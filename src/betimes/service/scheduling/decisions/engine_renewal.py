@@ -77,6 +77,10 @@ class EngineRenewal:
         """Nodes have come or gone, or take work again or no more."""
         if self._engine.kind is None:
             return
+        if (
+            self._engine.kind == NODES
+        ):  # what has left by now is split into tasks for the nodes that there are
+            self._requeue(self._engine.take_gone())
         if self._sets.shed() or not self._engine.take_over_nodes():
             self._renew()
         self._engine.look()
@@ -98,7 +102,11 @@ class EngineRenewal:
 
     def _settle_up(self) -> None:
         """Before there is another engine: what has happened to this one, without its deciding anything any more."""
-        for number in self._engine.settle():
+        self._requeue(self._engine.settle())
+
+    def _requeue(self, gone: list[int]) -> None:
+        """The runs of these jobs have left, as they were told to."""
+        for number in gone:
             job = self._state.ledger.jobs[number]
             self._engine.lose(job)
             self._jobs.requeue(job)

@@ -389,8 +389,12 @@ class PolicyEngine:
         The new engine receives widths with the jobs, and progress is reported again.
         """
         pending = self._pending
-        gone = pending.gone
-        pending.widths, pending.gone, pending.done, pending.believed = [], [], [], []
+        pending.widths, pending.done, pending.believed = [], [], []
+        return self.take_gone()
+
+    def take_gone(self) -> list[int]:
+        """The jobs whose runs have left as they were told to, of which the engine is not told any more."""
+        gone, self._pending.gone = self._pending.gone, []
         return gone
 
     def rebuild(self, policy: str, before: str | None = None) -> None:
@@ -417,7 +421,7 @@ class PolicyEngine:
             engine.left_of = self._trial_work.left_at
         for job in ledger.jobs.values():
             nominated = job.binding is not None and "owed" in job.binding
-            if nominated and not (isinstance(engine, LiveNodes) and engine.binding(job.job_id)):
+            if nominated and not (isinstance(engine, LiveNodes) and engine.keeps_nomination(job.job_id)):
                 self._state.log("unbound", "policy", job.job_id)
 
     def _request_for(self, job: Job) -> JobRequest:
