@@ -22,7 +22,7 @@ def applies(copy: State, way: int) -> bool:
 
     Where decisions are cut, who is next does depend on what happens on the way.
     """
-    if curtails(copy):
+    if curtails(copy) and not (way == IN_ORDER and has_room_for_all_units(copy)):
         return False
     pool = copy.pool[0]
     if way == IN_ORDER:
@@ -43,11 +43,64 @@ def applies(copy: State, way: int) -> bool:
 
 
 @kernel
+def has_room_for_all_units(copy: State) -> bool:
+    """Whether a unit of the pool that no job holds finds room for whichever job it goes to, so that nothing is cut.
+
+    A node is counted with as many units as it holds if each of them takes the most that any job asks of each resource.
+    If all nodes together hold no fewer than the pool has, then wherever the units in use are, the nodes with fewer than
+    they are counted with have room for all the others.
+    """
+    pool = copy.pool[0]
+    if pool.resize_interval_s > 0.0 or pool.resize_gain == 1:
+        return False
+    gpu, cpu, memory = 0, 0, 0
+    for number in range(len(copy.groups)):
+        group = copy.groups[number]
+        for place in range(group.head, group.tail):
+            footprint = copy.footprints[copy.order[number, place]]
+            gpu, cpu = max(gpu, footprint.gpu), max(cpu, footprint.cpu)
+            memory = max(memory, footprint.memory)
+    units, wanted = 0, int(math.ceil(pool.units))
+    for number in range(len(copy.nodes)):
+        node = copy.nodes[number]
+        if node.up == 0:
+            continue
+        fitting = wanted - units
+        if gpu > 0:
+            fitting = min(fitting, node.gpu // gpu)
+        if cpu > 0:
+            fitting = min(fitting, node.cpu // cpu)
+        if memory > 0:
+            fitting = min(fitting, node.memory // memory)
+        units += fitting
+    return units >= wanted
+
+
+@kernel
+def play_in_order(copy: State) -> bool:
+    """Play a pool to its end in which units go down the queue; False: it has to be asked at every event.
+
+    When each job has begun and is done is in its account (`started_s`, `finish_at`; infinity: never). Where its units
+    are is not followed.
+    """
+    pool, line, head = copy.pool[0], copy.order[0], copy.groups[0].head
+    if pool.pending == 1 or pool.used > pool.units or not applies(copy, IN_ORDER):
+        return False
+    for at in range(pool.holders):
+        job = copy.jobs[line[head + at]]
+        if job.units <= 0.0 or (at < pool.holders - 1 and job.units < job.max_units):
+            return False
+    hand_down(copy, False, -1)
+    return True
+
+
+@kernel
 def hand_down(copy: State, one_each: bool, watch: int) -> float:
     """Units that become free go down the queue, to each job as many as it can use, or one with `one_each`.
 
-    Returns when job `watch` finishes; or NaN with the copy at the event after which, with `one_each`, there are
-    fewer jobs than units, so that a job may have more than one: a decision is due.
+    Returns when job `watch` finishes, or the last one does (-1: none is watched); or NaN with the copy at the event
+    after which, with `one_each`, there are fewer jobs than units, so that a job may have more than one: a decision is
+    due.
     """
     pool, jobs, progress = copy.pool[0], copy.jobs, copy.progress
     line, heap = copy.order[0], copy.holders
@@ -64,7 +117,10 @@ def hand_down(copy: State, one_each: bool, watch: int) -> float:
             push(progress, heap, size, slot)
             size += 1
     while True:
-        if growing != watch and jobs[watch].units > 0.0 and not one_each:
+        if watch < 0:
+            if size == 0 and growing < 0:
+                return pool.now
+        elif growing != watch and jobs[watch].units > 0.0 and not one_each:
             return progress[watch].finish_at  # it has all it can use, and keeps it
         now = progress[heap[0]].finish_at if size > 0 else math.inf
         if growing >= 0:

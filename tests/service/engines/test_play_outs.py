@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from betimes.policies import parse_policy
+from betimes.policies.hooks import ASK, IN_ORDER
+from betimes.service.engines import pool as live_pool
 from betimes.service.engines.messages import Foreseen, Grant, Inputs, JobRequest
 from betimes.service.engines.pool import LivePool
 
@@ -75,3 +77,53 @@ def test_a_play_out_whose_jobs_never_start_leaves_nothing_behind() -> None:
     engine.happen(1.0, Inputs(done=[1]))
     after = engine.foresee(1.0)()
     assert (after.job, np.isfinite(after.finish_s).tolist()) == ([2], [True])
+
+
+SHAPES = {
+    "one demand": ([[0, 4000, 0], [0, 2000, 0], [0, 3000, 0]], [(1.0, 0.0)]),
+    "some ask for less": ([[0, 4000, 8192], [0, 2000, 4096], [0, 3000, 9000]], [(1.0, 2.0), (0.3, 0.0), (0.5, 2.0)]),
+    "memory runs out first": ([[0, 4000, 4096], [0, 2000, 4096], [0, 3000, 4096]], [(1.0, 0.0), (1.0, 3.0)]),
+}
+
+
+@pytest.mark.parametrize("restart_s", [0.0, 3.0])
+@pytest.mark.parametrize(("shape", "quick"), [("one demand", 1), ("some ask for less", 1), ("memory runs out first", 0)])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_queue_handed_down_is_the_queue_that_is_asked_about(
+    seed: int, shape: str, quick: int, restart_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handed: list[bool] = []
+    kernel = live_pool._play_in_order
+    monkeypatch.setattr(live_pool, "_play_in_order", lambda copy: handed.append(kernel(copy)) or handed[-1])
+    capacity, demands = SHAPES[shape]
+    luck, live, coming, now_s = random.Random(seed), list[int](), 0, 0.0
+    engine = LivePool(parse_policy("fifo"), 9, np.array(capacity), restart_s=restart_s)
+    for _ in range(80):
+        now_s += luck.choice((0.0, 1.0, luck.uniform(0.0, 4.0)))
+        what = Inputs()
+        if live and luck.random() < 0.5:
+            what.done.append(live.pop(luck.randrange(len(live))))
+        if live and luck.random() < 0.2:
+            what.believed.append((luck.choice(live), luck.uniform(1.0, 30.0)))
+        if live and luck.random() < 0.1:
+            what.lost.append(live[0])
+        if luck.random() < 0.1:
+            is_up = luck.random() < 0.5
+            engine.open_node(1, is_up)
+            engine.set_units(9 if is_up else 7)
+            what.look = True
+        for _ in range(luck.randrange(3)):
+            cpu, memory_gib = luck.choice(demands)
+            seconds = luck.choice((2.0, 5.0, luck.uniform(5.0, 50.0)))
+            what.wanted.append(
+                JobRequest(coming, 1, 1 + luck.randrange(4), "linear", seconds, cpu=cpu, memory_gib=memory_gib)
+            )
+            live.append(coming)
+            coming += 1
+        engine.happen(now_s, what)
+        more = JobRequest(coming, 1, 2, "linear", 7.0, cpu=1.0) if luck.random() < 0.3 else None
+        found = told(engine.foresee(now_s, more)())
+        engine.playout = ASK
+        np.testing.assert_equal(found, told(engine.foresee(now_s, more)()))
+        engine.playout = IN_ORDER
+    assert handed.count(True) >= quick * 40, handed.count(True)

@@ -27,7 +27,8 @@ from betimes.core.pool.feasible_grants import (
 from betimes.core.status import DONE, NEED_LOG, PAUSED, REFUSED, STUCK
 from betimes.core.work import believed_left
 from betimes.errors import BetimesError
-from betimes.kernels import as_array, blank, entry
+from betimes.foresight.shortcuts import play_in_order
+from betimes.kernels import Floats, as_array, blank, entry
 from betimes.policies import ChosenPolicy, Policy, Setting
 from betimes.policies.hooks import IN_ORDER, Prepared
 from betimes.policies.violations import violation
@@ -68,7 +69,8 @@ LeftOf = Callable[[int, float], float | None]
 
 _believed_left = entry(believed_left, State, int, float)
 _asked_for = entry(asked_for)
-ENTRIES = (*entries.ENTRIES, _believed_left, _asked_for)
+_play_in_order = entry(play_in_order)
+ENTRIES = (*entries.ENTRIES, _believed_left, _asked_for, _play_in_order)
 """What has to be compiled for a live pool, besides its policy."""
 
 
@@ -99,6 +101,7 @@ class LivePool:
         own = policy.policy
         prepared = self._prepared()
         self.rules = own.rules()
+        self.playout = own.playout_whole  # what a play-out may rely on (`policies.hooks`)
         self.state: State = new_state(
             FIRST_SLOTS,
             prepared.groups,
@@ -283,7 +286,7 @@ class LivePool:
         needed.
         """
         slot, group = self.slot_of.get(job), self.state.groups[0]
-        if slot is None or self.policy.policy.playout_whole != IN_ORDER:
+        if slot is None or self.playout != IN_ORDER:
             return None
         line = self.state.order[0][group.head : group.tail]
         upto = as_array(self.state.jobs)[line[: int(np.flatnonzero(line == slot)[0]) + 1]]
@@ -312,15 +315,27 @@ class LivePool:
         copy.pool[0].budget = MOST_EVENTS
 
         def play() -> Foreseen:
-            self._check(entries.advance(copy, self.rules, aside, math.inf, -1), copy, jobs)
             slots = np.array(list(jobs), dtype=np.int64)
-            start = as_array(aside.outcome)["start_s"][slots]
-            begun = as_array(copy.progress)["started_s"][slots]
-            finish = as_array(aside.outcome)["finish_s"][slots]
+            start, finish = self._played(copy, aside, slots, jobs)
             self._spare = copy  # one that is played in another thread meanwhile is another copy
-            return Foreseen(list(jobs.values()), np.where(np.isnan(start), begun, start), finish)
+            return Foreseen(list(jobs.values()), start, finish)
 
         return play
+
+    def _played(
+        self, copy: State, aside: Trace, slots: NDArray[np.int64], jobs: Mapping[int, int]
+    ) -> tuple[Floats, Floats]:
+        """Play a copy to its end; when the jobs in these slots start and finish, s, NaN: never."""
+        progress = as_array(copy.progress)
+        if self.playout == IN_ORDER:
+            if copy.pool[0].pending == 1:
+                self._check(entries.advance(copy, self.rules, aside, -math.inf, -1), copy, jobs)
+            if _play_in_order(copy):
+                finish = progress["finish_at"][slots]
+                return progress["started_s"][slots], np.where(np.isinf(finish), np.nan, finish)
+        self._check(entries.advance(copy, self.rules, aside, math.inf, -1), copy, jobs)
+        start, finish = (as_array(aside.outcome)[name][slots] for name in ("start_s", "finish_s"))
+        return np.where(np.isnan(start), progress["started_s"][slots], start), finish
 
     def _room_to_play(self) -> State:
         """Room for a copy: the last one's where its shape is right; to make it takes longer than to fill it."""
