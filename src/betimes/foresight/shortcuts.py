@@ -60,7 +60,7 @@ def has_room_for_all_units(copy: State) -> bool:
             footprint = copy.footprints[copy.order[number, place]]
             gpu, cpu = max(gpu, footprint.gpu), max(cpu, footprint.cpu)
             memory = max(memory, footprint.memory)
-    units, wanted = 0, int(math.ceil(pool.units))
+    units, wanted = 0, math.ceil(pool.units)
     for number in range(len(copy.nodes)):
         node = copy.nodes[number]
         if node.up == 0:

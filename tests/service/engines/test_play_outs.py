@@ -81,13 +81,18 @@ def test_a_play_out_whose_jobs_never_start_leaves_nothing_behind() -> None:
 
 SHAPES = {
     "one demand": ([[0, 4000, 0], [0, 2000, 0], [0, 3000, 0]], [(1.0, 0.0)]),
-    "some ask for less": ([[0, 4000, 8192], [0, 2000, 4096], [0, 3000, 9000]], [(1.0, 2.0), (0.3, 0.0), (0.5, 2.0)]),
+    "some ask for less": (
+        [[0, 4000, 8192], [0, 2000, 4096], [0, 3000, 9000]],
+        [(1.0, 2.0), (0.3, 0.0), (0.5, 2.0)],
+    ),
     "memory runs out first": ([[0, 4000, 4096], [0, 2000, 4096], [0, 3000, 4096]], [(1.0, 0.0), (1.0, 3.0)]),
 }
 
 
 @pytest.mark.parametrize("restart_s", [0.0, 3.0])
-@pytest.mark.parametrize(("shape", "quick"), [("one demand", 1), ("some ask for less", 1), ("memory runs out first", 0)])
+@pytest.mark.parametrize(
+    ("shape", "quick"), [("one demand", 1), ("some ask for less", 1), ("memory runs out first", 0)]
+)
 @pytest.mark.parametrize("seed", range(4))
 def test_a_queue_handed_down_is_the_queue_that_is_asked_about(
     seed: int, shape: str, quick: int, restart_s: float, monkeypatch: pytest.MonkeyPatch
@@ -116,7 +121,9 @@ def test_a_queue_handed_down_is_the_queue_that_is_asked_about(
             cpu, memory_gib = luck.choice(demands)
             seconds = luck.choice((2.0, 5.0, luck.uniform(5.0, 50.0)))
             what.wanted.append(
-                JobRequest(coming, 1, 1 + luck.randrange(4), "linear", seconds, cpu=cpu, memory_gib=memory_gib)
+                JobRequest(
+                    coming, 1, 1 + luck.randrange(4), "linear", seconds, cpu=cpu, memory_gib=memory_gib
+                )
             )
             live.append(coming)
             coming += 1

@@ -339,7 +339,7 @@ def is_room_for(state: State, spare: State) -> bool:
 def clear(spare: State) -> None:
     """Make a state that was played forward what `room_to_play` makes; `copy_into` writes pool, groups and nodes."""
     for column in (spare.jobs, spare.progress, spare.grants, spare.wakeups, spare.footprints):
-        as_array(column)[...] = np.zeros((), dtype=as_array(column).dtype)
+        as_array(column).view(np.uint8)[...] = 0  # as bytes: record by record it takes twenty times as long
     as_array(spare.progress)["served_by"] = -1
     spare.order[...], spare.holders[...] = 0, 0
 

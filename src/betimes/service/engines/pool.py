@@ -288,9 +288,13 @@ class LivePool:
         slot, group = self.slot_of.get(job), self.state.groups[0]
         if slot is None or self.playout != IN_ORDER:
             return None
+        jobs = as_array(self.state.jobs)
+        units, most = jobs["units"], jobs["max_units"]
+        if units[slot] != most[slot]:
+            return None
         line = self.state.order[0][group.head : group.tail]
-        upto = as_array(self.state.jobs)[line[: int(np.flatnonzero(line == slot)[0]) + 1]]
-        return start_and_finish(self.state, slot) if (upto["units"] == upto["max_units"]).all() else None
+        upto = line[: int(np.flatnonzero(line == slot)[0]) + 1]
+        return start_and_finish(self.state, slot) if (units[upto] == most[upto]).all() else None
 
     def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""

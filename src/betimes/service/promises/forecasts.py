@@ -79,7 +79,7 @@ class Forecast:
 
 def forecast(foreseen: Foreseen, as_of_at: float, epoch_at: float, holding: Collection[int]) -> Forecast:
     """A play-out's result, in seconds since 1970; holding: the jobs that hold units when it begins."""
-    waits = np.array([job not in holding for job in foreseen.job], dtype=np.bool_)
+    waits = ~np.fromiter(map(holding.__contains__, foreseen.job), np.bool_, len(foreseen.job))
     return Forecast(as_of_at, foreseen.job, foreseen.start_s + epoch_at, foreseen.finish_s + epoch_at, waits)
 
 
