@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
 from betimes.cluster import Offer
 from betimes.cluster.labels import as_texts, suits, why_none_suits
 from betimes.cluster.resources import PER_UNIT
-from betimes.cluster.shapes import Room, roomiest
+from betimes.cluster.shapes import Room, roomiest, suiting
 from betimes.cluster.tasks import job_tasks
 from betimes.errors import Refused
 from betimes.foresight.engines import NODES
@@ -83,28 +84,32 @@ def _with(spec: JobSpec) -> str:
 
 def _check_nodes(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
     """Raise Refused if the nodes could not run the job when nothing else is there."""
-    known = [node.shape for node in nodes.values() if node.status != LOST]
+    # A large cluster has few shapes, and it is the shapes that are looked at.
+    known = Counter(node.shape for node in nodes.values() if node.status != LOST)
     if not known:
         return  # nodes may come; until then it waits, and its reason says so
     lacking = why_none_suits(spec.required, [shape.labels for shape in known])
     if lacking is not None:
         raise Refused(lacking, "require")
-    there = [Room(amounts, family) for amounts, labels, family in known if suits(labels, spec.required)]
+    there = Counter[Room]()
+    for (amounts, labels, family), nodes_alike in known.items():
+        if suits(labels, spec.required):
+            there[Room(amounts, family)] += nodes_alike
     if spec.demand:
         _check_families(spec, there)
     else:
         _check_unit(spec, there)
     if engine == NODES:
-        _check_tasks(spec, there)
+        _check_tasks(spec, there, suiting(tuple(sorted(known)), spec.required))
         return
-    held = sum(times_on(room, spec.unit.amounts_on(room.family)) for room in there)
+    held = sum(alike * times_on(room, spec.unit.amounts_on(room.family)) for room, alike in there.items())
     if spec.min_units > held:
         raise Refused(
             f"expected at most {held} units, as the empty cluster holds, found {spec.min_units}", "min_units"
         )
 
 
-def _check_families(spec: JobSpec, there: Sequence[Room]) -> None:
+def _check_families(spec: JobSpec, there: Collection[Room]) -> None:
     """Raise Refused if on no family a unit of the job fits on a node."""
     has = sorted({room.family for room in there})
     named = [family for family in has if family in spec.demand]
@@ -126,9 +131,9 @@ def _check_families(spec: JobSpec, there: Sequence[Room]) -> None:
         raise Refused(f"{why}{others}", found[0].field)
 
 
-def _check_unit(spec: JobSpec, there: Sequence[Room], family: str | None = None) -> None:
+def _check_unit(spec: JobSpec, there: Collection[Room], family: str | None = None) -> None:
     """Raise Refused if a unit fits on none of these nodes; family: all of them are of that one."""
-    demand = spec.unit.amounts_on(there[0].family) or (0, 0, 0)
+    demand = spec.unit.amounts_on(next(iter(there)).family) or (0, 0, 0)
     of, where = (f" of family {family}", f"demand.{family}.") if family is not None else ("", "")
     for at, field in enumerate(FIELDS):
         most = max(room.amounts[at] for room in there)
@@ -145,16 +150,19 @@ def _check_unit(spec: JobSpec, there: Sequence[Room], family: str | None = None)
         )
 
 
-def _check_tasks(spec: JobSpec, there: Sequence[Room]) -> None:
-    """Raise Refused if the job's tasks, at full width, do not find room on these nodes."""
+def _check_tasks(spec: JobSpec, there: Mapping[Room, int], largest: tuple[Room, ...]) -> None:
+    """Raise Refused if the job's tasks, at full width, do not find room on so many nodes of each kind.
+
+    largest: of them, as `cluster.shapes.roomiest` has it.
+    """
     units = spec.max_units
-    tasks = job_tasks(spec.unit, units, spec.task_choice, roomiest(there))
+    tasks = job_tasks(spec.unit, units, spec.task_choice, largest)
     if tasks.units_each > tasks.together:
         raise Refused(
             f"expected at most {tasks.together}, as many units as some node holds, found {tasks.units_each}",
             "units_per_task",
         )
-    room = sum(times_on(one, tasks.demand_on(one.family)) for one in there)
+    room = sum(alike * times_on(one, tasks.demand_on(one.family)) for one, alike in there.items())
     if tasks.count <= room:
         return
     why = f"as the empty cluster holds{_with(spec) and f' on nodes{_with(spec)}'} (nodes run jobs at full width)"
