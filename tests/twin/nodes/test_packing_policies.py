@@ -117,6 +117,18 @@ def test_no_packing_costs_what_its_timeline_says_where_demand_differs_by_family(
     assert found < float(closed_form_usd(some_jobs(40, seed), cluster.offers))
 
 
+@pytest.mark.parametrize("policy", ["no-packing", "eva", "eva:rules=paper"])
+def test_allocations_are_all_that_a_job_held_however_often_its_speed_changes(policy: str) -> None:
+    result = simulate_nodes(some_jobs(40, 3), policy, cluster=read_cluster("ec2-2023-vcpu"), timeline=True)
+    held, leases = result.segments, result.leases
+    assert held is not None
+    assert leases is not None
+    held_s = held.units * (held.end_s - held.start_s)
+    of_job_s = np.bincount(held.row, weights=held_s, minlength=len(result.jobs))
+    assert of_job_s == pytest.approx(result.jobs.units_s)
+    assert held_s.sum() == pytest.approx(leases.task_s.sum())  # a task is a unit here
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_every_job_ends_and_every_lease_does(policy: str) -> None:
     cluster = read_cluster("ec2-2023-vcpu")

@@ -119,8 +119,8 @@ def finish(state: NodesState, slot: int) -> None:
 def tell_to_leave(state: NodesState, slot: int, preemptor: int) -> None:
     """The job stops working, and has left its nodes when its grace period is over."""
     now, need, progress = state.pool[0].now, state.needs[slot], state.progress[slot]
+    _record_segments(state, slot)
     if now > progress.since:
-        _record_segments(state, slot)
         bring_up_to_date(state, slot, now)
         progress.since = now
     rest(state, slot)
@@ -484,16 +484,19 @@ def move_out(state: NodesState, slot: int) -> None:
 
 @kernel
 def _record_segments(state: NodesState, slot: int) -> None:
-    """Note that the job's present stay ends now, if segments are recorded and it lasted."""
-    pool, progress, need = state.pool[0], state.progress[slot], state.needs[slot]
-    if len(state.segments) == 0 or pool.now <= progress.since:
+    """Note that the job's present stay, or its grace period, ends now, if segments are recorded and it lasted."""
+    pool, need = state.pool[0], state.needs[slot]
+    since_s = need.began_s  # `progress.since` moves with every change of its speed
+    if need.preempted_s > since_s:
+        since_s = need.preempted_s
+    if len(state.segments) == 0 or pool.now <= since_s:
         return
     at = need.placed
     while at >= 0:
         placement = state.placements[at]
         segment = state.segments[pool.segments]
-        segment.row = progress.row
-        segment.start_s = progress.since
+        segment.row = state.progress[slot].row
+        segment.start_s = since_s
         segment.end_s = pool.now
         segment.units = state.jobs[slot].units * placement.tasks / need.tasks
         pool.segments += 1
