@@ -356,6 +356,8 @@ def same_engine(before: Scheduler, after: Scheduler) -> None:
     for number in before.engine.slot_of:
         one, other = before.engine.account(number).row(), after.engine.account(number).row()
         for name, value in one.items():
+            if name in ("seen_events", "seen_active"):
+                continue  # in the log as of when its account was written last
             if name == "since_s" and after.ledger.jobs[number].units == 0:
                 continue  # it may have been given units and lost them within an instant, of which nothing is told
             assert math.isclose(value, other[name], rel_tol=1e-9, abs_tol=1e-9), (number, name, one, other)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +63,8 @@ WHY_LESS = {
     NO_ROOM: "no node has room for more of its units",
 }
 """Why a job did not get all that the policy gave it."""
+Contention = Mapping[int, tuple[float, float]]
+"""By job, as in its account: the events that it has seen, and the jobs active at each, summed up."""
 MOST_EVENTS = 10_000_000  # of a play-out
 LeftOf = Callable[[int, float], float | None]
 """Work that a job has left at an instant, seconds on one unit, where more is known of it than its account says."""
@@ -198,10 +201,41 @@ class LivePool:
             entries.hold(self.state, slot, float(carried.units))
             self.held[carried.wanted.job] = carried.places
 
+    def settle(self, carried: Iterable[Restored]) -> None:
+        """Once all are restored: what each has seen of the others, where that is known."""
+        pool = self.state.pool[0]
+        for one in carried:
+            if one.account.seen_events > 0.0:
+                job = self.state.jobs[self.slot_of[one.wanted.job]]
+                job.seen_count = pool.events - one.account.seen_events
+                job.seen_sum = pool.contention - one.account.seen_active
+
+    def pass_wakeups(self, now_s: float) -> None:
+        """Count the wake-ups before `now_s` that decide nothing new; counted after nodes have changed, they would."""
+        self._run(math.nextafter(now_s, -math.inf))
+
+    def retire(self, what: Inputs, now_s: float) -> None:
+        """Another engine takes over: count the events that it is not told, since jobs see them."""
+        self.pass_wakeups(now_s)
+        for job, width in what.widths:
+            entries.set_width(self.state, self.slot_of[job], width)
+        for job in what.done:
+            entries.withdraw(self.state, self.slot_of.pop(job))
+
     def account(self, job: int) -> Account:
         """How far a job has come."""
         slot = self.slot_of[job]
-        return account_of(self.state, slot, int(self.state.progress[slot].resizes))
+        account = account_of(self.state, slot, int(self.state.progress[slot].resizes))
+        events, active = self._seen(slot)
+        return replace(account, seen_events=events, seen_active=active)
+
+    def contention(self) -> Contention:
+        """What each job has seen by now."""
+        return {job: self._seen(slot) for job, slot in self.slot_of.items()}
+
+    def _seen(self, slot: int) -> tuple[float, float]:
+        pool, seen = self.state.pool[0], self.state.jobs[slot]
+        return float(pool.events - seen.seen_count), float(pool.contention - seen.seen_sum)
 
     def believed_left(self, job: int, now_s: float) -> float:
         """Work that is believed to be left now."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
@@ -65,12 +66,17 @@ def after(policy: str, wanted: list[tuple[int, int, float]], kind: str = "") -> 
         cluster.turn()
         if what == PASS:
             cluster.go_on(float(which))
-    return [(event.kind, event.job, event.at_s, without_seq(event.data)) for event in cluster.log]
+    left_out = ("seq", "seen_events", "seen_active") if kind == "sets" else ("seq",)
+    return [(event.kind, event.job, event.at_s, without(left_out, event.data)) for event in cluster.log]
 
 
-def without_seq(data: dict[str, Any]) -> dict[str, Any]:
-    """An engine that is made anew without jobs counts submissions from 0; what counts is their order."""
-    account = {name: value for name, value in data.get("account", {}).items() if name != "seq"}
+def without(left_out: Collection[str], data: dict[str, Any]) -> dict[str, Any]:
+    """What happened, but for parts of its account in which engines may differ.
+
+    One that is made anew without jobs counts submissions from 0; what counts is their order. One that is made anew as a
+    set of trials becomes narrower and another job ends hears of the width after that, and one that goes on before it.
+    """
+    account = {name: value for name, value in data.get("account", {}).items() if name not in left_out}
     return {**data, "account": account}
 
 
@@ -127,6 +133,27 @@ def test_an_engine_with_sets_of_trials_that_goes_on_decides_as_one_made_anew(
 )
 def test_what_a_policy_has_decided_outlives_its_engine(policy: str, wanted: list[Any]) -> None:
     check_alike(policy, wanted, "mixed")
+
+
+def test_the_contention_that_jobs_have_seen_outlives_their_engine() -> None:
+    wanted = [(SUBMIT, 6, 2.0), (SUBMIT, 6, 0.5), (SUBMIT, 5, 0.5), *[(SUBMIT, 0, 0.5)] * 6]
+    wanted += [
+        (ADD, 0, 0.5),
+        (SUBMIT, 0, 0.5),
+        (SUBMIT, 5, 0.5),
+        (PASS, 6, 0.5),
+        (LOSE, 2, 0.5),
+        (ADD, 2, 1.0),
+    ]
+    check_alike("themis:lease=4", wanted)
+
+
+def test_wake_ups_that_decide_nothing_are_over_before_nodes_change() -> None:
+    """Else the policy decided for the nodes of now at an instant before jobs had ended, and took their units away."""
+    wanted = [(SUBMIT, 0, 1.0), (SUBMIT, 0, 1.0), (DRAIN, 6, 2.0), (DRAIN, 5, 2.0), (PASS, 6, 0.5)]
+    check_alike("themis:lease=4", wanted, "sets")
+    ends = [event[1] for event in after("themis:lease=4", wanted, "sets") if event[0] == "finished"]
+    assert sorted(ends) == [1, 2]
 
 
 def check_alike(policy: str, wanted: list[Any], kind: str = "") -> None:

@@ -18,7 +18,7 @@ from betimes.service.engines.dedicated_machines import shapes_of
 from betimes.service.engines.messages import Allocation, Alone, Restored
 from betimes.service.engines.named_policies import check_live, kind_of, shared_offers
 from betimes.service.engines.nodes import LiveNodes
-from betimes.service.engines.pool import LivePool
+from betimes.service.engines.pool import Contention, LivePool
 from betimes.service.engines.speedups import speed
 from betimes.service.machines.budgets import Budgets
 from betimes.service.scheduling.decisions.engine_job import at_width, held_by, wanted_of
@@ -68,6 +68,8 @@ class Built:
         engine, kept = self.engine, kept_nodes(nodes, self.offered)
         if isinstance(engine, Standby) or (isinstance(engine, LivePool) and not engine.places_units):
             return None
+        if isinstance(engine, LivePool):
+            engine.pass_wakeups(now_s)
         had = {name: (number, capacity) for number, (name, capacity) in self.nodes.items()}
         for name, (at, capacity) in had.items():
             if name in kept and kept[name].capacity != capacity:
@@ -114,11 +116,13 @@ def build(
     epoch_at: float = 0.0,
     is_compiled: bool = True,
     member: str | None = None,
+    contention: Contention | None = None,
 ) -> Built:
     """The engine of `policy` with all jobs that the engine of policy `before` had (null: none is different).
 
     It places jobs on the nodes that are shared. Engines count seconds from `epoch_at`. Where the policy is not compiled
     yet, something stands in for its engine. member: of a portfolio, that decides; null: its first.
+    contention: what jobs have seen by now; null: what their accounts say.
 
     Raises PolicyError, ClusterError.
     """
@@ -168,7 +172,7 @@ def build(
     carried = [
         _still_owed(
             replace(
-                _carried(job, kind, before or policy, numbers, epoch_at),
+                _seeing(_carried(job, kind, before or policy, numbers, epoch_at), contention),
                 alone=_alone(job, settings.offers, epoch_at),
                 keeps_wait=before is None or before == policy,
             ),
@@ -180,7 +184,7 @@ def build(
     ]
     for one in carried:
         engine.restore(one, now_s)
-    if isinstance(engine, LiveNodes):
+    if not isinstance(engine, Standby):
         engine.settle(carried)
     for name, node in (nodes | rented).items():
         if node.status not in ((UP, BOOTING) if name in rented else (UP,)):
@@ -244,6 +248,14 @@ def _alone(job: Job, offers: Sequence[Offer], epoch_at: float) -> Alone | None:
     offer = _offer_of(rental.type, offers, f"job {job.job_id} is on")
     began_s = rental.asked_at - epoch_at
     return Alone(offer, rental.count, began_s, rental.is_up, until_s)
+
+
+def _seeing(carried: Restored, contention: Contention | None) -> Restored:
+    """A job with what it has seen by now of the others in a pool."""
+    seen = contention.get(carried.wanted.job) if contention is not None else None
+    if seen is None:
+        return carried
+    return replace(carried, account=replace(carried.account, seen_events=seen[0], seen_active=seen[1]))
 
 
 def _still_owed(

@@ -389,6 +389,8 @@ class PolicyEngine:
         The new engine receives widths with the jobs, and progress is reported again.
         """
         pending = self._pending
+        if self._built is not None and isinstance(self._built.engine, LivePool):
+            self._built.engine.retire(pending, self._state.now_s)
         pending.widths, pending.done, pending.believed = [], [], []
         return self.take_gone()
 
@@ -403,6 +405,7 @@ class PolicyEngine:
         Raises PolicyError, ClusterError.
         """
         ledger = self._state.ledger
+        retired = self._built.engine if self._built is not None else None
         self._built = build(
             policy,
             ledger.nodes,
@@ -413,6 +416,7 @@ class PolicyEngine:
             epoch_at=ledger.epoch_at,
             is_compiled=self._is_compiled(policy),
             member=ledger.member if before is None else None,
+            contention=retired.contention() if isinstance(retired, LivePool) else None,
         )
         engine = self._built.engine
         if isinstance(engine, Standby):

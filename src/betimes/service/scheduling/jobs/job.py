@@ -32,14 +32,19 @@ class Account:
     resizes: int = 0
     waits_until_s: float | None = None  # then a machine is rented for it alone; null: none is
     speculated: bool = False  # it has run on one for as long as a short job may
+    # In a pool, as of when this was written: events that it has seen, and the jobs active at each, summed up.
+    seen_events: float = 0.0
+    seen_active: float = 0.0
 
     def row(self) -> dict[str, Any]:
-        """As it stands in events and snapshots: what a waiting policy knows of a job only where it knows anything."""
+        """As it stands in events and snapshots: what only some policies know of a job only where they know anything."""
         found = dict(vars(self))
         if self.waits_until_s is None:
             del found["waits_until_s"]
         if not self.speculated:
             del found["speculated"]
+        if self.seen_events == 0.0:
+            del found["seen_events"], found["seen_active"]
         return found
 
 
