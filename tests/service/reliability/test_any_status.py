@@ -251,6 +251,7 @@ def test_dependencies_hold_across_restarts(lose_world: bool) -> None:
     cluster.go_on()
     assert [cluster.status(job) for job in after] == ["finished", "finished", "cancelled", "finished"]
     assert cluster.rows[after[2]]["reason"]["code"] == "dependency-failed"
+    assert cluster.rows[after[2]]["reason"]["text"] == f"depends on job {bad}, which has failed"
     assert cluster.status(last) == "finished"
 
 

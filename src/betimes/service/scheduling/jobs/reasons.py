@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from betimes.service.scheduling.trials.trial_set import TrialSet
+from betimes.service.views.models import Status
 
 CODES = {
     "compiling": "the policy in force is still being compiled",
@@ -78,8 +79,9 @@ def after(number: int) -> dict[str, Any]:
 
 
 def in_vain(number: int, ended: str) -> dict[str, Any]:
-    """A dependency that did not succeed."""
-    return reason("dependency-failed", f"depends on job {number}, which is {ended}", job=number, status=ended)
+    """A dependency that did not succeed: `ended` is failed or cancelled."""
+    has = "was cancelled" if ended == Status.CANCELLED else "has failed"
+    return reason("dependency-failed", f"depends on job {number}, which {has}", job=number, status=ended)
 
 
 def array(first: int, most: int) -> dict[str, Any]:
