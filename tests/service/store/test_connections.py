@@ -14,6 +14,7 @@ Connections = list[sqlite3.Connection]
 def test_closing_closes_the_writer_and_idle_readers(store: Store, sqlite_connections: Connections) -> None:
     store.commit(submission(1))
     assert store.last_event_id() == 1
+    assert store.answer("ann", "key") is None
     store.close()
     assert sqlite_connections == []
 
@@ -47,4 +48,5 @@ def test_a_question_to_a_closed_store_leaves_no_connection_open(
     store.commit(submission(1))
     store.close()
     assert [row["job_id"] for row in store.live_jobs()] == [1]
+    assert store.answer("ann", "key") is None
     assert sqlite_connections == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
@@ -12,6 +13,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from betimes.service.access.host_names import is_loopback
 from betimes.service.api.failures import answer, shown
 from betimes.service.api.models import Failure
+
+MOST_KEPT = 64  # hosts and origins of which it is remembered whether they are known
 
 
 class KnownHosts:
@@ -22,6 +25,7 @@ class KnownHosts:
         self._hosts = frozenset(host.lower().strip("[]") for host in hosts)
         # A server that listens on every address may be called by any of them, but a name must be known.
         self._any_address = any(_is_unspecified(host) for host in self._hosts)
+        self._is_known = lru_cache(MOST_KEPT)(self._knows)  # callers name the same few again and again
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on what is addressed to this service."""
@@ -37,10 +41,10 @@ class KnownHosts:
 
     def _stranger(self, headers: Headers) -> str | None:
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or not self._knows(f"//{hosts[0]}"):
+        if len(hosts) != 1 or not self._is_known(f"//{hosts[0]}"):
             return f"Host {shown(', '.join(hosts))!r}"
         for origin in headers.getlist("origin"):
-            if not self._knows(origin):
+            if not self._is_known(origin):
                 return f"Origin {shown(origin)!r}"
         return None
 

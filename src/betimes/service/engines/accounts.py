@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,18 +18,24 @@ from betimes.service.scheduling.jobs.job import Account
 
 def account_of(state: Accounts, slot: int, resizes: int) -> Account:
     """How far the job in a slot has come; only a pool's columns count how often its grant has changed."""
-    job, progress = state.jobs[slot], state.progress[slot]
+    job, progress = _record(state.jobs, slot), _record(state.progress, slot)
     return Account(
-        since_s=float(progress.since),
-        left_s=float(progress.believed_left),
-        size_s=float(job.size_s),
-        attained=float(progress.attained),
-        stall_s=float(progress.stall),
-        entered_s=float(job.submit_s),
-        seq=int(job.seq),
-        preemptions=int(progress.preemptions),
+        since_s=progress["since"],
+        left_s=progress["believed_left"],
+        size_s=job["size_s"],
+        attained=progress["attained"],
+        stall_s=progress["stall"],
+        entered_s=job["submit_s"],
+        seq=job["seq"],
+        preemptions=progress["preemptions"],
         resizes=resizes,
     )
+
+
+def _record(columns: Any, slot: int) -> dict[str, Any]:
+    """A record's fields, all at once: to ask for them one by one takes three times as long."""
+    records = as_array(columns)
+    return dict(zip(records.dtype.names, records[slot].item(), strict=True))
 
 
 def waiting_account(state: NodesState, slot: int, account: Account) -> Account:

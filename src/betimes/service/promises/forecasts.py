@@ -88,11 +88,12 @@ def cost_usd(spec: JobSpec, run_s: float, nodes: Iterable[Node]) -> float | None
 
     A unit pays for the largest share that it takes of any resource of the node.
     """
-    shares = list[float]()
+    shares, unit = list[float](), spec.unit
     for node in nodes:
-        price, capacity, demand = node.machine.usd_per_h, node.capacity, spec.unit.amounts_on(node.family)
-        if price is None or node.status == LOST or demand is None:
+        price = node.machine.usd_per_h
+        if price is None or node.status == LOST or (demand := unit.amounts_on(node.family)) is None:
             continue
+        capacity = node.capacity
         if all(need <= room for need, room in zip(demand, capacity, strict=True)):
             share = max(need / room for need, room in zip(demand, capacity, strict=True) if need > 0)
             shares.append(share * price)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from pathlib import Path
+from typing import Any
 
-from sqlalchemy import URL, Engine, NullPool, QueuePool, create_engine
+from sqlalchemy import URL, Engine, NullPool, PoolProxiedConnection, QueuePool, create_engine
 
 from betimes.errors import StoreError
 from betimes.service.store.databases.database import Database
@@ -28,6 +30,8 @@ class SQLite(Database):
             raise StoreError(f"{url}: names no file; write sqlite:///path/to/betimes.db (tests: MemoryStore)")
         self.path = Path(url.database).absolute()
         self._lock: FileLock | None = None
+        self._looking = threading.Lock()
+        self._looks_up: PoolProxiedConnection | None = None
         super().__init__(url.set(database=str(self.path)), str(self.path), folder, busy_s)
 
     def _engine(self, *, writes: bool) -> Engine:
@@ -91,9 +95,27 @@ class SQLite(Database):
         if driver.in_transaction:  # a full disk has ended it already
             driver.rollback()
 
+    def look_up(self, sql: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        """Likewise, on a connection that is kept for this: to take one from the pool takes four times as long."""
+        with self._looking, self.faults.told():
+            if self._is_closed:
+                return super().look_up(sql, parameters)
+            if self._looks_up is None:
+                self._looks_up = self._readers.raw_connection()
+            cursor = self._looks_up.cursor()
+            try:
+                cursor.execute(sql, parameters)
+                return list(cursor.fetchall())
+            finally:
+                cursor.close()
+
     def close(self) -> None:
         """Give up ownership and every connection."""
         super().close()
+        with self._looking:
+            if self._looks_up is not None:
+                self._looks_up.invalidate()
+                self._looks_up = None
         if self._lock is not None:
             self._lock.release()
             self._lock = None
