@@ -216,3 +216,37 @@ def test_a_sleeper_sees_a_jump() -> None:
         await asyncio.wait_for(sleeper, 30.0)
 
     asyncio.run(sleep())
+
+
+@pytest.mark.parametrize("at_s", [math.inf, 3600.0])
+def test_what_happens_first_ends_the_wait(at_s: float) -> None:
+    async def wait() -> float:
+        clock, event = Clock(), asyncio.Event()
+        asyncio.get_running_loop().call_later(0.02, event.set)
+        began_s = clock.now_s()
+        await clock.wait_for(event, began_s + at_s)
+        assert event.is_set()
+        return clock.now_s() - began_s
+
+    assert 0.015 < asyncio.run(asyncio.wait_for(wait(), 10)) < 5.0
+
+
+def test_an_instant_ends_the_wait_for_what_does_not_happen() -> None:
+    async def wait() -> None:
+        clock, event = Clock(), asyncio.Event()
+        at_s = clock.now_s() + 0.05
+        await clock.wait_for(event, at_s)
+        assert not event.is_set()
+        assert clock.now_s() >= at_s
+
+    asyncio.run(asyncio.wait_for(wait(), 10))
+
+
+def test_a_jump_ends_the_wait() -> None:
+    async def wait() -> None:
+        clock, sources = made()
+        asyncio.get_running_loop().call_later(0.05, lambda: sources.suspend(3600.0))
+        await clock.wait_for(asyncio.Event(), START_S + 1800.0)
+        assert clock.now_s() >= START_S + 1800.0
+
+    asyncio.run(asyncio.wait_for(wait(), 10))

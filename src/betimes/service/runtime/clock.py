@@ -9,10 +9,10 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Source = Callable[[], float]  # seconds
 
@@ -85,6 +85,13 @@ class Clock:
         while (left_s := at_s - self.now_s()) > 0:
             await asyncio.sleep(min(left_s, LONGEST_SLEEP_S))
 
+    async def wait_for(self, event: asyncio.Event, at_s: float) -> None:
+        """Return once the event is set, or it is `at_s`, within a second if a jump makes it so."""
+        while not event.is_set() and (left_s := at_s - self.now_s()) > 0:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(left_s, LONGEST_SLEEP_S) if left_s < math.inf else None):
+                    await event.wait()
+
     @contextmanager
     def hold(self) -> Iterator[None]:
         """Nothing: real time cannot be held. See `VirtualClock.hold`."""
@@ -150,6 +157,18 @@ class VirtualClock:
         except asyncio.CancelledError:
             self._forget(sleeper)
             raise
+
+    async def wait_for(self, event: asyncio.Event, at_s: float) -> None:
+        """Return once the event is set, or it is `at_s`."""
+        waiters: list[asyncio.Future[Any]] = [asyncio.ensure_future(event.wait())]
+        if at_s < math.inf:
+            waiters.append(asyncio.ensure_future(self.sleep_until(at_s)))
+        try:
+            await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for waiter in waiters:
+                waiter.cancel()
+            await asyncio.gather(*waiters, return_exceptions=True)
 
     def advance_to(self, at_s: float) -> None:
         """Move on to `at_s` if it is not that late yet, and wake all who are due by then."""

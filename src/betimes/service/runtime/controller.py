@@ -240,16 +240,10 @@ class Controller:
             return
         self.inbox.woken.clear()
         self.at_rest.set()
-        waiters: list[asyncio.Future[Any]] = [asyncio.ensure_future(self.inbox.woken.wait())]
-        if due_at < math.inf:
-            waiters.append(asyncio.ensure_future(self.clock.sleep_until(due_at)))
         try:
-            await asyncio.wait(waiters, return_when=asyncio.FIRST_COMPLETED)
+            await self.clock.wait_for(self.inbox.woken, due_at)
         finally:
             self.at_rest.clear()
-            for waiter in waiters:
-                waiter.cancel()
-            await asyncio.gather(*waiters, return_exceptions=True)
 
     def next_due_at(self) -> float:
         """When something happens by itself: a timer of the policy, the end of a virtual run, a replayed submission."""
