@@ -35,7 +35,7 @@ def account_of(state: Accounts, slot: int, resizes: int) -> Account:
 def _record(columns: Any, slot: int) -> dict[str, Any]:
     """A record's fields, all at once: to ask for them one by one takes three times as long."""
     records = as_array(columns)
-    return dict(zip(records.dtype.names, records[slot].item(), strict=True))
+    return dict(zip(records.dtype.names or (), records[slot].item(), strict=True))
 
 
 def waiting_account(state: NodesState, slot: int, account: Account) -> Account:
