@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
 import asyncio, signal, sys
 from pathlib import Path
-from betimes.service.runtime import server
+from betimes.service.runtime.startup import server
 from betimes.service.runtime.startup.server import serve
 from tests.service.serving import fake
 
