@@ -26,11 +26,12 @@ def clock(at: float, at_now: float) -> str:
     """
     if _is_replayed(at) and not _is_replayed(at_now):
         return _of_trace(at)
-    when = _local(at)
-    today = _local(at_now)
+    is_near = abs(at - at_now) < _SECONDS_MATTER_S
+    when = _local(at, 1.0 if is_near else 60.0)
+    today = _local(at_now, 1.0)
     if when is None or today is None:
         return "-"
-    text = f"{when:%H:%M:%S}" if abs(at - at_now) < _SECONDS_MATTER_S else f"{when:%H:%M}"
+    text = f"{when:%H:%M:%S}" if is_near else f"{when:%H:%M}"
     days = (when.date() - today.date()).days
     if days == 0:
         return text
@@ -86,8 +87,9 @@ def _of_trace(at: float) -> str:
     return f"{days} d {text}" if days else text
 
 
-def _local(at: float) -> datetime | None:
+def _local(at: float, step_s: float) -> datetime | None:
+    """Rounded to the nearest step, as the service has it in its sentences."""
     try:
-        return datetime.fromtimestamp(at)
+        return datetime.fromtimestamp(round(at / step_s) * step_s)
     except (OverflowError, OSError, ValueError):
         return None
