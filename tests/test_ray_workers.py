@@ -42,6 +42,15 @@ def cluster() -> Iterator[None]:
     of_tests.end()
 
 
+@pytest.fixture(autouse=True)
+def all_processors_are_free(cluster: None) -> None:
+    """Ray counts the processors of workers that have ended as taken for some seconds more."""
+    until = time.monotonic() + 60.0
+    while ray.available_resources().get("CPU", 0.0) < CORES:
+        assert time.monotonic() < until, ray.available_resources()
+        time.sleep(0.1)
+
+
 def twice(pause_s: float) -> Do:
     def do(task: int, say: Say) -> int:
         say(task)
