@@ -77,9 +77,8 @@ class EngineRenewal:
         """Nodes have come or gone, or take work again or no more."""
         if self._engine.kind is None:
             return
-        if (
-            self._engine.kind == NODES
-        ):  # what has left by now is split into tasks for the nodes that there are
+        if self._engine.kind == NODES:
+            # What has left by now is split into tasks for the nodes that there are.
             self._requeue(self._engine.take_gone())
         if self._sets.shed() or not self._engine.take_over_nodes():
             self._renew()
