@@ -60,9 +60,8 @@ def progress(iterable: Iterable[T], total: float | None = None, *, start: float 
     negative or not finite.
     """
     if total is None and isinstance(iterable, Sized):
-        with contextlib.suppress(
-            TypeError, NotImplementedError
-        ):  # a data loader over a stream has a len that raises
+        # A data loader over a stream has a len that raises.
+        with contextlib.suppress(TypeError, NotImplementedError):
             total = start + len(iterable)
     for name, value in (("total", total), ("start", start)):
         if value is not None and not (math.isfinite(value) and value >= 0):

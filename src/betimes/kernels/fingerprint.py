@@ -49,9 +49,8 @@ class _Reader:
     def read_function(self, function: Any) -> None:
         if not self.is_new(function):
             return
-        if function.__module__.startswith(
-            __package__
-        ):  # of the toolchain; what it has been made for may differ
+        # Of the toolchain; what it has been made for may differ.
+        if function.__module__.startswith(__package__):
             self.note(function.__qualname__)
             self.read_all((cell.cell_contents for cell in function.__closure__ or ()), set())
             return

@@ -208,9 +208,8 @@ def check_answer(case: Any) -> None:
     if case.path.endswith("/progress"):
         job = case.path_parameters.get("job_id")
         headers["Authorization"] = f"Bearer {IT.backend.runs.issue(job, 1) if isinstance(job, int) else 'x'}"
-    if case.path.endswith(
-        ("/wait", "/log")
-    ):  # both may go on until the job is over, and nothing else ends it
+    # Both may go on until the job is over, and nothing else ends it.
+    if case.path.endswith(("/wait", "/log")):
         for number, view in IT.backend.views.items():
             if not view.status.is_over:
                 IT.backend.becomes(number, Status.FINISHED, attempt=1)

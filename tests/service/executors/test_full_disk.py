@@ -57,9 +57,8 @@ def test_without_reserved_room_the_supervisor_waits_until_there_is_some(at: Path
             (at / "gate").touch()
             shim = shim_of(launch)
             await until(lambda: not alive(shim["pgid"]))
-            with pytest.raises(
-                TimeoutError
-            ):  # it has tried again, and has said so where there is no room either
+            # It has tried again, and has said so where there is no room either.
+            with pytest.raises(TimeoutError):
                 await asyncio.wait_for(heard.ended(), 2.5)
             assert alive(shim["pid"])
             disk.make_room()

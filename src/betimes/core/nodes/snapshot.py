@@ -84,9 +84,8 @@ def _take_belief_for_truth(state: NodesState, copy: NodesState, slot: int) -> No
     progress.believed_per_work = 1.0
     progress.outrun_at = math.inf
     job.remaining_s = left
-    if need.rented > 0 and (
-        need.alarm == BOOTED or need.alarm == RECLAIMED
-    ):  # that it will be lost is not known in advance
+    # That it will be lost is not known in advance.
+    if need.rented > 0 and (need.alarm == BOOTED or need.alarm == RECLAIMED):
         need.alarm_s = need.speculates_until_s
         need.alarm = SPECULATED
     if need.holder >= 0:

@@ -393,9 +393,8 @@ def _leave_nodes(state: NodesState, slot: int) -> None:
     if preemptor >= 0 and state.needs[preemptor].awaited == 0:
         cluster.nominated -= 1
         begin(state, preemptor)
-        for at in range(
-            pool.holders
-        ):  # victims whose room it does not need after all make room for no particular job
+        # Victims whose room it does not need after all make room for no particular job.
+        for at in range(pool.holders):
             if state.needs[state.holders[at]].preemptor == preemptor:
                 state.needs[state.holders[at]].preemptor = -1
 

@@ -35,7 +35,6 @@ def fitted(kind: str, x: Floats, y: Floats) -> Any:
     module, name, parameters = classes[kind]
     make: Any = getattr(import_module(module), name)
     limits: Any = import_module("threadpoolctl")  # comes with scikit-learn
-    with limits.threadpool_limits(
-        limits=1
-    ):  # threads that spin are slower than one where others want the cores, too
+    # Threads that spin are slower than one where others want the cores, too.
+    with limits.threadpool_limits(limits=1):
         return make(**parameters).fit(x, y)

@@ -681,9 +681,8 @@ class LiveNodes:
             )
         ]
         quota = int(self.state.cluster[0].quota)
-        for offer, machine in zip(
-            self.offers[:1], self.offered[:1], strict=True
-        ):  # at ticks no other is rented
+        # At ticks no other is rented.
+        for offer, machine in zip(self.offers[:1], self.offered[:1], strict=True):
             held.append((machine, float(min(quota, offer.capacity or quota))))
         terms = live_terms(self.offers)
         as_array(terms)["labels"] = as_array(self.state.offers)["labels"]

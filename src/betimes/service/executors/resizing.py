@@ -79,9 +79,8 @@ def tell(
     if cpus and hasattr(os, "sched_setaffinity"):
         for pid in processes.descendants(shim["pid"]):
             for thread in processes.threads(pid):
-                with contextlib.suppress(
-                    OSError
-                ):  # it has ended; or a core is offline, which makes it slower
+                # It has ended; or a core is offline, which makes it slower.
+                with contextlib.suppress(OSError):
                     os.sched_setaffinity(thread, cpus)
     for pid in to:
         processes.send(pid, signal.SIGUSR2)

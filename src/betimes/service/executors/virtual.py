@@ -53,9 +53,8 @@ class VirtualWorld:
         job = self.jobs.get(run.job)
         if job is None:
             work_s, speed = _truth(launch.env, launch.units)
-            if (
-                not self.at_once
-            ):  # on nodes, as in the twin, in seconds at the job's width, so that rounding is the same
+            # On nodes, as in the twin, in seconds at the job's width, so that rounding is the same.
+            if not self.at_once:
                 width = speed[launch.units]
                 work_s, speed = work_s / width, [each / width for each in speed]
             job = self.jobs[run.job] = VirtualJob(work_s, speed, self.restart_s)

@@ -34,9 +34,8 @@ class Watch:
         self._pidfd = None if bell is not None else _open_pidfd(pid)
         if bell is not None:
             self._loop.add_reader(bell, self._tell)
-        elif self._pidfd is not None and processes.lives(
-            pid, ticks
-        ):  # asked after: now no other process gets its number
+        elif self._pidfd is not None and processes.lives(pid, ticks):
+            # Asked after: now no other process gets its number.
             self._loop.add_reader(self._pidfd, self._tell)
         else:
             self._look()

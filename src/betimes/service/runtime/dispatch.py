@@ -124,9 +124,8 @@ def _can_be(scheduler: Scheduler, action: Action, number: int, where_possible: b
     try:
         scheduler.control.check(action, number)
     except Unknown:
-        if not (
-            where_possible and 0 < number < scheduler.ledger.next_job
-        ):  # its row has been removed since it ended
+        # Its row has been removed since it ended.
+        if not (where_possible and 0 < number < scheduler.ledger.next_job):
             raise
         return False
     except Conflict:

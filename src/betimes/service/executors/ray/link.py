@@ -193,9 +193,8 @@ class NodeLink:
                 if method in _BEGINNING:
                     await self._provide(wanted)
                 await self._agents.call(self.node, method, self._session, *of(wanted))
-                if (
-                    method in _BEGINNING and wanted.stop_by is not None
-                ):  # it may have been told before it was there
+                # It may have been told before it was there.
+                if method in _BEGINNING and wanted.stop_by is not None:
                     await self._agents.call(self.node, "stop", self._session, *_stop_of(wanted))
                 return
             except Unavailable:

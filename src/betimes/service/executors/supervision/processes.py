@@ -127,7 +127,8 @@ def proportional_bytes(pid: int) -> int:
         FileNotFoundError,
         ProcessLookupError,
         PermissionError,
-    ):  # ended, an old kernel, or another user by now
+    ):
+        # Ended, an old kernel, or another user by now.
         return resident_bytes(pid)
     return resident_bytes(pid)
 

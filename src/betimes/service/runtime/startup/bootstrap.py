@@ -156,9 +156,8 @@ async def _serving(
     if rented and options.cloud is None:
         raise Conflict(f"node {rented[0]} is rented; say from what cloud (--cloud FILE.toml), as last time")
     policy = options.policy or ledger.policy or DEFAULT_POLICY
-    if replays or kernels.are_cached(
-        policy
-    ):  # a virtual clock would go on meanwhile; else it takes a moment only
+    # A virtual clock would go on meanwhile; else it takes a moment only.
+    if replays or kernels.are_cached(policy):
         await kernels.compile(policy)
     controller.clock = VirtualClock(0.0, options.speed) if replays else Clock(ledger.last_at)
     controller.scheduler.begin(controller.clock.now_s())

@@ -320,9 +320,8 @@ def _carried(job: Job, kind: str, before: str, numbers: dict[str, int], epoch_at
     run = job.run
     if job.rental is not None:
         return Restored(wanted, account)
-    if (
-        run is not None and run.stopping == SPECULATED
-    ):  # it leaves machines of its own, and stands elsewhere by now
+    # It leaves machines of its own, and stands elsewhere by now.
+    if run is not None and run.stopping == SPECULATED:
         run = None
     places = tuple(
         Allocation(numbers[node], units)

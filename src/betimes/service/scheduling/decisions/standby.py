@@ -57,9 +57,8 @@ class Standby:
             rate, units = 1.0, carried.wanted.max_units
         elif carried.units and self.kind == "pool":
             rate = speed(carried.wanted, carried.units)
-        elif carried.units and carried.leave_by_s == float(
-            "inf"
-        ):  # one that is to leave its nodes works no more
+        elif carried.units and carried.leave_by_s == float("inf"):
+            # One that is to leave its nodes works no more.
             rate = 1.0
         self._jobs[carried.wanted.job] = _Work(carried.account, units, rate)
 
