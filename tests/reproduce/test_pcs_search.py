@@ -43,7 +43,7 @@ def made(tried: list[tuple[float, float]]) -> Searched:
     return Searched(nothing, (), np.empty((0, 2)), np.array(tried), 0.0)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_search_and_runs_are_the_same_for_the_same_seed_whoever_makes_them(processes: int):
     told: list[int] = []
     (front, runs), (again, runs_again) = found(Workers()), found(Workers(processes), told)

@@ -34,6 +34,7 @@ def test_a_sweep_measures_each_setting_with_its_own_exponents() -> None:
     assert product == pytest.approx(found["0", "utility"])
 
 
+@pytest.mark.slow
 def test_other_workers_find_the_same() -> None:
     settings = [Setting(str(most), f"members=od*/fifo/first,budget={most}") for most in (2, 3, 5)]
     here = list(swept(tuple(settings), on(bursts(1))))

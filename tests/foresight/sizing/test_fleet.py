@@ -43,6 +43,7 @@ def test_the_best_is_that_of_all_numbers(policy: str) -> None:
     assert {found.best.machines - 1, found.best.machines + 1} <= {fleet.machines for fleet in found.fleets}
 
 
+@pytest.mark.slow
 def test_other_processes_find_the_same() -> None:
     heard = list[Fleet]()
     found = size_fleet(work(), "sww:b=1h", CLUSTER, most=24, progress=heard.append, processes=2)
