@@ -27,6 +27,7 @@ from pathlib import Path
 from measuring import Table, introduce
 
 from betimes.client import Client
+from betimes.errors import Unavailable
 from betimes.service.spec.job_spec import JobSpec
 
 POLICIES = (
@@ -65,10 +66,22 @@ def up(state: Path, *options: str) -> Iterator[tuple[Client, int]]:
         assert process.stdout is not None
         json.loads(process.stdout.readline())
         with Client(state=state) as client:
+            _await_policy(client)
             yield client, process.pid
     finally:
         process.terminate()
         process.wait()
+
+
+def _await_policy(client: Client) -> None:
+    """Until the policy in force is compiled: nothing is promised before, and submissions cost less."""
+    while True:
+        try:
+            client.quote(job(0))
+        except Unavailable:
+            time.sleep(0.5)
+        else:
+            return
 
 
 def job(number: int) -> JobSpec:
