@@ -42,6 +42,7 @@ SMALL_DISK = "48m"
 FAULTS_A_S = 1.5
 CALM_S = 180.0  # in which another job must end, once there are no more faults
 READY_S = 90.0  # in which a service must be ready
+QUEUE = 100  # jobs that wait for their first run: beyond it no more are submitted, so that it ends on slow machines too
 
 JOB = r"""
 cd "$1"; run="$BETIMES_JOB_ID $BETIMES_ATTEMPT"
@@ -236,7 +237,7 @@ class Chaos:
     def _work(self) -> None:
         """A request of some kind; one that fails is made again later, or not."""
         try:
-            if len(self.asked) < 3 and self.draw.random() < 0.5:
+            if len(self.asked) < 3 and self._queued() < QUEUE and self.draw.random() < 0.5:
                 self.keys += 1
                 codes = self.draw.choices(
                     ("0", "4", "first", "kill", "long"), (8, 4, 2, 1, 4), k=self.draw.choice((1, 1, 4))
@@ -300,12 +301,28 @@ class Chaos:
 
     def _supervisors(self) -> Iterator[tuple[int, int]]:
         """The live supervisors of this script's jobs: job, process."""
-        for number in list(self.sorts)[-50:]:
-            for said in (self.at.state / "runs" / str(number)).glob(f"*/{files.SHIM}"):
+        for number in self._started()[-50:]:
+            for said in (self._runs / str(number)).glob(f"*/{files.SHIM}"):
                 with contextlib.suppress(OSError, ValueError):
                     shim = json.loads(said.read_text())
                     if processes.lives(shim["pid"], shim["start_ticks"]):
                         yield number, shim["pid"]
+
+    @property
+    def _runs(self) -> Path:
+        return self.at.state / "runs"
+
+    def _started(self) -> list[int]:
+        """The accepted jobs that a run has been prepared for, in the order of their numbers."""
+        if not self._runs.exists():
+            return []
+        names = (folder.name for folder in self._runs.iterdir())
+        return sorted(int(name) for name in names if name.isdigit() and int(name) in self.sorts)
+
+    def _queued(self) -> int:
+        """How many jobs were accepted after the last one that has started."""
+        last = max(self._started(), default=-1)
+        return sum(number > last for number in self.sorts)
 
     def _fill(self) -> bool:
         assert self.disk is not None
