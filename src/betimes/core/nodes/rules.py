@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from betimes.core.nodes.columns import NodesView
+from betimes.core.nodes.columns import NodesState, NodesView
 from betimes.core.nodes.wait_predictor import Split
 from betimes.core.placements import Node
 from betimes.kernels import Floats, FloatTable, Ints, Records, Struct
@@ -43,3 +43,9 @@ class NodesRules(Struct):
     evict: Callable[[NodesView, float, int, int, Ints, Floats], None]
     provision: Callable[[NodesView, float, Ints, Ints], None]
     wait: Callable[[NodesView, float, int], float]
+    # Parts of the engine that only some policies need, so that the others need not compile them.
+    preempt: Callable[[NodesState, NodesRules, int], int]  # `passes.preemption`, where it preempts
+    start_as_reserved: Callable[
+        [NodesState, NodesRules], int
+    ]  # `passes.reservations`, where it is CONSERVATIVE
+    order_machines: Callable[[NodesState, NodesRules], int]  # `machines.provisioning`, where it has ticks

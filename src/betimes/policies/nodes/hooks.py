@@ -29,12 +29,16 @@ from typing import Any, Required, TypedDict, Unpack
 import numpy as np
 
 from betimes.cluster import Cluster
-from betimes.core.nodes.columns import NodesView
+from betimes.core.nodes.columns import NodesState, NodesView
+from betimes.core.nodes.machines.provisioning import order_machines
+from betimes.core.nodes.passes.preemption import NO_PLAN, preempt
+from betimes.core.nodes.passes.reservations import start_as_reserved
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
 from betimes.core.nodes.wait_predictor import no_predictor
 from betimes.core.planning import Planner
+from betimes.core.status import DONE
 from betimes.errors import PolicyError
-from betimes.kernels import Floats, Ints, full_kernel, is_hook_ready, kernel
+from betimes.kernels import Floats, Ints, full_kernel, hook, is_hook_ready, kernel
 from betimes.policies.declaring import check_declaration, check_reads_only, is_users
 from betimes.policies.hooks import SAID, Parameter, Value, compiled
 from betimes.policies.nodes.orders import ORDERS, first_come
@@ -156,6 +160,7 @@ class NodesPolicy:
             learns=learns,
             later_first=self.later_first,
             **{name: compiled(self.name, function, NodesRules, name) for name, function in hooks.items()},
+            **{name: hook(function, NodesRules, name) for name, function in self._parts(values).items()},
         )
         return rules if model is None else model.into(rules)
 
@@ -193,7 +198,8 @@ class NodesPolicy:
         """Whether its hooks with these parameters are in the cache of compiled kernels."""
         if self.members is not None:
             return all(each.policy.is_ready(each.values) for each in self.in_turn(values))
-        return all(is_hook_ready(each, NodesRules, name) for name, each in self._hooks(values).items())
+        needed = self._hooks(values) | self._parts(values)
+        return all(is_hook_ready(each, NodesRules, name) for name, each in needed.items())
 
     def wait_model(self, values: dict[str, Value | None]) -> WaitModel | None:
         """The model of waits that the parameters name; raises PolicyError."""
@@ -217,6 +223,14 @@ class NodesPolicy:
             "evict": self.evict or no_victim,
             "provision": self.provision or nothing,
             "wait": self.wait or forever,
+        }
+
+    def _parts(self, values: dict[str, Value | None]) -> dict[str, Any]:
+        is_conservative = values.get("backfill", self.backfill) == "conservative"
+        return {
+            "preempt": preempt if self.evict is not None else no_room_made,
+            "start_as_reserved": start_as_reserved if is_conservative else nothing_to_do,
+            "order_machines": order_machines if self.provision is not None else nothing_to_do,
         }
 
     def params(self, values: dict[str, Value | None]) -> Floats:
@@ -362,3 +376,15 @@ def nothing(view: NodesView, now: float, waiting: Ints, orders: Ints) -> None:
 def forever(view: NodesView, now: float, slot: int) -> float:
     """Wait: for the cluster's own machines, however long that takes."""
     return math.inf
+
+
+@kernel
+def no_room_made(state: NodesState, rules: NodesRules, slot: int) -> int:
+    """Preempt: for a policy that does not."""
+    return NO_PLAN
+
+
+@kernel
+def nothing_to_do(state: NodesState, rules: NodesRules) -> int:
+    """A part of the engine that the policy does without."""
+    return DONE

@@ -21,7 +21,7 @@ from betimes.core.nodes.machines.dedicated import (
     rent_alone,
     stop_alone,
 )
-from betimes.core.nodes.machines.provisioning import DUE, NOT_DUE, ORDERED, first_tick, provision
+from betimes.core.nodes.machines.provisioning import DUE, NOT_DUE, ORDERED, first_tick
 from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY, boot, bring_up, end, give_notice
 from betimes.core.nodes.passes.find_nodes import show
 from betimes.core.nodes.passes.schedule import schedule
@@ -208,7 +208,7 @@ def instant(
         status = schedule(state, rules)
         if status != DONE or cluster.ticks == NOT_DUE:
             return status
-    return provision(state, rules)
+    return rules.order_machines(state, rules)
 
 
 @kernel

@@ -32,7 +32,7 @@ def first_tick(tick_s: float, at_s: float) -> float:
 
 
 @kernel
-def provision(state: NodesState, rules: NodesRules) -> int:
+def order_machines(state: NodesState, rules: NodesRules) -> int:
     """Rent what the policy orders for those that wait, and give back what is idle and about to cost again.
 
     Returns DONE, REFUSED + why, or NEED_NODES or NEED_FATES: the same call then goes on. Sets the next tick.

@@ -19,8 +19,7 @@ from betimes.core.nodes.passes.find_nodes import (
     may_fit,
     show,
 )
-from betimes.core.nodes.passes.preemption import BAD_VICTIM_SCORE, PLANNED, preempt
-from betimes.core.nodes.passes.reservations import start_as_reserved
+from betimes.core.nodes.passes.preemption import BAD_VICTIM_SCORE, PLANNED
 from betimes.core.nodes.queue import (
     all_waiting,
     first,
@@ -72,7 +71,7 @@ def schedule(state: NodesState, rules: NodesRules) -> int:
         if verdict != DONE:
             return verdict
     if rules.backfill == CONSERVATIVE:
-        verdict = start_as_reserved(state, rules)
+        verdict = rules.start_as_reserved(state, rules)
         if verdict == NEED_STEPS:
             return NEED_STEPS
         if verdict == NEED_PLACEMENTS:
@@ -300,7 +299,7 @@ def _walk(state: NodesState, rules: NodesRules) -> int:
                     return _complete(state)
             continue
         if rules.preempts and (cluster.level_mask < 0 or need.trial == 1):
-            verdict = preempt(state, rules, slot)
+            verdict = rules.preempt(state, rules, slot)
             if verdict == BAD_VICTIM_SCORE:
                 return REFUSED + BAD_VICTIM
             if verdict in (BAD_SCORE, OVERBOOKED):
