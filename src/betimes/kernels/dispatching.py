@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from numba.core import types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 
 from betimes.kernels.cache import KernelCache
@@ -75,7 +78,8 @@ def is_cached(kernel: Kernel, parameters: tuple[Any, ...], returns: Any, for_pyt
 def compiled_entry(kernel: Kernel, parameters: tuple[Any, ...], returns: Any) -> Callable[..., Any]:
     """The function that Python calls, compiled or loaded."""
     signature = signature_of(parameters, returns)
-    return _dispatcher(kernel, signature, True).compile(signature)
+    with _uncollected():
+        return _dispatcher(kernel, signature, True).compile(signature)
 
 
 def compiled_hook(kernel: Kernel, parameters: tuple[Any, ...], returns: Any) -> Hook:
@@ -89,6 +93,24 @@ def pointer_to_entry(kernel: Kernel, parameters: tuple[Any, ...], returns: Any) 
 
 
 def _pointer(kernel: Kernel, signature: Any, for_python: bool) -> Hook:
-    compiled = _dispatcher(kernel, signature, for_python).get_compile_result(signature)
+    with _uncollected():
+        compiled = _dispatcher(kernel, signature, for_python).get_compile_result(signature)
     address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
     return Hook(address, kernel.py_func, compiled)
+
+
+@contextmanager
+def _uncollected() -> Generator[None]:
+    """Leave garbage collection out while a kernel is compiled.
+
+    Numba makes millions of small objects that live until the end: to look through them again and again is a seventh of
+    the time. Its lock is held, so that no other thread that compiles turns collection on meanwhile.
+    """
+    with global_compiler_lock:
+        was_on = gc.isenabled()
+        gc.disable()
+        try:
+            yield
+        finally:
+            if was_on:
+                gc.enable()

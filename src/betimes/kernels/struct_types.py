@@ -118,6 +118,13 @@ def _(kind: StructType, value: Any, c: Any) -> NativeValue:
     return NativeValue(builder.load(address), is_error=builder.load(is_wrong))
 
 
+@cache
+def _field_type(field: Field) -> Any:
+    """The type of a number or an array; records of many fields take long to translate, and are read everywhere."""
+    of = from_dtype(field.dtype)
+    return types.Array(of, field.ndim, "C") if field.ndim else of
+
+
 class _HookKey(NamedTuple):
     """What typing and code of a call of a hook are found by."""
 
@@ -134,10 +141,7 @@ class _Attributes(AttributeTemplate):
         field = layout_of(kind.struct).fields.get(name)
         if field is None:
             return None
-        if field.dtype is None:
-            return types.BoundFunction(_hook_template(field), kind)
-        of = from_dtype(field.dtype)
-        return types.Array(of, field.ndim, "C") if field.ndim else of
+        return types.BoundFunction(_hook_template(field), kind) if field.dtype is None else _field_type(field)
 
 
 @lower_getattr_generic(StructType)
@@ -148,7 +152,7 @@ def _(context: Any, builder: Any, kind: StructType, address: Any, name: str) -> 
     if field.ndim == 0:
         word = _load(builder, address, field.offset, ir.DoubleType() if field.dtype == np.float64 else WORD)
         return builder.icmp_signed("!=", word, WORD(0)) if field.dtype == np.bool_ else word
-    of = types.Array(from_dtype(field.dtype), field.ndim, "C")
+    of = _field_type(field)
     array = context.make_array(of)(context, builder)
     shape = [_load(builder, address, field.offset + 1 + at) for at in range(field.ndim)]
     strides, step = list[Any](), WORD(field.dtype.itemsize)
