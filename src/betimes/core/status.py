@@ -14,6 +14,7 @@ PAUSED = 3  # the budget of events, or of instants, is used up
 ASKED = 4  # the planner is to decide now
 SELECT = 5  # the policy is to be selected: put `Cluster.select_s` off, and go on
 FORESEE = 6  # how long the job in slot `Pool.offender` will wait is to be found out by playing forward
+RAN_ALONE = 7  # within the loop: the job has been on machines of its own since it began to wait
 
 NEED_SLOTS = -21  # for the next job: grow the columns
 NEED_SEGMENTS = -22  # for segments or absences: take them out

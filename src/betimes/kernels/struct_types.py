@@ -119,10 +119,10 @@ def _(kind: StructType, value: Any, c: Any) -> NativeValue:
 
 
 @cache
-def _field_type(field: Field) -> Any:
-    """The type of a number or an array; records of many fields take long to translate, and are read everywhere."""
-    of = from_dtype(field.dtype)
-    return types.Array(of, field.ndim, "C") if field.ndim else of
+def _array_or_number(dtype: np.dtype[Any], ndim: int) -> Any:
+    """The type of a field; records of many fields take long to translate, and are read everywhere."""
+    of = from_dtype(dtype)
+    return types.Array(of, ndim, "C") if ndim else of
 
 
 class _HookKey(NamedTuple):
@@ -141,7 +141,9 @@ class _Attributes(AttributeTemplate):
         field = layout_of(kind.struct).fields.get(name)
         if field is None:
             return None
-        return types.BoundFunction(_hook_template(field), kind) if field.dtype is None else _field_type(field)
+        if field.dtype is None:
+            return types.BoundFunction(_hook_template(field), kind)
+        return _array_or_number(field.dtype, field.ndim)
 
 
 @lower_getattr_generic(StructType)
@@ -152,7 +154,7 @@ def _(context: Any, builder: Any, kind: StructType, address: Any, name: str) -> 
     if field.ndim == 0:
         word = _load(builder, address, field.offset, ir.DoubleType() if field.dtype == np.float64 else WORD)
         return builder.icmp_signed("!=", word, WORD(0)) if field.dtype == np.bool_ else word
-    of = _field_type(field)
+    of = _array_or_number(field.dtype, field.ndim)
     array = context.make_array(of)(context, builder)
     shape = [_load(builder, address, field.offset + 1 + at) for at in range(field.ndim)]
     strides, step = list[Any](), WORD(field.dtype.itemsize)

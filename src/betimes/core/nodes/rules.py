@@ -45,7 +45,9 @@ class NodesRules(Struct):
     wait: Callable[[NodesView, float, int], float]
     # Parts of the engine that only some policies need, so that the others need not compile them.
     preempt: Callable[[NodesState, NodesRules, int], int]  # `passes.preemption`, where it preempts
-    start_as_reserved: Callable[
-        [NodesState, NodesRules], int
-    ]  # `passes.reservations`, where it is CONSERVATIVE
+    # `passes.reservations`, where it is CONSERVATIVE
+    start_as_reserved: Callable[[NodesState, NodesRules], int]
     order_machines: Callable[[NodesState, NodesRules], int]  # `machines.provisioning`, where it has ticks
+    # `machines.wait_or_rent`, where it waits
+    begin_to_wait: Callable[[NodesState, NodesRules, int], int]
+    stop_waiting: Callable[[NodesState, NodesRules, int], int]

@@ -31,6 +31,7 @@ import numpy as np
 from betimes.cluster import Cluster
 from betimes.core.nodes.columns import NodesState, NodesView
 from betimes.core.nodes.machines.provisioning import order_machines
+from betimes.core.nodes.machines.wait_or_rent import begin_to_wait, stop_waiting
 from betimes.core.nodes.passes.preemption import NO_PLAN, preempt
 from betimes.core.nodes.passes.reservations import start_as_reserved
 from betimes.core.nodes.rules import CONSERVATIVE, EASY, SKIP, NodesRules
@@ -231,6 +232,8 @@ class NodesPolicy:
             "preempt": preempt if self.evict is not None else no_room_made,
             "start_as_reserved": start_as_reserved if is_conservative else nothing_to_do,
             "order_machines": order_machines if self.provision is not None else nothing_to_do,
+            "begin_to_wait": begin_to_wait if self.wait is not None else never_waits,
+            "stop_waiting": stop_waiting if self.wait is not None else never_waits,
         }
 
     def params(self, values: dict[str, Value | None]) -> Floats:
@@ -276,8 +279,11 @@ def rules_in_turn(members: Sequence[Member], learns: bool = False) -> list[Nodes
     Where any of them rents machines for one job alone, all do for a job that nothing else can run, or that asks for it.
     """
     rules = [each.policy.rules(each.values, learns) for each in members]
-    waits = any(each.waits for each in rules)
-    return [each.replaced(waits=waits) for each in rules]
+    renting = next((each for each in rules if each.waits), None)
+    if renting is None:
+        return rules
+    waits = {"begin_to_wait": renting.begin_to_wait, "stop_waiting": renting.stop_waiting}
+    return [each.replaced(waits=True, **waits) for each in rules]
 
 
 def ordering(**declared: Unpack[Declaration]) -> Callable[[Any], NodesPolicy]:
@@ -387,4 +393,10 @@ def no_room_made(state: NodesState, rules: NodesRules, slot: int) -> int:
 @kernel
 def nothing_to_do(state: NodesState, rules: NodesRules) -> int:
     """A part of the engine that the policy does without."""
+    return DONE
+
+
+@kernel
+def never_waits(state: NodesState, rules: NodesRules, slot: int) -> int:
+    """Begin, or stop, to wait: for a policy that rents for no job alone, which is not asked."""
     return DONE

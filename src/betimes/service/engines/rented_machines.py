@@ -18,10 +18,10 @@ from betimes.core.nodes.machines.reported import (
     report_up,
     resume_machine,
 )
+from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
 from betimes.core.status import NEED_NODES
 from betimes.kernels import Records, as_array, blank, entry
 from betimes.service.engines.messages import ReleaseMachine, RentMachine
-from betimes.twin.nodes.event_loop import ASK_AGAIN_S
 
 PATIENCE_S = 1.0  # for a machine that should be up by now, before it is expected again
 

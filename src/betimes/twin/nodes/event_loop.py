@@ -9,23 +9,14 @@ from __future__ import annotations
 import math
 
 from betimes.core.instruction import DOUBLE
-from betimes.core.nodes.columns import FEATURE_COLUMNS, NOW, Need, NodesState, view_of
+from betimes.core.nodes.columns import FEATURE_COLUMNS, Need, NodesState, view_of
 from betimes.core.nodes.external_events import lose, unbind
 from betimes.core.nodes.log import note
-from betimes.core.nodes.machines.dedicated import (
-    NO_OFFER,
-    decide_wait,
-    end_alone,
-    is_drawn,
-    offer_for,
-    rent_alone,
-    stop_alone,
-)
+from betimes.core.nodes.machines.dedicated import end_alone, stop_alone
 from betimes.core.nodes.machines.provisioning import DUE, NOT_DUE, ORDERED, first_tick
 from betimes.core.nodes.machines.rented import FAILED, RELEASED, TAKEN_AWAY, boot, bring_up, end, give_notice
 from betimes.core.nodes.passes.find_nodes import show
 from betimes.core.nodes.passes.schedule import schedule
-from betimes.core.nodes.queue import remove
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.timers import (
     BOOTED,
@@ -58,16 +49,14 @@ from betimes.core.nodes.transitions import (
     submit,
     vacate,
 )
-from betimes.core.nodes.wait_features import measure, predict
 from betimes.core.status import (
     ASKED,
     BAD_KEY,
     DONE,
-    FORESEE,
-    NEED_FATES,
     NEED_SEGMENTS,
     NEED_SLOTS,
     PAUSED,
+    RAN_ALONE,
     REFUSED,
     SELECT,
 )
@@ -77,8 +66,6 @@ from betimes.twin.history import History, knows, last_two_s, remember
 
 # What the loop returns, besides what `schedule` does.
 
-
-ASK_AGAIN_S = 60.0  # until a job asks again for machines of which there were none left
 
 LINES_AN_EVENT = 4  # of the log, for each job and machine, besides what a pass decides
 
@@ -413,20 +400,9 @@ def wait(state: NodesState, rules: NodesRules, slot: int) -> int:
     status = rank(state, rules, slot)
     if status != DONE:
         return status
-    if not rules.waits:
-        enqueue(state, slot)
-        return DONE
-    if rules.requeues_last:
-        state.jobs[slot].key = state.pool[0].now
-    need = state.needs[slot]
-    need.queued_s = state.pool[0].now
-    status = decide_wait(state, rules, slot)
-    if status != DONE:
-        return status
-    if rules.observes:
-        measure(state, slot)
-    if need.dedicated == 0:
-        enqueue(state, slot)
+    if rules.waits:
+        return rules.begin_to_wait(state, rules, slot)
+    enqueue(state, slot)
     return DONE
 
 
@@ -450,54 +426,22 @@ def rank(state: NodesState, rules: NodesRules, slot: int) -> int:
 
 @kernel
 def _stop_waiting(state: NodesState, rules: NodesRules, trace: Trace, slot: int) -> int:
-    """The job has waited for as long as it was to: it runs on a machine of its own, as soon as there is one.
-
-    DONE, or what is needed first.
-    """
-    need, now = state.needs[slot], state.pool[0].now
+    """The job has waited for as long as it was to; DONE, or what is needed first."""
     if _has_no_room_for_a_lease(state):
         return NEED_SEGMENTS
-    if need.undecided == 1:
-        if rules.plays:
-            state.pool[0].offender = slot
-            return FORESEE
-        need.undecided = 0
-        if not predict(state, rules, slot) > need.until_s - need.queued_s:
-            need.alarm_s = need.until_s
-            set_job_timer(state, slot)
-            return DONE
-    offer = offer_for(state, slot, True)
-    if offer == NO_OFFER:
-        need.alarm_s = now + ASK_AGAIN_S
-        set_job_timer(state, slot)
-        return DONE
-    if not is_drawn(state, slot, offer):
-        return NEED_FATES
-    if need.dedicated == 0:
-        remove(state, slot)
-    need.dedicated = 0
-    need.alarm_s = math.inf
-    set_job_timer(state, slot)
-    state.cluster[0].changed += 1
-    if rules.foresees and now > need.queued_s:
-        return _rent_as_foreseen(state, rules, trace, slot, offer)
-    speculates = need.speculated == 0 and need.fits_no_owned == 0 and need.choice != NOW
-    rent_alone(state, slot, offer, rules.speculate_s if speculates else math.inf)
-    return DONE
+    status = rules.stop_waiting(state, rules, slot)
+    return _run_as_foreseen(state, rules, trace, slot) if status == RAN_ALONE else status
 
 
 @kernel
-def _rent_as_foreseen(state: NodesState, rules: NodesRules, trace: Trace, slot: int, offer: int) -> int:
-    """It was foreseen that the job would wait in vain: it has run on a machine of its own since it began to wait.
+def _run_as_foreseen(state: NodesState, rules: NodesRules, trace: Trace, slot: int) -> int:
+    """The job has run on a machine of its own since it began to wait: that run goes on, or is over by now.
 
-    That run may be over by now. Where its machine was lost it has waited again since then.
+    Where its machine was lost it has waited again since then.
     """
     need, progress, pool = state.needs[slot], state.progress[slot], state.pool[0]
-    now, pool.now = pool.now, need.queued_s
-    status = DONE
-    rent_alone(state, slot, offer, math.inf)
+    now, status = pool.now, DONE
     if min(progress.finish_at, need.alarm_s) > now:
-        pool.now = now
         progress.outrun_at = math.inf
         set_job_timer(state, slot)
         return status

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from betimes.core.nodes.machines.rented import FAILED, TAKEN_AWAY
+from betimes.core.nodes.machines.wait_or_rent import ASK_AGAIN_S
 from betimes.service.engines.messages import Rent
 from betimes.service.machines.budgets import next_month_at
 from betimes.service.machines.machine import Machine
@@ -20,7 +21,6 @@ from betimes.service.scheduling.nodes.node_lifecycle import NodeLifecycle
 from betimes.service.scheduling.runs.run_reports import RunId
 from betimes.service.scheduling.runs.runs import Runs
 from betimes.service.scheduling.state import SchedulerState
-from betimes.twin.nodes.event_loop import ASK_AGAIN_S
 
 
 class JobRentals:

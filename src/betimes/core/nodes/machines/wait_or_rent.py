@@ -1,0 +1,78 @@
+"""Waiting for the cluster's own machines, or renting for the job alone (spec/waiting.md A.2, A.5).
+
+Parts of the loop that only policies with a `wait` hook need, and only these compile (`rules.NodesRules`).
+"""
+
+from __future__ import annotations
+
+import math
+
+from betimes.core.nodes.columns import NOW, NodesState
+from betimes.core.nodes.machines.dedicated import NO_OFFER, decide_wait, is_drawn, offer_for, rent_alone
+from betimes.core.nodes.queue import remove
+from betimes.core.nodes.rules import NodesRules
+from betimes.core.nodes.timers import set_job_timer
+from betimes.core.nodes.transitions import enqueue
+from betimes.core.nodes.wait_features import measure, predict
+from betimes.core.status import DONE, FORESEE, NEED_FATES, RAN_ALONE
+from betimes.kernels import kernel
+
+ASK_AGAIN_S = 60.0  # until a job asks again for machines of which there were none left
+
+
+@kernel
+def begin_to_wait(state: NodesState, rules: NodesRules, slot: int) -> int:
+    """The job, which has its key, waits from now on, until when the policy says; DONE, or why that cannot be used."""
+    if rules.requeues_last:
+        state.jobs[slot].key = state.pool[0].now
+    need = state.needs[slot]
+    need.queued_s = state.pool[0].now
+    status = decide_wait(state, rules, slot)
+    if status != DONE:
+        return status
+    if rules.observes:
+        measure(state, slot)
+    if need.dedicated == 0:
+        enqueue(state, slot)
+    return DONE
+
+
+@kernel
+def stop_waiting(state: NodesState, rules: NodesRules, slot: int) -> int:
+    """The job has waited for as long as it was to: it runs on a machine of its own, as soon as there is one.
+
+    DONE, or what is needed first. RAN_ALONE: it was foreseen that it would wait in vain, and it has run since it began
+    to wait; that run may be over by now.
+    """
+    need, pool = state.needs[slot], state.pool[0]
+    now = pool.now
+    if need.undecided == 1:
+        if rules.plays:
+            pool.offender = slot
+            return FORESEE
+        need.undecided = 0
+        if not predict(state, rules, slot) > need.until_s - need.queued_s:
+            need.alarm_s = need.until_s
+            set_job_timer(state, slot)
+            return DONE
+    offer = offer_for(state, slot, True)
+    if offer == NO_OFFER:
+        need.alarm_s = now + ASK_AGAIN_S
+        set_job_timer(state, slot)
+        return DONE
+    if not is_drawn(state, slot, offer):
+        return NEED_FATES
+    if need.dedicated == 0:
+        remove(state, slot)
+    need.dedicated = 0
+    need.alarm_s = math.inf
+    set_job_timer(state, slot)
+    state.cluster[0].changed += 1
+    if rules.foresees and now > need.queued_s:
+        pool.now = need.queued_s
+        rent_alone(state, slot, offer, math.inf)
+        pool.now = now
+        return RAN_ALONE
+    speculates = need.speculated == 0 and need.fits_no_owned == 0 and need.choice != NOW
+    rent_alone(state, slot, offer, rules.speculate_s if speculates else math.inf)
+    return DONE
