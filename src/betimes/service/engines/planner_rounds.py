@@ -157,7 +157,7 @@ class PlannerRounds:
         self._refused_until_s[offer] = now_s + 2.0 * self.planner.period_s
 
     def copied(self, member: str | None = None) -> PlannerRounds:
-        """The same, to be asked about a copy of the state that is played forward: one planner, by default whose turn it is.
+        """The same with one planner, by default whose turn it is, to be asked about a copy of the state.
 
         A question that is still being answered is put to the copy anew.
         """
