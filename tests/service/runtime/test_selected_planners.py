@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from betimes.core.planning import Decision, Snapshot
 from betimes.errors import PolicyError, Refused
 from betimes.foresight.portfolio.driver import Selector
 from betimes.policies.packing import Stratus
+from betimes.service.engines import planner_rounds
 from betimes.service.engines.named_policies import check_live, shared_offers
 from betimes.service.runtime.commands import CancelJobs
 from betimes.service.scheduling.decisions.engine_factory import Settings
@@ -151,40 +153,56 @@ def test_the_late_answer_of_the_planner_before_is_refused_and_changes_nothing(tm
     assert ordered.at_s == 1000.0 + PERIOD_S, "one for both, by the chosen one"
 
 
-def test_a_planner_is_told_of_every_job_that_has_ended_since_it_was_asked_itself(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second takes over, and then the first again, for which both jobs have ended since."""
-    told: dict[str, list[tuple[float, list[int]]]] = {"first": [], "second": []}
-    plain, turn, is_answered = Selector.choose, iter((1, 0, 0)), threading.Event()
+class Listens:
+    """A planner that notes when it is asked, and what it is told of jobs that have ended; play-outs are left out.
+
+    idle: it decides nothing.
+    """
+
+    period_s = PERIOD_S
+
+    def __init__(self, told: list[tuple[float, list[int]]], *, every_round: bool, idle: bool) -> None:
+        self.told, self.every_round, self.idle = told, every_round, idle
+
+    def __deepcopy__(self, memo: Any) -> Listens:
+        return self
+
+    def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
+        if threading.current_thread().name == "planner":
+            self.told.append((snapshot.now_s, [seq for seq, _ in snapshot.finished]))
+            if self.idle:
+                return []
+        return each_its_own(snapshot)
+
+
+def choosing(monkeypatch: pytest.MonkeyPatch, *members: int) -> threading.Event:
+    """Selections choose these one after the other, once this is set."""
+    plain, turn, goes_on = Selector.choose, iter(members), threading.Event()
 
     def choose(self: Selector, *args: Any) -> Any:
-        assert is_answered.wait(60.0)
-        choice, member = plain(self, *args), next(turn)
-        self.in_force = member
-        return type(choice)(
-            choice.at_s, choice.waiting, choice.scores, choice.foreseen, member, self.names[member]
-        )
+        assert goes_on.wait(60.0)
+        choice, self.in_force = plain(self, *args), next(turn)
+        return replace(choice, member=self.in_force, name=self.names[self.in_force])
 
-    class Listens:
-        period_s, every_round = PERIOD_S, True
+    monkeypatch.setattr(Selector, "choose", choose)
+    return goes_on
 
-        def __init__(self, name: str) -> None:
-            self.name = name
 
-        def plan(self, snapshot: Snapshot) -> Sequence[Decision]:
-            if threading.current_thread().name == "planner":
-                told[self.name].append((snapshot.now_s, [seq for seq, _ in snapshot.finished]))
-            return each_its_own(snapshot)
+@pytest.mark.parametrize(("most", "missed"), [(100_000, [0, 1]), (1, [1])])
+def test_a_planner_is_told_of_the_jobs_that_have_ended_since_it_was_asked_itself(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int, missed: list[int]
+) -> None:
+    """The second takes over, and then the first again, for which both jobs have ended since."""
+    first, second = list[tuple[float, list[int]]](), list[tuple[float, list[int]]]()
 
     async def test(house: House) -> None:
         rounds = house.controller.scheduler.engine.rounds
-        rounds.planner = Listens("first")
+        rounds.planner = Listens(first, every_round=True, idle=False)
         await house.submit(100.0, 30_000.0)
         await until(lambda: rounds.pending is None)
-        is_answered.set()
+        goes_on.set()
         await selected(house)
-        rounds.planner = Listens("second")
+        rounds.planner = Listens(second, every_round=True, idle=False)
         for at_s in (300.0, 600.0):
             await house.at(at_s)
             await until(lambda: rounds.pending is None)
@@ -196,11 +214,37 @@ def test_a_planner_is_told_of_every_job_that_has_ended_since_it_was_asked_itself
         await house.at(1200.0)
         await until(lambda: rounds.pending is None)
 
-    monkeypatch.setattr(Selector, "choose", choose)
+    goes_on = choosing(monkeypatch, 1, 0, 0)
+    monkeypatch.setattr(planner_rounds, "MOST_TOLD", most)
     policy = "portfolio:members=no-packing+stratus,objective=cost,tick=300,period=3"
     play(tmp_path, policy, test, aside=True)
-    assert told["first"] == [(0.0, []), (1200.0, [0, 1])]
-    assert told["second"] == [(300.0, [0]), (600.0, []), (900.0, [1])]
+    assert first == [(0.0, []), (1200.0, missed)]
+    assert second == [(300.0, [0]), (600.0, []), (900.0, [1])]
+
+
+def test_the_next_round_asks_the_chosen_planner_though_nothing_has_happened_since_it_was_asked_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = list[tuple[float, list[int]]](), list[tuple[float, list[int]]]()
+
+    async def test(house: House) -> None:
+        rounds = house.controller.scheduler.engine.rounds
+        rounds.planner = Listens(first, every_round=False, idle=True)
+        await house.submit(900.0)
+        await until(lambda: rounds.pending is None)
+        goes_on.set()
+        await selected(house)
+        rounds.planner = Listens(second, every_round=False, idle=True)
+        for at_s, selections in ((300.0, 1), (600.0, 2), (900.0, 2)):
+            await house.at(at_s)
+            await until(lambda: rounds.pending is None)
+            await selected(house, selections)
+
+    goes_on = choosing(monkeypatch, 1, 0)
+    policy = "portfolio:members=no-packing+stratus,objective=cost,tick=300,period=2"
+    play(tmp_path, policy, test, aside=True)
+    assert [at_s for at_s, _ in first] == [0.0, 900.0]
+    assert [at_s for at_s, _ in second] == [300.0]
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,8 @@ from betimes.twin.nodes.event_loop import Trace
 
 ask_at = entry(set_policy_timer, NodesState, float, int)
 NOTEWORTHY = 0.01  # change of a job's throughput, as a share of that alone
+MOST_TOLD = 100_000
+"""Jobs that have ended of which a planner is told at once: the newest, where it was not asked for that long."""
 ENTRIES = (instructions.carry_out, paid_until, ask_at)
 """What has to be compiled for planners, besides live nodes."""
 
@@ -58,20 +60,10 @@ def planners_for(members: Sequence[Member], offers: Sequence[Offer], quota: int 
 
 @dataclass
 class _Turn:
-    """A planner of those that take turns. ended: jobs by order of submission, since it was asked last, and when.
-
-    events: of the engine, when it was asked last; -1: it is asked in any case.
-    """
+    """A planner of those that take turns. ended: jobs by order of submission, since it was asked last, and when."""
 
     planner: Planner
     ended: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
-    events: int = -1
-
-    def copied(self, unanswered: Question | None = None) -> _Turn:
-        """The same, as it was before a question that has no answer yet."""
-        if unanswered is None:
-            return _Turn(copy.deepcopy(self.planner), list(self.ended), self.events)
-        return _Turn(copy.deepcopy(self.planner), [*unanswered.snapshot.finished, *self.ended])
 
 
 class PlannerRounds:
@@ -104,6 +96,7 @@ class PlannerRounds:
         self._asked: Question | None = None  # that has not been taken yet
         self._is_copy, self._has_failed = False, False
         self._refused_until_s: dict[int, float] = {}  # by offer, as the cloud has none
+        self._events = -1  # of the engine, when the planner was asked last; -1: it is asked in any case
         self._heard = 0  # outcomes of a play-out that the planner knows
         self._measured: dict[int, tuple[float, frozenset[int]]] = {}  # by slot: throughput, beside which jobs
         self._profiled: set[int] = set()  # slots of jobs whose throughput alone is known
@@ -134,7 +127,7 @@ class PlannerRounds:
         if self.pending is not None:
             self.give_up(self.pending)
         self.member = member
-        self._turn.events = -1
+        self._events = -1
         if self.next_s < math.inf:
             self._ask_from(state, now_s, later=True)
 
@@ -142,6 +135,7 @@ class PlannerRounds:
         """A job has ended; seq: its order of submission."""
         for turn in self._turns.values():
             turn.ended.append((seq, at_s))
+            del turn.ended[:-MOST_TOLD]
 
     def know(self, slot: int, wanted: JobRequest) -> None:
         """A job is in this slot from now on. Jobs of one kind, which need the same, disturb others alike."""
@@ -163,8 +157,12 @@ class PlannerRounds:
         """
         found = copy.copy(self)
         found.member = self.member if member is None else member
-        pending = self.pending if found.member == self.member else None
-        found._turns = {found.member: self._turns[found.member].copied(pending)}
+        turn = self._turns[found.member]
+        found._turns = {found.member: _Turn(copy.deepcopy(turn.planner), list(turn.ended))}
+        if found.member != self.member:
+            found._events = -1
+        elif self.pending is not None:
+            found.give_up(self.pending)
         found.pending = found._asked = None
         found.is_overdue = found.is_aside = False
         found._is_copy, found._has_failed = True, False
@@ -178,8 +176,7 @@ class PlannerRounds:
         self._profiled.add(slot)
         known, alike = self._measured.get(slot, (math.nan, frozenset[int]()))
         if alike != beside or not abs(known - throughput) < NOTEWORTHY:
-            for turn in self._turns.values():
-                turn.events = -1  # it is asked again
+            self._events = -1  # the planner is asked again
         self._measured[slot] = throughput, beside
 
     def hear_of(self, trace: Trace, seqs: Sequence[int]) -> None:
@@ -202,9 +199,9 @@ class PlannerRounds:
         now_s = float(state.pool[0].now)
         if self.pending is not None:
             self.is_overdue = True
-        elif self.planner.every_round or int(state.pool[0].events) != self._turn.events:
+        elif self.planner.every_round or int(state.pool[0].events) != self._events:
             question = self._question(state)
-            self._turn.events = question.events
+            self._events = question.events
             if self.is_aside:
                 self.pending = self._asked = question
             else:
@@ -232,7 +229,7 @@ class PlannerRounds:
         if self._asked is question:
             self._asked = None
         self._turn.ended = [*question.snapshot.finished, *self._turn.ended]
-        self._turn.events = -1
+        self._events = -1
 
     def carry_out(self, state: NodesState, plan: Plan, more_room: MoreRoom = with_more_room) -> NodesState:
         """Let happen what of a plan is still possible; the state, with more room. The rest is refused."""
@@ -251,11 +248,11 @@ class PlannerRounds:
         stay = {one.decision.job for one in refused if not isinstance(one.decision, Rent | Release)}
         expected = expected_savings(plan.question.snapshot, plan.decisions, self.offers)
         self.expected = {slot: each for slot, each in expected.items() if slot not in stay}
-        is_news = self._turn.events != plan.question.events  # something was measured meanwhile
+        is_news = self._events != plan.question.events  # something was measured meanwhile
         now_s = float(state.pool[0].now)
         again = refused or is_news or any(until_s >= now_s for until_s in self._refused_until_s.values())
         asked = plan.question.events + int(state.pool[0].events) - before
-        self._turn.events = -1 if again else asked
+        self._events = -1 if again else asked
         return state
 
     def next_question(self, state: NodesState) -> tuple[Planner, Question]:
