@@ -35,7 +35,7 @@ def play(folder: Path, policy: str, *tests: Callable[[House], Awaitable[None]], 
 
     async def main() -> None:
         for test in tests:
-            async with house.open():
+            async with house.open(), asyncio.timeout(60.0):
                 await test(house)
 
     asyncio.run(main())
