@@ -11,7 +11,6 @@ from betimes.cluster import Cluster, Offer, read_cluster
 from betimes.errors import PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.policies import ChosenPolicy, parse_nodes_policy
-from betimes.service.engines.named_policies import check_live
 from betimes.twin.nodes.launching import KIND
 from betimes.workload import Workload
 
@@ -122,8 +121,3 @@ def test_a_users_planner_that_fails_is_left_out_and_named() -> None:
 def test_planners_and_others_do_not_take_turns(members: str) -> None:
     with pytest.raises(PolicyError, match="plans in rounds of its own, and cannot take turns with"):
         simulate_nodes(jobs(3), f"portfolio:members={members}", cluster=CLUSTER)
-
-
-def test_the_service_refuses_planners_as_members() -> None:
-    with pytest.raises(PolicyError, match="the service does not select among planners"):
-        check_live("portfolio:members=eva+no-packing", OFFERS)

@@ -31,6 +31,7 @@ from betimes.service.runtime.commands import CancelJobs, SetPolicy
 from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.views.models import Status
 from tests.service.machines.kinds import kind
+from tests.service.reliability.cluster import spec
 from tests.service.runtime.test_rentals import House, clouds
 
 PERIOD_S = 300.0
@@ -242,6 +243,41 @@ def test_a_planner_that_raises_leaves_the_last_plan_in_force(tmp_path: Path) -> 
     assert failed.data["problem"] == (
         "planner no-packing: it has failed: ValueError: no idea; the last plan stays in force"
     )
+
+
+def test_a_planner_that_has_failed_once_is_followed_in_forecasts_as_before(tmp_path: Path) -> None:
+    """The fourth machine can be rented once the first three are given back: four rounds later."""
+    planner = EachItsOwn()
+    planner.goes_on.set()
+
+    def raises(_: Snapshot) -> list[Decision]:
+        raise ValueError("no idea")
+
+    async def test(house: House) -> None:
+        await house.submit(900.0, 900.0, 900.0)
+        await until(lambda: len(of_kind(house, "ordered")) == 3)
+        planner.plan_of = raises
+        await house.at(PERIOD_S)
+        await until(lambda: of_kind(house, "not-planned"))
+        quote = await house.backend.quote(spec(900.0, cpu=2.0), "ann")
+        assert quote.start_at == 1000.0 + 5 * PERIOD_S + 60.0
+
+    play(tmp_path, planner, test)
+
+
+def test_a_job_is_promised_an_end_while_its_plan_is_made(tmp_path: Path) -> None:
+    """As if the planner answered in the next round, though nothing happens until then."""
+    planner = EachItsOwn(every_round=False)
+
+    async def test(house: House) -> None:
+        (job,) = await house.submit(900.0)
+        await until(planner.began.is_set)
+        await house.service.settle()
+        planner.goes_on.set()
+        await house.at(PERIOD_S)
+        assert (await house.backend.job(job)).job.promised_finish_at == 1000.0 + PERIOD_S + 60.0 + 900.0
+
+    play(tmp_path, planner, test)
 
 
 def test_instructions_for_what_never_was_are_refused_one_by_one(tmp_path: Path) -> None:

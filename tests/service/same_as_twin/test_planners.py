@@ -19,7 +19,7 @@ from betimes.service.executors.virtual import WORK
 from betimes.service.spec.job_spec import JobSpec
 from tests.service.same_as_twin.test_rents import on_grid, workload_of
 from tests.service.same_as_twin.test_ticks import leases_of
-from tests.service.served_traces import serve_trace
+from tests.service.served_traces import Served, serve_trace
 
 DATA = Path(__file__).parents[4] / "shared" / "data"
 STOP_S = 16.0
@@ -106,15 +106,44 @@ def test_three_hundred_jobs_of_evas_trace(policy: str, tmp_path: Path) -> None:
     assert_alike(specs, on_grid(told.submit_s), cluster, policy, tmp_path)
 
 
-def assert_alike(
-    specs: list[JobSpec], submit_s: np.ndarray, cluster: Cluster, policy: str, tmp_path: Path
+@pytest.mark.parametrize(
+    ("member", "cluster", "count", "portfolio"),
+    [
+        ("no-packing", CLUSTER, 20, "objective=cost:0.1,tick=300"),
+        ("eva:t=1", MIXED, 20, "objective=cost:0.1,tick=300,period=3"),
+        pytest.param("stratus", CLUSTER, 30, "period=30", marks=pytest.mark.slow),
+        pytest.param("eva:t=1", TROUBLED, 40, "objective=jct:avg", marks=pytest.mark.slow),
+    ],
+)
+def test_a_portfolio_of_one_plans_as_that_planner(
+    member: str, cluster: Cluster, count: int, portfolio: str, tmp_path: Path
 ) -> None:
+    served = assert_alike(
+        *jobs_of(count, 1),
+        cluster,
+        member,
+        tmp_path,
+        f"portfolio:members={member.replace(':', '/')},{portfolio}",
+    )
+    assert len(list(served.store.events(kinds=["selected"]))) > 3
+    assert not list(served.store.events(kinds=["not-selected", "not-planned"]))
+
+
+def assert_alike(
+    specs: list[JobSpec],
+    submit_s: np.ndarray,
+    cluster: Cluster,
+    policy: str,
+    tmp_path: Path,
+    live: str | None = None,
+) -> Served:
+    """live: what the service decides by, if that is not called as in the twin."""
     jobs = workload_of(specs, submit_s)
     jobs = replace(jobs, extra={**jobs.extra, "kill_delay_s": np.full(len(specs), STOP_S)})
     twin = simulate_nodes(jobs, policy, cluster=cluster, sizes="estimate")
     assert twin.leases is not None
     submissions = list(zip(submit_s.tolist(), specs, strict=True))
-    served = serve_trace(jobs, cluster, policy, tmp_path, submissions=submissions, promise_every=10)
+    served = serve_trace(jobs, cluster, live or policy, tmp_path, submissions=submissions, promise_every=10)
     assert served.start_s.tolist() == twin.jobs.start_s.tolist()
     assert served.finish_s.tolist() == twin.jobs.finish_s.tolist()
     found, usd = leases_of(served)
@@ -132,3 +161,4 @@ def assert_alike(
     moves = [event for event in served.store.each_event(0) if event.kind == "migrating"]
     if policy.startswith("eva"):
         assert moves
+    return served

@@ -41,7 +41,6 @@ from betimes.core.status import (
     REFUSED,
 )
 from betimes.errors import BetimesError
-from betimes.foresight.portfolio.planned_copy import NeedsRoom, PlannedCopy
 from betimes.foresight.portfolio.simulate import (
     ENDS_LATER,
     MOST_INSTANTS,
@@ -55,7 +54,7 @@ from betimes.foresight.portfolio.simulate import (
 from betimes.kernels import Floats, Ints, Records, as_array, blank, entry, record_type
 from betimes.policies.nodes.families import bits_of
 from betimes.twin.nodes.event_loop import Arrival, Outcome, Trace
-from betimes.twin.nodes.planner_rounds import PlannerRounds
+from betimes.twin.nodes.planned_copy import NeedsRoom
 from betimes.twin.nodes.trace_loop import compiled_loop
 
 take_over = entry(change_rules, NodesState, NodesRules)
@@ -153,6 +152,25 @@ class Simulated(Protocol):
         ...
 
 
+class RoundsAhead(Protocol):
+    """The rounds of a planner on a copy of the cluster that is played forward."""
+
+    def hold(self) -> object:
+        """Let the planner decide; raises NeedsRoom, and BetimesError where it fails."""
+        ...
+
+
+class MemberRounds(Protocol):
+    """The rounds of a member that plans, as they are when a selection begins: in a run, or in a snapshot."""
+
+    def ahead(self, state: NodesState, aside: Trace, row: Ints) -> RoundsAhead:
+        """The same for a copy of the cluster, which writes outcomes into `aside`; these stay as they are.
+
+        row: (1,) of the next job to be submitted.
+        """
+        ...
+
+
 class Lookahead:
     """Simulations of several policies from one state of a run, which they leave as it is.
 
@@ -167,7 +185,7 @@ class Lookahead:
         everyone: bool = False,
         workers: int = 1,
         most_coming: int = 0,
-        rounds: Sequence[PlannerRounds] = (),
+        rounds: Sequence[MemberRounds] = (),
     ) -> None:
         self.run, self._everyone, self._workers, self._most_coming = run, everyone, workers, most_coming
         self._rounds = rounds
@@ -306,7 +324,7 @@ class _Player:
         snapshot: NodesState,
         most_coming: int,
         leases: int,
-        rounds: Sequence[PlannerRounds],
+        rounds: Sequence[MemberRounds],
     ) -> None:
         self._run, self._snapshot, self._leases, self._rounds = run, snapshot, leases, rounds
         rows = self._rows = len(run.job_ids)
@@ -374,10 +392,8 @@ class _Player:
     ) -> list[Simulation] | NeedsRoom:
         """Simulate a member that plans, from the round that is due now on."""
         branch, (member,) = self._branch(), group.member_of.values()
-        real = self._rounds[member]
-        run = real.simulation
-        copy = PlannedCopy(run.policy, branch.copy, self._aside, self._next_row, run.kinds, run.jobs)
-        rounds, self._next_row[0] = real.copied(copy), self._rows
+        self._next_row[0] = self._rows
+        rounds = self._rounds[member].ahead(branch.copy, self._aside, self._next_row)
         status = begin(self._snapshot, branch.copy, group.rules, self._aside, self._rows, branch.played)
         try:
             for _ in range(MOST_ROUNDS if status == DONE else 0):

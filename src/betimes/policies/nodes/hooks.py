@@ -186,11 +186,6 @@ class NodesPolicy:
         """Whether it plans in rounds with these parameters, itself or by members that take turns."""
         return any(each.policy.planner is not None for each in self.in_turn(values))
 
-    @property
-    def heeds_labels(self) -> bool:
-        """Whether it keeps jobs to nodes with the labels that they require; a planner packs by amounts alone."""
-        return self.planner is None
-
     def planner_of(self, values: dict[str, Value | None], cluster: Cluster) -> Planner | None:
         """A planner with these parameters for a cluster, None: this is no policy that plans in rounds."""
         return None if self.planner is None else self.planner(values, cluster)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +18,7 @@ from betimes.policies.nodes import families
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.service.engines import nodes as nodes_engine
 from betimes.service.engines import planner_rounds, pool
-from betimes.service.engines.planner_rounds import planner_for
+from betimes.service.engines.planner_rounds import planners_for
 
 
 def kind_of(policy: str) -> tuple[Engine, str]:
@@ -46,11 +47,6 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
     values = chosen.values
     if found.members is not None:
         Settings.of(chosen)
-        if found.plans(values):
-            raise PolicyError(
-                f"policy {policy}: the service does not select among planners, as only the twin does so far; set one "
-                "of its members by itself"
-            )
     if not found.rents(values):
         return
     if values.get("retrain"):
@@ -75,20 +71,17 @@ def check_live(policy: str, offers: Sequence[Offer]) -> None:
             f"policy {policy}: it rents machines, and none are offered; describe some ([[offers]]) in a cluster file "
             "and start the service with `betimes up --cluster FILE.toml`"
         )
-    if found.planner is not None:
-        planner_for(chosen, offers, None)
+    planners_for(found.in_turn(values), offers, None)  # which raises where any of them cannot plan with these
 
 
 def heeds_labels(policy: str) -> bool:
-    """Whether a policy keeps jobs to nodes with the labels that they require."""
-    kind, text = kind_of(policy) if policy else (POOL, "")
-    found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
-    return kind == NODES and (found is None or found.heeds_labels)
+    """Whether a policy keeps jobs to nodes with the labels that they require; planners pack by amounts alone."""
+    return bool(policy) and kind_of(policy)[0] == NODES and not _traits(policy).plans
 
 
 def rents_for_jobs(policy: str) -> bool:
     """Whether a policy says until when a job waits before a machine is rented for it alone."""
-    return bool(policy) and _renting(policy)[0]
+    return bool(policy) and _traits(policy).rents_alone
 
 
 def shared_offers(policy: str, offers: Sequence[Offer]) -> tuple[Offer, ...]:
@@ -96,21 +89,29 @@ def shared_offers(policy: str, offers: Sequence[Offer]) -> tuple[Offer, ...]:
 
     A policy that decides at ticks rents machines of the first offer only.
     """
-    if not policy or not _renting(policy)[1]:
+    traits = _traits(policy) if policy else _Traits()
+    if not traits.shares_rented:
         return ()
-    found = NODES_POLICIES[kind_of(policy)[1].partition(":")[0]]
-    return tuple(offers) if found.planner is not None else tuple(offers[:1])
+    return tuple(offers) if traits.plans else tuple(offers[:1])
+
+
+@dataclass(frozen=True)
+class _Traits:
+    """Whether a policy rents machines for one job alone, or for whatever it places on them, and plans in rounds."""
+
+    rents_alone: bool = False
+    shares_rented: bool = False
+    plans: bool = False
 
 
 @lru_cache(maxsize=64)
-def _renting(policy: str) -> tuple[bool, bool]:
-    """Whether a policy rents machines for one job alone, and for whatever it places on them."""
+def _traits(policy: str) -> _Traits:
     kind, text = kind_of(policy)
     found = NODES_POLICIES.get(text.partition(":")[0]) if kind == NODES else None
     if found is None:
-        return False, False
+        return _Traits()
     values = {} if found.members is None else parse_nodes_policy(text).values
-    return found.rents_alone(values), found.shares_rented(values)
+    return _Traits(found.rents_alone(values), found.shares_rented(values), found.plans(values))
 
 
 def compile_policy(policy: str) -> None:
@@ -154,9 +155,12 @@ def kernels_of(policy: str) -> str | None:
 def _entries_for(chosen: AnyChosen) -> Sequence[Entry[..., Any]]:
     if isinstance(chosen.policy, Policy):
         return pool.ENTRIES
-    if chosen.policy.planner is not None:
-        return (*nodes_engine.ENTRIES, *planner_rounds.ENTRIES)
-    return (*nodes_engine.ENTRIES, *(SELECTION_ENTRIES if chosen.policy.members is not None else ()))
+    plans, selects = chosen.policy.plans(chosen.values), chosen.policy.members is not None
+    return (
+        *nodes_engine.ENTRIES,
+        *(planner_rounds.ENTRIES if plans else ()),
+        *(SELECTION_ENTRIES if selects else ()),
+    )
 
 
 def _chosen(policy: str) -> AnyChosen:

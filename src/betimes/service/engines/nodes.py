@@ -93,9 +93,10 @@ from betimes.service.engines.messages import (
     Restored,
     StopSpeculating,
 )
-from betimes.service.engines.planner_rounds import PlannerRounds, planner_for
+from betimes.service.engines.planner_rounds import PlannerRounds, planners_for
 from betimes.service.engines.rented_machines import RentedMachines, with_longer_log, with_room_for_nodes
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
+from betimes.service.engines.snapshot_rounds import SnapshotRounds
 from betimes.service.scheduling.jobs.job import Account
 from betimes.twin.nodes import entries
 from betimes.twin.nodes.event_loop import EVERYTHING, Arrival, Outcome, Trace
@@ -167,9 +168,12 @@ class LiveNodes:
         self.provisions = own.shares_rented(values) and len(offers) > 0
         self.machines = RentedMachines(self)
         self.rounds: PlannerRounds | None = None
-        if own.planner is not None:
-            planner = planner_for(policy, offers, quota)
-            self.rounds = PlannerRounds(planner, offers, restart_s, is_aside=plans_aside)
+        decides = next((at for at, each in enumerate(in_turn) if each.name == member), 0)
+        if own.plans(values):
+            planners = planners_for(in_turn, offers, quota)
+            self.rounds = PlannerRounds(
+                planners, in_turn[decides].name, offers, restart_s, is_aside=plans_aside
+            )
         self.foresees = self.rents and plays_out(values)
         self.offers, self.offered = tuple(offers), shapes_of(offers)
         # Of nodes that are not rented, by number.
@@ -191,7 +195,6 @@ class LiveNodes:
         self.slot_of: dict[int, int] = {}
         self.job_of: dict[int, int] = {}
         self.resizes_of: dict[int, int] = {}  # of jobs that have come from a pool, as they were counted there
-        decides = next((at for at, each in enumerate(in_turn) if each.name == member), 0)
         params = own.params(values)  # with room for those of any member
         first = in_turn[decides].policy.params(in_turn[decides].values)
         params[: len(first)] = first
@@ -268,7 +271,7 @@ class LiveNodes:
             if self.state.needs[self.slot_of[job]].holder >= 0:
                 entries.expect_finish(self.state, self.slot_of[job], now_s)
             if self.rounds is not None:
-                self.rounds.ended.append((int(self.state.jobs[self.slot_of[job]].seq), now_s))
+                self.rounds.note_end(int(self.state.jobs[self.slot_of[job]].seq), now_s)
         again = self._intervene(now_s, what)
         if what.plan is not None and self.rounds is not None:
             self.state, again = self.rounds.carry_out(self.state, what.plan), True
@@ -519,7 +522,9 @@ class LiveNodes:
             self._fill(trace.arrivals[slots], more, tasks, now_s)
             trace.arrivals[slots].run_s = more.believed_s  # what is believed is true in a play-out
 
-        rounds = None if self.rounds is None else self.rounds.copied(slots, more)
+        rounds = None if self.rounds is None else self.rounds.copied()
+        if rounds is not None and more is not None:
+            rounds.know(slots, more)
         seqs = [*as_array(self.state.jobs)["seq"].tolist(), int(self.state.pool[0].submitted)]
         copy.pool[0].budget, copy.cluster[0].select_s = UNLIMITED, math.inf  # who is in force stays so
         if self.provisions:  # machines may be rented for ever for a job that they do not hold
@@ -563,8 +568,13 @@ class LiveNodes:
         ]
         return replace(found, job_ids=[self.job_of.get(slot, 0) for slot in slots], waits=sorted(since))
 
+    def _note_selection(self, state: NodesState) -> None:
+        """A selection is due: it looks at the state as it is now, and the next one is put off."""
+        state.cluster[0].select_s = state.pool[0].now + (self.selects_every_s or math.inf)
+        self._selection = self._snapshot(state)
+
     def _snapshot(self, state: NodesState) -> SelectionSnapshot:
-        """A copy of what is believed before the pass of a tick, in which jobs are rows by their slots."""
+        """A copy of what is believed before a pass or a round, in which jobs are rows by their slots."""
         copy = room_to_play(state)
         entries.copy_into(state, copy, True)
         slots = len(copy.free)
@@ -573,14 +583,25 @@ class LiveNodes:
         as_array(trace.arrivals)["submit_s"] = as_array(copy.jobs)["submit_s"]
         at_s = float(state.pool[0].now)
         empty, job_rows = self._empty()
-        return SelectionSnapshot(at_s, copy, trace, empty, job_rows)
+        return SelectionSnapshot(at_s, copy, trace, empty, job_rows, self._rounds_of_members(copy))
 
-    def put_in_force(self, member: MemberRules) -> dict[int, float | None] | None:
-        """Other rules decide from now on; None: they do already.
+    def _rounds_of_members(self, state: NodesState) -> Sequence[SnapshotRounds]:
+        """The rounds of the members as they stand in a copy of the state, where they plan."""
+        if self.rounds is None:
+            return ()
+        policy, seqs = str(self.policy), as_array(state.jobs)["seq"].tolist()
+        return [SnapshotRounds(policy, self.rounds.copied(name), seqs) for name in self.rounds.members]
+
+    def put_in_force(self, member: MemberRules, now_s: float) -> dict[int, float | None] | None:
+        """Other rules decide from now on; None: they do already, or a planner does from the next round on.
 
         Returns until when, s, each of those jobs waits for which that is another time now; None: however long it takes.
         """
         if member.rules is self.rules or member.name == self.member:
+            return None
+        if self.rounds is not None:
+            self.member, self.rules = member.name, member.rules
+            self.rounds.let_decide(member.name, self.state, now_s)
             return None
         before = self._waits()
         self.member, self.rules = member.name, member.rules
@@ -884,6 +905,9 @@ class LiveNodes:
 
     def _ask_planner(self) -> None:
         assert self.rounds is not None, "a planner is asked only where there is one"
+        cluster = self.state.cluster[0]
+        if cluster.waiting > 0 and self.state.pool[0].now >= cluster.select_s:
+            self._note_selection(self.state)
         self.state = self.rounds.hold(self.state)
 
     def _can_rent(self, slot: int, wanted: JobRequest) -> bool:
@@ -1017,8 +1041,7 @@ class LiveNodes:
         if status in (NEED_PLACEMENTS, NEED_SEGMENTS):
             return with_longer_log(state)
         if status == SELECT:  # the policy in force goes on until something is chosen
-            state.cluster[0].select_s = state.pool[0].now + (self.selects_every_s or math.inf)
-            self._selection = self._snapshot(state)
+            self._note_selection(state)
             return state
         if status == NEED_NODES:
             return with_room_for_nodes(state)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import copy
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,8 +22,7 @@ from betimes.core.nodes.timers import ROUND, set_policy_timer
 from betimes.core.planning import Planner, Release, Rent, Snapshot
 from betimes.core.status import DONE, NEED_LOG, NEED_NODES
 from betimes.kernels import as_array, entry
-from betimes.policies import ChosenPolicy
-from betimes.policies.nodes.hooks import NodesPolicy
+from betimes.policies.nodes.hooks import Member
 from betimes.service.engines.messages import JobRequest
 from betimes.service.engines.move_savings import ExpectedSaving, expected_savings
 from betimes.service.engines.plans import Plan, Question, Refused, answer
@@ -31,44 +31,111 @@ from betimes.twin.nodes.event_loop import Trace
 
 ask_at = entry(set_policy_timer, NodesState, float, int)
 NOTEWORTHY = 0.01  # change of a job's throughput, as a share of that alone
+MOST_TOLD = 100_000
+"""Jobs that have ended of which a planner is told at once: the newest, where it was not asked for that long."""
 ENTRIES = (instructions.carry_out, paid_until, ask_at)
 """What has to be compiled for planners, besides live nodes."""
 
 
-def planner_for(policy: ChosenPolicy[NodesPolicy], offers: Sequence[Offer], quota: int | None) -> Planner:
-    """The planner of a policy for what can be rented. Raises PolicyError, ClusterError."""
-    found = policy.policy.planner_of(policy.values, Cluster("offers", (), offers=tuple(offers), quota=quota))
-    assert found is not None, "only a policy that plans in rounds has a planner"
-    return found
+MoreRoom = Callable[[NodesState, int], NodesState]
+"""The same state, with room for what a status says there is none for."""
+
+
+def with_more_room(state: NodesState, status: int) -> NodesState:
+    """The same state, with room for what its instructions could not be carried out for."""
+    if status == NEED_LOG:
+        return with_longer_log(state)
+    return with_room_for_nodes(state) if status == NEED_NODES else with_more_placements(state)
+
+
+def planners_for(members: Sequence[Member], offers: Sequence[Offer], quota: int | None) -> dict[str, Planner]:
+    """The planners of policies that take turns, by name, for what can be rented; none where they do not plan.
+
+    Raises PolicyError, ClusterError.
+    """
+    cluster = Cluster("offers", (), offers=tuple(offers), quota=quota)
+    planners = {each.name: each.policy.planner_of(each.values, cluster) for each in members}
+    return {name: planner for name, planner in planners.items() if planner is not None}
+
+
+@dataclass
+class _Turn:
+    """A planner of those that take turns. ended: jobs by order of submission, since it was asked last, and when."""
+
+    planner: Planner
+    ended: list[tuple[int, float]] = field(default_factory=list[tuple[int, float]])
 
 
 class PlannerRounds:
     """Asks a planner about the state that it is handed, which is the live one or a copy that is played forward.
 
-    restart_s: what a job loses when it is started again. is_aside: questions are answered outside (`take_question`).
-    next_s: when the planner is asked next; infinity: once a job comes.
+    planners: by name, of which `member` decides, and the others when it is their turn (`let_decide`); what is known of
+    jobs and machines is the same for all. restart_s: what a job loses when it is started again. is_aside: questions are
+    answered outside (`take_question`). next_s: when the planner is asked next; infinity: once a job comes.
     """
 
     def __init__(
-        self, planner: Planner, offers: Sequence[Offer], restart_s: float, *, is_aside: bool = False
+        self,
+        planners: Mapping[str, Planner],
+        member: str,
+        offers: Sequence[Offer],
+        restart_s: float,
+        *,
+        is_aside: bool = False,
     ) -> None:
-        self.planner, self.restart_s, self.is_aside = planner, restart_s, is_aside
+        self.member, self.restart_s, self.is_aside = member, restart_s, is_aside
+        self._turns = {name: _Turn(planner) for name, planner in planners.items()}
         self.offers = tuple(offers)
         self.expected: dict[int, ExpectedSaving] = {}  # of the last round's moves, by slot
         self.next_s = math.inf
         self.kinds: list[str] = []  # by slot
         self.jobs: list[int] = []  # likewise
-        self.ended: list[tuple[int, float]] = []  # by order of submission, since the planner was asked last
         self.refused: list[Refused] = []  # since `take_refused`
         self.pending: Question | None = None  # that is being answered outside
         self.is_overdue = False  # the next question was due, and that was not answered
         self._asked: Question | None = None  # that has not been taken yet
         self._is_copy, self._has_failed = False, False
         self._refused_until_s: dict[int, float] = {}  # by offer, as the cloud has none
-        self._events = -1  # of the engine, when the planner was asked last
+        self._events = -1  # of the engine, when the planner was asked last; -1: it is asked in any case
         self._heard = 0  # outcomes of a play-out that the planner knows
         self._measured: dict[int, tuple[float, frozenset[int]]] = {}  # by slot: throughput, beside which jobs
         self._profiled: set[int] = set()  # slots of jobs whose throughput alone is known
+
+    @property
+    def planner(self) -> Planner:
+        """The planner whose turn it is."""
+        return self._turn.planner
+
+    @planner.setter
+    def planner(self, planner: Planner) -> None:
+        self._turn.planner = planner
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        """The names of all that take turns."""
+        return tuple(self._turns)
+
+    @property
+    def _turn(self) -> _Turn:
+        return self._turns[self.member]
+
+    def let_decide(self, member: str, state: NodesState, now_s: float) -> None:
+        """Another planner decides from the next round on, whatever happens until then; what is planned stands.
+
+        A question that was put to the one before has no answer any more.
+        """
+        if self.pending is not None:
+            self.give_up(self.pending)
+        self.member = member
+        self._events = -1
+        if self.next_s < math.inf:
+            self._ask_from(state, now_s, later=True)
+
+    def note_end(self, seq: int, at_s: float) -> None:
+        """A job has ended; seq: its order of submission."""
+        for turn in self._turns.values():
+            turn.ended.append((seq, at_s))
+            del turn.ended[:-MOST_TOLD]
 
     def know(self, slot: int, wanted: JobRequest) -> None:
         """A job is in this slot from now on. Jobs of one kind, which need the same, disturb others alike."""
@@ -83,14 +150,25 @@ class PlannerRounds:
         """The cloud has no machine of an offer: the next two rounds go without it."""
         self._refused_until_s[offer] = now_s + 2.0 * self.planner.period_s
 
-    def copied(self, slots: int, more: JobRequest | None = None) -> PlannerRounds:
-        """The same, to be asked about a copy of the state, where row `slots` is one more job."""
-        aside, self.pending, self._asked = (self.pending, self._asked), None, None
-        found = copy.deepcopy(self)
-        self.pending, self._asked = aside
-        found.is_aside, found._is_copy = False, True
-        if more is not None:
-            found.know(slots, more)
+    def copied(self, member: str | None = None) -> PlannerRounds:
+        """The same with one planner, by default whose turn it is, to be asked about a copy of the state.
+
+        A question that is still being answered is put to the copy anew.
+        """
+        found = copy.copy(self)
+        found.member = self.member if member is None else member
+        turn = self._turns[found.member]
+        found._turns = {found.member: _Turn(copy.deepcopy(turn.planner), list(turn.ended))}
+        if found.member != self.member:
+            found._events = -1
+        elif self.pending is not None:
+            found.give_up(self.pending)
+        found.pending = found._asked = None
+        found.is_overdue = found.is_aside = False
+        found._is_copy, found._has_failed = True, False
+        found.kinds, found.jobs, found.refused = list(self.kinds), list(self.jobs), []
+        found.expected, found._refused_until_s = dict(self.expected), dict(self._refused_until_s)
+        found._measured, found._profiled = dict(self._measured), set(self._profiled)
         return found
 
     def measure(self, slot: int, throughput: float, beside: frozenset[int]) -> None:
@@ -105,15 +183,15 @@ class PlannerRounds:
         """Jobs have ended in a play-out; seqs: the order of submission of each row."""
         ended = as_array(trace.outcomes)[self._heard : trace.finished[0]]
         self._heard = int(trace.finished[0])
-        rows, finish_s = ended["row"].tolist(), ended["finish_s"].tolist()
-        self.ended += [(seqs[row], at_s) for row, at_s in zip(rows, finish_s, strict=True)]
+        for row, at_s in zip(ended["row"].tolist(), ended["finish_s"].tolist(), strict=True):
+            self.note_end(seqs[row], at_s)
 
     def wake(self, state: NodesState) -> None:
         """Something has come: ask at the first multiple of the period, if nothing is planned yet."""
         if self.next_s == math.inf and (state.pool[0].active > 0 or state.cluster[0].rented > 0):
             self._ask_from(state, float(state.pool[0].now))
 
-    def hold(self, state: NodesState) -> NodesState:
+    def hold(self, state: NodesState, more_room: MoreRoom = with_more_room) -> NodesState:
         """Let the planner decide, carry that out, and set the timer of the next round; the state, with more room.
 
         One that fails in a play-out is not asked again there: what it decided before holds.
@@ -127,7 +205,7 @@ class PlannerRounds:
             if self.is_aside:
                 self.pending = self._asked = question
             else:
-                state = self.carry_out(state, answer(self.planner, question))
+                state = self.carry_out(state, answer(self.planner, question), more_room)
         self.next_s = math.inf
         active = state.pool[0].active > 0 or state.cluster[0].rented > 0
         if active and not (self._is_copy and self._has_failed):
@@ -148,10 +226,12 @@ class PlannerRounds:
         """A question will have no answer: the next round asks anew, and shows once more which jobs have ended."""
         if self.pending is question:
             self.pending, self.is_overdue = None, False
-        self.ended = [*question.snapshot.finished, *self.ended]
+        if self._asked is question:
+            self._asked = None
+        self._turn.ended = [*question.snapshot.finished, *self._turn.ended]
         self._events = -1
 
-    def carry_out(self, state: NodesState, plan: Plan) -> NodesState:
+    def carry_out(self, state: NodesState, plan: Plan, more_room: MoreRoom = with_more_room) -> NodesState:
         """Let happen what of a plan is still possible; the state, with more room. The rest is refused."""
         if plan.problem is not None or plan.batch is None:
             self._has_failed = True
@@ -162,12 +242,7 @@ class PlannerRounds:
         before = int(state.pool[0].events)
         at = np.zeros(1, dtype=np.int64)
         while (status := instructions.carry_out(state, plan.batch, at)) != DONE:
-            if status == NEED_LOG:
-                state = with_longer_log(state)
-            elif status == NEED_NODES:
-                state = with_room_for_nodes(state)
-            else:
-                state = with_more_placements(state)
+            state = more_room(state, status)
         refused = refusals(plan.decisions, plan.batch, plan.of, plan.question.snapshot)
         self.refused.append(Refused(plan.question, refused))
         stay = {one.decision.job for one in refused if not isinstance(one.decision, Rent | Release)}
@@ -176,16 +251,18 @@ class PlannerRounds:
         is_news = self._events != plan.question.events  # something was measured meanwhile
         now_s = float(state.pool[0].now)
         again = refused or is_news or any(until_s >= now_s for until_s in self._refused_until_s.values())
-        self._events = -1 if again else plan.question.events + int(state.pool[0].events) - before
+        asked = plan.question.events + int(state.pool[0].events) - before
+        self._events = -1 if again else asked
         return state
 
     def next_question(self, state: NodesState) -> tuple[Planner, Question]:
         """What the planner would be asked now, and a copy of it to answer; nothing is changed by that."""
-        rounds = self.copied(0)
+        rounds = self.copied()
         return rounds.planner, rounds._question(state)
 
     def _question(self, state: NodesState) -> Question:
-        return Question(self._snapshot(state), seqs_of(state), tuple(self.jobs), int(state.pool[0].events))
+        events = int(state.pool[0].events)
+        return Question(self.member, self._snapshot(state), seqs_of(state), tuple(self.jobs), events)
 
     def _snapshot(self, state: NodesState) -> Snapshot:
         """What the planner is shown.
@@ -193,9 +270,9 @@ class PlannerRounds:
         What jobs ended at the very instant comes in the next round, as in the twin. How fast a job is beside its
         neighbours is what its reports of progress show; of one that reports none nothing is said.
         """
-        now_s = float(state.pool[0].now)
-        ended = [one for one in self.ended if one[1] < now_s]
-        self.ended = [one for one in self.ended if one[1] >= now_s]
+        now_s, turn = float(state.pool[0].now), self._turn
+        ended = [one for one in turn.ended if one[1] < now_s]
+        turn.ended = [one for one in turn.ended if one[1] >= now_s]
         found = snapshot_of(state, self.kinds, ended)
         rentable = tuple(
             0 if self._refused_until_s.get(offer, -math.inf) >= now_s else left

@@ -15,10 +15,12 @@ from betimes.kernels import Records
 class Question:
     """The state at an instant, for a planner: nothing in it changes, so that it can be read in any thread.
 
-    seqs: the order of submission of the jobs, and jobs: their numbers, both by what the snapshot calls them.
+    member: which policy is asked, where several take turns. seqs: the order of submission of the jobs, and jobs: their
+    numbers, both by what the snapshot calls them.
     events: of the engine until then.
     """
 
+    member: str
     snapshot: Snapshot
     seqs: dict[int, int]
     jobs: Sequence[int]

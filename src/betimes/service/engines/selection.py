@@ -10,6 +10,7 @@ from betimes.core.nodes.rules import NodesRules
 from betimes.foresight.portfolio.submitted import EmptyCluster
 from betimes.kernels import Floats
 from betimes.service.engines.job_rows import JobRows
+from betimes.service.engines.snapshot_rounds import SnapshotRounds
 from betimes.twin.nodes.event_loop import Trace
 
 
@@ -18,7 +19,8 @@ class SelectionSnapshot:
     """The state at an instant, which nothing else changes: it can be simulated from in any thread.
 
     waits: the jobs that wait, and since when. job_ids: of all, by row. believes: run times are believed, not known.
-    empty: the cluster with nothing on it. job_rows: how jobs of before are rows of a simulation.
+    empty: the cluster with nothing on it. job_rows: how jobs of before are rows of a simulation. rounds: of each
+    member, where they plan.
     """
 
     at_s: float
@@ -26,6 +28,7 @@ class SelectionSnapshot:
     trace: Trace
     empty: EmptyCluster
     job_rows: JobRows
+    rounds: Sequence[SnapshotRounds] = ()
     job_ids: Sequence[int] = ()
     waits: Sequence[tuple[int, float]] = ()
     believes: bool = True

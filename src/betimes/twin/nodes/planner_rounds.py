@@ -20,6 +20,7 @@ from betimes.kernels import Ints, as_array, entry
 from betimes.policies import ChosenPolicy
 from betimes.policies.nodes.hooks import NodesPolicy
 from betimes.twin.nodes.event_loop import Trace
+from betimes.twin.nodes.planned_copy import PlannedCopy
 from betimes.workload import Workload
 
 LONGEST_IDLE_S = 86_400.0
@@ -67,9 +68,11 @@ class PlannerRounds:
         if len(self.simulation.jobs):
             self._ask_from(float(self.simulation.jobs.submit_s[0]))
 
-    def copied(self, simulation: Planned) -> PlannerRounds:
+    def ahead(self, state: NodesState, aside: Trace, row: Ints) -> PlannerRounds:
         """The same planner, as it is now, for a copy of the cluster that is played forward; this one stays as it is."""
-        found = PlannerRounds(simulation, copy.deepcopy(self.planner))
+        run = self.simulation
+        copied = PlannedCopy(run.policy, state, aside, row, run.kinds, run.jobs)
+        found = PlannerRounds(copied, copy.deepcopy(self.planner))
         found.events, found._ended_before = self.events, self._ended()
         return found
 

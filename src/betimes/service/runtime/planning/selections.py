@@ -80,7 +80,8 @@ class Selections:
         submitted, most_coming = None, 0
         if selector.expects_more:
             submitted, most_coming = self._past.submitted(snapshot, asked.epoch_at), MOST_JOBS
-        lookahead = Lookahead(snapshot, selector.preempts, selector.workers, most_coming)
+        everyone = selector.preempts or len(snapshot.rounds) > 0  # planners move jobs that run
+        lookahead = Lookahead(snapshot, everyone, selector.workers, most_coming, snapshot.rounds)
         choice = selector.choose(lookahead, snapshot.at_s, len(snapshot.waits), so_far, submitted)
         expected = choice.foreseen[choice.name]
         return Selection(

@@ -22,7 +22,7 @@ class PlannerAnswers:
         self._answered: list[Plan] = []  # in this turn
         self._names: tuple[Question, dict[int, str]] | None = None  # of the machines of the last question
         self._is_late = False
-        self._problem = ""  # that was logged last
+        self._problem = "", ""  # that was logged last, and whose it was
         self._refused: set[tuple[str, int | None, str | None, str]] = set()  # of the last answer
 
     def take(self, plan: Plan) -> None:
@@ -35,11 +35,11 @@ class PlannerAnswers:
         for plan in self._answered:
             asked_s, now_s = plan.question.snapshot.now_s, self._state.now_s
             if rounds is None or rounds.pending is not plan.question:
-                self._refuse_all(asked_s, "the policy or its engine is another since it was asked")
+                self._refuse_all(plan.question, "the policy or its engine is another since it was asked")
             elif now_s > asked_s + rounds.planner.period_s:
                 rounds.give_up(plan.question)
                 self._refuse_all(
-                    asked_s,
+                    plan.question,
                     f"it has taken {now_s - asked_s:.0f} s, and is asked every {rounds.planner.period_s:g} s; give it "
                     "a longer period, or less time to plan",
                 )
@@ -63,7 +63,7 @@ class PlannerAnswers:
             self._is_late = True
             asked_s = rounds.pending.snapshot.now_s
             self._refuse_all(
-                asked_s, f"it was asked {self._state.now_s - asked_s:.0f} s ago, and still plans"
+                rounds.pending, f"it was asked {self._state.now_s - asked_s:.0f} s ago, and still plans"
             )
 
     def _names_at(self, question: Question) -> dict[int, str]:
@@ -73,9 +73,9 @@ class PlannerAnswers:
     def _log(self, refused: Refused) -> None:
         asked_s = refused.question.snapshot.now_s
         if refused.problem is not None:
-            self._refuse_all(asked_s, f"it has failed: {refused.problem}")
+            self._refuse_all(refused.question, f"it has failed: {refused.problem}")
             return
-        self._problem = ""
+        self._problem = "", ""
         if not refused.decisions:
             self._refused = set()
             return
@@ -101,12 +101,14 @@ class PlannerAnswers:
                     from_at=asked_s + self._state.ledger.epoch_at,
                 )
 
-    def _refuse_all(self, asked_s: float, text: str) -> None:
-        if text == self._problem:
+    def _refuse_all(self, question: Question, text: str) -> None:
+        policy, from_at = self._state.ledger.policy, question.snapshot.now_s + self._state.ledger.epoch_at
+        takes_turns = self._engine.selection_period_s is not None
+        who = f"{policy}, member {question.member}" if takes_turns else policy
+        problem = f"planner {who}: {text}; the last plan stays in force"
+        if (question.member, text) == self._problem:
             return
-        self._problem = text
-        policy, from_at = self._state.ledger.policy, asked_s + self._state.ledger.epoch_at
-        problem = f"planner {policy}: {text}; the last plan stays in force"
+        self._problem = question.member, text
         self._state.log("not-planned", "policy", planner=policy, problem=problem, from_at=from_at)
 
 

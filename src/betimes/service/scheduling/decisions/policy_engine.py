@@ -324,7 +324,7 @@ class PolicyEngine:
 
     def put_in_force(self, member: MemberRules) -> dict[int, float | None]:
         """Another member of the portfolio decides from now on; until when, s, jobs wait for which that has changed."""
-        waits = self.engine.put_in_force(member)
+        waits = self.engine.put_in_force(member, self._state.now_s)
         if waits is None:
             return {}
         self.look()

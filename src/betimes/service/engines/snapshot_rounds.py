@@ -1,0 +1,55 @@
+"""The rounds of a portfolio's member as a selection finds them: the same knowledge, and a copy of the planner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from betimes.core.nodes.columns import NodesState
+from betimes.errors import PolicyViolation
+from betimes.kernels import Ints
+from betimes.service.engines.planner_rounds import PlannerRounds
+from betimes.twin.nodes.event_loop import Trace
+from betimes.twin.nodes.planned_copy import NeedsRoom
+
+
+@dataclass(frozen=True)
+class SnapshotRounds:
+    """What nothing else changes, so that any thread can play it forward on copies of the state.
+
+    policy: the portfolio. seqs: the order of submission of the job in each row.
+    """
+
+    policy: str
+    rounds: PlannerRounds
+    seqs: Sequence[int]
+
+    def ahead(self, state: NodesState, aside: Trace, row: Ints) -> _Ahead:
+        """The same for a copy of the state, on which no more jobs come (`foresight.portfolio.lookahead`)."""
+        return _Ahead(self.policy, self.rounds.copied(), self.seqs, state, aside)
+
+
+@dataclass(frozen=True)
+class _Ahead:
+    """The rounds of one simulation."""
+
+    policy: str
+    rounds: PlannerRounds
+    seqs: Sequence[int]
+    state: NodesState
+    aside: Trace
+
+    def hold(self) -> None:
+        """Let the planner decide; raises NeedsRoom, and PolicyViolation where it fails."""
+        self.rounds.hear_of(self.aside, self.seqs)
+        self.rounds.hold(self.state, _needs_room)
+        for one in self.rounds.take_refused():
+            if one.problem is not None:
+                raise PolicyViolation(
+                    f"policy {self.policy} at {one.question.snapshot.now_s:g} s: {one.problem}"
+                )
+
+
+def _needs_room(_: NodesState, status: int) -> NoReturn:
+    raise NeedsRoom(status)
