@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import pytest
 from numba import types
+from numba.core.event import Listener, install_listener
 
-from betimes.kernels import INTERPRETED, Records, entry, struct_types
+from betimes.kernels import INTERPRETED, Records, entry, kernel, struct_types
+from betimes.kernels.cache import KernelCache
 from tests.kernels.shapes import Item, first_and_second, put, rule_of, scaled, shelf, weigh
 
 pytestmark = pytest.mark.skipif(INTERPRETED, reason="nothing is compiled")
@@ -34,6 +37,38 @@ def test_a_number_in_the_source_is_no_type_of_its_own() -> None:
         kernel.get_call_template((items, types.literal(number)), {})
     assert len(kernel.signatures) == 1
     assert first_and_second(shelf()) == 0.0
+
+
+class Collecting(Listener):
+    """Whether garbage is collected when a function begins to be compiled."""
+
+    def __init__(self) -> None:
+        self.seen: list[bool] = []
+
+    def on_start(self, event: object) -> None:
+        self.seen.append(gc.isenabled())
+
+    def on_end(self, event: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_garbage_waits_until_a_kernel_is_compiled(collects: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    @kernel
+    def count_of(items: Records[Item], at: int) -> int:
+        return items[at].count
+
+    monkeypatch.setattr(KernelCache, "load_overload", lambda *_: None)  # it is compiled in any case
+    was_on, listener = gc.isenabled(), Collecting()
+    (gc.enable if collects else gc.disable)()
+    try:
+        with install_listener("numba:compile", listener):
+            assert entry(count_of)(shelf().items, 0) == 0
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if was_on else gc.disable)()
+    assert listener.seen
+    assert not any(listener.seen)
 
 
 def test_wrong_arguments_are_errors_and_no_crash() -> None:
