@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from betimes.errors import PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.foresight.portfolio.arrivals import HORIZON_S, SCENARIOS, Arrivals
+from betimes.foresight.portfolio.arrivals import HORIZON_S, Arrivals
 from betimes.foresight.portfolio.driver import Settings
 from betimes.foresight.portfolio.groups import Groups
 from betimes.foresight.portfolio.hindsight import FIRST_JOBS, Hindsight
@@ -87,8 +88,11 @@ def test_stretches_are_of_the_past_and_begin_now() -> None:
     known = so_far.now().jobs
     past = as_array(run.trace.arrivals)[: int(run.row[0])]
     finished = as_array(run.trace.outcomes)["row"][: int(run.trace.finished[0])]
-    drawn = Arrivals(3).draw(known, now_s)
-    assert len(drawn) == SCENARIOS
+    drawn = Arrivals(3, 5).draw(known, now_s)
+    assert len(drawn) == 5
+    more = Arrivals(3, 12).draw(known, now_s)
+    assert len(more) == 12
+    assert all(np.array_equal(few, many) for few, many in zip(drawn, more, strict=False))
     assert sum(len(stretch) for stretch in drawn) > 0
     for stretch in drawn:
         assert ((stretch["submit_s"] >= now_s) & (stretch["submit_s"] <= now_s + HORIZON_S)).all()
@@ -98,7 +102,7 @@ def test_stretches_are_of_the_past_and_begin_now() -> None:
                 & ((past["run_s"] == job["run_s"]) | (past["believed_s"] == job["run_s"]))
             )[:1]
             assert of in finished or job["run_s"] == past["believed_s"][of]
-    again = Arrivals(3).draw(known, now_s)
+    again = Arrivals(3, 5).draw(known, now_s)
     assert all(np.array_equal(one, other) for one, other in zip(drawn, again, strict=True))
 
 
@@ -146,3 +150,37 @@ def test_rules_with_jobs_to_come_are_for_utility_and_the_same_each_time() -> Non
     )
     assert one == again
     assert plain.selections != one.selections
+
+
+def test_more_stretches_are_simulated_as_asked() -> None:
+    workload, means = bursts(4, 120), dict[str, float]()
+    for given in ("", ",stretches=5", ",stretches=1", ",stretches=20"):
+        result = simulate_nodes(workload, f"portfolio:members=od[ab]/*/best{given}", cluster=VMS)
+        assert result.selections is not None
+        means[given] = float(np.nanmean(result.selections.score))
+    assert means[""] == means[",stretches=5"]
+    assert len(set(means.values())) == 3
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "rules=whole-run",
+        "rules=paper",
+        "budget=5",
+        "seconds=1",
+        "objective=cost:0.1",
+        "members=easy+conservative,objective=jct:avg",
+        "members=eva+stratus",
+    ],
+)
+def test_stretches_are_refused_where_none_are_drawn(given: str) -> None:
+    with pytest.raises(PolicyError, match="parameter stretches: no jobs to come are drawn"):
+        Settings.of(parse_nodes_policy(f"portfolio:{given},stretches=10"))
+    Settings.of(parse_nodes_policy(f"portfolio:{given}"))
+
+
+@pytest.mark.parametrize(("given", "problem"), [("2.5", "not a whole number"), ("0", "stretches")])
+def test_a_number_of_stretches_is_whole_and_at_least_one(given: str, problem: str) -> None:
+    with pytest.raises(PolicyError, match=problem):
+        Settings.of(parse_nodes_policy(f"portfolio:stretches={given}"))

@@ -7,9 +7,6 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-SCENARIOS = 5
-"""Stretches that each selection draws."""
-
 HORIZON_S = 3600.0
 """How far a stretch reaches; the machines of most offers are paid by the hour."""
 
@@ -31,16 +28,21 @@ class Draws(Protocol):
 
 
 class Arrivals:
-    """Draws what may be submitted next; the same at the same time with the same seed, whatever was drawn before."""
+    """Draws what may be submitted next; the same at the same time with the same seed, whatever was drawn before.
 
-    def __init__(self, seed: int) -> None:
-        self._seed = seed
+    stretches: how many a selection draws; of fewer these are the first.
+    """
+
+    def __init__(self, seed: int, stretches: int) -> None:
+        self._seed, self._stretches = seed, stretches
 
     def draw(self, past: NDArray[Any], now_s: float) -> list[NDArray[Any]]:
         """Rows of `Arrival`, submitted from now on; each list may be empty."""
         lots = np.random.default_rng([self._seed, DRAWS, int(np.float64(now_s).view(np.uint64))])
         latest_s = max(0.0, now_s - HORIZON_S)
-        return [_stretch(past, from_s, now_s) for from_s in lots.uniform(0.0, latest_s, SCENARIOS).tolist()]
+        return [
+            _stretch(past, from_s, now_s) for from_s in lots.uniform(0.0, latest_s, self._stretches).tolist()
+        ]
 
 
 def _stretch(past: NDArray[Any], from_s: float, now_s: float) -> NDArray[Any]:

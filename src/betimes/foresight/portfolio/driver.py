@@ -39,6 +39,9 @@ from betimes.policies.nodes.portfolio import ARRIVALS, CANDIDATES, PAPER, prefer
 from betimes.policies.parsing import ChosenPolicy
 from betimes.twin.nodes.simulation import NodesSimulation
 
+STRETCHES = 5
+"""Of the past, that a selection draws unless it is told how many."""
+
 LOTS = 0x90F0  # sets the draws from the Poor apart from other draws of the seed
 
 
@@ -48,7 +51,7 @@ class Settings:
 
     published: by that of the waiting jobs alone, else by that of the whole run. shadow: nothing is put in force.
     workers: threads that simulate. expects_more: simulations have jobs that may come, and after a
-    period the best member so far takes over.
+    period the best member so far takes over. stretches: of the past, in which jobs may come.
     """
 
     period: int
@@ -62,6 +65,7 @@ class Settings:
     objective: Objective | Cost | None = None
     workers: int = 1
     expects_more: bool = False
+    stretches: int = STRETCHES
 
     @classmethod
     def of(cls, chosen: ChosenPolicy[NodesPolicy]) -> Settings:
@@ -70,7 +74,7 @@ class Settings:
         numbers: dict[str, float] = {
             name: value for name, value in values.items() if isinstance(value, int | float)
         }
-        for name in ("period", "budget", "workers"):
+        for name in ("period", "budget", "workers", "stretches"):
             if name in numbers and numbers[name] != int(numbers[name]):
                 raise PolicyError(
                     f"policy portfolio, parameter {name}: {numbers[name]:g} is not a whole number"
@@ -78,6 +82,13 @@ class Settings:
         budget = numbers.get("budget")
         if budget is not None and "seconds" in numbers:
             raise PolicyError("policy portfolio: budget and seconds are both given; leave one of them out")
+        objective = asked_for(str(values["objective"]), chosen.policy.rents(values))
+        expects_more = values["rules"] == ARRIVALS and budget is None and "seconds" not in numbers
+        if "stretches" in numbers and not (expects_more and objective is None and _rents_at_ticks(chosen)):
+            raise PolicyError(
+                "policy portfolio, parameter stretches: no jobs to come are drawn under another rule than arrivals, "
+                "with a budget, seconds or an objective, or among members that rent no machines at ticks; leave it out"
+            )
         return cls(
             int(numbers["period"]),
             numbers["tick"],
@@ -91,9 +102,10 @@ class Settings:
             values["rules"] == PAPER,
             numbers["hysteresis"],
             values["shadow"] == "true",
-            asked_for(str(values["objective"]), chosen.policy.rents(values)),
+            objective,
             int(numbers["workers"]),
-            values["rules"] == ARRIVALS and budget is None and "seconds" not in numbers,
+            expects_more,
+            int(numbers.get("stretches", STRETCHES)),
         )
 
 
@@ -165,7 +177,7 @@ class Selector:
         rents = members[0].policy.provision is not None  # as all of them do, or none
         self._hindsight: Hindsight | None = None
         if arrivals is None and settings.expects_more and aim is None and rents:
-            arrivals = Arrivals(seed)
+            arrivals = Arrivals(seed, settings.stretches)
             everyone = self._groups.of(range(len(members)))
             self._hindsight = Hindsight(self.names, everyone, settings.utility)
         self._arrivals = arrivals
@@ -413,6 +425,11 @@ def _mean(simulations: Sequence[Simulation]) -> Foreseen | PolicyFails:
         sum(each.used_s for each in found) / count,
         sum(each.used_usd for each in found) / count,
     )
+
+
+def _rents_at_ticks(chosen: ChosenPolicy[NodesPolicy]) -> bool:
+    """Whether its members do: all of them, or none."""
+    return chosen.policy.in_turn(chosen.values)[0].policy.provision is not None
 
 
 def _preferred(members: list[Member]) -> list[int]:

@@ -55,6 +55,14 @@ RULES = Parameter(
     ARRIVALS,
     choices=(ARRIVALS, WHOLE_RUN, PAPER),
 )
+STRETCHES = Parameter(
+    "stretches",
+    "with rules=arrivals: how many stretches of the past a selection draws, 5 unless given; more take longer, and "
+    "chance decides less",
+    None,
+    low=1.0,
+    high=1000.0,
+)
 UTILITY = "utility"
 OBJECTIVE = Parameter(
     "objective",
@@ -112,6 +120,7 @@ TIES = Parameter(
 PARAMETERS = (
     MEMBERS,
     RULES,
+    STRETCHES,
     OBJECTIVE,
     PERIOD,
     BUDGET,
