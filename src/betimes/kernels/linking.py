@@ -123,7 +123,7 @@ class KernelFlags(Flags):
     """Numba's options of one kernel, compared by those that are set.
 
     Numba looks up what an operation or a function of its own means by these options, among other things, and would
-    compare all forty each time: a tenth of the time of compiling.
+    compare all forty each time.
     """
 
     def __hash__(self) -> int:
