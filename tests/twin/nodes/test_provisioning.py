@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from betimes.cluster import Cluster, Offer
+from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result, summarise
 from betimes.policies import parse_nodes_policy
@@ -122,3 +122,29 @@ def test_machines_that_come_up_in_turn_under_a_short_minimum_are_used_before_the
     assert np.isfinite(result.jobs.finish_s).all()
     assert result.leases is not None
     assert len(result.leases.requested_s) <= 5
+
+
+def test_only_the_first_offer_is_rented_and_tasks_are_split_for_its_machines() -> None:
+    """Of eight processors, two to a machine of the first offer; the second, which would hold all, is not rented."""
+    two, eight = (
+        replace(HOURLY, type=f"of-{cpu}", cpu=cpu, min_bill_s=0.0, bill_step_s=0.0) for cpu in (2.0, 8.0)
+    )
+    result = simulate_nodes(
+        jobs_of((0.0, 8, 300.0)), "oda:order=fifo", cluster=Cluster("vms", (), offers=(two, eight))
+    )
+    assert result.leases is not None
+    assert result.leases.instance_type.tolist() == ["of-2.0"] * 4
+    assert result.jobs.start_s.tolist() == [120.0]
+
+
+@pytest.mark.parametrize("policy", ["oda", "odb", "ode", "odm", "odx"])
+def test_no_machine_is_rented_for_a_job_that_only_owned_nodes_hold(policy: str) -> None:
+    owned = NodeGroup("big", count=1, gpu=0.0, cpu=8.0, memory_gib=0.0)
+    jobs = Workload.from_columns(
+        submit_s=[0.0, 1.0], work_s=[4000.0, 800.0], min_units=[8, 8], max_units=[8, 8], cpu=[1.0, 1.0],
+        units_per_task=[8, 8],
+    )  # fmt: skip
+    result = simulate_nodes(jobs, policy, cluster=Cluster("mixed", (owned,), offers=(HOURLY,)))
+    assert result.leases is not None
+    assert len(result.leases.cost_usd) == 0
+    assert result.jobs.start_s.tolist() == [0.0, 500.0]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from betimes.core.nodes.columns import NodesView
-from betimes.core.nodes.demands import runs_in
+from betimes.core.nodes.demands import demand_in
 from betimes.core.nodes.machines.rented import BOOTING, RUNNING, SETTING_UP, paid_until_s
 from betimes.core.nodes.transitions import believed_end
 from betimes.core.placements import Node
@@ -49,9 +49,11 @@ def score_by_paid_time(view: NodesView, fitting: Ints, score: Floats, which: int
 
 @kernel
 def machines_wanted(view: NodesView, slot: int) -> int:
-    """Machines that a job needs: one for each task; none if it cannot run on those of the offer."""
+    """Machines that a job needs: one for each task; none if those of the offer do not hold one."""
     need, terms = view.needs[slot], view.offers[0]
-    return need.tasks if need.labels & ~terms.labels == 0 and runs_in(view, need, terms.family) else 0
+    gpu, cpu, memory = demand_in(view, need, terms.family)
+    holds_one = gpu <= terms.gpu and cpu <= terms.cpu and memory <= terms.memory
+    return need.tasks if holds_one and need.labels & ~terms.labels == 0 else 0
 
 
 @kernel

@@ -89,9 +89,6 @@ from betimes.twin.users import user_rows
 from betimes.workload import Workload
 from betimes.workload.speedup import SpeedupTable, bind
 
-_NOT_RENTED = "(not rented)"
-"""The family of offers of which none is rented: no job runs there."""
-
 FIRST_SLOTS = 256
 FIRST_PLACEMENTS = 1024
 RECORDS = 1 << 14
@@ -160,7 +157,9 @@ class NodesSimulation:
                 self.cluster = cluster = with_spot(cluster)
             tasks = tasks or tasks_on_owned_first(workload, cluster)
         elif rents and not plans:
-            cluster = _renting_the_first(cluster)
+            self.cluster = cluster = replace(
+                cluster, offers=cluster.offers[:1]
+            )  # at ticks no other is rented
         self.tasks: Tasks = tasks or tasks_of(workload, cluster, rents=rents)
         self.machines = cluster.shapes(rents=rents)[0]
         self.kept = np.flatnonzero(~self.tasks.refused)
@@ -570,12 +569,6 @@ class NodesSimulation:
                 outcome.units_s = progress.attained
                 outcome.stalled_s = progress.stalled_s
                 outcome.preemptions = progress.preemptions
-
-
-def _renting_the_first(cluster: Cluster) -> Cluster:
-    """A cluster of which only the first offer suits jobs with labels or families: at ticks no other is rented."""
-    others = (replace(offer, labels=(), family=_NOT_RENTED) for offer in cluster.offers[1:])
-    return replace(cluster, offers=(*cluster.offers[:1], *others))
 
 
 def _share(count: Ints, demand: NDArray[np.int64], most: NDArray[np.int64]) -> Floats:
