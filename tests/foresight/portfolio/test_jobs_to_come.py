@@ -7,14 +7,15 @@ import pytest
 
 from betimes.errors import PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.foresight.portfolio.arrivals import HORIZON_S, Arrivals
-from betimes.foresight.portfolio.driver import Settings
+from betimes.foresight.portfolio.arrivals import HORIZON_S, Arrivals, Draws
+from betimes.foresight.portfolio.driver import Portfolio, Settings
 from betimes.foresight.portfolio.groups import Groups
 from betimes.foresight.portfolio.hindsight import FIRST_JOBS, Hindsight
 from betimes.foresight.portfolio.lookahead import Foreseen, Lookahead, Successor
 from betimes.foresight.portfolio.submitted import SubmittedSoFar
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import as_array
+from betimes.outcome import SelectionColumns
 from betimes.policies import NODES_POLICIES, parse_nodes_policy
 from betimes.policies.nodes.portfolio import CANDIDATES
 from betimes.twin.nodes.simulation import NodesSimulation
@@ -184,3 +185,22 @@ def test_stretches_are_refused_where_none_are_drawn(given: str) -> None:
 def test_a_number_of_stretches_is_whole_and_at_least_one(given: str, problem: str) -> None:
     with pytest.raises(PolicyError, match=problem):
         Settings.of(parse_nodes_policy(f"portfolio:stretches={given}"))
+
+
+def test_the_best_so_far_takes_over_whoever_draws_what_may_come() -> None:
+    """Given the default's own draws, a run chooses as the default does."""
+    chosen = parse_nodes_policy("portfolio:period=4")
+    settings = Settings.of(chosen)
+
+    def selections(arrivals: Draws | None) -> SelectionColumns:
+        run = NodesSimulation(bursts(5, 200), chosen, VMS)
+        members = list(chosen.policy.in_turn(chosen.values))
+        portfolio = Portfolio(run, members, settings, print, arrivals=arrivals)
+        portfolio.start()
+        run.run()
+        return portfolio.reflection.columns()
+
+    default, given = selections(None), selections(Arrivals(0, settings.stretches))
+    assert len(default.at_s) > 60 * 20
+    assert given.score.tolist() == default.score.tolist()
+    assert given.chosen.tolist() == default.chosen.tolist()

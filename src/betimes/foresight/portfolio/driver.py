@@ -176,8 +176,8 @@ class Selector:
         self._groups = Groups(members, self.rules, self.params)
         rents = members[0].policy.provision is not None  # as all of them do, or none
         self._hindsight: Hindsight | None = None
-        if arrivals is None and settings.expects_more and aim is None and rents:
-            arrivals = Arrivals(seed, settings.stretches)
+        if settings.expects_more and aim is None and rents:
+            arrivals = arrivals or Arrivals(seed, settings.stretches)
             everyone = self._groups.of(range(len(members)))
             self._hindsight = Hindsight(self.names, everyone, settings.utility)
         self._arrivals = arrivals
