@@ -14,10 +14,11 @@ from betimes.foresight.portfolio.hindsight import FIRST_JOBS, Hindsight
 from betimes.foresight.portfolio.lookahead import Foreseen, Lookahead, Successor
 from betimes.foresight.portfolio.submitted import SubmittedSoFar
 from betimes.foresight.portfolio.utility import Utility
-from betimes.kernels import as_array
+from betimes.kernels import as_array, blank
 from betimes.outcome import SelectionColumns
 from betimes.policies import NODES_POLICIES, parse_nodes_policy
 from betimes.policies.nodes.portfolio import CANDIDATES
+from betimes.twin.nodes.event_loop import Arrival
 from betimes.twin.nodes.simulation import NodesSimulation
 from tests.foresight.portfolio.clusters import VMS, bursts
 from tests.foresight.portfolio.test_families import at, groups
@@ -91,9 +92,7 @@ def test_stretches_are_of_the_past_and_begin_now() -> None:
     finished = as_array(run.trace.outcomes)["row"][: int(run.trace.finished[0])]
     drawn = Arrivals(3, 5).draw(known, now_s)
     assert len(drawn) == 5
-    more = Arrivals(3, 12).draw(known, now_s)
-    assert len(more) == 12
-    assert all(np.array_equal(few, many) for few, many in zip(drawn, more, strict=False))
+    assert len(Arrivals(3, 12).draw(known, now_s)) == 12
     assert sum(len(stretch) for stretch in drawn) > 0
     for stretch in drawn:
         assert ((stretch["submit_s"] >= now_s) & (stretch["submit_s"] <= now_s + HORIZON_S)).all()
@@ -105,6 +104,26 @@ def test_stretches_are_of_the_past_and_begin_now() -> None:
             assert of in finished or job["run_s"] == past["believed_s"][of]
     again = Arrivals(3, 5).draw(known, now_s)
     assert all(np.array_equal(one, other) for one, other in zip(drawn, again, strict=True))
+
+
+def test_stretches_begin_as_long_after_a_submission_as_now_is_after_the_last() -> None:
+    """At 4,000 s, 60 s after the last: not 60 s after 200 s, for the next came after 30 s."""
+    past = as_array(blank(Arrival, 5))
+    past["submit_s"] = 0.0, 100.0, 200.0, 230.0, 3_940.0
+    past["tasks"] = 1, 2, 3, 4, 5
+    drawn = Arrivals(1, 30).draw(past, 4_000.0)
+    seen = {tuple(stretch["tasks"].tolist()): stretch["submit_s"].tolist() for stretch in drawn}
+    assert seen == {
+        (2, 3, 4): [4_040.0, 4_140.0, 4_170.0],
+        (3, 4): [4_040.0, 4_070.0],
+        (): [],
+    }
+    late = Arrivals(1, 30).draw(
+        past, 4_000.0 + 4_000.0
+    )  # no submission was followed by 4,060 s without another
+    assert len(late) == 30
+    empty = Arrivals(1, 3).draw(past[:0], 50.0)
+    assert [len(stretch) for stretch in empty] == [0, 0, 0]
 
 
 def test_the_best_so_far_is_the_best_when_run_by_itself() -> None:
