@@ -107,23 +107,29 @@ def test_stretches_are_of_the_past_and_begin_now() -> None:
 
 
 def test_stretches_begin_as_long_after_a_submission_as_now_is_after_the_last() -> None:
-    """At 4,000 s, 60 s after the last: not 60 s after 200 s, for the next came after 30 s."""
+    """At 20,060 s, 60 s after the last: 60 s after 0 s, and not 60 s after 9,000 s, for the next came after 30 s."""
     past = as_array(blank(Arrival, 5))
-    past["submit_s"] = 0.0, 100.0, 200.0, 230.0, 3_940.0
+    past["submit_s"] = 0.0, 1_000.0, 9_000.0, 9_030.0, 20_000.0
     past["tasks"] = 1, 2, 3, 4, 5
-    drawn = Arrivals(1, 30).draw(past, 4_000.0)
+    drawn = Arrivals(1, 30).draw(past, 20_060.0)
     seen = {tuple(stretch["tasks"].tolist()): stretch["submit_s"].tolist() for stretch in drawn}
-    assert seen == {
-        (2, 3, 4): [4_040.0, 4_140.0, 4_170.0],
-        (3, 4): [4_040.0, 4_070.0],
-        (): [],
-    }
-    late = Arrivals(1, 30).draw(
-        past, 4_000.0 + 4_000.0
-    )  # no submission was followed by 4,060 s without another
-    assert len(late) == 30
+    assert seen == {(2,): [20_060.0 + 940.0]}
+    late = Arrivals(1, 30).draw(past, 31_000.0)  # no submission was followed by 11,000 s without another
+    assert len({len(stretch) for stretch in late}) > 1  # so that they begin anywhere
     empty = Arrivals(1, 3).draw(past[:0], 50.0)
     assert [len(stretch) for stretch in empty] == [0, 0, 0]
+
+
+def test_stretches_follow_as_many_jobs_in_an_hour_as_now() -> None:
+    """Three jobs in a minute follow one job alone by 10 s, and one follows three: now is after three."""
+    submit_s = [0.0, 10_000.0, 10_001.0, 10_002.0, 20_000.0, 30_000.0, 30_001.0, 30_002.0]
+    past = as_array(blank(Arrival, len(submit_s)))
+    past["submit_s"] = submit_s
+    past["tasks"] = range(1, 9)
+    drawn = Arrivals(1, 5).draw(past, 30_002.0 + 9_000.0)
+    assert [len(stretch) for stretch in drawn] == [1] * 5  # the job at 20,000 s, after 10,002 + 9,000 s
+    assert {int(stretch["tasks"][0]) for stretch in drawn} == {5}
+    assert {float(stretch["submit_s"][0]) for stretch in drawn} == {39_002.0 + 998.0}
 
 
 def test_the_best_so_far_is_the_best_when_run_by_itself() -> None:

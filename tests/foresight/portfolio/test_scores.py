@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 
 from betimes.foresight.portfolio.ledger import Ledger, Totals
-from betimes.foresight.portfolio.lookahead import Foreseen, Lookahead
+from betimes.foresight.portfolio.lookahead import Foreseen
 from betimes.foresight.portfolio.scores import FEW_JOBS, of_queue, of_run
 from betimes.foresight.portfolio.utility import Utility
-from betimes.kernels import as_array
 from betimes.outcome import job_metric
 from betimes.policies import parse_nodes_policy
 from betimes.twin.nodes.simulation import NodesSimulation
 from tests.foresight.portfolio.clusters import VMS, bursts
-from tests.foresight.portfolio.test_families import at
 
 FORESEEN = Foreseen(jobs=2, slowdown=1.5, machine_s=7200.0, used_s=3000.0, used_usd=0.5)
 
@@ -56,24 +53,3 @@ def test_the_totals_of_a_run_are_those_of_its_result() -> None:
     run_s = result.jobs.run_alone_s.clip(10.0)
     slowdowns = (job_metric(result, "wait_s") + run_s) / run_s
     assert found.slowdown == pytest.approx(float(slowdowns.sum()))
-
-
-def test_jobs_that_run_count_with_what_is_believed_of_them() -> None:
-    """Those that have started and not finished; a selection's weights are of all jobs that have started."""
-    run = at(5, "oda/fifo/first", 70, "true")
-    lookahead = Lookahead(run)
-    lookahead.look()
-    running = lookahead.running()
-    progress = as_array(run.state.progress)
-    slots = run.state.holders[: run.state.pool[0].holders]
-    rows = progress["row"][slots]
-    arrivals = as_array(run.trace.arrivals)[rows]
-    wait_s = progress["started_s"][slots] - arrivals["submit_s"]
-    bounded_s = np.maximum(arrivals["run_s"], 10.0)
-    assert running.jobs == len(slots) > 0
-    assert running.job_s == pytest.approx(float((arrivals["run_s"] * arrivals["tasks"]).sum()))
-    assert running.slowdown == pytest.approx(float(((wait_s + bounded_s) / bounded_s).sum()))
-    assert running.machine_s == 0.0
-    everyone = Lookahead(run, everyone=True)
-    everyone.look()
-    assert everyone.running() == Totals()  # they count in the simulations

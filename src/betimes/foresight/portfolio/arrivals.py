@@ -7,13 +7,16 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from betimes.kernels import Floats
+from betimes.kernels import Floats, Ints
 
 HORIZON_S = 3600.0
 """How far a stretch reaches; the machines of most offers are paid by the hour."""
 
 MOST_JOBS = 300
 """Of a stretch; later ones are left out."""
+
+CHOICE = 8
+"""Moments that are looked at for each stretch that is drawn."""
 
 DRAWS = 0xA881  # sets the draws of stretches apart from other draws of the seed
 
@@ -34,7 +37,8 @@ class Arrivals:
 
     Jobs come in bursts, and a selection happens while some wait: what follows is not what follows any moment. So a
     stretch begins as long after a submission of the past as now is after the last one, with none in between (the Palm
-    distribution, estimated from the past). stretches: how many a selection draws.
+    distribution, estimated from the past); of `CHOICE` times as many, those are taken before which about as many jobs
+    were submitted in an hour as now. stretches: how many a selection draws.
     """
 
     def __init__(self, seed: int, stretches: int) -> None:
@@ -43,24 +47,36 @@ class Arrivals:
     def draw(self, past: NDArray[Any], now_s: float) -> list[NDArray[Any]]:
         """Rows of `Arrival`, submitted from now on; each list may be empty."""
         lots = np.random.default_rng([self._seed, DRAWS, int(np.float64(now_s).view(np.uint64))])
-        count = self._stretches
-        # One from each of as many equal parts of the past: the mean over them varies less than that of free draws.
-        places = (np.arange(count) + lots.random(count)) / count
-        latest_s = max(0.0, now_s - HORIZON_S)
-        begins_s = places * latest_s
-        alike_s = _moments_like_now(past["submit_s"], now_s, latest_s)
-        if len(alike_s) > 0:
-            begins_s = alike_s[np.minimum((places * len(alike_s)).astype(np.int64), len(alike_s) - 1)]
+        latest_s, submit_s = max(0.0, now_s - HORIZON_S), past["submit_s"]
+        after = _moments_like_now(submit_s, now_s, latest_s)
+        if len(after) == 0:
+            begins_s = lots.uniform(0.0, latest_s, self._stretches)
+        else:
+            drawn = after[_places(lots, CHOICE * self._stretches, len(after))]
+            last = len(submit_s) - 1
+            unlike = np.abs(_load(submit_s, drawn) - _load(submit_s, np.array([last])))
+            nearest = drawn[np.argsort(unlike, kind="stable")[: self._stretches]]
+            begins_s = submit_s[nearest] + (now_s - submit_s[last])
         return [_stretch(past, begin_s, now_s) for begin_s in begins_s.tolist()]
 
 
-def _moments_like_now(submit_s: Floats, now_s: float, latest_s: float) -> Floats:
-    """When in the past, up to `latest_s`, the last submission was as long ago as it is now."""
+def _places(lots: np.random.Generator, count: int, among: int) -> Ints:
+    """Numbers below `among`, one from each of `count` equal parts: their mean varies less than that of free draws."""
+    places = (np.arange(count) + lots.random(count)) * (among / count)
+    return np.minimum(places.astype(np.int64), among - 1)
+
+
+def _moments_like_now(submit_s: Floats, now_s: float, latest_s: float) -> Ints:
+    """The submissions after which there was none for as long as there is none now; by `latest_s` that time was over."""
     if len(submit_s) == 0:
-        return submit_s
-    since_s = now_s - submit_s[-1]
-    moments_s = submit_s[:-1] + since_s
-    return moments_s[(moments_s <= submit_s[1:]) & (moments_s <= latest_s)]
+        return np.zeros(0, np.int64)
+    moments_s = submit_s[:-1] + (now_s - submit_s[-1])
+    return np.flatnonzero((moments_s <= submit_s[1:]) & (moments_s <= latest_s))
+
+
+def _load(submit_s: Floats, rows: Ints) -> Floats:
+    """The logarithm of how many jobs were submitted in the hour up to each of these submissions."""
+    return np.log1p(rows + 1 - np.searchsorted(submit_s, submit_s[rows] - HORIZON_S, side="right"))
 
 
 def _stretch(past: NDArray[Any], from_s: float, now_s: float) -> NDArray[Any]:

@@ -230,7 +230,6 @@ class Selector:
         scores_of: dict[str, float] = {}
         foreseen_of: dict[str, Foreseen] = {}
         job_s = lookahead.look()
-        so_far = so_far.plus(lookahead.running())  # whose machines are being paid for
         if self._aim is not None:
             self._aim.look(lookahead.run)
         successor = self._successor(now_s, submitted)

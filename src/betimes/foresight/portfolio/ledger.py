@@ -29,15 +29,6 @@ class Totals:
     machine_s: float = 0.0
     slowdown: float = 0.0
 
-    def plus(self, other: Totals) -> Totals:
-        """Of both."""
-        return Totals(
-            self.jobs + other.jobs,
-            self.job_s + other.job_s,
-            self.machine_s + other.machine_s,
-            self.slowdown + other.slowdown,
-        )
-
 
 class Ledger:
     """Keeps the totals of a run; each finished job and each lease is looked at once."""

@@ -41,14 +41,12 @@ from betimes.core.status import (
     REFUSED,
 )
 from betimes.errors import BetimesError
-from betimes.foresight.portfolio.ledger import Totals
 from betimes.foresight.portfolio.simulate import (
     ENDS_LATER,
     MOST_INSTANTS,
     STRANDED,
     Played,
     begin,
-    count_running,
     divide,
     play_on,
     take_snapshot,
@@ -61,7 +59,7 @@ from betimes.twin.nodes.trace_loop import compiled_loop
 
 take_over = entry(change_rules, NodesState, NodesRules)
 
-ENTRIES = (take_snapshot, count_running, begin, play_on, divide, take_over)
+ENTRIES = (take_snapshot, begin, play_on, divide, take_over)
 """What simulations need compiled, beside the loop and the hooks of policies."""
 
 MOST_ROUNDS = 10_000
@@ -204,13 +202,6 @@ class Lookahead:
             self._source = run.state
             self._make_room(run.state)
         return take_snapshot(run.state, self._snapshot, self._run_s, run.believes, self._everyone)
-
-    def running(self) -> Totals:
-        """Of the jobs that run in the snapshot and do not count in its simulations, as it is believed of them."""
-        sums: Floats = np.zeros(3)
-        if not self._everyone:
-            count_running(self._snapshot, sums)
-        return Totals(int(sums[0]), float(sums[1]), 0.0, float(sums[2]))
 
     def play(self, rules: NodesRules, params: Floats) -> Foreseen:
         """Simulate a policy from the snapshot; raises PolicyFails, and BetimesError where no job waits."""

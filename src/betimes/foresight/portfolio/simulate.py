@@ -92,21 +92,6 @@ def take_snapshot(
     return job_s
 
 
-@entry
-@kernel
-def count_running(snapshot: NodesState, sums: Floats) -> None:
-    """Add to `sums` (3,) how many jobs run, their believed run times times tasks, s, and their bounded slowdowns."""
-    now = snapshot.pool[0].now
-    for at in range(snapshot.pool[0].holders):
-        slot = snapshot.holders[at]
-        job = snapshot.jobs[slot]
-        # What a job has lost on the way it has waited for, too.
-        wait_s = now + believed_left(snapshot, slot, now) - job.size_s - job.submit_s
-        sums[0] += 1.0
-        sums[1] += job.size_s * snapshot.needs[slot].tasks
-        sums[2] += bounded_slowdown(max(0.0, wait_s), job.size_s)
-
-
 @kernel
 def _add_room(state: NodesState, snapshot: NodesState) -> None:
     """Put the placements and slots that only the snapshot has on its lists; it may have more machines, too."""
