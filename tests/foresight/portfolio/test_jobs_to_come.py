@@ -121,7 +121,7 @@ def test_stretches_begin_as_long_after_a_submission_as_now_is_after_the_last() -
 
 
 def test_stretches_follow_as_many_jobs_in_an_hour_as_now() -> None:
-    """Three jobs in a minute follow one job alone by 10 s, and one follows three: now is after three."""
+    """Now three jobs came in the last seconds, as at 10,000 s; at 0 and at 20,000 s it was one job alone."""
     submit_s = [0.0, 10_000.0, 10_001.0, 10_002.0, 20_000.0, 30_000.0, 30_001.0, 30_002.0]
     past = as_array(blank(Arrival, len(submit_s)))
     past["submit_s"] = submit_s
@@ -212,7 +212,7 @@ def test_a_number_of_stretches_is_whole_and_at_least_one(given: str, problem: st
         Settings.of(parse_nodes_policy(f"portfolio:stretches={given}"))
 
 
-def test_the_best_so_far_takes_over_whoever_draws_what_may_come() -> None:
+def test_the_best_so_far_takes_over_with_given_draws_too() -> None:
     """Given the default's own draws, a run chooses as the default does."""
     chosen = parse_nodes_policy("portfolio:period=4")
     settings = Settings.of(chosen)
