@@ -49,8 +49,8 @@ class Known:
     def __init__(self, run: NodesSimulation) -> None:
         self._run = run
 
-    def draw(self, past: NDArray[Any], now_s: float) -> list[NDArray[Any]]:
-        """As one scenario."""
+    def draw(self, past: NDArray[Any], now_s: float, *, to_confirm: bool = False) -> list[NDArray[Any]]:
+        """As one scenario, whatever it is drawn for."""
         first, arrivals = int(self._run.row[0]), as_array(self._run.trace.arrivals)
         last = int(np.searchsorted(arrivals["submit_s"], now_s + HORIZON_S, side="right"))
         return [arrivals[first : max(first, min(last, first + MOST_JOBS))].copy()]

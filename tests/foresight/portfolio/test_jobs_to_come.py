@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from betimes.errors import PolicyError
 from betimes.foresight.nodes.simulate import simulate_nodes
-from betimes.foresight.portfolio.arrivals import HORIZON_S, Arrivals, Draws
+from betimes.foresight.portfolio.arrivals import HORIZON_S, NEWEST_JOBS, Arrivals, Draws
 from betimes.foresight.portfolio.driver import Portfolio, Settings
 from betimes.foresight.portfolio.groups import Groups
 from betimes.foresight.portfolio.hindsight import FIRST_JOBS, Hindsight
@@ -130,6 +133,69 @@ def test_stretches_follow_as_many_jobs_in_an_hour_as_now() -> None:
     assert [len(stretch) for stretch in drawn] == [1] * 5  # the job at 20,000 s, after 10,002 + 9,000 s
     assert {int(stretch["tasks"][0]) for stretch in drawn} == {5}
     assert {float(stretch["submit_s"][0]) for stretch in drawn} == {39_002.0 + 998.0}
+
+
+def test_stretches_follow_the_newest_jobs() -> None:
+    """A job a minute; those of before the newest thousand that are over by an hour are wider."""
+    past = as_array(blank(Arrival, 3_000))
+    past["submit_s"] = 60.0 * np.arange(len(past))
+    past["tasks"] = np.where(np.arange(len(past)) < len(past) - NEWEST_JOBS - 61, 64, 1)
+    for to_confirm in (False, True):
+        drawn = Arrivals(1, 40).draw(past, float(past["submit_s"][-1]) + 20.0, to_confirm=to_confirm)
+        assert {width for stretch in drawn for width in stretch["tasks"].tolist()} == {1}
+
+
+def test_a_choice_is_confirmed_by_other_stretches() -> None:
+    past = as_array(blank(Arrival, 400))
+    past["submit_s"] = np.cumsum(np.random.default_rng(7).exponential(300.0, len(past)))
+    past["run_s"] = np.arange(len(past))
+    now_s = float(past["submit_s"][-1]) + 20.0
+
+    def runs(to_confirm: bool) -> list[list[float]]:
+        drawn = Arrivals(1, 5).draw(past, now_s, to_confirm=to_confirm)
+        return [stretch["run_s"].tolist() for stretch in drawn]
+
+    first, then = runs(False), runs(True)
+    assert (len(first), len(then)) == (5, 10)
+    assert not any(stretch in then for stretch in first)
+    assert runs(True) == then
+
+
+def test_what_is_not_confirmed_gives_way_to_the_best_so_far() -> None:
+    """Stretches to choose by as by default; those to confirm by are the same, or say that nothing comes."""
+    chosen = parse_nodes_policy("portfolio:period=4")
+    nothing = as_array(blank(Arrival, 0))
+
+    class Told:
+        def __init__(self, more: bool) -> None:
+            self._more, self._source = more, Arrivals(0, 5)
+            self.confirmed_at_s: list[float] = []
+
+        def draw(self, past: NDArray[Any], now_s: float, *, to_confirm: bool = False) -> list[NDArray[Any]]:
+            if to_confirm:
+                self.confirmed_at_s.append(now_s)
+            return [nothing] if to_confirm and not self._more else self._source.draw(past, now_s)
+
+    def overruled(told: Told) -> dict[float, str]:
+        """When, and by whom, a member with the best score was overruled."""
+        run = NodesSimulation(bursts(5, 70), chosen, VMS)
+        members = list(chosen.policy.in_turn(chosen.values))
+        portfolio = Portfolio(run, members, Settings.of(chosen), print, arrivals=told)
+        portfolio.start()
+        run.run()
+        found = portfolio.reflection.columns()
+        best = {at_s: float(found.score[found.at_s == at_s].max()) for at_s in set(found.at_s.tolist())}
+        rows = zip(
+            found.at_s[found.chosen], found.score[found.chosen], found.member[found.chosen], strict=True
+        )
+        return {float(at_s): str(member) for at_s, score, member in rows if score < best[float(at_s)]}
+
+    same, other = Told(more=True), Told(more=False)
+    assert overruled(same) == {}
+    assert same.confirmed_at_s  # what was chosen is better in the same stretches, too
+    by = overruled(other)
+    assert set(by) <= set(other.confirmed_at_s)
+    assert len(set(by.values())) == 1  # the members are run again once only in so few jobs
 
 
 def test_the_best_so_far_is_the_best_when_run_by_itself() -> None:

@@ -18,16 +18,22 @@ MOST_JOBS = 300
 CHOICE = 8
 """Moments that are looked at for each stretch that is drawn."""
 
-DRAWS = 0xA881  # sets the draws of stretches apart from other draws of the seed
+NEWEST_JOBS = 1_000
+"""Moments that follow one of these are looked at: what is submitted changes within weeks."""
+
+CONFIRMING = 2
+"""Times as many stretches are drawn to confirm a choice as to make it."""
+
+DRAWS, OTHER_DRAWS = 0xA881, 0xC0F1  # set the draws of stretches apart from other draws of the seed
 
 
 class Draws(Protocol):
     """What says which jobs may be submitted next."""
 
-    def draw(self, past: NDArray[Any], now_s: float) -> list[NDArray[Any]]:
+    def draw(self, past: NDArray[Any], now_s: float, *, to_confirm: bool = False) -> list[NDArray[Any]]:
         """Scenarios: rows of `Arrival`, at most `MOST_JOBS`, in order of submission, from now on.
 
-        past: the jobs that have been submitted, as `Submitted.jobs`.
+        past: the jobs that have been submitted, as `Submitted.jobs`. to_confirm: a choice that was made by others.
         """
         ...
 
@@ -37,25 +43,29 @@ class Arrivals:
 
     Jobs come in bursts, and a selection happens while some wait: what follows is not what follows any moment. So a
     stretch begins as long after a submission of the past as now is after the last one, with none in between (the Palm
-    distribution, estimated from the past); of `CHOICE` times as many, those are taken before which about as many jobs
-    were submitted in an hour as now. stretches: how many a selection draws.
+    distribution, estimated from the newest jobs); of `CHOICE` times as many, those are taken before which about as many
+    jobs were submitted in an hour as now. stretches: how many a selection draws.
     """
 
     def __init__(self, seed: int, stretches: int) -> None:
         self._seed, self._stretches = seed, stretches
 
-    def draw(self, past: NDArray[Any], now_s: float) -> list[NDArray[Any]]:
+    def draw(self, past: NDArray[Any], now_s: float, *, to_confirm: bool = False) -> list[NDArray[Any]]:
         """Rows of `Arrival`, submitted from now on; each list may be empty."""
-        lots = np.random.default_rng([self._seed, DRAWS, int(np.float64(now_s).view(np.uint64))])
+        stream, count = (
+            (OTHER_DRAWS, CONFIRMING * self._stretches) if to_confirm else (DRAWS, self._stretches)
+        )
+        lots = np.random.default_rng([self._seed, stream, int(np.float64(now_s).view(np.uint64))])
         latest_s, submit_s = max(0.0, now_s - HORIZON_S), past["submit_s"]
-        after = _moments_like_now(submit_s, now_s, latest_s)
+        first = max(0, int(np.searchsorted(submit_s, latest_s, side="right")) - NEWEST_JOBS)
+        after = first + _moments_like_now(submit_s[first:], now_s, latest_s)
         if len(after) == 0:
-            begins_s = lots.uniform(0.0, latest_s, self._stretches)
+            begins_s = lots.uniform(min(latest_s, float(submit_s[first])) if first else 0.0, latest_s, count)
         else:
-            drawn = after[_places(lots, CHOICE * self._stretches, len(after))]
+            drawn = after[_places(lots, CHOICE * count, len(after))]
             last = len(submit_s) - 1
             unlike = np.abs(_load(submit_s, drawn) - _load(submit_s, np.array([last])))
-            nearest = drawn[np.argsort(unlike, kind="stable")[: self._stretches]]
+            nearest = drawn[np.argsort(unlike, kind="stable")[:count]]
             begins_s = submit_s[nearest] + (now_s - submit_s[last])
         return [_stretch(past, begin_s, now_s) for begin_s in begins_s.tolist()]
 

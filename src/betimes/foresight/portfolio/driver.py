@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from array import array
 from collections.abc import Callable, Sequence
@@ -41,6 +42,9 @@ from betimes.twin.nodes.simulation import NodesSimulation
 
 STRETCHES = 5
 """Of the past, that a selection draws unless it is told how many."""
+
+Scenarios = Sequence[NDArray[Any] | None]
+"""What may be submitted next: rows of `Arrival`; None: nothing is."""
 
 LOTS = 0x90F0  # sets the draws from the Poor apart from other draws of the seed
 
@@ -232,25 +236,21 @@ class Selector:
         job_s = lookahead.look()
         if self._aim is not None:
             self._aim.look(lookahead.run)
-        successor = self._successor(now_s, submitted)
-        scenarios: list[NDArray[Any]] | list[None] = [None]
+        best = self._best_so_far(submitted)
+        successor = None if best is None else self._successor(best, now_s)
+        scenarios: Scenarios = [None]
         if self._arrivals is not None and submitted is not None:
             scenarios = self._arrivals.draw(submitted.jobs, now_s)
 
         def simulate(members: Sequence[int]) -> dict[int, tuple[float | None, float]]:
             begun_s = self._clock()
-            found: dict[int, list[Simulation]] = {member: [] for member in members}
-            groups, ends = self._groups.of(members), self._aim is not None
-            for coming in scenarios:
-                for simulation in lookahead.play_all(groups, ends, successor, coming):
-                    for member in simulation.members:
-                        found[member].append(simulation)
+            found = self._simulated(lookahead, members, successor, scenarios)
             taken_s = self._clock() - begun_s
-            all_s = job_s + sum(_job_s(coming) for coming in scenarios) / len(scenarios)
+            all_s = job_s + _mean_job_s(scenarios)
             scored: dict[int, tuple[float | None, float]] = {}
             worth: dict[tuple[Simulation, ...], tuple[Foreseen, float]] = {}  # many members do the same
             for member in members:
-                name, simulations = self._members[member].name, tuple(found[member])
+                name, simulations = self._members[member].name, found[member]
                 scores_of[name], score = np.nan, None
                 if simulations not in worth:
                     foreseen = _mean(simulations)
@@ -281,16 +281,65 @@ class Selector:
             settings.hysteresis_frac * weight,
             self._preferred,
         )
+        if best is not None and submitted is not None and scores[chosen] > scores.get(best, math.nan):
+            chosen = self._confirmed(chosen, best, lookahead, now_s, job_s, so_far, submitted)
         self.in_force = chosen
         return Choice(now_s, waiting, scores_of, foreseen_of, chosen, self._members[chosen].name)
 
-    def _successor(self, now_s: float, submitted: Submitted | None) -> Successor | None:
-        """The member that takes over in the simulations after the period, if any is known to be good."""
+    def _simulated(
+        self,
+        lookahead: Lookahead,
+        members: Sequence[int],
+        successor: Successor | None,
+        scenarios: Scenarios,
+    ) -> dict[int, tuple[Simulation, ...]]:
+        """What each member would do in each of the scenarios."""
+        found: dict[int, list[Simulation]] = {member: [] for member in members}
+        groups, ends = self._groups.of(members), self._aim is not None
+        for coming in scenarios:
+            for simulation in lookahead.play_all(groups, ends, successor, coming):
+                for member in simulation.members:
+                    found[member].append(simulation)
+        return {member: tuple(simulations) for member, simulations in found.items()}
+
+    def _confirmed(
+        self,
+        chosen: int,
+        best: int,
+        lookahead: Lookahead,
+        now_s: float,
+        job_s: float,
+        so_far: Totals,
+        submitted: Submitted,
+    ) -> int:
+        """The member that was chosen if it beats the best so far in other stretches, too; else the best so far.
+
+        Of many members that are about as good, the one with the best score is the one whose stretches were lucky, and
+        its score says too much. In stretches that it was not chosen by it has no such advantage.
+        """
+        assert self._arrivals is not None
+        scenarios = self._arrivals.draw(submitted.jobs, now_s, to_confirm=True)
+        both = (best, chosen)
+        found = self._simulated(lookahead, both, self._successor(best, now_s), scenarios)
+        all_s = job_s + _mean_job_s(scenarios)
+        worth: dict[int, float] = {}
+        for member in both:
+            foreseen = _mean(found[member])
+            if isinstance(foreseen, PolicyFails):
+                self._leave_out(member, foreseen)
+                worth[member] = -math.inf
+            else:
+                worth[member] = self._score(foreseen, found[member][0], all_s, so_far)
+        return chosen if worth[chosen] > worth[best] else best
+
+    def _best_so_far(self, submitted: Submitted | None) -> int | None:
+        """The member that would have been best on the jobs so far, if any is known to be good."""
         if self._hindsight is None or submitted is None:
             return None
-        best = self._hindsight.best(submitted, tuple(self.failed))
-        if best is None:
-            return None
+        return self._hindsight.best(submitted, tuple(self.failed))
+
+    def _successor(self, best: int, now_s: float) -> Successor:
+        """The best so far, which takes over in the simulations after the period."""
         at_s = now_s + self._settings.period * self._settings.tick_s
         return Successor(at_s, self.rules[best].replaced(learns=False), self.params[best])
 
@@ -403,9 +452,10 @@ class Portfolio:
             raise BetimesError(f"internal: {choice.name} failed after its simulation")
 
 
-def _job_s(coming: NDArray[Any] | None) -> float:
-    """The time that jobs need machines for, s."""
-    return 0.0 if coming is None else float((coming["run_s"] * coming["tasks"]).sum())
+def _mean_job_s(scenarios: Scenarios) -> float:
+    """The time that the jobs of a scenario need machines for, s, in the mean over all."""
+    coming = [each for each in scenarios if each is not None]
+    return sum(float((each["run_s"] * each["tasks"]).sum()) for each in coming) / len(scenarios)
 
 
 def _mean(simulations: Sequence[Simulation]) -> Foreseen | PolicyFails:
