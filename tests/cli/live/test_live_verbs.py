@@ -335,10 +335,19 @@ def test_fleet(betimes: Call, service: Service) -> None:
     assert service.asked == [("fleet", None), ("fleet_plan", None), ("fleet", None), ("fleet_plan", None)]
 
 
+def test_the_best_other_member_is_the_one_with_the_best_score(betimes: Call, service: Service) -> None:
+    scores: dict[str, float | None] = {"fifo": 20.0, "easy": 30.0, "sjf": 10.0, "lost": None}
+    selection = PORTFOLIO.selections[0].model_copy(update={"member": "sjf", "score": 10.0, "scores": scores})
+    service.selections = [selection]
+    assert "easy 30" in betimes("portfolio").out
+    service.selections = [selection.model_copy(update={"smallest_wins": True})]
+    assert "fifo 20" in betimes("portfolio").out
+
+
 def test_portfolio(betimes: Call, service: Service) -> None:
     found = betimes("portfolio", "--last", "5")
     assert "odb/unicef/best decides, of portfolio:period=8" in found.out
-    assert "oda/fifo/first 38.2" in found.out, "the next best"
+    assert "oda/fifo/first 38.2" in found.out, "the best other"
     assert "1.6 (3)" in found.out, "of the jobs that have finished"
     service.selections = []
     assert "has selected nothing yet: it is no portfolio; `betimes policy set" in betimes("portfolio").out

@@ -204,7 +204,10 @@ def test_orders_take_turns_where_nothing_is_rented(tmp_path: Path) -> None:
     house = play(tmp_path, "portfolio:members=fifo+sjf/backfill=easy,objective=jct:avg", test)
     finished = [event.job for event in house.store.events(kinds=["finished"])]
     assert finished == [1, 3, 4, 2]
-    assert {data["member"] for _, data in told(house, "selected")} == {"fifo", "sjf/backfill=easy"}
+    selected = [data for _, data in told(house, "selected")]
+    assert {data["member"] for data in selected} == {"fifo", "sjf/backfill=easy"}
+    assert all(data["smallest_wins"] for data in selected)
+    assert [data["score"] for data in selected] == [min(data["scores"].values()) for data in selected]
 
 
 @pytest.mark.parametrize(

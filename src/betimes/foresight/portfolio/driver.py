@@ -215,6 +215,11 @@ class Selector:
         return self._settings.shadow
 
     @property
+    def smallest_wins(self) -> bool:
+        """Whether scores are values of an objective, and not utilities."""
+        return self._aim is not None
+
+    @property
     def expects_more(self) -> bool:
         """Whether jobs that may come count, so that it has to know which have been submitted."""
         return self._arrivals is not None

@@ -57,8 +57,8 @@ RULES = Parameter(
 )
 STRETCHES = Parameter(
     "stretches",
-    "with rules=arrivals: how many stretches of the past a selection draws, 5 unless given; more take longer, and "
-    "chance decides less",
+    "with rules=arrivals: how many stretches of the past a selection draws, 5 unless given, and twice as many "
+    "to confirm a choice; more take longer, and chance decides less",
     None,
     low=1.0,
     high=1000.0,

@@ -371,6 +371,7 @@ class SelectionView(View):
     waiting: int = 0  # jobs
     score: float | None = None  # of the member that was chosen
     scores: dict[str, float | None] = {}  # of all that were simulated; null: it failed
+    smallest_wins: bool = False  # scores are values of an objective, else utilities
     slowdown: float | None = None  # expected of the jobs that waited: mean, bounded
     machine_s: float | None = None  # expected to be paid for
     took_s: float | None = None

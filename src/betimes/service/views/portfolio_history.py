@@ -48,6 +48,7 @@ def _view(event: Event, jobs: Mapping[int, Row | None]) -> SelectionView:
         waiting=data.get("waiting", 0),
         score=data.get("score"),
         scores=data.get("scores", {}),
+        smallest_wins=data.get("smallest_wins", False),
         slowdown=data.get("slowdown"),
         machine_s=data.get("machine_s"),
         took_s=data.get("took_s"),

@@ -17,7 +17,7 @@ _COLUMNS = (
     Column("At"),
     Column("Chosen", flexible=True),
     Column("Score", right=True),
-    Column("Next best", rank=2, flexible=True),
+    Column("Best other", rank=2, flexible=True),
     Column("Waiting", rank=3, right=True),
     Column("Slowdown\nexpected", rank=1, right=True),
     Column("Slowdown\nsince", rank=1, right=True),
@@ -36,8 +36,9 @@ def portfolio(
 ) -> None:
     """Show what the portfolio in force has chosen, what it expected, and what came of it.
 
-    Slowdowns are means, bounded, of the jobs that waited at the selection: as foreseen, and of those that have finished
-    since.
+    The best other member has a better score than the chosen one where its lead was not confirmed by further
+    simulations. Slowdowns are means, bounded, of the jobs that waited at the selection: as foreseen, and of those that
+    have finished since.
     """
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json
@@ -68,7 +69,8 @@ def _row(one: SelectionView) -> list[str]:
     from betimes.cli.render.times import clock, now
 
     others = {name: score for name, score in one.scores.items() if score is not None and name != one.member}
-    best = max(others, key=lambda name: others[name], default=None)
+    ends = min if one.smallest_wins else max
+    best = ends(others, key=lambda name: others[name], default=None)
     note = one.problem or (
         "reported only" if not one.in_force else "" if one.member != one.before else "stays"
     )

@@ -98,6 +98,7 @@ class Selections:
                 "scores": {
                     name: None if math.isnan(score) else score for name, score in choice.scores.items()
                 },
+                "smallest_wins": selector.smallest_wins,
                 "took_s": time.perf_counter() - begun_s,
             },
         )
