@@ -162,7 +162,7 @@ def test_a_choice_is_confirmed_by_other_stretches() -> None:
 
 
 def test_what_is_not_confirmed_gives_way_to_the_best_so_far() -> None:
-    """Stretches to choose by as by default; those to confirm by are the same, or say that nothing comes."""
+    """A stretch to choose by, drawn as by default; that to confirm by is the same, or says that nothing comes."""
     chosen = parse_nodes_policy("portfolio:period=4")
     nothing = as_array(blank(Arrival, 0))
 
@@ -174,7 +174,7 @@ def test_what_is_not_confirmed_gives_way_to_the_best_so_far() -> None:
         def draw(self, past: NDArray[Any], now_s: float, *, to_confirm: bool = False) -> list[NDArray[Any]]:
             if to_confirm:
                 self.confirmed_at_s.append(now_s)
-            return [nothing] if to_confirm and not self._more else self._source.draw(past, now_s)
+            return [nothing] if to_confirm and not self._more else self._source.draw(past, now_s)[:1]
 
     def overruled(told: Told) -> dict[float, str]:
         """When, and by whom, a member with the best score was overruled."""
@@ -192,7 +192,7 @@ def test_what_is_not_confirmed_gives_way_to_the_best_so_far() -> None:
 
     same, other = Told(more=True), Told(more=False)
     assert overruled(same) == {}
-    assert same.confirmed_at_s  # what was chosen is better in the same stretches, too
+    assert same.confirmed_at_s  # what was chosen is better in the same stretch, too
     by = overruled(other)
     assert set(by) <= set(other.confirmed_at_s)
     assert len(set(by.values())) == 1  # the members are run again once only in so few jobs

@@ -21,6 +21,7 @@ from betimes.foresight.portfolio.selection import (
     Limit,
     Past,
     Rotation,
+    surely_better,
     winner,
 )
 
@@ -137,3 +138,21 @@ def test_all_or_none_may_be_smart(smart_frac: float) -> None:
     for _ in range(5):
         assert len(round_of(rotation, dict.fromkeys(range(6), 1.0))) == 3
         assert sorted(rotation.smart + rotation.stale + rotation.poor) == list(range(6))
+
+
+@pytest.mark.parametrize(
+    ("scores", "than", "surely"),
+    [
+        ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0], True),  # by 2, with an error of 0.58
+        ([3.0, -1.0, 1.0], [0.0, 0.0, 0.0], False),  # by 1, with an error of 1.15
+        ([13.0, 9.0, 21.0], [12.0, 7.0, 18.0], True),  # what differs is compared, scenario by scenario
+        ([0.0, 0.0, 0.0], [1.0, 2.0, 3.0], False),
+        ([1.0, 1.0], [1.0, 1.0], False),
+        ([5.0], [4.0], True),  # of one scenario no error is known
+        ([4.0], [5.0], False),
+    ],
+)
+def test_what_is_surely_better_is_so_by_two_standard_errors(
+    scores: list[float], than: list[float], surely: bool
+) -> None:
+    assert surely_better(scores, than) == surely

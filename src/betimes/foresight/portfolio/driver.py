@@ -30,7 +30,7 @@ from betimes.foresight.portfolio.lookahead import (
 )
 from betimes.foresight.portfolio.objective import Aim, Cost, asked_for
 from betimes.foresight.portfolio.scores import of_queue, of_run
-from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, winner
+from betimes.foresight.portfolio.selection import PREFERENCE, Limit, Past, Rotation, surely_better, winner
 from betimes.foresight.portfolio.submitted import Submitted, SubmittedSoFar
 from betimes.foresight.portfolio.utility import Utility
 from betimes.kernels import Floats, Ints
@@ -317,25 +317,23 @@ class Selector:
         so_far: Totals,
         submitted: Submitted,
     ) -> int:
-        """The member that was chosen if it beats the best so far in other stretches, too; else the best so far.
+        """The member that was chosen if it is surely better than the best so far in other stretches; else that one.
 
         Of many members that are about as good, the one with the best score is the one whose stretches were lucky, and
         its score says too much. In stretches that it was not chosen by it has no such advantage.
         """
         assert self._arrivals is not None
         scenarios = self._arrivals.draw(submitted.jobs, now_s, to_confirm=True)
-        both = (best, chosen)
-        found = self._simulated(lookahead, both, self._successor(best, now_s), scenarios)
-        all_s = job_s + _mean_job_s(scenarios)
-        worth: dict[int, float] = {}
-        for member in both:
-            foreseen = _mean(found[member])
-            if isinstance(foreseen, PolicyFails):
-                self._leave_out(member, foreseen)
-                worth[member] = -math.inf
-            else:
-                worth[member] = self._score(foreseen, found[member][0], all_s, so_far)
-        return chosen if worth[chosen] > worth[best] else best
+        found = self._simulated(lookahead, (best, chosen), self._successor(best, now_s), scenarios)
+        worth: dict[int, list[float]] = {best: [], chosen: []}
+        for member, simulations in found.items():
+            for coming, simulation in zip(scenarios, simulations, strict=True):
+                if isinstance(simulation.foreseen, PolicyFails):
+                    self._leave_out(member, simulation.foreseen)
+                    return best if member == chosen else chosen
+                all_s = job_s + _mean_job_s([coming])
+                worth[member].append(self._score(simulation.foreseen, simulation, all_s, so_far))
+        return chosen if surely_better(worth[chosen], worth[best]) else best
 
     def _best_so_far(self, submitted: Submitted | None) -> int | None:
         """The member that would have been best on the jobs so far, if any is known to be good."""

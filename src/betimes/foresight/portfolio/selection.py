@@ -11,10 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+import numpy as np
+
 SMART_FIRST, PROPORTIONAL = "smart-first", "proportional"
 PREFERENCE, INDEX, INCUMBENT, HISTORY = "preference", "index", "incumbent", "history"
 
 SAME_FRAC = 1e-12  # scores closer than this are equal: the same jobs' slowdowns were added in another order
+
+SURE = 2.0
+"""Standard errors by which a policy has to be better, to be surely so."""
 
 Simulate = Callable[[Sequence[int]], Mapping[int, tuple[float | None, float]]]
 """Simulates policies; returns of each its score (None: it failed) and the seconds that it took."""
@@ -189,3 +194,14 @@ def winner(
     if ties == HISTORY:
         return max(equals, key=lambda member: (past.mean(member), -member))
     return equals[0]
+
+
+def surely_better(scores: Sequence[float], than: Sequence[float]) -> bool:
+    """Whether the mean of the scores is above that of the others, of the same scenarios, by `SURE` standard errors.
+
+    What one decision changes is small against what it moves: where all machines are busy for hours, each schedule that
+    follows is another one, and its paid hours end elsewhere. Of one scenario no error is known, and none is asked for.
+    """
+    gains = np.subtract(scores, than)
+    error = float(gains.std(ddof=1)) / math.sqrt(len(gains)) if len(gains) > 1 else 0.0
+    return float(gains.mean()) > SURE * error
