@@ -15,8 +15,8 @@ import numpy as np
 from measuring import Table, arguments, introduce, traces_at
 
 from betimes.foresight.nodes.simulate import simulate_nodes
+from betimes.papers.portfolio.runs import LOGS, alone, figures_of, machines, stretch
 from betimes.policies.nodes.portfolio import CANDIDATES
-from betimes.reproduce.portfolio.runs import LOGS, alone, figures_of, machines, stretch
 from betimes.workload import Workload
 
 SEEDS = (0, 1)

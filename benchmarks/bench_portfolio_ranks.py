@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 from betimes.foresight.portfolio.arrivals import HORIZON_S, MOST_JOBS
 from betimes.foresight.portfolio.driver import Portfolio, Settings
 from betimes.kernels import as_array
+from betimes.papers.portfolio.runs import LOGS, Run, alone, figures_of, machines, simulates, stretch
 from betimes.policies import parse_nodes_policy
 from betimes.policies.nodes.portfolio import CANDIDATES
 from betimes.processes import Do
-from betimes.reproduce.portfolio.runs import LOGS, Run, alone, figures_of, machines, simulates, stretch
 from betimes.twin.nodes.simulation import NodesSimulation
 from betimes.twin.sizes import Sizes
 from betimes.workload import Workload

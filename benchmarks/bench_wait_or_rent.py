@@ -15,7 +15,7 @@ from measuring import Table, arguments, introduce, traces_at
 from betimes import simulate
 from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.outcome import Result, metrics
-from betimes.reproduce.portfolio.runs import LOGS, stretch
+from betimes.papers.portfolio.runs import LOGS, stretch
 from betimes.workload import Workload
 
 JOBS = 2_000

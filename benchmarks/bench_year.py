@@ -14,8 +14,8 @@ from collections.abc import Iterator
 
 from measuring import arguments, introduce
 
+from betimes.papers.waiting.traces import owned
 from betimes.policies import parse_nodes_policy
-from betimes.reproduce.waiting.traces import owned
 from betimes.twin.nodes.streaming import StreamedSimulation
 from betimes.workload import Workload
 from betimes.workload.generators.year import JOBS, year, year_in_chunks

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from betimes.outcome import Result
-from betimes.reproduce.data import data_directory
+from betimes.papers.registry import data_directory
 
 ROOT = Path(__file__).resolve().parents[1]
 CURVES = "scaling/afs_pcs_speedup.csv.gz"

@@ -15,11 +15,11 @@ from betimes.cluster import Cluster, NodeGroup, Offer
 from betimes.errors import InputError
 from betimes.foresight.sizing import size_fleet
 from betimes.foresight.tuning import Search, tune
+from betimes.papers import reproduce
+from betimes.papers.experiment import Workers
+from betimes.papers.pcs import fig8
 from betimes.processes import Do, Say
 from betimes.ray_workers import RayWorkers
-from betimes.reproduce import reproduce
-from betimes.reproduce.pcs import fig8
-from betimes.reproduce.workers import Workers
 from tests.cli.conftest import program
 from tests.service.executors.ray.served import RayOnThisMachine
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from betimes.papers import EXPERIMENTS
 from betimes.policies import NODES_POLICIES, POLICIES
 from betimes.policies.nodes.placement import RULES
-from betimes.reproduce import EXPERIMENTS
 from betimes.workload import read_trace
 from betimes.workload.generators import GENERATORS, generate
 from tests.cli.conftest import Call

@@ -7,7 +7,7 @@ import pytest
 
 from betimes.foresight.nodes.simulate import simulate_nodes
 from betimes.outcome import Result
-from betimes.reproduce.portfolio.runs import figures_of
+from betimes.papers.portfolio.runs import figures_of
 from tests.foresight.portfolio.clusters import VMS, Row, workload
 
 COMES_S = 4500.0

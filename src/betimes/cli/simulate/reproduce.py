@@ -12,7 +12,7 @@ from betimes.cli import options
 from betimes.cli.render import tables
 
 if TYPE_CHECKING:
-    from betimes.reproduce import Experiment, Row
+    from betimes.papers import Experiment, Row
 
 
 def reproduce(
@@ -47,7 +47,7 @@ def reproduce(
     """Run a published experiment again, and show the published values next to ours."""
     from betimes.errors import InputError
     from betimes.outcome import to_json
-    from betimes.reproduce import EXPERIMENTS
+    from betimes.papers import EXPERIMENTS
 
     if listed or name is None:
         if name is not None:
@@ -71,10 +71,9 @@ def _rows(name: str, data: str | None, out: str | None, processes: int | None, r
 
     from betimes.cli import folders
     from betimes.cli.render.progress import Display
+    from betimes.papers import Workers, find
+    from betimes.papers import reproduce as run
     from betimes.processes import cpus
-    from betimes.reproduce import find
-    from betimes.reproduce import reproduce as run
-    from betimes.reproduce.workers import Workers
 
     experiment = find(name)
     if processes is None and not ray:

@@ -1,0 +1,1 @@
+"""FitGpp (OpML 2019): its experiments."""

@@ -1,0 +1,179 @@
+"""What the PCS study asks of jobs, each promised a finish, in simulations with fractions, at no cost; and a run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from betimes.papers.experiment import Row
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from betimes.foresight.tuning import Problem
+    from betimes.outcome import Result
+    from betimes.workload import Workload
+    from betimes.workload.speedup import SpeedupTable
+
+UNITS = 64  # of the study's simulations
+OBJECTIVES = ("jct:avg", "pred_err:avg")  # of the released fronts
+TAIL = ("jct:avg", "pred_err:p99")
+CURVES = "scaling/afs_pcs_speedup.csv.gz"
+TABLES = "pcs/pcs_workload_cdfs.csv.gz"
+TIRESIAS = "Tiresias in the paper"
+SEED = 4567  # the published generator's own
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A run: the policy's name in the figure, its specification, and what to know of its published values."""
+
+    name: str
+    policy: str
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What came of a run."""
+
+    run: Planned
+    result: Result
+
+    @property
+    def jobs(self) -> int:
+        """How many there were."""
+        return len(self.result.jobs)
+
+    @cached_property
+    def jct_mean_s(self) -> float:
+        """Mean JCT of all jobs, s."""
+        import numpy as np
+
+        return float(np.mean(self.jct_s))
+
+    @cached_property
+    def jct_s(self) -> NDArray[np.float64]:
+        """JCT of every job, s."""
+        from betimes.outcome import job_metric
+
+        return job_metric(self.result, "jct_s")
+
+    @cached_property
+    def errors(self) -> NDArray[np.float64]:
+        """Absolute prediction errors of the jobs that were promised a finish, %."""
+        import numpy as np
+
+        from betimes.outcome import job_metric
+
+        found = 100.0 * np.abs(job_metric(self.result, "prediction_error_frac"))
+        return found[~np.isnan(found)]
+
+    @cached_property
+    def unfairness(self) -> NDArray[np.float64]:
+        """By how much the JCT of every job exceeds its fair one (event-averaged contention), %."""
+        from betimes.outcome import job_metric
+
+        return 100.0 * job_metric(self.result, "unfairness_frac")
+
+    def error(self, percent: float | None = None) -> float:
+        """The mean, or a percentile, of the absolute prediction error, %."""
+        import numpy as np
+
+        return float(np.mean(self.errors) if percent is None else np.percentile(self.errors, percent))
+
+
+class OverSeeds:
+    """Means of what came of the same run with several seeds."""
+
+    outcomes: list[Outcome]
+
+    @property
+    def jct_mean_s(self) -> float:
+        """Mean JCT of all jobs, s, mean over the seeds."""
+        return sum(each.jct_mean_s for each in self.outcomes) / len(self.outcomes)
+
+    @property
+    def error(self) -> float:
+        """Mean absolute prediction error, %, mean over the seeds."""
+        return sum(each.error() for each in self.outcomes) / len(self.outcomes)
+
+
+def problem_of(
+    workload: Workload,
+    objectives: tuple[str, ...] = OBJECTIVES,
+    *,
+    units: int = UNITS,
+    curves: SpeedupTable | None = None,
+    sizes: str = "true",
+    seed: int = 0,
+    fractional: bool = True,
+    restart_s: float = 0.0,
+) -> Problem:
+    """What is asked of these jobs; seed: of the noise in `sizes`, the only thing that is drawn."""
+    from betimes.foresight.tuning import Problem, parse_objectives
+    from betimes.twin.pool.simulation import fit
+    from betimes.twin.sizes import parse_sizes
+
+    return Problem(
+        fit(workload, units).workload,
+        units,
+        parse_objectives(objectives),
+        fractional=fractional,
+        curves=curves,
+        sizes=parse_sizes(sizes),
+        seed=seed,
+        restart_s=restart_s,
+    )
+
+
+def compared(
+    case: str,
+    outcome: Outcome,
+    best_s: float,
+    published: tuple[float | None, float | None, float | None] | None,
+    notes: tuple[str, str, str],
+) -> list[Row]:
+    """What figures 3 and 7 say of a policy: mean JCT over the best, and the mean and p99 of the error, %."""
+    jct, mean, p99 = published or (None, None, None)
+    return [
+        Row(case, "jct_mean_over_best", jct, outcome.jct_mean_s / best_s, "ratio", notes[0]),
+        Row(case, "pred_err_mean", mean, outcome.error(), "%", notes[1]),
+        Row(case, "pred_err_p99", p99, outcome.error(99.0), "%", notes[2]),
+    ]
+
+
+def best_jct_s(outcomes: Sequence[Outcome]) -> float:
+    """The smallest mean JCT, by which the figures divide."""
+    return min(outcome.jct_mean_s for outcome in outcomes)
+
+
+def trace_file(trace: str) -> str:
+    """Where a virtual cluster of Philly lies, in the data directory."""
+    return f"gpu/philly_pcs/trace_{trace}.csv.gz"
+
+
+def workload_1(
+    data: Path, *, jobs: int, load: float, units: int, seed: int = SEED, table: str = "themis1"
+) -> Workload:
+    """AutoML jobs: as many trials as the table draws, work shared evenly among them, none sped up by more units.
+
+    As in the published simulator a job is one that can use a unit, or two or three, for each of its trials, along a
+    straight line. Those wider than the machine are narrowed.
+    """
+    from betimes.workload.generators.registry import generate
+
+    spec = f"workload-1:cdf={data / TABLES},table={table},jobs={jobs},load={load},published=true"
+    return generate(spec, units=units, seed=seed)
+
+
+def workload_3(*, jobs: int, load: float, units: int, seed: int = SEED) -> Workload:
+    """Gavel's continuous-multiple trace; the published simulator takes its minutes for seconds, and so do we."""
+    from betimes.workload.generators.registry import generate
+
+    spec = f"workload-3:jobs={jobs},load={load},unit_s=1,published=true"
+    return generate(spec, units=units, seed=seed)

@@ -1,0 +1,132 @@
+"""Every experiment by name, and running one."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from contextlib import nullcontext
+from pathlib import Path
+
+from betimes.errors import InputError
+from betimes.papers import portfolio, waiting
+from betimes.papers.eva import improvements as eva_improvements
+from betimes.papers.eva import planning as eva_planning
+from betimes.papers.eva import simulations as eva_simulations
+from betimes.papers.experiment import Experiment, Progress, Row, Workers
+from betimes.papers.fitgpp import experiments as fitgpp
+from betimes.papers.pcs import fig1, fig3, fig6, fig7, fig8, fig9, fig10, fig11
+from betimes.ray_workers import joined
+
+VARIABLE = "BETIMES_DATA"
+DEFAULT = Path("../shared/data")  # relative to the current directory
+
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment
+    for experiment in (
+        *(figure.EXPERIMENT for figure in (fig1, fig3, fig6, fig7, fig8, fig9, fig10, fig11)),
+        *fitgpp.EXPERIMENTS,
+        *portfolio.EXPERIMENTS,
+        *eva_planning.EXPERIMENTS,
+        *eva_simulations.EXPERIMENTS,
+        *eva_improvements.EXPERIMENTS,
+        *waiting.EXPERIMENTS,
+    )
+}
+
+
+def find(name: str) -> Experiment:
+    """The experiment of that name, or on some of its parts: `pcs-fig7`, `pcs-fig7:2869ce+b436b2`, `pcs-fig7:all`.
+
+    Raises InputError for an unknown name or part, with the nearest one there is.
+    """
+    base, colon, tail = name.partition(":")
+    experiment = EXPERIMENTS.get(base)
+    if experiment is None:
+        raise InputError(f"experiment {base!r}: {_nearest(base, tuple(EXPERIMENTS))}")
+    if not colon:
+        return experiment
+    if experiment.narrowed is None:
+        raise InputError(f"experiment {name!r}: {base} has no parts; leave out {colon + tail!r}")
+    parts = experiment.parts if tail == "all" else tuple(dict.fromkeys(tail.split("+")))
+    for part in parts:
+        if part not in experiment.parts:
+            known = (*experiment.parts, "all")
+            raise InputError(f"experiment {name!r}, part {part!r}: {_nearest(part, known)}")
+    return experiment.narrowed(parts)
+
+
+def reproduce(
+    name: str,
+    data: Path | None = None,
+    out: Path | None = None,
+    progress: Progress | None = None,
+    workers: Workers | None = None,
+) -> list[Row]:
+    """Run an experiment; raises InputError for an unknown name or missing data.
+
+    workers: who makes its runs, by default this process; the rows are the same.
+    data: the folder of the published data, by default as `data_directory` finds it. out: where rows.json and
+    the pictures go, by default nowhere.
+    """
+    experiment = find(name)
+    # An experiment without data runs whatever the environment says about it.
+    folder = data_directory(data) if experiment.needs or data is not None else None
+    check(experiment.name, experiment.needs, folder)
+    workers = workers or Workers()
+    with joined() if workers.ray else nullcontext():  # once, however many crews there are
+        rows = experiment.rows(folder, progress or (lambda *_: None), workers)
+    if out is not None:
+        _write(out, experiment, rows)
+    return rows
+
+
+def data_directory(named: Path | None = None) -> Path | None:
+    """The folder given, else that of the environment's BETIMES_DATA, else the default where there is one.
+
+    Raises InputError where a folder that was named is none.
+    """
+    source = "--data"
+    if named is None:
+        variable = os.environ.get(VARIABLE)
+        if not variable:
+            return DEFAULT if DEFAULT.is_dir() else None
+        named, source = Path(variable), VARIABLE
+    if not named.is_dir():
+        raise InputError(f"{source} {named}: there is no such folder; name the one with the published data")
+    return named
+
+
+def check(name: str, needs: tuple[str, ...], data: Path | None) -> None:
+    """Raise InputError naming the first file that experiment `name` needs and that is not there."""
+    if not needs:
+        return
+    if data is None:
+        raise InputError(
+            f"{name} needs {needs[0]}, and no data directory is known; give --data DIR or set {VARIABLE}"
+        )
+    for file in needs:
+        if not (data / file).is_file():
+            raise InputError(
+                f"{name} needs {data / file}, which is not there; "
+                "put it there, or name another folder with --data DIR"
+            )
+
+
+def _nearest(given: str, known: tuple[str, ...]) -> str:
+    near = difflib.get_close_matches(given, known, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"expected one of {', '.join(known)}{hint}"
+
+
+def _write(out: Path, experiment: Experiment, rows: list[Row]) -> None:
+    from betimes.outcome import to_json
+    from betimes.papers.picture import draw
+
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "rows.json").write_text(
+            to_json({"name": experiment.name, "rows": rows}) + "\n", encoding="utf-8"
+        )
+    except OSError as error:
+        raise InputError(f"{out}: cannot write the rows ({error.strerror}); choose another place") from error
+    draw(experiment.summary, rows, out / f"{experiment.name.partition(':')[0]}.svg")

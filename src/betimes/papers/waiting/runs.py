@@ -1,0 +1,124 @@
+"""Runs of waiting policies on the later part of a trace, and what is measured of them."""
+
+from __future__ import annotations
+
+import shutil
+import weakref
+from dataclasses import replace
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import TYPE_CHECKING
+
+from betimes.papers.waiting.traces import Case
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from betimes.foresight.waits import Evaluation
+    from betimes.workload import Workload
+
+NOISE_SIGMA = 0.1253
+"""Of a run time that is off by 10 % in the mean."""
+
+Figures = dict[str, float]
+"""`on_demand` (% of what is owned costs), `on_demand_usd`, `total_usd`, `wait` (h, mean of all jobs), `rented` (%)."""
+
+UNITS = {
+    "on_demand": "% of fixed", "wait": "h", "rented": "% of jobs", "on_demand_increase": "%", "wait_increase": "%",
+    "total_increase": "%", "mcc": "", "mape": "%",
+}  # fmt: skip
+
+
+class Runs:
+    """Runs on one trace; models of waits, which lie in files, are fitted once for each policy."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.folder = Path(mkdtemp(prefix="betimes-waiting-"))
+        weakref.finalize(self, shutil.rmtree, self.folder)
+        self.models: dict[tuple[str, str, int], tuple[Path, Evaluation]] = {}
+        self.estimates: dict[str, Workload] = {}
+
+    def figures(
+        self, policy: str, machines: int | None = None, run_times: str | None = None, sizes: str = "true"
+    ) -> Figures:
+        """Of one run of the later jobs.
+
+        run_times: how they are predicted, where the policy goes by estimates; `sizes` is then `estimate`.
+        """
+        from betimes.foresight.nodes.simulate import simulate_nodes
+        from betimes.outcome import summarise
+        from betimes.policies import parse_nodes_policy
+        from betimes.twin.nodes.streaming import StreamedSimulation
+        from betimes.twin.sizes import Sizes
+
+        cluster, told = self.case.owned(machines), sizes if run_times is None else "estimate"
+        if self.case.in_chunks is not None:
+            chunks = self.case.in_chunks()
+            if run_times is not None:
+                chunks = map(self._estimator(run_times), chunks)
+            run = StreamedSimulation(chunks, parse_nodes_policy(policy), cluster, sizes=Sizes(told))
+            run.run()
+            found = run.result().summary()
+        else:
+            jobs = self.case.later if run_times is None else self.estimated(run_times)
+            found = summarise(simulate_nodes(jobs, policy, cluster=cluster, sizes=told))
+        on_demand, fixed = float(found["on_demand_usd"]), float(found["fixed_usd"])
+        return {
+            "on_demand": 100.0 * on_demand / fixed,
+            "on_demand_usd": on_demand,
+            "total_usd": on_demand + fixed,
+            "wait": float(found["wait_mean_h"]),
+            "rented": 100.0 * float(found["rented_frac"]),
+        }
+
+    def model(self, kind: str, policy: str, machines: int | None = None) -> tuple[Path, Evaluation] | None:
+        """A model of waits under a policy, fitted to the earlier jobs, and how it does on the later ones.
+
+        None: too few of the earlier ones wait.
+        """
+        from betimes.foresight.waits import FEWEST, evaluate, fit, observe
+        from betimes.policies import parse_nodes_policy
+
+        count = machines or self.case.machines
+        key = (kind, policy, count)
+        if key not in self.models:
+            cluster, chosen = self.case.owned(count), parse_nodes_policy(policy)
+            seen = observe(self.case.earlier, chosen, cluster)
+            if len(seen) < FEWEST:
+                return None
+            model = fit(kind, seen)
+            path = self.folder / f"{len(self.models)}.npz"
+            model.save(path)
+            self.models[key] = path, evaluate(model, observe(self.case.later, chosen, cluster))
+        return self.models[key]
+
+    def estimated(self, kind: str) -> Workload:
+        """The later jobs with predicted run times as estimates: a kind of `run_times`, or `10 % error`."""
+        if kind not in self.estimates:
+            self.estimates[kind] = self._estimator(kind)(self.case.later)
+        return self.estimates[kind]
+
+    def _estimator(self, kind: str) -> Callable[[Workload], Workload]:
+        """What puts predicted run times in the place of estimates, in one part of the later jobs after the other."""
+        import numpy as np
+
+        from betimes.foresight.waits.run_times import run_time_predictor
+
+        if kind != "10 % error":
+            predict = run_time_predictor(kind, self.case.earlier)
+            return lambda jobs: replace(jobs, estimate_s=predict(jobs))
+        rng = np.random.default_rng(1)
+
+        def with_error(jobs: Workload) -> Workload:
+            error = 1.0 + NOISE_SIGMA * rng.standard_normal(len(jobs))
+            return replace(jobs, estimate_s=np.maximum(1.0, jobs.work_s / jobs.max_units * error))
+
+        return with_error
+
+
+def increased(mine: Figures, base: Figures) -> Figures:
+    """The figures, and in % how much more they are than those of the oracle."""
+    pairs = (("on_demand", "on_demand_usd"), ("wait", "wait"), ("total", "total_usd"))
+    known = [(name, key) for name, key in pairs if key in mine and base[key] > 0.0]
+    return mine | {f"{name}_increase": 100.0 * (mine[key] / base[key] - 1.0) for name, key in known}
