@@ -153,3 +153,11 @@ def test_throughputs_are_normalised_to_at_most_1() -> None:
     assert (normalised(1.0, 2.0), normalised(2.2, 2.0)) == (0.5, 1.0)
     with pytest.raises(InputError, match="above 0"):
         normalised(1.0, 0.0)
+
+
+def test_with_ignored_nothing_slows_a_task_whatever_is_observed():
+    table = ThroughputTable(0.95, "ignored")
+    table.observe("a", ["b"], 0.5)
+    table.observe_job([("a", ["b"]), ("a", [])], 0.5)
+    assert table.of("a", ["b", "c"]) == 1.0
+    assert not table.take_changed()

@@ -13,7 +13,7 @@ from betimes.foresight.waits.learning import MOST
 from betimes.kernels import Floats
 from betimes.workload import Workload
 
-RUN_TIME_KINDS = ("last-two", "linear", "forest", "boosting")
+RUN_TIME_KINDS = ("last-two", "linear", "forest", "boosting", "svr", "net")
 
 
 def predict_run_times(kind: str, earlier: Workload, later: Workload) -> Floats:

@@ -131,7 +131,7 @@ STUDIES = (
             Setting(f"throughput {each:g}", _durations("gavel"), lambda each=each: machines(each))
             for each in (1.0, 0.95, 0.9, 0.85, 0.8)
         ),
-        SCHEDULERS,
+        {**SCHEDULERS, "Eva-RP": "eva:rules=paper,table=ignored"},
         ("cost", "jct"),
     ),
     Study(

@@ -29,7 +29,10 @@ Curve = Callable[[Runs, str], Figures]
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper: the points of its axis, `x=value`; its curves, the oracle's first; its panels."""
+    """A figure of the paper: the points of its axis, `x=value`; its curves, the oracle's first; its panels.
+
+    trace: on which it is run where none is named.
+    """
 
     name: str
     summary: str
@@ -37,6 +40,7 @@ class Figure:
     curves: dict[str, Curve]
     metrics: tuple[str, ...]
     against_oracle: bool = True
+    trace: str = DEFAULT
 
 
 def _value(point: str) -> str:
@@ -133,6 +137,24 @@ def _run_times(kind: str) -> Curve:
     return curve
 
 
+def _shorter(exponential: bool) -> Curve:
+    """The share of all jobs that run for less than the point's time, %."""
+
+    def curve(runs: Runs, point: str) -> Figures:
+        import numpy as np
+
+        from betimes.policies import parse_nodes_policy
+
+        t_s = float(str(parse_nodes_policy(f"ljw:{point}").values["t"]))
+        run_s = np.concatenate(
+            [jobs.work_s / jobs.max_units for jobs in (runs.case.earlier, runs.case.later)]
+        )
+        share = 1.0 - math.exp(-t_s / run_s.mean()) if exponential else float((run_s < t_s).mean())
+        return {"shorter": 100.0 * share}
+
+    return curve
+
+
 _T = tuple(f"t={t}" for t in SHORT)
 _B = tuple(f"b={b}" for b in PATIENCE)
 _LJW: dict[str, Curve] = {
@@ -181,8 +203,16 @@ FIGURES = (
         "waiting-fig2",
         "Models of run times: error, and how well they tell short jobs",
         _T,
-        {kind: _run_times(kind) for kind in ("last-two", "linear", "forest", "boosting")},
+        {kind: _run_times(kind) for kind in ("last-two", "linear", "forest", "boosting", "svr", "net")},
         ("mape", "mcc"),
+        against_oracle=False,
+    ),
+    Figure(
+        "waiting-fig3",
+        "Run times: the share of jobs that take less, beside an exponential distribution of the same mean",
+        tuple(f"t={t}" for t in ("3m", "15m", "1h", "10h")),
+        {"jobs": _shorter(exponential=False), "exponential": _shorter(exponential=True)},
+        ("shorter",),
         against_oracle=False,
     ),
     Figure(
@@ -214,6 +244,15 @@ FIGURES = (
         tuple(f"s={100 * share:.0f}%" for share in SHARES),
         {"oracle": _with_machines(""), "ours": _with_machines(",lengths=speculate", learns=True)},
         ("total_increase", "wait"),
+    ),
+    Figure(
+        "waiting-fig12",
+        "Figure 6 on another trace; the paper's, Google's, is not at hand",
+        _B,
+        {kind: _quality(kind) for kind in ("none", "linear", "forest", "boosting")},
+        ("mcc",),
+        against_oracle=False,
+        trace="cea-curie-20k",
     ),
     Figure(
         "waiting-learned",
@@ -274,10 +313,9 @@ def rows_of(figure: Figure, trace: str, found: dict[tuple[str, str], Figures]) -
     return rows
 
 
-def experiment(
-    figure: Figure, traces: Sequence[str] = (DEFAULT,), full_name: str | None = None
-) -> Experiment:
-    """The experiment of a figure on some of the traces."""
+def experiment(figure: Figure, traces: Sequence[str] = (), full_name: str | None = None) -> Experiment:
+    """The experiment of a figure on some of the traces, by default on its own."""
+    traces = traces or (figure.trace,)
 
     def run(data: Path | None, progress: Progress, workers: Workers) -> list[Row]:
         rows, pace = list[Row](), Pace(progress, len(traces) * len(figure.points) * len(figure.curves))

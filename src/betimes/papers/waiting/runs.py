@@ -25,7 +25,7 @@ Figures = dict[str, float]
 
 UNITS = {
     "on_demand": "% of fixed", "wait": "h", "rented": "% of jobs", "on_demand_increase": "%", "wait_increase": "%",
-    "total_increase": "%", "mcc": "", "mape": "%",
+    "total_increase": "%", "mcc": "", "mape": "%", "shorter": "% of jobs",
 }  # fmt: skip
 
 

@@ -31,7 +31,7 @@ STREAMED = "year"
 STRETCH, STRETCH_JOBS = "-20k", 20_000
 SHORT = tuple(name + STRETCH for name in FILES if name != "openb")  # which has 8,152 jobs
 TRACES = (*GENERATED, *FILES, *SHORT)
-DEFAULT = "month"
+DEFAULT = "ctc-20k"
 
 OWNED_OF_BUSY = 1.03
 DISCOUNT = 0.6

@@ -58,7 +58,14 @@ def _switch(name: str, help: str, *values: str) -> Parameter:  # noqa: A002 - th
 SWITCHES = (
     _switch("fill", "whether tasks join those that stay on a machine", "never", "always", "cost-test"),
     _switch("down_sizing", "onto which machine of the cheapest type a set goes", "never", "new", "reuse"),
-    _switch("table", "what observed combinations say of throughput", "lower-bound", "mean", "fitted"),
+    _switch(
+        "table",
+        "what observed combinations say of throughput (ignored: nothing slows a task, as Eva-RP has it)",
+        "lower-bound",
+        "mean",
+        "fitted",
+        "ignored",
+    ),
     _switch("penalty", "what a slowed task costs its job", "none", "job", "own"),
     _switch("penalty_everywhere", "that cost also for tasks that stand on machines"),
     _switch("honest_events", "every event counts once, and only a round with one may adopt a Full"),

@@ -20,7 +20,7 @@ Others = tuple[str, ...]
 Entry = tuple[str, Others]
 """A kind and its neighbours."""
 
-Meaning = Literal["lower-bound", "mean", "fitted"]
+Meaning = Literal["lower-bound", "mean", "fitted", "ignored"]
 
 _EXPLAINED = 1e-2  # how far an observation may be from what its pairs say
 _SAME = 5e-4  # how far a pair may be from what is fitted
@@ -48,12 +48,14 @@ class ThroughputTable:
     `meaning` says what an entry is that is observed again. `lower-bound` is the paper's: what a task of a one-task job
     shows is the entry, and what may be a sibling's fault moves it upwards only. `mean` is the released code's: the mean
     of all observations. `fitted` is that of lower bounds, but pairs are fitted to all that was observed (`PairFit`),
-    and a combination is recorded only where its pairs do not explain it. A pair that is not recorded is `default`.
+    and a combination is recorded only where its pairs do not explain it. A pair that is not recorded is
+    `default`. With `ignored` nothing is recorded, and every pair is 1.
+
     Raises InputError for a throughput outside 0 to 1.
     """
 
     def __init__(self, default: float = DEFAULT_PAIR, meaning: Meaning = "lower-bound") -> None:
-        self.default = _checked(default, "a pair that is not recorded")
+        self.default = 1.0 if meaning == "ignored" else _checked(default, "a pair that is not recorded")
         self.meaning: Meaning = meaning
         self._value: dict[str, dict[Others, float]] = {}
         self._count: dict[Entry, int] = {}
@@ -161,6 +163,8 @@ class ThroughputTable:
 
     def _take(self, kind: str, others: Others, throughput: float) -> None:
         """Take in that a combination has this throughput."""
+        if self.meaning == "ignored":
+            return
         if self.meaning != "fitted":
             self._enter(kind, others, throughput)
         elif abs(self.of(kind, others) - throughput) > _EXPLAINED:
