@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
@@ -24,6 +26,11 @@ def complete_policy(incomplete: str) -> list[str]:
     """The policies whose name begins so, also behind the last comma."""
     before, comma, last = incomplete.rpartition(",")
     return [before + comma + name for name in POLICY_NAMES if name.startswith(last)]
+
+
+def from_anywhere(policy: str) -> str:
+    """A policy with the full names of its files: the service works in another folder."""
+    return re.sub(r"[^:=+,]+\.py(?=:)", lambda file: str(Path(file[0]).expanduser().absolute()), policy)
 
 
 File = Annotated[

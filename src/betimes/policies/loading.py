@@ -7,14 +7,14 @@ import hashlib
 import importlib.util
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import TypeVar
 
 from betimes import __version__
-from betimes.errors import PolicyError
+from betimes.errors import InputError, PolicyError
 from betimes.kernels import BOUNDSCHECK, INTERPRETED, cache_root, checking_indices
 from betimes.policies.hooks import Policy
 from betimes.policies.nodes.hooks import NodesPolicy
@@ -26,6 +26,27 @@ DECORATORS = "@priority or @allocation for a pool, or @ordering, @placement or @
 _BESIDE: set[str] = set()
 """Names of modules that users' policy files have imported from their own folders."""
 
+_FOLDERS: list[Path | None] = []
+"""Where users' policies may be, the latest restriction last; empty: anywhere."""
+
+
+@contextmanager
+def only_policies_below(folder: Path | None) -> Iterator[None]:
+    """Load no policy files but those below `folder` while this is entered; None: none at all.
+
+    It holds for the whole process, whatever names the file, so that a service runs no code that its operator has not
+    put there. Raises InputError where there is no such folder.
+    """
+    if folder is not None and not folder.is_dir():
+        raise InputError(
+            f"--policy-files {folder}: there is no such folder; name the one with the policy files"
+        )
+    _FOLDERS.append(None if folder is None else folder.resolve())
+    try:
+        yield
+    finally:
+        _FOLDERS.pop()
+
 
 def load_policy(path: str, name: str, kind: type[AnyPolicy]) -> AnyPolicy:
     """The policy `name` in the Python file `path`, which must be of the `kind` that the engine takes.
@@ -34,14 +55,21 @@ def load_policy(path: str, name: str, kind: type[AnyPolicy]) -> AnyPolicy:
     through one simulation, its indices are checked: a mistake is then an error that names the policy, and not a crash.
     Raises PolicyError: no such file, no such name, or whatever the file itself raises.
     """
-    file = Path(path).expanduser().resolve()
-    if not file.is_file():
-        raise PolicyError(f"policy file {path}: there is no such file")
-    if not name:
-        raise PolicyError(f"policy file {path}: say which policy, as in {path}:shortest_first")
-    code = _hash_of(file)
-    proven = cache_root() / "proven" / f"{code}-{name}"
-    checked = BOUNDSCHECK or not proven.exists()
+    try:
+        file = Path(path).expanduser().resolve()
+        _check_folder(path, file)
+        if not file.is_file():
+            raise PolicyError(f"policy file {path}: there is no such file")
+        if not name:
+            raise PolicyError(f"policy file {path}: say which policy, as in {path}:shortest_first")
+        code = _hash_of(file)
+        proven = cache_root() / "proven" / f"{code}-{name}"
+        checked = BOUNDSCHECK or not proven.exists()
+    except (OSError, ValueError, RuntimeError) as error:  # too long a name, a NUL in it, an unknown ~user
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise PolicyError(
+            f"policy file {path[:80]!r}: cannot be read ({reason}); name a Python file"
+        ) from error
     module = _execute(path, file, f"betimes_user_{code}_{int(checked)}", checked)
     policy = getattr(module, name, None)
     if isinstance(policy, Policy | NodesPolicy) and not isinstance(policy, kind):
@@ -61,6 +89,22 @@ def mark_proven(policy: Policy | NodesPolicy) -> None:
     with suppress(OSError):  # a cache that cannot be written costs time, and nothing else
         policy.unproven.parent.mkdir(parents=True, exist_ok=True)
         policy.unproven.touch()
+
+
+def _check_folder(path: str, file: Path) -> None:
+    """Raises PolicyError for a file where policies may not be loaded from."""
+    if not _FOLDERS:
+        return
+    folder = _FOLDERS[-1]
+    if folder is None:
+        raise PolicyError(
+            f"policy file {path[:80]}: this service takes only policies that ship with it; its operator can name a "
+            "folder of others (betimes up --policy-files DIR)"
+        )
+    if not file.is_relative_to(folder):
+        raise PolicyError(
+            f"policy file {path[:80]}: this service takes policy files from {folder} only; put it there"
+        )
 
 
 def _hash_of(file: Path) -> str:

@@ -49,6 +49,8 @@ class ChosenPolicy(Generic[AnyPolicy]):
 
 def parsed(text: str, known: Mapping[str, AnyPolicy], kind: type[AnyPolicy]) -> ChosenPolicy[AnyPolicy]:
     """One of the `known` policies, or a user's of that kind, with its parameters; raises PolicyError."""
+    if not text.isprintable():
+        raise PolicyError(f"policy {text[:80]!r}: has characters that are no text; leave them out")
     name, _, rest = text.strip().partition(":")
     if name.endswith(".py"):
         function, _, rest = rest.partition(":")

@@ -236,9 +236,12 @@ def test_another_policy(
     monkeypatch.chdir(tmp_path)
     assert betimes("policy", "set", "wfq:zeta_min=0.9").code == 0
     assert betimes("policy", "set", "./mine.py:best:x=1", "--json").code == 0
+    several = "nodes:portfolio:members=fifo+a/mine.py:best+/b.py:worst/x=1,period=2"
+    assert betimes("policy", "set", several).code == 0
     assert service.asked == [
         ("set_policy", "wfq:zeta_min=0.9"),
         ("set_policy", f"{tmp_path}/mine.py:best:x=1"),
+        ("set_policy", f"nodes:portfolio:members=fifo+{tmp_path}/a/mine.py:best+/b.py:worst/x=1,period=2"),
     ]
 
 

@@ -18,7 +18,7 @@ def promised(cluster: Cluster) -> Forecast:
     """What is foreseen now, of a state in which some are leaving."""
     scheduler = cluster.scheduler
     play, _ = scheduler.foresee(cluster.now_at)
-    gone = leaving(cluster.ledger.jobs.values(), cluster.now_at)
+    gone = leaving(cluster.scheduler.leaving_and_next, cluster.now_at)
     return gone.put_off(forecast(play(), cluster.now_at, cluster.ledger.epoch_at, cluster.scheduler.holding))
 
 
@@ -79,6 +79,6 @@ def test_where_nobody_leaves_nothing_is_put_off() -> None:
     cluster = Cluster(nodes=1)
     cluster.submit(spec(5.0), spec(5.0), spec(5.0))
     found = Forecast(1.0, [1], np.array([1.0]), np.array([2.0]), np.array([True]))
-    assert leaving(cluster.ledger.jobs.values(), cluster.now_at) == Leaving()
+    assert leaving(cluster.scheduler.leaving_and_next, cluster.now_at) == Leaving()
     assert Leaving().put_off(found) is found
     assert Leaving().holds_until_at == math.inf

@@ -18,6 +18,7 @@ from betimes.service.engines.nodes import LiveNodes
 from betimes.service.engines.pool import LivePool
 from betimes.service.executors.virtual import EXIT_CODE, WORK, VirtualWorld
 from betimes.service.machines.machine import Machine
+from betimes.service.promises.leaving_runs import leaving
 from betimes.service.scheduling.decisions.engine_factory import Settings
 from betimes.service.scheduling.effects import DropRun, GiveBack, RentMachines, ResizeRun, StartRun, StopRun
 from betimes.service.scheduling.event_log import Event
@@ -259,6 +260,7 @@ def check(cluster: Cluster) -> None:
         granted = {number for number, job in jobs.items() if job.run and name in dict(job.places)}
         owed = {number for number, job in jobs.items() if name in dict((job.binding or {}).get("places", ()))}
         assert scheduler._state.job_index.on_node(name) == sorted(granted | owed), name
+    assert leaving(scheduler.leaving_and_next, cluster.now_at) == leaving(jobs.values(), cluster.now_at)
     for number, job in scheduler.ledger.jobs.items():
         in_engine = job.status in (Status.QUEUED, *RUNS) and job.set_id is None
         assert (number in engine.slot_of) == in_engine, (number, job.status)

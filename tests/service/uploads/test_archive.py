@@ -6,6 +6,7 @@ import io
 import os
 import socket
 import stat
+import tracemalloc
 import warnings
 import zipfile
 from pathlib import Path
@@ -98,6 +99,17 @@ def test_a_name_that_would_not_come_back_is_refused(tmp_path: Path, name: bytes,
         packed(tmp_path)
 
 
+def test_a_name_or_path_that_file_systems_refuse_is_not_packed(tmp_path: Path) -> None:
+    deep = tmp_path / ("a" * 250)
+    for _ in range(4):
+        deep.mkdir()
+        deep /= "b" * 250
+    deep.mkdir()
+
+    with pytest.raises(InputError, match="a name has at most 255 bytes, a path 1024; shorten it"):
+        packed(tmp_path)
+
+
 def test_what_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match=r"missing: does not exist; name the directory"):
         packed(tmp_path / "missing")
@@ -149,6 +161,9 @@ HOSTILE = {
     "directory as a file": [("x", stat.S_IFDIR | 0o755, b"")],
     "long link": [link("x", "y" * 5000)],
     "empty link": [link("x", "")],
+    "long name": [file("x" * 256)],
+    "long name of a directory": [file("é" * 128 + "/x")],
+    "deep": [file("a/" * 512 + "x")],
 }
 
 
@@ -188,6 +203,25 @@ def test_a_size_that_is_not_true_is_found_when_it_is_unpacked(tmp_path: Path) ->
     with pytest.raises(DamagedArchive, match="damaged"):
         unpack(kept(tmp_path, short), tmp_path / "copy")
     assert not (tmp_path / "copy").exists()
+
+
+def test_what_an_archive_declares_falsely_takes_no_memory(tmp_path: Path) -> None:
+    sizes = made(link("l", "a" * 64 * MIB)).replace(
+        (64 * MIB).to_bytes(4, "little"), (10).to_bytes(4, "little")
+    )
+    one = made(file("a"))
+    begin, end = one.rfind(b"PK\1\2"), one.rfind(b"PK\5\6")
+    index = one[begin:end] * (40 * MIB // (end - begin))
+    entries = one[:begin] + index + one[end : end + 12] + len(index).to_bytes(4, "little") + one[end + 16 :]
+    for data in (sizes, entries):
+        path = kept(tmp_path, data)
+        tracemalloc.start()
+        try:
+            with pytest.raises(DamagedArchive):
+                examine(path, MIB)
+            assert tracemalloc.get_traced_memory()[1] < 16 * MIB
+        finally:
+            tracemalloc.stop()
 
 
 def test_a_copy_that_was_begun_is_begun_again(tmp_path: Path) -> None:

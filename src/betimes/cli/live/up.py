@@ -52,6 +52,16 @@ def up(
             show_default=False,
         ),
     ] = None,
+    policy_files: Annotated[
+        Path | None,
+        typer.Option(
+            "--policy-files",
+            metavar="DIR",
+            help="The folder from which users may put policies of their own in force, as DIR/FILE.py:NAME; by default "
+            "none.",
+            show_default=False,
+        ),
+    ] = None,
     nodes: Annotated[
         Path | None,
         typer.Option(
@@ -280,7 +290,8 @@ def up(
         host=listen or "127.0.0.1",
         port=port,
         listen=listen is not None,
-        policy=policy,
+        policy=options.from_anywhere(policy) if policy is not None else None,
+        policy_files=policy_files,
         machines=machines_of_cluster(owned) if owned is not None else None,
         cloud=offered,
         ray=_ray(ray, ray_share, ray_open, has_nodes=owned is not None or replay is not None),

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -56,6 +56,19 @@ class Forecast:
         ends_at, jobs = self._ends
         first, after = np.searchsorted(ends_at, at, side="left"), np.searchsorted(ends_at, at, side="right")
         return jobs[first:after].tolist()
+
+    def in_order_of_starts(self) -> Iterator[tuple[int, float, float]]:
+        """The jobs that start sometime: job, start, finish; NaN: it never finishes."""
+        rows = np.flatnonzero(np.isfinite(self.start_at))
+        rows = rows[np.lexsort((np.array(self.job, dtype=np.int64)[rows], self.start_at[rows]))]
+        jobs = map(self.job.__getitem__, rows.tolist())
+        return zip(jobs, self.start_at[rows].tolist(), self.finish_at[rows].tolist(), strict=True)
+
+    def delayed(self, by_s: Mapping[int, float]) -> Forecast:
+        """The same with some jobs later, each by so many seconds."""
+        delays_s = np.zeros(len(self.job))
+        delays_s[[self._row[job] for job in by_s]] = list(by_s.values())
+        return replace(self, start_at=self.start_at + delays_s, finish_at=self.finish_at + delays_s)
 
     @cached_property
     def _row(self) -> dict[int, int]:

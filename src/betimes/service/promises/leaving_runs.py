@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-
-import numpy as np
+from dataclasses import dataclass, field
 
 from betimes.service.executors.protocol import FORCE_AFTER_S
 from betimes.service.promises.forecasts import Forecast
@@ -52,21 +50,21 @@ class Leaving:
             for job in sorted(late, key=lambda job: late[job])
             if (finish_at := found.times(job)[1]) is not None
         }
-        starts = sorted((start, job) for job in found.job if (start := found.times(job)[0]) is not None)
-        for start_at, job in starts:  # in this order the jobs that it waits for come first
+        for job, start_at, finish_at in found.in_order_of_starts():  # those that it waits for come first
             delay_s = ends.get(round(start_at / _SAME_S), 0.0)
-            finish_at = found.times(job)[1]
             if delay_s > late.get(job, 0.0) and job not in self.gone_at:
                 late[job] = delay_s
-                if finish_at is not None:
+                if math.isfinite(finish_at):
                     end = round(finish_at / _SAME_S)
                     ends[end] = max(ends.get(end, 0.0), delay_s)
-        delays_s = np.array([late.get(job, 0.0) for job in found.job])
-        return replace(found, start_at=found.start_at + delays_s, finish_at=found.finish_at + delays_s)
+        return found.delayed(late)
 
 
 def leaving(jobs: Iterable[Job], now_at: float) -> Leaving:
-    """Who leaves now; one that is late already is given until the executor itself ends it, again and again."""
+    """Who leaves now; one that is late already is given until the executor itself ends it, again and again.
+
+    jobs: all, or `Scheduler.leaving_and_next`.
+    """
     jobs = list(jobs)
     stopping = {job.job_id: _gone_at(job, now_at) for job in jobs if job.run is not None and job.run.stopping}
     if not stopping:

@@ -106,7 +106,7 @@ class Promises:
 
     def _begun(self, play: Play, as_of_at: float) -> _Begun:
         scheduler = self.controller.scheduler
-        gone = leaving(scheduler.ledger.jobs.values(), as_of_at) if scheduler.has_leaving else Leaving()
+        gone = leaving(scheduler.leaving_and_next, as_of_at) if scheduler.has_leaving else Leaving()
         return _Begun(play, scheduler.version, as_of_at, gone, scheduler.holding)
 
     def _timed(self, play: Play) -> Foreseen:

@@ -14,7 +14,6 @@ from betimes.errors import (
     BetimesError,
     ClusterError,
     Conflict,
-    PolicyError,
     Refused,
     Unknown,
 )
@@ -390,10 +389,6 @@ class ServiceBackend:
 
     async def set_policy(self, text: str, user: str) -> PolicyView:
         """Decide by another policy from now on, or by a point of the latest front (`front:3`)."""
-        if text.partition(":")[0].endswith(".py"):
-            raise PolicyError(
-                f"policy {text}: the service takes policies that ship with it; files are for simulations"
-            )
         await self.tuner.set_policy(text, user)
         return await self.policy()
 

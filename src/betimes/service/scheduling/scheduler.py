@@ -21,6 +21,7 @@ from betimes.service.scheduling.decisions.member_selection import MemberSelectio
 from betimes.service.scheduling.decisions.planner_answers import PlannerAnswers
 from betimes.service.scheduling.decisions.policy_engine import IsCompiled, PolicyEngine
 from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.jobs.job import Job
 from betimes.service.scheduling.jobs.job_control import JobControl
 from betimes.service.scheduling.jobs.job_lifecycle import JobLifecycle
 from betimes.service.scheduling.jobs.spending import Spending
@@ -151,6 +152,14 @@ class Scheduler:
     def has_leaving(self) -> bool:
         """Whether a run has been told to stop, and has not ended."""
         return bool(self._state.job_index.leaving)
+
+    @property
+    def leaving_and_next(self) -> list[Job]:
+        """Jobs whose runs have been told to stop, and those with a place that do not run there yet."""
+        index = self._state.job_index
+        return [
+            self.ledger.jobs[number] for number in sorted(index.leaving | index.nominated | index.unsettled)
+        ]
 
     @property
     def holding(self) -> frozenset[int]:

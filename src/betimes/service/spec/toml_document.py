@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Iterator
 
 from betimes.service.spec.document import MOST_DEPTH, Document, Malformed, Where
 
 _LINE = re.compile(r"\(at line (?P<line>\d+), column \d+\)")
-_LONGEST_STATEMENT = 100  # lines
-_DEEP_NAME = re.compile(r"""(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')\s*\.\s*){1000}""")
+_MOST_DOTS = 1000  # in a name: the parser takes time as the square of their number
+# Comments and text in quotes. Quotes that are never closed reach to the end, so that each character is looked at once.
+_QUOTED = (
+    r'''"""(?:[^"\\]++|\\[\s\S]|"(?!""))*+(?:"{3,5}|\\?\Z)|\'\'\'(?:[^']++|'(?!''))*+(?:'{3,5}|\Z)'''
+    r"""|"(?:[^"\\\n]++|\\.)*+"?|'[^'\n]*+'?|#[^\n]*+"""
+)
+_TEXT = re.compile(_QUOTED)
+_BETWEEN_NAMES = re.compile(r"[=,\n\[\]{}]")
+_TOKEN = re.compile(_QUOTED + r"|[\[\]{}\n]")
 
 
 def parse(text: str) -> Document:
     """The document that a TOML text holds; raises Malformed, with the line where the parser tells it."""
-    if _DEEP_NAME.search(text):  # the parser takes time as the square of its length
+    if any(name.count(".") > _MOST_DOTS for name in _BETWEEN_NAMES.split(_TEXT.sub("", text))):
         raise Malformed(f"nested more than {MOST_DEPTH} deep, which no job is")
     try:
         top = tomllib.loads(text)
@@ -60,25 +68,15 @@ class _Lines:
 
 
 def _look_up(text: str) -> dict[Where, int]:
-    """The first line of every field and table, as far as statements are short enough to be told apart."""
+    """The first line of every field and table of a valid text."""
     found: dict[Where, int] = {}
     table: Where = ()
     jobs, first = -1, 1
-    statement: list[str] = []
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not statement:
-            first = number
-        statement.append(line)
-        try:
-            holds = tomllib.loads("\n".join(statement))
-        except ValueError:
-            if len(statement) > _LONGEST_STATEMENT:
-                break
-            continue
-        is_head = statement[0].lstrip().startswith("[")
-        statement = []
-        if is_head:
-            is_job = line.lstrip().startswith("[[") and list(holds) == ["jobs"]
+    for statement in _statements(text):
+        holds = tomllib.loads(statement)
+        head = statement.lstrip()
+        if head.startswith("["):
+            is_job = head.startswith("[[") and list(holds) == ["jobs"]
             jobs += is_job and isinstance(holds["jobs"], list)
             words = _ways(holds)[-1]
             table = ("jobs", jobs, *words[1:]) if words[0] == "jobs" else words
@@ -86,7 +84,23 @@ def _look_up(text: str) -> dict[Where, int]:
         else:
             for way in _ways(holds):
                 found.setdefault((*table, *way), first)
+        first += statement.count("\n")
     return found
+
+
+def _statements(text: str) -> Iterator[str]:
+    """The text in pieces, each to the end of the line on which no bracket or quote is open."""
+    begin = depth = 0
+    for token in _TOKEN.finditer(text):
+        match token[0]:
+            case "[" | "{":
+                depth += 1
+            case "]" | "}":
+                depth -= 1
+            case "\n" if not depth:
+                yield text[begin : token.end()]
+                begin = token.end()
+    yield text[begin:]
 
 
 def _ways(value: object) -> list[Where]:

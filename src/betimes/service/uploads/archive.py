@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import io
 import os
 import shutil
 import stat
@@ -24,8 +25,12 @@ from typing import IO
 from betimes.errors import BetimesError, InputError, ServiceError
 
 MOST_FILES = 100_000  # of a directory, with those below it and links
-MOST_LINK_BYTES = 4096
+MOST_LINK_BYTES = 4095
+MOST_NAME_BYTES = 255  # that file systems take
+MOST_PATH_BYTES = 1024  # below the directory: the run folder is before it, and systems take 4096
 MIB = 2**20
+
+_MOST_INDEX_BYTES = 32 * MIB  # an entry takes 46 and its path
 
 _MOST_BYTES_OF_ZIP32 = 2**31 - 2**24  # of a file, compressed or not, in a zip without wide numbers
 _UNIX = 3
@@ -211,6 +216,8 @@ def _entry(name: str, found: os.DirEntry[str]) -> _Entry:
         raise InputError(f"{found.path!r}: its name is not UTF-8; rename it") from None
     if "\\" in name:  # which zip has for a slash elsewhere
         raise InputError(f"{found.path}: its name has a backslash; rename it")
+    if _is_too_long(name):
+        raise InputError(f"{found.path}: {_TOO_LONG}; shorten it")
     try:
         status = found.stat(follow_symlinks=False)
         target = str(Path(found.path).readlink()) if stat.S_ISLNK(status.st_mode) else ""
@@ -283,11 +290,22 @@ def _too_large(folder: Path, size: int, most: int) -> InputError:
 # --- unpacking ---
 
 
+class _BoundedReader(io.BufferedReader):
+    """A file of which no more is read at once than an index may take, which zipfile reads whole."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is not None and size > _MOST_INDEX_BYTES:
+            raise DamagedArchive(
+                f"has an index of {size / MIB:.1f} MiB; at most {_MOST_INDEX_BYTES // MIB} are taken"
+            )
+        return super().read(size)
+
+
 @contextmanager
 def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
     """An archive to read; what is wrong with it becomes DamagedArchive, what is wrong with the disk stays OSError."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _BoundedReader(io.FileIO(path)) as file, zipfile.ZipFile(file) as archive:
             yield archive
     except _DAMAGE as error:
         raise DamagedArchive(f"is no archive of a directory, or damaged ({error})") from None
@@ -321,7 +339,8 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
     shown = repr(name[:80])
     if not _is_plain(name.removesuffix("/")):
         raise DamagedArchive(f"names {shown}, which is no path inside the directory")
-    name.encode()  # half a surrogate pair is no name
+    if _is_too_long(name):  # or half a surrogate pair, which is no name
+        raise DamagedArchive(f"holds {shown}, and {_TOO_LONG}")
     if info.create_system != _UNIX or kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
         raise DamagedArchive(f"holds {shown}, which is neither file, directory nor link")
     if info.is_dir() != (kind == stat.S_IFDIR) or (kind == stat.S_IFDIR and info.file_size):
@@ -332,7 +351,8 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> _Member:
         return _Member(info, kind)
     if info.file_size > MOST_LINK_BYTES:
         raise DamagedArchive(f"holds {shown}, a link with {info.file_size:,} bytes")
-    target = os.fsdecode(archive.read(info))
+    with archive.open(info) as source:  # which may hold more than it declares
+        target = os.fsdecode(source.read(MOST_LINK_BYTES + 1))
     if not _stays_inside(name, target):
         raise DamagedArchive(f"holds {shown}, a link out of the directory")
     return _Member(info, kind, target)
@@ -354,6 +374,14 @@ def _place(archive: zipfile.ZipFile, member: _Member, root: Path) -> None:
 
 
 # --- paths ---
+
+_TOO_LONG = f"a name has at most {MOST_NAME_BYTES} bytes, a path {MOST_PATH_BYTES}"
+
+
+def _is_too_long(path: str) -> bool:
+    """Whether file systems refuse a path, or one of its names. Raises ValueError for what is not UTF-8."""
+    data = path.encode()
+    return len(data) > MOST_PATH_BYTES or max(map(len, data.split(b"/"))) > MOST_NAME_BYTES
 
 
 def _is_plain(path: str) -> bool:

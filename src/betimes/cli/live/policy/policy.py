@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -59,7 +58,7 @@ def put(
     from betimes.cli.live.connection import connect
 
     with connect(state) as service, _patience():
-        found = service.set_policy(_from_anywhere(text))
+        found = service.set_policy(options.from_anywhere(text))
     _print(found, as_json)
 
 
@@ -91,12 +90,6 @@ def _patience() -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-
-
-def _from_anywhere(text: str) -> str:
-    """A policy of a file under its full name: the service works in another folder."""
-    file, found, rest = text.partition(".py:")
-    return f"{Path(file).expanduser().absolute()}{found}{rest}" if found else text
 
 
 def _print(found: PolicyView, as_json: bool) -> None:

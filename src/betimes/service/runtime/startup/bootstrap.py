@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from betimes.errors import Conflict, InputError, ServiceError
+from betimes.policies.loading import only_policies_below
 from betimes.service.access.auth import RunTokens, Tokens, operator_token
 from betimes.service.api.app import create_app
 from betimes.service.compiling.kernels import Kernels
@@ -65,6 +66,7 @@ class Options:
     port: int = 0
     listen: bool = False
     policy: str | None = None  # by default the one of last time, or fifo
+    policy_files: Path | None = None  # the folder of users' policies; by default none are taken
     machines: list[Machine] | None = None  # virtual ones; by default this machine
     ray: RayOptions | None = None  # the Ray cluster whose machines the nodes are
     cloud: OpenCloud | None = None  # to rent from
@@ -103,8 +105,9 @@ async def running(options: Options) -> AsyncIterator[Service]:
         log.warning(message, options.state, mode, options.state)
     store = await asyncio.to_thread(Store.open, options.database or default_url(options.state), options.state)
     try:
-        async with _opened(store, options) as service:
-            yield service
+        with only_policies_below(options.policy_files):
+            async with _opened(store, options) as service:
+                yield service
     finally:
         await options.kernels.close()
         await asyncio.to_thread(store.close)

@@ -22,6 +22,7 @@ class JobIndex:
         self.entering: set[int] = set()  # the policy receives them at the next decision
         self.holding: set[int] = set()  # they have units of the policy
         self.leaving: set[int] = set()  # their runs have been told to stop
+        self.nominated: set[int] = set()  # others are preempted for them
         self.requiring: set[int] = set()  # they require labels of their nodes, and are not over
         self.by_family: set[int] = (
             set()
@@ -48,6 +49,8 @@ class JobIndex:
         (self.holding.add if job.units and not over else self.holding.discard)(number)
         leaves = run is not None and run.stopping is not None and not over
         (self.leaving.add if leaves else self.leaving.discard)(number)
+        nominated = job.binding is not None and "owed" in job.binding and not over
+        (self.nominated.add if nominated else self.nominated.discard)(number)
         if job.spec.require:
             (self.requiring.discard if over else self.requiring.add)(number)
         if job.spec.demand:

@@ -214,7 +214,7 @@ class WaitReasons:
             if why:
                 text = f"{policy} gives it {asked} unit{'' if asked == 1 else 's'}, but {why}"
                 return reason("cut", text, **self._evidence, asked=asked)
-        claiming = [other.job_id for other in self._jobs if "owed" in (other.binding or {})]
+        claiming = sorted(self._state.job_index.nominated)
         outlook, evidence = self._outlook(job, "it starts")
         first = self._first
         if first is not None and first != job.job_id:
