@@ -53,7 +53,7 @@ def test_the_second_is_refused_until_the_first_is_killed(url: str, folder: Path,
                 Store.open(url, place)
         first.send_signal(signal.SIGKILL)
         first.wait()
-        store = Store.open(url, another)
+        store = Store.open(url, folder)
         store.commit(submission(1))
         store.close()
 

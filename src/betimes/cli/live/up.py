@@ -114,6 +114,20 @@ def up(
             show_default=False,
         ),
     ] = None,
+    as_copy: Annotated[
+        bool,
+        typer.Option(
+            "--as-copy",
+            help="DIR is a copy of another state directory: touch nothing that runs there, and hold all jobs here.",
+        ),
+    ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss",
+            help="Start also if the database lacks events or jobs that DIR shows there were.",
+        ),
+    ] = False,
     usual: Annotated[
         str,
         typer.Option("--usual", metavar="TIME", help="What a job takes of which nothing is known."),
@@ -277,6 +291,8 @@ def up(
     chosen = Options(
         state=(state or default_state()).expanduser().absolute(),
         database=database,
+        as_copy=as_copy,
+        accepts_loss=accept_loss,
         host=listen or "127.0.0.1",
         port=port,
         listen=listen is not None,

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from betimes.service.executors.leftovers import kill_leftovers
 from betimes.service.executors.supervision import files
 from betimes.service.executors.supervision.processes import boot_id
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,11 +45,18 @@ class Over:
 Fate = Never | Starting | Running | Over
 
 
-def look(folder: str) -> Fate:
-    """What became of the run of a folder; a run without a supervisor is ended here, and is lost.
+def look(folder: str, identity: str) -> Fate:
+    """What became of a run by its folder; one without a supervisor is ended here, and is lost. What another run has
+    left in a folder of that name is set aside.
 
     OSError where the folder cannot be read or written.
     """
+    if is_of_another(folder, identity):
+        aside = f"{folder}.set-aside-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+        Path(folder).rename(aside)
+        _log.warning(
+            "%s was of a run of another log, or of a job that this one does not know: now %s", folder, aside
+        )
     over = _read_exit(folder)
     if over is not None:
         return Over(over)
@@ -75,6 +86,14 @@ def look(folder: str) -> Fate:
         return Over(_lose(folder, shim, "lost", message))
     finally:
         os.close(lock)
+
+
+def is_of_another(folder: str, identity: str) -> bool:
+    """Whether a run's folder is of another run; files that are damaged do not say, and exit.json alone is of any."""
+    said = [found for name in (files.LAUNCH, files.SHIM) if (found := read(folder, name)) is not None]
+    if not said:
+        return Path(folder, files.EXIT).exists()
+    return any(one.get("identity") != identity for one in said if one)
 
 
 def read(folder: str, name: str) -> dict[str, Any] | None:

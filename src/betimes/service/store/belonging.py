@@ -1,0 +1,161 @@
+"""Which log a database holds, the state directory that it is used with, and how far it had come there.
+
+A database may have been copied with its state directory, exchanged, emptied, put back from a backup, or have lost its
+newest transactions. It cannot show that by itself: what lies beside it can.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from uuid import uuid4
+
+from sqlalchemy import inspect
+
+from betimes.errors import StoreError
+from betimes.service.executors.supervision.processes import boot_id
+from betimes.service.store.databases.database import Database
+from betimes.service.store.databases.schema import VERSION_TABLE
+from betimes.service.store.event_file import archives
+from betimes.service.store.reading import Reader
+
+LOG, HOME = "store.log", "store.home"  # in `meta`
+COPIED = "copied"  # likewise: anything, while the jobs of a copy are still to be held
+LAST_EVENT = "last-event"
+_MOST_NAMED = 5  # jobs that a message names
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Home:
+    """A state directory, as it can be told from copies of it."""
+
+    directory: str
+    device: int
+    inode: int
+    host: str
+    boot: str
+
+    @classmethod
+    def of(cls, folder: Path) -> Home:
+        """Where it is now."""
+        real = folder.resolve()
+        found = real.stat()
+        return cls(str(real), found.st_dev, found.st_ino, socket.gethostname(), boot_id())
+
+    def is_same(self, was: Home) -> bool:
+        """Whether it is that one still, after a restart of the machine or under another name on its disk."""
+        same_boot = self.boot == was.boot
+        return (
+            self.inode == was.inode
+            and (same_boot or self.host == was.host)
+            and (self.directory == was.directory or (same_boot and self.device == was.device))
+        )
+
+
+class LastEvent:
+    """The file that names the log of a state directory and its newest event: what a log has lost it cannot know.
+
+    It is written in place after every commit, and not forced to the disk: after a power failure it may be behind.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        descriptor = os.open(folder / LAST_EVENT, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = os.fdopen(descriptor, "r+b", buffering=0)
+        words = self._file.read(256).split()
+        is_whole = len(words) == 2 and words[1].isdigit()
+        self.log_id = words[0].decode("ascii", "replace") if is_whole else None
+        self.event_id = int(words[1]) if is_whole else 0
+
+    def write(self, log_id: str, event_id: int) -> None:
+        """Note the newest event. OSError where that is not possible."""
+        os.pwrite(self._file.fileno(), b"%s %020d\n" % (log_id.encode("ascii"), event_id), 0)
+
+    def close(self) -> None:
+        """Forget the file."""
+        self._file.close()
+
+
+def find_log(
+    database: Database, folder: Path, noted: LastEvent, as_copy: bool, accepts_loss: bool
+) -> dict[str, str]:
+    """What `meta` is to say of the log of a database, LOG included; to be called before its tables are touched.
+
+    as_copy: it is a copy, and becomes a log of its own. accepts_loss: what the state directory shows, and the log
+    lacks, is set aside. Raises StoreError where either is the case and was not agreed to.
+    """
+    log_id, was, last_event, last_job = _read(database)
+    here = Home.of(folder)
+    is_copy = was is not None and not here.is_same(was)
+    if as_copy and not is_copy:
+        raise StoreError(f"{database.name}: is no copy; start without --as-copy")
+    if is_copy and was is not None and not as_copy:
+        raise StoreError(
+            f"{database.name}: belongs to the state directory {was.directory} on {was.host}, and {folder} is another "
+            "one: a copy of it, or moved to another disk or machine; use it there, or `betimes up --as-copy` here, "
+            "which touches nothing that runs there and holds the jobs that are not over"
+        )
+    unknown = [path for kind in ("runs", "checkpoints") for path in _above(folder / kind, last_job)]
+    lacks = _lacks(noted, log_id, last_event, unknown)
+    if lacks and not accepts_loss:
+        raise StoreError(
+            f"{database.name}: {lacks}; nothing was started: keep a copy of {folder} and put back what is missing "
+            "(betimes.db-wal is a part of betimes.db), or go on without it: `betimes up --accept-loss`"
+        )
+    if lacks:
+        _log.warning("%s: %s; it goes on without them", database.name, lacks)
+        archived_upto = Reader(database).archived_upto() if log_id is not None else 0
+        later = [path for (_, last), path in archives(folder).items() if last > archived_upto]
+        _set_aside(folder, unknown + later)
+    found = {HOME: json.dumps(asdict(here))}
+    found[LOG] = log_id if log_id is not None and not is_copy else uuid4().hex
+    return found | {COPIED: "yes"} if is_copy else found
+
+
+def _read(database: Database) -> tuple[str | None, Home | None, int, int]:
+    """Log, state directory, last event and last job of a database as it was found."""
+    with database.reading() as connection:
+        is_new = VERSION_TABLE not in inspect(connection).get_table_names()
+    if is_new:
+        return None, None, 0, 0
+    reader = Reader(database)
+    home = reader.meta(HOME)
+    was = None if home is None else Home(**json.loads(home))
+    return reader.meta(LOG), was, reader.last_event_id(), reader.last_job_id()
+
+
+def _above(folder: Path, last_job: int) -> list[Path]:
+    """The folders of jobs after the last one, in their order."""
+    found = [path for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []
+    return sorted((path for path in found if int(path.name) > last_job), key=lambda path: int(path.name))
+
+
+def _lacks(noted: LastEvent, log_id: str | None, last_event: int, unknown: list[Path]) -> str:
+    """What the state directory shows and the log has not; empty: nothing."""
+    parts: list[str] = []
+    if noted.event_id and noted.log_id != log_id:
+        parts.append(f"it is not the log that was used here last, which had {noted.event_id} events")
+    elif noted.event_id > last_event:
+        parts.append(f"the log ends at event {last_event}, and had come to event {noted.event_id}")
+    if unknown:
+        jobs = sorted({int(path.name) for path in unknown})
+        more = f" and {len(jobs) - _MOST_NAMED} more" if len(jobs) > _MOST_NAMED else ""
+        named = ", ".join(map(str, jobs[:_MOST_NAMED])) + more
+        parts.append(f"jobs have run here that the log does not know ({named})")
+    return ", and ".join(parts)
+
+
+def _set_aside(folder: Path, paths: list[Path]) -> None:
+    """Give what is of another log another name; what runs there goes on in its folder."""
+    suffix = f".set-aside-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    for path in paths:
+        path.rename(f"{path}{suffix}")
+    _log.warning(
+        "set aside in %s: %d folders and archives that are of it, as *%s", folder, len(paths), suffix
+    )
