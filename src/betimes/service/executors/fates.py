@@ -7,7 +7,6 @@ import logging
 import os
 import time
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +46,18 @@ Fate = Never | Starting | Running | Over
 
 def look(folder: str, identity: str) -> Fate:
     """What became of a run by its folder; one without a supervisor is ended here, and is lost. What another run has
-    left in a folder of that name is set aside.
+    left in a folder of that name is set aside, and what was set aside of this one is taken back.
 
     OSError where the folder cannot be read or written.
     """
     if is_of_another(folder, identity):
-        aside = f"{folder}.set-aside-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-        Path(folder).rename(aside)
         _log.warning(
-            "%s was of a run of another log, or of a job that this one does not know: now %s", folder, aside
+            "%s is of a run of another log, or of a job that this one has lost: now %s",
+            folder,
+            set_aside(folder),
         )
+    if (aside := Path(_aside(folder, identity))).exists() and not Path(folder).exists():
+        aside.rename(folder)
     over = _read_exit(folder)
     if over is not None:
         return Over(over)
@@ -94,6 +95,20 @@ def is_of_another(folder: str, identity: str) -> bool:
     if not said:
         return Path(folder, files.EXIT).exists()
     return any(one.get("identity") != identity for one in said if one)
+
+
+def set_aside(folder: str) -> str:
+    """Give a run's folder the name of what it is of, in which its supervisor goes on; the name."""
+    said = read(folder, files.LAUNCH) or read(folder, files.SHIM) or {}
+    aside = _aside(folder, str(said.get("identity")))
+    if Path(aside).exists():
+        aside += f"-{time.time_ns()}"
+    Path(folder).rename(aside)
+    return aside
+
+
+def _aside(folder: str, identity: str) -> str:
+    return f"{folder}.of-{identity[:8]}"
 
 
 def read(folder: str, name: str) -> dict[str, Any] | None:

@@ -10,14 +10,15 @@ import json
 import logging
 import os
 import socket
+import time
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from uuid import uuid4
 
 from sqlalchemy import inspect
 
 from betimes.errors import StoreError
+from betimes.service.executors.fates import set_aside
 from betimes.service.executors.supervision.processes import boot_id
 from betimes.service.store.databases.database import Database
 from betimes.service.store.databases.schema import VERSION_TABLE
@@ -101,7 +102,9 @@ def find_log(
             "one: a copy of it, or moved to another disk or machine; use it there, or `betimes up --as-copy` here, "
             "which touches nothing that runs there and holds the jobs that are not over"
         )
-    unknown = [path for kind in ("runs", "checkpoints") for path in _above(folder / kind, last_job)]
+    runs = [run for job in _numbered(folder / "runs", last_job) for run in _numbered(job)]
+    checkpoints = _numbered(folder / "checkpoints", last_job)
+    unknown = {int(path.name) for path in (*checkpoints, *(run.parent for run in runs))}
     lacks = _lacks(noted, log_id, last_event, unknown)
     if lacks and not accepts_loss:
         raise StoreError(
@@ -111,8 +114,13 @@ def find_log(
     if lacks:
         _log.warning("%s: %s; it goes on without them", database.name, lacks)
         archived_upto = Reader(database).archived_upto() if log_id is not None else 0
+        for run in runs:
+            set_aside(str(run))
         later = [path for (_, last), path in archives(folder).items() if last > archived_upto]
-        _set_aside(folder, unknown + later)
+        for path in (*checkpoints, *later):
+            path.rename(f"{path}.of-{(noted.log_id or 'another')[:8]}-{time.time_ns()}")
+        aside = len(runs) + len(checkpoints) + len(later)
+        _log.warning("set aside in %s: %d folders and archives of it, as *.of-*", folder, aside)
     found = {HOME: json.dumps(asdict(here))}
     found[LOG] = log_id if log_id is not None and not is_copy else uuid4().hex
     return found | {COPIED: "yes"} if is_copy else found
@@ -130,13 +138,13 @@ def _read(database: Database) -> tuple[str | None, Home | None, int, int]:
     return reader.meta(LOG), was, reader.last_event_id(), reader.last_job_id()
 
 
-def _above(folder: Path, last_job: int) -> list[Path]:
-    """The folders of jobs after the last one, in their order."""
+def _numbered(folder: Path, after: int = 0) -> list[Path]:
+    """What has a number above that one, in the order of the numbers."""
     found = [path for path in folder.iterdir() if path.name.isdecimal()] if folder.is_dir() else []
-    return sorted((path for path in found if int(path.name) > last_job), key=lambda path: int(path.name))
+    return sorted((path for path in found if int(path.name) > after), key=lambda path: int(path.name))
 
 
-def _lacks(noted: LastEvent, log_id: str | None, last_event: int, unknown: list[Path]) -> str:
+def _lacks(noted: LastEvent, log_id: str | None, last_event: int, unknown: set[int]) -> str:
     """What the state directory shows and the log has not; empty: nothing."""
     parts: list[str] = []
     if noted.event_id and noted.log_id != log_id:
@@ -144,18 +152,8 @@ def _lacks(noted: LastEvent, log_id: str | None, last_event: int, unknown: list[
     elif noted.event_id > last_event:
         parts.append(f"the log ends at event {last_event}, and had come to event {noted.event_id}")
     if unknown:
-        jobs = sorted({int(path.name) for path in unknown})
+        jobs = sorted(unknown)
         more = f" and {len(jobs) - _MOST_NAMED} more" if len(jobs) > _MOST_NAMED else ""
         named = ", ".join(map(str, jobs[:_MOST_NAMED])) + more
         parts.append(f"jobs have run here that the log does not know ({named})")
     return ", and ".join(parts)
-
-
-def _set_aside(folder: Path, paths: list[Path]) -> None:
-    """Give what is of another log another name; what runs there goes on in its folder."""
-    suffix = f".set-aside-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    for path in paths:
-        path.rename(f"{path}{suffix}")
-    _log.warning(
-        "set aside in %s: %d folders and archives that are of it, as *%s", folder, len(paths), suffix
-    )
