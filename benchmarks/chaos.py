@@ -204,7 +204,7 @@ class Chaos:
             if time.monotonic() > patience_at:
                 missing = ", ".join(name for _, name, _ in kinds if not self.faults[name])
                 raise ServiceError(
-                    f"in {seconds + CALM_S:g} s there could be no {missing}: do jobs run at all?"
+                    f"within {CALM_S:g} s after another fault there could be no {missing}: do jobs run at all?"
                 )
             self._go_on()
             if not self.at.is_up:
@@ -214,7 +214,10 @@ class Chaos:
                 # On a slow machine some kinds may not have been drawn by the end.
                 drawn = kinds if rages else [kind for kind in kinds if not self.faults[kind[1]]]
                 [(_, name, act)] = self.draw.choices(drawn, [weight for weight, *_ in drawn])
-                self.faults[name] += act()
+                happens = act()
+                if happens and not self.faults[name]:
+                    patience_at = max(patience_at, time.monotonic() + CALM_S)
+                self.faults[name] += happens
                 fault_at = time.monotonic() + self.draw.expovariate(FAULTS_A_S)
             time.sleep(self.draw.uniform(0.0, 0.05))
 
