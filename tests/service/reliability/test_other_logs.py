@@ -82,7 +82,7 @@ def test_a_copy_started_elsewhere_leaves_the_original_alone(tmp_path: Path) -> N
         assert (status(service, runs), status(service, once)) == ("held", "failed")
         (run,) = service.ask("GET", f"/jobs/{runs}")["runs"]
         assert run["outcome"] == "node-lost"
-        assert "it goes on where it was started" in run["message"]
+        assert "goes on in the original" in run["message"]
         new = submit(service, notes, "new")
         end(service, new)
         service.kill()

@@ -118,14 +118,15 @@ def up(
         bool,
         typer.Option(
             "--as-copy",
-            help="DIR is a copy of another state directory: touch nothing that runs there, and hold all jobs here.",
+            help="Start a copy of another state directory: nothing that runs there is touched, and all unfinished jobs "
+            "are held here.",
         ),
     ] = False,
     accept_loss: Annotated[
         bool,
         typer.Option(
             "--accept-loss",
-            help="Start also if the database lacks events or jobs that DIR shows there were.",
+            help="Start even if the database has lost events or jobs, of which DIR still shows that they existed.",
         ),
     ] = False,
     usual: Annotated[

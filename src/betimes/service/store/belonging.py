@@ -26,7 +26,7 @@ from betimes.service.store.event_file import archives
 from betimes.service.store.reading import Reader
 
 LOG, HOME = "store.log", "store.home"  # in `meta`
-COPIED = "copied"  # likewise: anything, while the jobs of a copy are still to be held
+COPIED = "copied"  # likewise: not empty as long as the jobs of a copy have not been held
 LAST_EVENT = "last-event"
 _MOST_NAMED = 5  # jobs that a message names
 
@@ -61,7 +61,7 @@ class Home:
 
 
 class LastEvent:
-    """The file that names the log of a state directory and its newest event: what a log has lost it cannot know.
+    """The file that names the log of a state directory and its newest event, which the log may lose.
 
     It is written in place after every commit, and not forced to the disk: after a power failure it may be behind.
     """
@@ -86,21 +86,21 @@ class LastEvent:
 def find_log(
     database: Database, folder: Path, noted: LastEvent, as_copy: bool, accepts_loss: bool
 ) -> dict[str, str]:
-    """What `meta` is to say of the log of a database, LOG included; to be called before its tables are touched.
+    """The entries that `meta` is to have about the log of a database, LOG included; before its tables are touched.
 
-    as_copy: it is a copy, and becomes a log of its own. accepts_loss: what the state directory shows, and the log
-    lacks, is set aside. Raises StoreError where either is the case and was not agreed to.
+    as_copy: the log is a copy, and becomes another log. accepts_loss: runs, checkpoints and archives that the log does
+    not know are set aside. Raises StoreError for a copy or a loss that was not agreed to, and for as_copy without one.
     """
     log_id, was, last_event, last_job = _read(database)
     here = Home.of(folder)
-    is_copy = was is not None and not here.is_same(was)
-    if as_copy and not is_copy:
+    original = None if was is None or here.is_same(was) else was
+    if as_copy and original is None:
         raise StoreError(f"{database.name}: is no copy; start without --as-copy")
-    if is_copy and was is not None and not as_copy:
+    if original is not None and not as_copy:
         raise StoreError(
-            f"{database.name}: belongs to the state directory {was.directory} on {was.host}, and {folder} is another "
-            "one: a copy of it, or moved to another disk or machine; use it there, or `betimes up --as-copy` here, "
-            "which touches nothing that runs there and holds the jobs that are not over"
+            f"{database.name}: belongs to the state directory {original.directory} on {original.host}, and {folder} is "
+            "another one (a copy, or moved to another disk or machine); use it there, or `betimes up --as-copy` here, "
+            "which touches nothing that runs there and holds all unfinished jobs"
         )
     runs = [run for job in _numbered(folder / "runs", last_job) for run in _numbered(job)]
     checkpoints = _numbered(folder / "checkpoints", last_job)
@@ -112,18 +112,16 @@ def find_log(
             "(betimes.db-wal is a part of betimes.db), or go on without it: `betimes up --accept-loss`"
         )
     if lacks:
-        _log.warning("%s: %s; it goes on without them", database.name, lacks)
         archived_upto = Reader(database).archived_upto() if log_id is not None else 0
+        later = [path for (_, last), path in archives(folder).items() if last > archived_upto]
         for run in runs:
             set_aside(str(run))
-        later = [path for (_, last), path in archives(folder).items() if last > archived_upto]
         for path in (*checkpoints, *later):
             path.rename(f"{path}.of-{(noted.log_id or 'another')[:8]}-{time.time_ns()}")
         aside = len(runs) + len(checkpoints) + len(later)
-        _log.warning("set aside in %s: %d folders and archives of it, as *.of-*", folder, aside)
-    found = {HOME: json.dumps(asdict(here))}
-    found[LOG] = log_id if log_id is not None and not is_copy else uuid4().hex
-    return found | {COPIED: "yes"} if is_copy else found
+        _log.warning("%s: %s; %d folders and archives are set aside, as *.of-*", database.name, lacks, aside)
+    found = {HOME: json.dumps(asdict(here)), LOG: log_id or uuid4().hex}
+    return found if original is None else found | {LOG: uuid4().hex, COPIED: "yes"}
 
 
 def _read(database: Database) -> tuple[str | None, Home | None, int, int]:

@@ -268,12 +268,12 @@ def _begin(
 
 
 def _hold_copied(controller: Controller) -> None:
-    """Of a copy: what ran goes on in the original, and no job starts here that an operator does not release."""
+    """Runs go on in the original of this copy, and no job starts here that an operator has not released."""
     scheduler = controller.scheduler
     jobs, held = scheduler.ledger.jobs, 0
     for number, job in list(jobs.items()):
         if job.run is not None and job.run.launched:
-            message = "this is a copy of its log: it goes on where it was started"
+            message = "this log is a copy: the run goes on in the original"
             run = RunId(number, job.run.number)
             scheduler.reports.ended(Ended(run, scheduler.now_at, None, why="node-lost", message=message))
     for number, job in list(jobs.items()):
@@ -284,8 +284,8 @@ def _hold_copied(controller: Controller) -> None:
     batch.meta[COPIED] = ""
     controller.store.commit(batch)
     log.warning(
-        "this is a log of its own now: what runs in the original goes on there, and the jobs that are not over (%d) "
-        "are held here; `betimes release --all` lets them start",
+        "this copy is an independent log now: runs of the original go on there, and unfinished jobs (%d) are held; "
+        "`betimes release --all` lets them start",
         held,
     )
 
