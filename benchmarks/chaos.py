@@ -1,9 +1,12 @@
-"""No job is lost, doubled or mis-recorded, whatever is killed, stopped, filled or restarted while jobs run.
+"""No job is lost, doubled or falsely ended, whatever is killed, stopped, filled or exchanged while jobs run.
 
 Jobs that note by themselves when each of their runs begins and ends are submitted while faults happen at random
 moments: the service is killed, supervisors of runs are killed or stopped, the disk of the state directory is full, the
-database restarts. Once it is quiet again, what the service recorded is compared with what the jobs have noted. The
-exit code is 0 if every count is zero.
+database restarts. Its log is put back from a backup, emptied, or another database is used; its write-ahead log is lost
+or damaged: the service has to refuse, and goes on with what is left once that is accepted. A copy of the state is
+started beside what runs. Once it is quiet again, what the service recorded is compared with what the jobs have noted;
+of a job that a log has lost nothing is expected but that no other one is taken for it. The exit code is 0 if every
+count is zero.
 
 By itself it starts a service on a small disk of its own (which takes root; else the disk is never full). With `--state
 DIR` it is your own installation's: the service must not be running there, and is started and killed by this script,
@@ -38,6 +41,7 @@ from betimes.service.executors.supervision import files, processes
 from betimes.service.views.models import JobStory, Status
 
 LABEL = "chaos"
+MARK = "mark"  # of one job
 SMALL_DISK = "48m"
 FAULTS_A_S = 1.5
 CALM_S = 180.0  # in which another job must end, once there are no more faults
@@ -45,8 +49,8 @@ READY_S = 90.0  # in which a service must be ready
 QUEUE = 100  # jobs that wait for their first run: beyond it no more are submitted, so that it ends on slow machines too
 
 JOB = r"""
-cd "$1"; run="$BETIMES_JOB_ID $BETIMES_ATTEMPT"
-exec 9>"lock.$BETIMES_JOB_ID"
+cd "$1"; run="$5 $BETIMES_ATTEMPT"
+exec 9>"lock.$5"
 flock -n 9 && echo "start $run" >>journal || echo "twice $run" >>journal
 head -c "$4" /dev/zero
 sleep "$2" 9>&- & wait $!
@@ -63,14 +67,14 @@ class Counts:
 
     lost: list[str] = field(default_factory=list[str])
     doubled: list[str] = field(default_factory=list[str])
-    mis_recorded: list[str] = field(default_factory=list[str])
+    falsely_ended: list[str] = field(default_factory=list[str])
 
     def lines(self) -> Iterator[str]:
         """Each count, and the first of what is counted."""
         for name, wrong in (
             ("lost", self.lost),
             ("doubled", self.doubled),
-            ("mis-recorded", self.mis_recorded),
+            ("falsely ended", self.falsely_ended),
         ):
             yield f"{name:14s}{len(wrong):6d}"
             yield from (f"    {line}" for line in wrong[:20])
@@ -78,7 +82,7 @@ class Counts:
     @property
     def total(self) -> int:
         """How much is wrong."""
-        return len(self.lost) + len(self.doubled) + len(self.mis_recorded)
+        return len(self.lost) + len(self.doubled) + len(self.falsely_ended)
 
 
 class Installation:
@@ -88,22 +92,27 @@ class Installation:
         self.state, self.options = state, options
         self.process: subprocess.Popen[bytes] | None = None
         self.client: Client | None = None
+        self.said = ""  # by a service that did not start
 
     @property
     def is_up(self) -> bool:
         """Whether its process runs."""
         return self.process is not None and self.process.poll() is None
 
-    def start(self) -> bool:
-        """Start the service; whether it takes requests."""
-        command = [sys.executable, "-m", "betimes", "up", "--json", "--state", str(self.state), *self.options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()  # nothing, if it has ended by itself
-        self.process.stdout.close()
-        if not line:
-            self.process.wait()
-            return False
+    def start(self, *more: str) -> bool:
+        """Start the service, with more options; whether it takes requests."""
+        up = [sys.executable, "-m", "betimes", "up", "--json", "--state", str(self.state)]
+        with tempfile.TemporaryFile("w+") as errors:
+            command = [*up, *self.options, *more]
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors)
+            assert self.process.stdout is not None
+            line = self.process.stdout.readline()  # nothing, if it has ended by itself
+            self.process.stdout.close()
+            if not line:
+                self.process.wait()
+                errors.seek(0)
+                self.said = errors.read()
+                return False
         self._forget()
         self.client = Client(state=self.state, patience_s=0.5)
         return True
@@ -153,12 +162,18 @@ class Chaos:
     ) -> None:
         self.at, self.notes, self.disk, self.draw = at, notes, disk, random.Random(seed)
         self.restart = restart
+        self.given_options = len(at.options)
+        self.backup = at.state / "chaos.backup"
+        self.lacks = False  # the log was exchanged, and the service has not been started since
+        self.exchanges = 0  # of the database, for the other one of two
+        self.wrong: list[str] = []  # of copies
         self.mark = f"{os.getpid()}-{time.time():.0f}"
         self.sorts: dict[int, str] = {}  # what the code of each accepted job is
+        self.marks: dict[int, str] = {}  # what its runs call themselves in the journal
         self.asked: list[tuple[str, Sequence[str]]] = []  # not known to be accepted: key, codes
         self.keys = 0
-        self.cancelled: set[int] = set()
-        self.hurt: set[int] = set()  # jobs one of whose supervisors was killed
+        self.cancelled: set[str] = set()
+        self.hurt: set[str] = set()  # jobs one of whose supervisors was killed, or whose log was put back
         self.stopped: list[tuple[float, int]] = []  # supervisors that are let go on later
         self.later: list[tuple[float, Callable[[], object]]] = []  # what else ends a fault
         self.faults: dict[str, int] = defaultdict(int)
@@ -175,12 +190,21 @@ class Chaos:
             kinds.append((1.5, "disks filled", self._fill))
         if self.restart is not None:
             kinds.append((1.0, "databases restarted", self._restart_database))
+        if "--database" not in self.at.options:  # a server's has no files that could be exchanged
+            kinds += [
+                (0.2, "logs put back", lambda: self._another_log(self._put_back)),
+                (0.1, "logs emptied", lambda: self._another_log(self._empty)),
+                (0.1, "databases exchanged", lambda: self._another_log(self._exchange)),
+                (0.2, "write-ahead logs lost", lambda: self._another_log(self._lose_wal)),
+                (0.2, "write-ahead logs damaged", lambda: self._another_log(self._damage_wal)),
+                (0.1, "copies started", self._start_copy),
+            ]
         fault_at = time.monotonic()
         while (rages := time.monotonic() < end) or not all(self.faults[name] for _, name, _ in kinds):
             if time.monotonic() > patience_at:
                 missing = ", ".join(name for _, name, _ in kinds if not self.faults[name])
                 raise ServiceError(
-                    f"in {seconds + CALM_S:g} s there could be no {missing}: do jobs run at all?"
+                    f"within {CALM_S:g} s after another fault there could be no {missing}: do jobs run at all?"
                 )
             self._go_on()
             if not self.at.is_up:
@@ -190,7 +214,10 @@ class Chaos:
                 # On a slow machine some kinds may not have been drawn by the end.
                 drawn = kinds if rages else [kind for kind in kinds if not self.faults[kind[1]]]
                 [(_, name, act)] = self.draw.choices(drawn, [weight for weight, *_ in drawn])
-                self.faults[name] += act()
+                happens = act()
+                if happens and not self.faults[name]:
+                    patience_at = max(patience_at, time.monotonic() + CALM_S)
+                self.faults[name] += happens
                 fault_at = time.monotonic() + self.draw.expovariate(FAULTS_A_S)
             time.sleep(self.draw.uniform(0.0, 0.05))
 
@@ -247,24 +274,25 @@ class Chaos:
                 self._submit()
             if self.sorts and self.draw.random() < 0.1:
                 number = self.draw.choice(list(self.sorts)[-20:])
-                self.cancelled.add(number)  # also if the answer is lost
+                self.cancelled.add(self.marks[number])  # also if the answer is lost
                 self._client.cancel(number)
         except (ServiceError, Conflict, Unknown):
             pass  # down, full, restarting, or it is over already
 
     def _submit(self) -> None:
         key, codes = self.asked[0]
-        taken = self._client.submit([self._spec(code, number) for number, code in enumerate(codes)], key=key)
-        for one, code in zip(taken, codes, strict=True):
-            self.sorts[one.job_id] = code
+        specs = [self._spec(code, number, f"{key}.{number}") for number, code in enumerate(codes)]
+        taken = self._client.submit(specs, key=key)
+        for number, (one, code) in enumerate(zip(taken, codes, strict=True)):
+            self.sorts[one.job_id], self.marks[one.job_id] = code, f"{key}.{number}"
         del self.asked[0]
 
-    def _spec(self, code: str, number: int) -> JobSpec:
+    def _spec(self, code: str, number: int, mark: str) -> JobSpec:
         seconds = "2" if code == "long" else ("0", "0.05", "0.3")[number % 3]
         says = "20000" if number % 2 else "10"
         return JobSpec(
-            command=["sh", "-c", JOB, "chaos", str(self.notes), seconds, "0" if code == "long" else code, says],
-            name=f"chaos-{code}", workdir="/", estimate_s=1.0, grace_s=1.0, labels={LABEL: self.mark},
+            command=["sh", "-c", JOB, "chaos", str(self.notes), seconds, "0" if code == "long" else code, says, mark],
+            name=f"chaos-{code}", workdir="/", estimate_s=1.0, grace_s=1.0, labels={LABEL: self.mark, MARK: mark},
             retries=1 if code == "first" else 0, backoff_s=0.05 if code == "first" else 0.0,
             cpu=0.25,
         )  # fmt: skip
@@ -272,7 +300,10 @@ class Chaos:
     # --- faults ---
 
     def _start(self) -> None:
-        """Start the service; on a full disk it may refuse, and is given room."""
+        """Start the service; on a full disk it may refuse, and is given room; or because its log lacks events."""
+        if self.lacks:
+            self._accept_loss()
+            return
         give_up = time.monotonic() + READY_S
         while not self.at.start():
             if self.disk is not None and self.disk.is_full:
@@ -283,8 +314,127 @@ class Chaos:
                 )
             time.sleep(0.2)
 
+    def _accept_loss(self) -> None:
+        """Start a service that refuses what is left of its log, and find out what that still has."""
+        self.at.kill()
+        if self.at.start():  # nothing was lost: all of it had left the write-ahead log
+            self.lacks = False
+            return
+        if "damaged" in self.at.said and "--accept-loss" not in self.at.said:  # SQLite cannot read it
+            self._empty()
+        give_up = time.monotonic() + READY_S
+        while not self.at.start("--accept-loss"):
+            if self.disk is not None and self.disk.is_full:
+                self.disk.make_room()
+            if time.monotonic() > give_up:
+                raise ServiceError(f"the service does not start: {self.at.said}")
+            time.sleep(0.2)
+        left = list(self._client.iterate_jobs(label={LABEL: self.mark}))
+        self.marks = {job.job_id: job.labels[MARK] for job in left}
+        self.sorts = {job.job_id: job.name.removeprefix("chaos-") for job in left}
+        self.hurt |= set(self.marks.values())  # what has become of them since is found out again
+        self.asked = []  # an answer that was lost may have been one of a log that is gone
+        self.lacks = False
+
+    def _another_log(self, change: Callable[[], bool]) -> bool:
+        """Exchange, lose or damage the log of a service that was killed."""
+        if self.disk is not None and self.disk.is_full:
+            return False
+        self.at.kill()
+        self.lacks = change()
+        return self.lacks
+
+    def _back_up(self) -> None:
+        self.backup.mkdir(exist_ok=True)
+        for old in self.backup.glob(f"{self._database.name}*"):
+            old.unlink()
+        for file in self._database_files():
+            shutil.copy(file, self.backup)
+
+    def _put_back(self) -> bool:
+        copies = list(self.backup.glob(f"{self._database.name}*"))
+        if not copies:
+            self._back_up()  # for the next time
+            return False
+        self._empty()
+        for copy in copies:
+            shutil.copy(copy, self.at.state)
+        return True
+
+    def _empty(self) -> bool:
+        for file in self._database_files():
+            file.unlink()
+        return True
+
+    def _exchange(self) -> bool:
+        """Use the other one of two databases."""
+        self.exchanges += 1
+        self.at.options[self.given_options :] = ["--database", f"sqlite:///{self._database}"]
+        return True
+
+    def _lose_wal(self) -> bool:
+        return self._on_wal(Path.unlink)
+
+    def _damage_wal(self) -> bool:
+        def damage(wal: Path) -> None:
+            content = bytearray(wal.read_bytes())
+            at = self.draw.randrange(len(content))
+            content[at : at + 100] = bytes(255 - byte for byte in content[at : at + 100])
+            wal.write_bytes(content)
+
+        return self._on_wal(damage)
+
+    def _on_wal(self, act: Callable[[Path], object]) -> bool:
+        found = [
+            file for file in self._database_files() if file.name.endswith("-wal") and file.stat().st_size
+        ]
+        for wal in found:
+            act(wal)
+        return bool(found)
+
+    @property
+    def _database(self) -> Path:
+        """The database in use."""
+        return self.at.state / ("other.db" if self.exchanges % 2 else "betimes.db")
+
+    def _database_files(self) -> list[Path]:
+        files = (self._database.with_name(f"{self._database.name}{end}") for end in ("", "-wal", "-shm"))
+        return [file for file in files if file.exists()]
+
+    def _start_copy(self) -> bool:
+        """Start a copy of the state beside what runs: first it refuses, and then no job that is there may start."""
+        if self.disk is not None and self.disk.is_full:
+            return False
+        self.at.kill()
+        with tempfile.TemporaryDirectory(prefix="betimes-chaos-copy-") as folder:
+            copied = Path(folder, "state")
+            shutil.copytree(self.at.state, copied, ignore=shutil.ignore_patterns("control"))
+            options = [
+                *self.at.options[: self.given_options],
+                "--database",
+                f"sqlite:///{copied / self._database.name}",
+            ]
+            copy = Installation(copied, options)
+            try:
+                if copy.start() or "--as-copy" not in copy.said:
+                    self.wrong.append(f"a copy was not refused: {copy.said or 'it started'}")
+                elif not copy.start("--as-copy"):
+                    self.wrong.append(f"a copy did not start: {copy.said}")
+                else:
+                    assert copy.client is not None
+                    self.wrong += [
+                        f"job {job.job_id} is {job.status} in a copy"
+                        for job in copy.client.iterate_jobs()
+                        if not job.status.is_over and job.status is not Status.HELD
+                    ]
+            finally:
+                copy.kill()
+        return True
+
     def _kill_service(self) -> bool:
         self.at.kill()
+        if not (self.disk is not None and self.disk.is_full) and self.draw.random() < 0.3:
+            self._back_up()
         return True
 
     def _hurt(self, number: int) -> bool:
@@ -294,7 +444,7 @@ class Chaos:
             return False
         job, pid = self.draw.choice(going)
         if number == signal.SIGKILL:
-            self.hurt.add(job)
+            self.hurt.add(self.marks[job])
         else:
             self.stopped.append((time.monotonic() + self.draw.uniform(0.1, 3.0), pid))
         return processes.send(pid, number)
@@ -352,10 +502,11 @@ class Chaos:
 
     def judge(self) -> Counts:
         """Compare what was recorded with what the jobs have noted."""
-        found, began, ended = Counts(), defaultdict[tuple[int, int], int](int), dict[tuple[int, int], int]()
+        found = Counts(falsely_ended=list(self.wrong))
+        began, ended = defaultdict[tuple[str, int], int](int), dict[tuple[str, int], int]()
         for line in (self.notes / "journal").read_text().splitlines():
             what, job, attempt, *code = line.split()
-            run = int(job), int(attempt)
+            run = job, int(attempt)
             if what == "twice":
                 found.doubled.append(f"run {job}.{attempt} began while another of the job was going on")
             if what != "end":
@@ -378,31 +529,31 @@ class Chaos:
         self,
         number: int,
         story: JobStory,
-        began: dict[tuple[int, int], int],
-        ended: dict[tuple[int, int], int],
+        began: dict[tuple[str, int], int],
+        ended: dict[tuple[str, int], int],
         found: Counts,
     ) -> None:
-        code, wrong = self.sorts[number], found.mis_recorded
+        code, mark, wrong = self.sorts[number], self.marks[number], found.falsely_ended
         runs = {run.number: run for run in story.runs}
-        wrong += [f"run {number}.{n} is not recorded" for job, n in began if job == number and n not in runs]
-        if number not in self.hurt and len(runs) > (2 if code == "first" else 1):
+        wrong += [f"run {number}.{n} is not recorded" for job, n in began if job == mark and n not in runs]
+        if mark not in self.hurt and len(runs) > (2 if code == "first" else 1):
             found.doubled.append(f"job {number} ({code}) has {len(runs)} runs, though nobody has killed one")
-        if code != "first" and len(runs) > 1:
+        if code != "first" and len(runs) > 1 and mark not in self.cancelled:
             found.doubled.append(f"job {number} has no retries, and {len(runs)} runs")
         for n, run in runs.items():
             name = f"run {number}.{n} ({code})"
-            truly, said = ended.get((number, n)), -(run.signal or 0) or run.exit_code
+            truly, said = ended.get((mark, n)), -(run.signal or 0) or run.exit_code
             if run.outcome is None or run.ended_at is None:
                 wrong.append(f"{name} has no end")
-            elif run.outcome == "lost" and number not in self.hurt:
+            elif run.outcome == "lost" and mark not in self.hurt:
                 wrong.append(f"{name} is lost, though its supervisor was not killed: {run.message}")
             elif run.outcome == "exited" and said != truly:
                 wrong.append(f"{name} has exited with {truly}, and {said} is recorded")
-            elif run.outcome not in ("exited", "lost") and number not in self.cancelled:
+            elif run.outcome not in ("exited", "lost") and mark not in self.cancelled:
                 wrong.append(f"{name} is {run.outcome}: {run.message}")
         last, status = runs.get(max(runs, default=0)), story.job.status
         if status is Status.CANCELLED:
-            if number not in self.cancelled:
+            if mark not in self.cancelled:
                 wrong.append(f"job {number} is cancelled, which nobody asked for")
         elif last is None:
             found.lost.append(f"job {number} ({code}) is {status} and has never run")
@@ -439,7 +590,7 @@ def run(chaos: Chaos, seconds: float) -> Counts:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Print what was lost, doubled and mis-recorded; 0: nothing."""
+    """Print what was lost, doubled and falsely ended; 0: nothing."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

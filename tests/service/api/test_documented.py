@@ -21,7 +21,7 @@ def test_a_job_finds_what_is_described_and_what_it_asked_for(tmp_path: Path) -> 
     job = Job(7, spec, "ada", 0.0, 1.0, "default", array_id=7, array_index=3)
     job.run = Run(2, 1, [("here", 1)], 0.0)
     environ = {"PATH": "/bin", "LANG": "de_DE", "SECRET": "x"}
-    launch = Launches(tmp_path, lambda *_: "sealed", environ).of(job, {})
+    launch = Launches(tmp_path, "log", lambda *_: "sealed", environ).of(job, {})
     assert launch.run == RunId(7, 2)
     assert launch.env["PATH"] == "/bin"
     assert launch.env["LANG"] == "C"

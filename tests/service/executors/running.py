@@ -41,6 +41,7 @@ def a_launch(at: Path, *command: str, run: RunId = RUN, **changes: Any) -> Launc
         "folder": str(at / "runs" / str(run.job) / str(run.number)),
         "checkpoint_dir": str(at / "checkpoints" / str(run.job)),
         "control": str(at / "control" / f"{run.job}-{run.number}"),
+        "identity": f"submission of {run.job}, run {run.number}",
     }
     return Launch(**{**given, **changes})
 

@@ -468,3 +468,57 @@ def test_adopted_runs_keep_their_cores(at: Path) -> None:
             await heard.ended(second.run)
 
     play(scenario())
+
+
+@pytest.mark.parametrize("is_over", [True, False])
+def test_what_a_run_of_another_log_has_left_is_set_aside_and_goes_on_there(at: Path, is_over: bool) -> None:
+    gate = at / "gate"
+    script = f"echo $WHOSE; until [ -e {gate} ]; do sleep 0.02; done; echo $WHOSE is done"
+    own, other = (
+        a_launch(at, "sh", "-c", script, identity=whose, env={"PATH": os.environ["PATH"], "WHOSE": whose})
+        for whose in ("own", "other")
+    )
+
+    async def scenario() -> None:
+        async with executing() as (former, heard):
+            await former.start(other)
+            await heard.started()
+            if is_over:
+                gate.touch()
+                await heard.ended()
+                gate.unlink()
+        async with executing() as (executor, heard):
+            await executor.adopt([own])
+            assert not (await heard.started()).adopted
+            await executor.stop(RUN, 60.0)
+            assert (await heard.ended()).why == "stopped"
+
+    play(scenario())
+    (aside,) = Path(own.folder).parent.glob("1.of-other")
+    supervisor = json.loads((aside / "shim.json").read_text())["pid"]
+    assert is_over or alive(supervisor)
+    gate.touch()
+    play(until(lambda: not alive(supervisor)))
+    assert json.loads((aside / "exit.json").read_text())["why"] == "exited"
+    assert (aside / "log").read_text() == "other\nother is done\n"
+    assert log_of(own) == "own\n"
+
+
+def test_what_was_set_aside_is_taken_back_by_the_log_that_it_is_of(at: Path) -> None:
+    own, other = a_job(at, 1, 600), a_launch(at, "true", identity="other")
+
+    async def scenario() -> None:
+        async with executing() as (executor, heard):
+            await executor.start(own)
+            await heard.started()
+        async with executing() as (executor, heard):
+            await executor.start(other)
+            await heard.ended()
+        async with executing() as (executor, heard):
+            await executor.adopt([own])
+            assert (await heard.started()).adopted
+            await executor.stop(RUN, 0.0)
+            await heard.ended()
+
+    play(scenario())
+    assert begun(at, 1) == 1

@@ -111,7 +111,7 @@ def a_group(folder: Path, **files: str) -> Path:
 
 def test_a_run_with_a_group_is_limited_and_accounted_for_by_it(at: Path) -> None:
     group = a_group(
-        at / "group" / "run-1-1",
+        at / "group" / f"run-1-1-{a_launch(at).identity[:8]}",
         memory_max="max",
         memory_peak="1073741824",
         memory_events="oom 1\noom_kill 2\n",
@@ -144,7 +144,7 @@ def test_in_a_real_control_group(at: Path) -> None:
 
     assert (ended.why, ended.signal) == ("out-of-memory", 9)
     assert ended.message == "it was killed for using more than its 256 MiB of memory"
-    assert not (group / "run-1-1").exists()
+    assert not list(group.glob("run-*"))
 
 
 def test_memory_can_be_limited_where_the_controller_is_passed_on(tmp_path: Path) -> None:

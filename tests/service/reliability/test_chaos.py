@@ -1,4 +1,4 @@
-"""The chaos script, for some seconds: nothing is lost, doubled or mis-recorded, and what is wrong is found."""
+"""The chaos script, for some seconds: nothing is lost, doubled or falsely ended, and what is wrong is found."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from tests.service.reliability.starting import SOURCES
 
 SCRIPT = SOURCES / "benchmarks" / "chaos.py"
-NOTHING = ["lost               0", "doubled            0", "mis-recorded       0"]
+NOTHING = ["lost               0", "doubled            0", "falsely ended      0"]
 
 
 def chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -27,7 +27,7 @@ def chaos(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_nothing_is_lost_doubled_or_mis_recorded() -> None:
+def test_nothing_is_lost_doubled_or_falsely_ended() -> None:
     said = chaos("--seconds", "8", "--seed", "3")
     assert said.stdout.splitlines()[-3:] == NOTHING, said.stdout + said.stderr
     assert said.returncode == 0

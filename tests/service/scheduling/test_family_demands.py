@@ -163,7 +163,7 @@ def test_each_process_of_a_run_has_what_a_unit_needs_on_its_node(tmp_path: Path)
     job = cluster.job(number)
     job.run = Run(1, 3, [("z-0", 1), ("z-1", 2)], 0.0)
     nodes: dict[str, Node] = cluster.ledger.nodes
-    launch = Launches(tmp_path, lambda *_: "sealed", {}).of(job, nodes)
+    launch = Launches(tmp_path, "log", lambda *_: "sealed", {}).of(job, nodes)
     each = members(launch, lambda node: node)
     assert {node: (one.units, one.cpu, one.memory_gib) for node, one in each.items()} == {
         "z-0": (1, 2.0, 1.0),

@@ -147,14 +147,15 @@ def test_interrupted_anywhere_it_can_be_run_again_and_loses_nothing(
     """
     monkeypatch.setattr("betimes.service.store.archiving._BATCH", 2)
     monkeypatch.setattr("betimes.service.store.archiving._PAGE", 3)
-    written, fresh = log(10, 8), tmp_path / "fresh"
-    store = Store.open(f"sqlite:///{fresh}/betimes.db", fresh)
+    written, fresh, folder = log(10, 8), tmp_path / "fresh", tmp_path / "state"
+    store = Store.open(f"sqlite:///{folder}/betimes.db", folder)
     store.commit(written)
     store.close()
+    shutil.copytree(folder, fresh)
     for at in range(later - 5, 10_000, step):  # other lines for another event
-        folder = tmp_path / "state"
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(fresh, folder)
+        for left in folder.iterdir():  # the folder itself stays: another one would be a copy
+            shutil.rmtree(left) if left.is_dir() else left.unlink()
+        shutil.copytree(fresh, folder, dirs_exist_ok=True)
         url = f"sqlite:///{folder}/betimes.db"
         store = Store.open(url, folder)
         finished = False

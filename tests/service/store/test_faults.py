@@ -270,7 +270,7 @@ def test_who_lost_the_database_to_another_stops(postgres_url: str, folder: Path,
     store = Store.open(postgres_url, folder)
     store.commit(submission(1))
     end_sessions(postgres_url)
-    other = Store.open(postgres_url, tmp_path / "other")
+    other = Store.open(postgres_url, tmp_path / "other", as_copy=True)
     other.commit(submission(2))
     with pytest.raises(StoreInUse, match="has it"):
         store.commit(submission(2))

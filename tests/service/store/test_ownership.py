@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from betimes.errors import StoreInUse
+from betimes.errors import StoreError, StoreInUse
 from betimes.service.store import Batch, Store, default_url
 from tests.service.store.rows import event, submission
 
@@ -53,7 +53,7 @@ def test_the_second_is_refused_until_the_first_is_killed(url: str, folder: Path,
                 Store.open(url, place)
         first.send_signal(signal.SIGKILL)
         first.wait()
-        store = Store.open(url, another)
+        store = Store.open(url, folder)
         store.commit(submission(1))
         store.close()
 
@@ -97,4 +97,18 @@ def test_an_event_that_somebody_else_wrote_stops_this_service(folder: Path) -> N
     other.close()
     with pytest.raises(StoreInUse, match=r"event 2 .* another process"):
         store.commit(Batch(events=[event(2)]))
+    store.close()
+
+
+def test_the_lock_is_of_the_file_whatever_name_it_is_given(folder: Path, tmp_path: Path) -> None:
+    linked, another = tmp_path / "linked", tmp_path / "another"
+    for place in (linked, another):
+        place.mkdir()
+    store = Store.open(default_url(folder), folder)
+    (linked / "betimes.db").symlink_to(folder / "betimes.db")
+    with pytest.raises(StoreInUse, match=rf"boot .*, state in {folder}"):
+        Store.open(default_url(linked), linked)
+    (another / "betimes.db").hardlink_to(folder / "betimes.db")
+    with pytest.raises(StoreError, match="another name"):
+        Store.open(default_url(another), another)
     store.close()

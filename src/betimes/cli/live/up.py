@@ -124,6 +124,21 @@ def up(
             show_default=False,
         ),
     ] = None,
+    as_copy: Annotated[
+        bool,
+        typer.Option(
+            "--as-copy",
+            help="Start a copy of another state directory: nothing that runs there is touched, and all unfinished jobs "
+            "are held here.",
+        ),
+    ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss",
+            help="Start even if the database has lost events or jobs, of which DIR still shows that they existed.",
+        ),
+    ] = False,
     usual: Annotated[
         str,
         typer.Option("--usual", metavar="TIME", help="What a job takes of which nothing is known."),
@@ -287,6 +302,8 @@ def up(
     chosen = Options(
         state=(state or default_state()).expanduser().absolute(),
         database=database,
+        as_copy=as_copy,
+        accepts_loss=accept_loss,
         host=listen or "127.0.0.1",
         port=port,
         listen=listen is not None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from dataclasses import dataclass
@@ -12,6 +13,8 @@ from typing import Any
 from betimes.service.executors.leftovers import kill_leftovers
 from betimes.service.executors.supervision import files
 from betimes.service.executors.supervision.processes import boot_id
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,11 +44,20 @@ class Over:
 Fate = Never | Starting | Running | Over
 
 
-def look(folder: str) -> Fate:
-    """What became of the run of a folder; a run without a supervisor is ended here, and is lost.
+def look(folder: str, identity: str) -> Fate:
+    """What became of a run by its folder; one without a supervisor is ended here, and is lost. What another run has
+    left in a folder of that name is set aside, and what was set aside of this one is taken back.
 
     OSError where the folder cannot be read or written.
     """
+    if is_of_another(folder, identity):
+        _log.warning(
+            "%s is of a run of another log, or of a job that this one has lost: now %s",
+            folder,
+            set_aside(folder),
+        )
+    if (aside := Path(_aside(folder, identity))).exists() and not Path(folder).exists():
+        aside.rename(folder)
     over = _read_exit(folder)
     if over is not None:
         return Over(over)
@@ -75,6 +87,28 @@ def look(folder: str) -> Fate:
         return Over(_lose(folder, shim, "lost", message))
     finally:
         os.close(lock)
+
+
+def is_of_another(folder: str, identity: str) -> bool:
+    """Whether a run's folder is of another run; files that are damaged do not say, and exit.json alone is of any."""
+    said = [found for name in (files.LAUNCH, files.SHIM) if (found := read(folder, name)) is not None]
+    if not said:
+        return Path(folder, files.EXIT).exists()
+    return any(one.get("identity") != identity for one in said if one)
+
+
+def set_aside(folder: str) -> str:
+    """Give a run's folder the name of what it is of, in which its supervisor goes on; the name."""
+    said = read(folder, files.LAUNCH) or read(folder, files.SHIM) or {}
+    aside = _aside(folder, str(said.get("identity")))
+    if Path(aside).exists():
+        aside += f"-{time.time_ns()}"
+    Path(folder).rename(aside)
+    return aside
+
+
+def _aside(folder: str, identity: str) -> str:
+    return f"{folder}.of-{identity[:8]}"
 
 
 def read(folder: str, name: str) -> dict[str, Any] | None:

@@ -62,12 +62,13 @@ def write_launch(launch: Launch, assigned: Assigned, has_gpus: bool, keeping: Ke
     found = read(launch.folder, files.LAUNCH)
     if found is not None:
         return found
+    Path(launch.control).unlink(missing_ok=True)  # of a run that was set aside, and may still read from it
     env = {**launch.env, "BETIMES_RUN_DIR": launch.folder}
     if assigned.cpus:
         env["BETIMES_CPUS"] = ",".join(map(str, assigned.cpus))
     if has_gpus:
         env["CUDA_VISIBLE_DEVICES"] = assigned.visible_gpus
-    name = f"run-{launch.run.job}-{launch.run.number}"
+    name = f"run-{launch.run.job}-{launch.run.number}-{launch.identity[:8]}"
     record = {
         **asdict(launch),
         "workdir": launch.workdir if launch.archive is None else str(folder / files.COPY),

@@ -165,7 +165,7 @@ class LocalExecutor:
 
     async def adopt(self, launches: Sequence[Launch]) -> None:
         """After a restart of the service: report each as `Started` (adopted) or `Ended`, and start what never was."""
-        known = await self._aside(lambda: [resizing.assigned(launch.folder) for launch in launches])
+        known = await self._aside(lambda: [resizing.assigned(one.folder, one.identity) for one in launches])
         new = [
             (launch, had) for launch, had in zip(launches, known, strict=True) if launch.run not in self._runs
         ]
@@ -213,7 +213,7 @@ class LocalExecutor:
     async def _settle(self, run: _Run) -> None:
         """Find out what became of the run, start it if it never was, and tell."""
         folder = run.launch.folder
-        fate = await self._look(folder)
+        fate = await self._look(run.launch)
         while not self._closed:
             match fate:
                 case Over(exit=over):
@@ -243,7 +243,7 @@ class LocalExecutor:
                             await self._end(run, {"why": "start-failed", "message": message})
                             return
                         await self._wait_for_room(run, what)
-            fate = await self._look(folder)
+            fate = await self._look(run.launch)
         run.settled.set()
 
     async def _wait_for_room(self, run: _Run, what: str) -> None:
@@ -259,13 +259,14 @@ class LocalExecutor:
         if not self._closed:
             self._listener(Trouble(run.launch.run, time.time(), message))
 
-    async def _look(self, folder: str) -> Fate:
+    async def _look(self, launch: Launch) -> Fate:
         """What became of a run; for as long as its folder cannot be read nothing is known, and nothing claimed."""
         while not self._closed:
             try:
-                return await self._aside(look, folder)
+                return await self._aside(look, launch.folder, launch.identity)
             except OSError as error:
-                _log.warning("cannot tell what became of the run in %s, will look again: %s", folder, error)
+                message = "cannot tell what became of the run in %s, will look again: %s"
+                _log.warning(message, launch.folder, error)
                 await asyncio.sleep(_TROUBLE_S)
         return Starting()
 
@@ -279,7 +280,7 @@ class LocalExecutor:
         if status != files.RUNS:
             run.close_bell()
         run.gave_way = status == files.BUSY
-        fate = await self._look(folder)
+        fate = await self._look(run.launch)
         if isinstance(fate, Never):  # it gave way to another shim, or could not do its work
             run.spawned = None
             if status == files.NO_ROOM:
@@ -307,8 +308,12 @@ class LocalExecutor:
 
     async def _watch(self, run: _Run, shim: dict[str, Any]) -> None:
         adopted = run.spawned != shim["pid"]
-        if adopted and (had := await self._aside(resizing.assigned, run.launch.folder)) is not None:
-            self._devices.hold(run.launch.run, had)
+        launch = run.launch
+        if (
+            adopted
+            and (had := await self._aside(resizing.assigned, launch.folder, launch.identity)) is not None
+        ):
+            self._devices.hold(launch.run, had)
         run.shim = shim
         if not self._closed:
             bell, run.bell = run.bell, None
@@ -358,7 +363,7 @@ class LocalExecutor:
     async def _finish(self, run: _Run) -> None:
         """The shim has ended."""
         while not self._closed:
-            match await self._look(run.launch.folder):
+            match await self._look(run.launch):
                 case Over(exit=over):
                     await self._end(run, over)
                     return

@@ -38,6 +38,7 @@ class Launch:
     folder: str  # of the run: logs, exit status; made by the executor
     checkpoint_dir: str  # made by the executor
     control: str  # the FIFO over which the service reaches the run's supervisor; made by the executor
+    identity: str  # of the run: in every log that there ever is, no other has it
     time_limit_s: float | None = None  # of this run: warned, stopped with its grace period, killed
     warn_s: float = 60.0
     archive: str | None = None  # of a directory: it runs in a copy of that, and not in `workdir`

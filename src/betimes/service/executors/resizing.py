@@ -15,7 +15,7 @@ from betimes.errors import Unavailable
 from betimes.resizing import HANDLERS, UNITS
 from betimes.service.executors.control import write_request
 from betimes.service.executors.devices import Assigned
-from betimes.service.executors.fates import read
+from betimes.service.executors.fates import is_of_another, read
 from betimes.service.executors.supervision import files, memory, processes
 
 
@@ -86,10 +86,10 @@ def tell(
         processes.send(pid, signal.SIGUSR2)
 
 
-def assigned(folder: str) -> Assigned | None:
+def assigned(folder: str, identity: str) -> Assigned | None:
     """What was assigned to a run, by its folder; None: nothing was yet."""
     launch = read(folder, files.LAUNCH)
-    if launch is None:
+    if launch is None or is_of_another(folder, identity):
         return None
     if Path(folder, files.EXIT).exists():
         return Assigned()

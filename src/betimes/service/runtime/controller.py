@@ -67,7 +67,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass
-class _Turn:
+class Turn:
     """What one turn brought about."""
 
     batch: Batch
@@ -261,7 +261,7 @@ class Controller:
         try:
             results = self._decide()
             await self._promise_newcomers(results)
-            turn = self._turn_of(results)
+            turn = self.turn_of(results)
             if turn.batch.events or turn.batch.jobs or turn.batch.nodes or turn.batch.meta:
                 await self._commit(turn.batch)
         except Exception as error:
@@ -325,7 +325,7 @@ class Controller:
         if taken and self.promise is not None:
             await self.promise(taken)
 
-    def _turn_of(self, results: Results) -> _Turn:
+    def turn_of(self, results: Results) -> Turn:
         """What is to be stored and done."""
         events, effects, rows, runs = self.scheduler.take()
         batch = Batch(events=events, jobs=rows, runs=runs)
@@ -334,7 +334,7 @@ class Controller:
         for one, result in results:
             if one.key is not None and not isinstance(result, BaseException):
                 batch.answers.append((one.key.user, one.key.key, one.key.answer(result)))
-        return _Turn(batch, effects)
+        return Turn(batch, effects)
 
     def _due(self, now_at: float) -> Iterator[Command[Any]]:
         """What happens by itself: virtual runs start and end, the cloud has news, leases are over."""
@@ -365,7 +365,7 @@ class Controller:
                 self.scheduler.recover()
                 if isinstance(error, PolicyViolation):
                     self.scheduler.policy.set_policy("fifo", "operator")
-                again = self._turn_of(self._decide())
+                again = self.turn_of(self._decide())
                 await self._commit(again.batch)
             except Exception as another:
                 error = another

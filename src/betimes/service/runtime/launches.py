@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -36,10 +37,12 @@ VARIABLES = {
 
 
 class Launches:
-    """Where runs have their folders, and what their environment says."""
+    """Where runs have their folders, and what their environment says. log_id: of the log that they stand in."""
 
-    def __init__(self, state: Path, issue_token: IssueToken, environ: Mapping[str, str] = os.environ) -> None:
-        self.state, self.issue_token = state, issue_token
+    def __init__(
+        self, state: Path, log_id: str, issue_token: IssueToken, environ: Mapping[str, str] = os.environ
+    ) -> None:
+        self.state, self.log_id, self.issue_token = state, log_id, issue_token
         self.kept = {name: environ[name] for name in KEPT if name in environ}
         self.url = ""  # once it is known where the service listens
 
@@ -97,8 +100,14 @@ class Launches:
             # Not in the run's folder, of which the job is told: who reads all that is there would hang on it, and
             # swallow what the service has to say.
             control=str(self.state / "control" / f"{job.job_id}-{run.number}"),
+            identity=self._identity(job, run.number),
             time_limit_s=spec.time_limit_s,
             warn_s=spec.warn_s,
             archive=str(archive_path(self.state, spec.upload)) if spec.upload is not None else None,
             may_restart=spec.requeue,
         )
+
+    def _identity(self, job: Job, number: int) -> str:
+        """Of a run. A log that was put back from a copy gives out numbers once more, but at other instants."""
+        run = f"{self.log_id} {job.job_id} {job.submitted_at!r} {number}"
+        return hashlib.sha256(run.encode("ascii")).hexdigest()[:32]

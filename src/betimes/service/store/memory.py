@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from betimes.errors import StoreArchived, StoreRefused
 from betimes.service.scheduling.event_log import Event
@@ -49,6 +50,7 @@ class MemoryStore:
         self._snapshots: dict[int, Snapshot] = {}
         self.is_remote, self.is_in_memory = False, True
         self.archived_upto = 0
+        self.log_id = uuid4().hex
         self.damaged: list[int] = []
 
     @classmethod

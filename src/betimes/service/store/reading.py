@@ -78,6 +78,11 @@ class Reader:
         newest = self._one(select(func.max(_EVENTS.c.event_id)))[0]
         return max(newest or 0, self.archived_upto())
 
+    def last_job_id(self) -> int:
+        """The highest number of a job that the rows or the log still have; 0: they have none."""
+        numbers = select(func.max(_JOBS.c.job_id)), select(func.max(_EVENTS.c.job))
+        return max(self._one(query)[0] or 0 for query in numbers)
+
     def first_kept(self) -> int | None:
         """The number of the oldest event in the table; None: it is empty."""
         return self._one(select(func.min(_EVENTS.c.event_id)))[0]

@@ -17,6 +17,11 @@ class Storage(Protocol):
     """A store: one writer, any number of readers; every method may be called from any thread."""
 
     @property
+    def log_id(self) -> str:
+        """What tells this log from all others."""
+        ...
+
+    @property
     def damaged(self) -> list[int]:
         """The events of the snapshots that `latest_snapshot` found damaged."""
         ...

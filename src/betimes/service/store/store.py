@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import threading
 from collections.abc import Collection, Iterator
@@ -15,6 +16,7 @@ from betimes.errors import StoreError, StoreRefused, StoreUnreachable
 from betimes.service.scheduling.event_log import Event
 from betimes.service.store.archiving import Archive
 from betimes.service.store.batch import Batch, Row, Snapshot
+from betimes.service.store.belonging import LOG, LastEvent, find_log
 from betimes.service.store.databases.codec import TOKENS
 from betimes.service.store.databases.database import Database
 from betimes.service.store.databases.ownership import FileLock
@@ -34,6 +36,8 @@ BUSY_S = 5.0  # how long to wait for the lock of another process
 
 PROBE_BYTES = 64 * 1024
 
+log = logging.getLogger(__name__)
+
 
 def default_url(folder: Path) -> str:
     """The address of the SQLite database of a state directory."""
@@ -49,9 +53,12 @@ class Store:
 
     is_in_memory = False
 
-    def __init__(self, database: Database, lock: FileLock, folder: Path) -> None:
-        """Of a database that is owned and up to date: use `open`."""
+    def __init__(
+        self, database: Database, lock: FileLock, folder: Path, noted: LastEvent, meta: dict[str, str]
+    ) -> None:
+        """Of a database that is owned and up to date: use `open`. meta: what `find_log` has found."""
         self._database, self._lock, self._folder = database, lock, folder
+        self._noted, self.log_id = noted, meta[LOG]
         self._writing = threading.Lock()  # one transaction at a time
         self._maintaining = threading.Lock()  # one archive or removal at a time, beside the transactions
         self._statements = Statements(database.dialect)
@@ -61,23 +68,40 @@ class Store:
         self._archive = Archive(folder, self._reader, self._snapshots, self._removal, self._commit_meta)
         self._last_event = self._reader.last_event_id()
         self._doubted: Prepared | None = None
+        if any(self.meta(name) != value for name, value in meta.items()):
+            self._run(prepare(Batch(meta=meta), self._statements, self._last_event).steps)
+        self._noted.write(self.log_id, self._last_event)
 
     @classmethod
-    def open(cls, url: str, folder: str | Path, busy_s: float = BUSY_S) -> Store:
+    def open(
+        cls,
+        url: str,
+        folder: str | Path,
+        busy_s: float = BUSY_S,
+        *,
+        as_copy: bool = False,
+        accepts_loss: bool = False,
+    ) -> Store:
         """Open or create a database and own it, and the state directory `folder`, until `close`.
 
-        url: `sqlite:///PATH` or `postgresql://USER@HOST/NAME`. busy_s: how long a commit waits for a lock, s. Raises
-        StoreInUse (naming the one who has it), StoreTooNew, or another StoreError.
+        url: `sqlite:///PATH` or `postgresql://USER@HOST/NAME`. busy_s: how long a commit waits for a lock, s. as_copy,
+        accepts_loss: see `find_log`. Raises StoreInUse (naming the one who has it), StoreTooNew, or another StoreError.
         """
         folder = Path(folder).absolute()
         database = _database(url, folder, busy_s)
         with database.faults.told():
-            lock = FileLock(folder / "lock", str(folder))
+            lock = FileLock(folder / "lock", str(folder), folder)
+        noted: LastEvent | None = None
         try:
-            database.own()
-            bring_up_to_date(database)
-            return cls(database, lock, folder)
+            with database.faults.told():
+                noted = LastEvent(folder)
+                database.own()
+                meta = find_log(database, folder, noted, as_copy, accepts_loss)
+                bring_up_to_date(database)
+                return cls(database, lock, folder, noted, meta)
         except BaseException:
+            if noted is not None:
+                noted.close()
             database.close()
             lock.release()
             raise
@@ -86,6 +110,7 @@ class Store:
         """Give up ownership and every connection."""
         with self._maintaining, self._writing:
             self._database.close()
+            self._noted.close()
             self._lock.release()
 
     @property
@@ -119,6 +144,8 @@ class Store:
                 self._doubted = prepared  # the answer may be lost of a commit that was done
                 raise
             self._last_event = prepared.last_event
+            if batch.events:
+                self._note()
 
     def add_token(self, hashed: str, user: str, role: str) -> None:
         """Keep a token, hashed; a token of that hash changes user and role."""
@@ -240,6 +267,12 @@ class Store:
     def _run(self, steps: list[Step]) -> None:
         with self._database.writing() as cursor:
             run(steps, cursor, self._database)
+
+    def _note(self) -> None:
+        try:
+            self._noted.write(self.log_id, self._last_event)
+        except OSError as error:  # the commit stands; after the next one it is noted, too
+            log.warning("the last event is not noted beside the database: %s", error)
 
     def _commit_meta(self, name: str, value: str) -> None:
         prepared = prepare(Batch(meta={name: value}), self._statements, self._last_event)

@@ -51,7 +51,8 @@ def main(folder: str, launch: dict[str, Any]) -> int:
     lock = take_run(folder)
     if lock is None:
         return BUSY
-    return Supervisor(folder, launch).run()
+    os.chdir(folder)  # which may be set aside while it runs, as that of another log
+    return Supervisor(os.curdir, launch).run()
 
 
 class _NoRoom(Exception):
@@ -172,6 +173,7 @@ class Supervisor:
             self.warn_at = self.limit_at - self.launch["warn_s"] if self.launch["warn_s"] else _NEVER
         self.look_at = self.started + self.memory.look_s
         about = {
+            "identity": self.launch["identity"],
             "pid": os.getpid(),
             "start_ticks": start_ticks(os.getpid()),
             "boot_id": boot_id(),
@@ -193,6 +195,7 @@ class Supervisor:
         return None
 
     def _cannot_write(self, path: str, error: OSError) -> str:
+        path = os.path.normpath(os.path.join(self.launch["folder"], path))
         message = f"cannot write {path}: {error.strerror}"
         if is_full(error):
             raise _NoRoom(message)

@@ -40,12 +40,15 @@ from betimes.service.runtime.service_backend import ServiceBackend
 from betimes.service.runtime.startup.in_memory import admit_virtual_nodes
 from betimes.service.runtime.startup.server import serve
 from betimes.service.scheduling.decisions.engine_factory import Settings
+from betimes.service.scheduling.runs.run_reports import Ended, RunId
 from betimes.service.scheduling.scheduler import Scheduler
 from betimes.service.store.batch import Batch
+from betimes.service.store.belonging import COPIED
 from betimes.service.store.store import Store, default_url
 from betimes.service.tuning.retune import Retune
 from betimes.service.tuning.tuner import LiveTuner
 from betimes.service.uploads.kept import DEFAULT_BYTES, Uploads, uploads_of
+from betimes.service.views.models import Status
 
 if TYPE_CHECKING:
     from betimes.service.runtime.replaying.replay import Arrivals
@@ -62,6 +65,8 @@ class Options:
 
     state: Path
     database: str | None = None
+    as_copy: bool = False  # the state is a copy of another one, which goes on
+    accepts_loss: bool = False  # start also where the log lacks what the state directory shows
     host: str = "127.0.0.1"
     port: int = 0
     listen: bool = False
@@ -103,7 +108,13 @@ async def running(options: Options) -> AsyncIterator[Service]:
             "%s is open to others (mode %o); what jobs print and keep is not, but close it: chmod 700 %s"
         )
         log.warning(message, options.state, mode, options.state)
-    store = await asyncio.to_thread(Store.open, options.database or default_url(options.state), options.state)
+    store = await asyncio.to_thread(
+        Store.open,
+        options.database or default_url(options.state),
+        options.state,
+        as_copy=options.as_copy,
+        accepts_loss=options.accepts_loss,
+    )
     try:
         with only_policies_below(options.policy_files):
             async with _opened(store, options) as service:
@@ -116,7 +127,7 @@ async def running(options: Options) -> AsyncIterator[Service]:
 @asynccontextmanager
 async def _opened(store: Store, options: Options) -> AsyncIterator[Service]:
     secret = store.meta(SECRET)
-    if secret is None:
+    if secret is None or store.meta(COPIED):  # what runs in the original has its tokens
         secret = secrets.token_hex(32)
         store.commit(Batch(meta={SECRET: secret}))
     cluster = await join(options.ray, secret) if options.ray is not None else None
@@ -135,7 +146,7 @@ async def _serving(
     began = time.monotonic()
     run_tokens, tokens = RunTokens(bytes.fromhex(secret)), Tokens(store)
     token = operator_token(tokens, options.state, getpass.getuser())
-    launches = Launches(options.state, run_tokens.issue)
+    launches = Launches(options.state, store.log_id, run_tokens.issue)
     replays = options.arrivals is not None
     kernels = options.kernels
     rentals = Rentals(options.cloud) if options.cloud is not None else None
@@ -169,6 +180,8 @@ async def _serving(
         machines = [await asyncio.to_thread(discover)]
     alive = cluster.alive if cluster is not None else frozenset[str]()
     _begin(controller.scheduler, known, machines, alive, options, controller.clock.now_s())
+    if store.meta(COPIED):
+        _hold_copied(controller)
     _executors(controller, machines, options)
     ray = _executor_of(cluster, controller) if cluster is not None else None
     if options.arrivals is not None:
@@ -255,6 +268,29 @@ def _begin(
             scheduler.nodes.left(name)
     if options.policy is not None and options.policy != scheduler.ledger.policy:
         scheduler.policy.set_policy(options.policy, "operator")
+
+
+def _hold_copied(controller: Controller) -> None:
+    """Runs go on in the original of this copy, and no job starts here that an operator has not released."""
+    scheduler = controller.scheduler
+    jobs, held = scheduler.ledger.jobs, 0
+    for number, job in list(jobs.items()):
+        if job.run is not None and job.run.launched:
+            message = "this log is a copy: the run goes on in the original"
+            run = RunId(number, job.run.number)
+            scheduler.reports.ended(Ended(run, scheduler.now_at, None, why="node-lost", message=message))
+    for number, job in list(jobs.items()):
+        if job.set_id is None and not job.status.is_over and job.status is not Status.HELD:
+            scheduler.control.hold(number, "operator")
+            held += 1
+    batch = controller.turn_of([]).batch
+    batch.meta[COPIED] = ""
+    controller.store.commit(batch)
+    log.warning(
+        "this copy is an independent log now: runs of the original go on there, and unfinished jobs (%d) are held; "
+        "`betimes release --all` lets them start",
+        held,
+    )
 
 
 def _executors(controller: Controller, machines: list[Machine], options: Options) -> None:

@@ -102,7 +102,7 @@ async def assembled(
     controller = Controller(
         store,
         clock,
-        Launches(folder, tokens.issue),
+        Launches(folder, store.log_id, tokens.issue),
         settings or Settings(),
         DEFAULT_RUN_S,
         lease_s,

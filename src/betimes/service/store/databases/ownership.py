@@ -10,16 +10,17 @@ from pathlib import Path
 from typing import IO
 
 from betimes.errors import StoreInUse
+from betimes.service.executors.supervision.processes import boot_id
 
 
 class FileLock:
-    """An exclusive lock on a file that says who holds it: `pid host started`.
+    """An exclusive lock on a file that says who holds it: `pid host boot since directory`, of the state.
 
     The kernel drops it when the process ends, however it ends. It does not pass to programs that the process
     starts (the file is closed on exec), but it does to a plain fork.
     """
 
-    def __init__(self, path: Path, what: str) -> None:
+    def __init__(self, path: Path, what: str, state: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._file: IO[str] | None = path.open("a+", encoding="utf-8")
@@ -36,7 +37,9 @@ class FileLock:
             raise
         try:
             self._file.truncate(0)
-            self._file.write(f"{os.getpid()} {socket.gethostname()} {_now()}\n")
+            self._file.write(
+                f"{os.getpid()} {socket.gethostname()} {boot_id() or '-'} {_now()} {state.resolve()}\n"
+            )
             self._file.flush()
         except OSError:
             self.release()
@@ -45,10 +48,11 @@ class FileLock:
     def _holder(self) -> str:
         assert self._file is not None
         self._file.seek(0)
-        words = self._file.read().split()
-        if len(words) < 3:
+        words = self._file.read().rstrip("\n").split(" ", 4)
+        if len(words) < 5:
             return "another service"
-        return f"the service with pid {words[0]} on {words[1]}, since {words[2]},"
+        pid, host, boot, since, state = words
+        return f"the service with pid {pid} on {host}, since {since} (boot {boot}, state in {state}),"
 
     def release(self) -> None:
         """Let the next one in."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import time
@@ -119,7 +120,10 @@ class Postgres(Database):
         if found is None or len(words := found[0].split()) < 4:
             return "another session"
         since = found[1].isoformat(timespec="seconds")
-        return f"the service with pid {words[2]} on {words[3]}, since {since},"
+        (has_tables,) = driver.execute("SELECT to_regclass('meta') IS NOT NULL").fetchone()
+        home = has_tables and driver.execute("SELECT value FROM meta WHERE name = 'store.home'").fetchone()
+        where = f" (state in {json.loads(home[0])['directory']})" if home else ""
+        return f"the service with pid {words[2]} on {words[3]}, since {since}{where},"
 
     def writer(self) -> Any:
         """The connection that writes: made again where it was lost, with the ownership."""

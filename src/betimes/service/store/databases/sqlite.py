@@ -73,16 +73,22 @@ class SQLite(Database):
     def own(self) -> None:
         """Lock the database and connect the writer; raises StoreInUse where another service has it."""
         with self.faults.told():
-            # Beside the lock of the state directory: the database may be in another one's.
-            self._lock = FileLock(self.path.with_name(f"{self.path.name}.lock"), str(self.path))
-            self._create()
+            # Beside the lock of the state directory: the database may be in another one's, and this path a link to it.
+            path = self.path.resolve()
+            self._lock = FileLock(path.with_name(f"{path.name}.lock"), str(self.path), self.folder)
+            self._create(path)
             self._writer = self._writers.connect()
 
-    def _create(self) -> None:
-        """Make the file, readable by its owner only: specifications may hold secrets."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
-        folder = os.open(self.path.parent, os.O_RDONLY)
+    def _create(self, path: Path) -> None:
+        """Make the file, readable by its owner only: specifications may hold secrets. It has one name: by each, SQLite
+        would keep another log.
+        """
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        if path.stat().st_nlink > 1:
+            raise StoreError(
+                f"{self.path}: this file has another name (a hard link), by which others may use it; remove that name"
+            )
+        folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:
