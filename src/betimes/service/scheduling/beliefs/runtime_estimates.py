@@ -102,6 +102,8 @@ class RuntimeEstimates:
         while len(self._histories) > self._most:
             (owner, _), gone = self._histories.popitem(last=False)
             self._finished[owner, gone.title] -= gone.finished
+            if self._finished[owner, gone.title] == 0:
+                del self._finished[owner, gone.title]
 
     def to_json(self) -> list[list[Any]]:
         """[[user, key, [last, before], title, jobs], ...], the longest ago first; without the operator's settings."""
