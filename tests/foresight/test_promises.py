@@ -8,6 +8,7 @@ import pytest
 from betimes import simulate
 from betimes.errors import InputError
 from betimes.outcome import Result
+from betimes.workload import Workload
 from tests.twin.pool.crowds import EVERY_POLICY, MODES, crowd
 from tests.twin.pool.replaying import outcome_of
 
@@ -15,14 +16,21 @@ from tests.twin.pool.replaying import outcome_of
 @EVERY_POLICY
 @MODES
 @pytest.mark.parametrize("minimums", [True, False], ids=["minimums", "no-minimums"])
+@pytest.mark.parametrize("restart_s", [0.0, 5.0])
 def test_a_promise_is_the_future_without_further_arrivals(
-    policy: str, fractional: bool, minimums: bool
+    policy: str, fractional: bool, minimums: bool, restart_s: float
 ) -> None:
     """To the last bit: what is promised at an arrival comes true if it was the last one."""
     jobs = crowd(7, 60, minimums=minimums)
-    promised = simulate(jobs, policy, units=8, fractional=fractional, predict=True).jobs.predicted_finish_s
+
+    def run(jobs: Workload, *, predict: bool) -> Result:
+        return simulate(
+            jobs, policy, units=8, fractional=fractional, restart_s=restart_s, predict=predict, sizes="true"
+        )
+
+    promised = run(jobs, predict=True).jobs.predicted_finish_s
     for last in range(0, len(jobs), 4):
-        truth = simulate(jobs[: last + 1], policy, units=8, fractional=fractional).jobs.finish_s[-1]
+        truth = run(jobs[: last + 1], predict=False).jobs.finish_s[-1]
         assert promised[last] == truth
 
 

@@ -265,6 +265,22 @@ def test_the_truth_stands_beside_what_was_promised(betimes: Call, service: Servi
     assert "2 min later than promised" in out.partition("Promises")[2]
 
 
+def test_a_promise_of_before_a_hold_is_void(betimes: Call, service: Service) -> None:
+    done = job(42, status=Status.FINISHED, finished_at=NOW - 60, promised_finish_at=NOW - 60)
+    service.stories[42] = story(
+        job=done,
+        quote_error_s=0.0,
+        quotes=[
+            quote(made_at=NOW - 300, finish_at=NOW - 180),
+            quote(made_at=NOW - 120, finish_at=NOW - 60),
+        ],
+        events=[event(4, kind="held", at=NOW - 250, node=None, data={})],
+    )
+    promises = betimes("job", "42").out.partition("Promises")[2].splitlines()
+    assert "void: the job was held" in promises[3]
+    assert "as promised" in promises[4]
+
+
 @pytest.mark.parametrize(("no_color", "coloured"), [("", True), ("1", False)])
 def test_colours_only_where_they_are_wanted(
     betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch, no_color: str, coloured: bool

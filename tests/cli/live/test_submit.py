@@ -121,7 +121,7 @@ def test_the_promise_in_words(betimes: Call, service: Service) -> None:
             ["never under fifo, unless the load or the nodes change", "done      not known"],
         ),
         (None, ["no promise yet: it is held, or depends on another job"]),
-        (quote(basis="last-two"), ["the mean of your last two jobs of this name"]),
+        (quote(basis="last-two"), ["the mean of its last two runs"]),
         (
             quote(basis="default", cost_usd=0.0123),
             ["as it has no estimate; give one with --estimate 2h", "$0.012"],

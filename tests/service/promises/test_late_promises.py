@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,28 @@ def test_one_that_follows_another_is_promised_an_end_when_it_queues(tmp_path: Pa
         await over(backend)
         story = await backend.job(second.job_id)
         assert [(quote.made_at, quote.finish_at) for quote in story.quotes] == [(100.0, 200.0)]
+        assert story.quote_error_s == 0.0
+
+    on_four_cores(tmp_path, ask)
+
+
+def test_a_hold_voids_a_promise_and_a_release_makes_a_new_one(tmp_path: Path) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        clock = backend.controller.clock
+        with clock.hold():  # type: ignore[union-attr]
+            (first,) = await backend.submit([spec(min_units=4, max_units=4)], "ann")
+            (held,) = await backend.submit([spec()], "ann")
+            (view,) = await backend.hold([held.job_id], "ann")
+            assert view.promised_finish_at is None
+        while not (await backend.job(first.job_id)).job.status.is_over:
+            await asyncio.sleep(0.0)
+        with clock.hold():  # type: ignore[union-attr]
+            released_at = clock.now_s()
+            await backend.release([held.job_id], "ann")
+        await over(backend)
+        story = await backend.job(held.job_id)
+        assert [quote.finish_at for quote in story.quotes] == [2 * RUN_S, released_at + RUN_S]
+        assert story.job.promised_finish_at == released_at + RUN_S
         assert story.quote_error_s == 0.0
 
     on_four_cores(tmp_path, ask)

@@ -219,3 +219,20 @@ def test_promises_that_get_worse_are_a_reason_and_a_new_policy_begins_a_new_char
     watch.heed(Event(0, 100.0 * (many + 10), "policy-set", "user:ann"))
     assert heard(watch, range(many + 10, 2 * many), 2.0) == []
     assert heard(Watch(retune("1h"), 1e9, []), range(1, many + 5), 0.1) == []
+
+
+def test_what_was_promised_before_a_hold_is_not_judged() -> None:
+    watch = Watch(retune("drift"), 0.0, [])
+    many = 2 * LEARNT_FROM
+    assert heard(watch, range(1, many), 0.1) == []
+    for number in range(many, many + 20):
+        at = 100.0 * number
+        for event in (
+            Event(0, at, "submitted", "user:ann", number),
+            Event(0, at, "quoted", "policy", number, data={"finish_at": at + 50.0}),
+            Event(0, at, "held", "user:ann", number),
+            Event(0, at + 5000.0, "released", "user:ann", number),
+            Event(0, at + 5000.0, "quoted", "policy", number, data={"finish_at": at + 5050.0}),
+            Event(0, at + 5055.0, "finished", "executor", number),
+        ):
+            assert watch.heed(event) is None

@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 BASES = {
     "estimate": "as you estimated",
     "progress": "by the progress that it reports",
-    "last-two": "the mean of your last two jobs of this name",
+    "last-two": "the mean of its last two runs",
     "default": "the default, as it has no estimate; give one with --estimate 2h",
+    "limit": "its time limit",
     "doubled": "twice its estimate, which it outran",
     "grace": "its grace period, as it is cancelled",
 }
@@ -72,7 +73,7 @@ def promise_pairs(submitted: Submitted, widest: int, at_now: float) -> list[tupl
 
 
 def note_pair(answer: Submitted | Quote) -> list[tuple[str, str]]:
-    """What the units of a job count as, where that is more than they need."""
+    """What its user should know about the answer."""
     return [] if answer.note is None else [("note", answer.note)]
 
 

@@ -7,7 +7,7 @@ import math
 from betimes.core.estimates import SMALLEST_BELIEF_S
 from betimes.core.nodes.columns import BLOCK, FEATURE_COLUMNS, NodesState
 from betimes.core.nodes.directory import block_at
-from betimes.core.nodes.timers import BOOTED, RECLAIMED, SPECULATED, set_job_timer
+from betimes.core.nodes.timers import SPECULATED, set_job_timer
 from betimes.core.work import attained, believed_left
 from betimes.kernels import kernel
 
@@ -84,10 +84,11 @@ def _take_belief_for_truth(state: NodesState, copy: NodesState, slot: int) -> No
     progress.believed_per_work = 1.0
     progress.outrun_at = math.inf
     job.remaining_s = left
-    # That it will be lost is not known in advance.
-    if need.rented > 0 and (need.alarm == BOOTED or need.alarm == RECLAIMED):
+    if need.rented > 0:
+        # Whether the machines will be lost, and whether the job ends before its speculative run does, is not known.
         need.alarm_s = need.speculates_until_s
         need.alarm = SPECULATED
+        need.whole_s = need.believed_s  # what it starts anew with
     if need.holder >= 0:
         progress.attained = attained(state, slot, now)
         progress.stall -= min(progress.stall, now - progress.since)

@@ -13,7 +13,7 @@ import numpy as np
 from betimes.core.nodes.columns import NodesState, room_to_play
 from betimes.core.nodes.rules import NodesRules
 from betimes.core.nodes.snapshot import copy_into
-from betimes.core.status import DONE, FORESEEN, PAUSED, REFUSED
+from betimes.core.status import DONE, FORESEE, FORESEEN, PAUSED, REFUSED
 from betimes.kernels import Floats, Ints, blank, entry, kernel
 from betimes.twin.nodes.event_loop import NOTHING, Outcome, Trace
 from betimes.twin.nodes.simulation import NodesSimulation
@@ -38,11 +38,9 @@ def play_out(
 ) -> int:
     """Play the copy forward until the finishes of rows `first` up to `last` are known: predicted[first:last].
 
-    nothing: the next row to submit, past the last. Returns DONE, or why the loop cannot go on.
+    nothing: the next row to submit, past the last. Returns DONE, or why the loop cannot go on; after FORESEE the same
+    call goes on from there.
     """
-    for row in range(first, last):
-        predicted[row] = math.nan
-    aside.finished[0] = 0
     row, seen, status = first, 0, PAUSED
     while True:
         for at in range(seen, aside.finished[0]):
@@ -62,14 +60,15 @@ def play_out(
 
 @kernel
 def _is_known(copy: NodesState, rules: NodesRules, predicted: Floats, row: int) -> bool:
-    """Whether the finish of `row` is known; notes it if the job runs, and no decision can stop it."""
+    """Whether the finish of `row` is known; notes it if the job runs, and nothing can stop it before."""
     if not math.isnan(predicted[row]):
         return True
     if rules.preempts:
         return False
     for at in range(copy.pool[0].holders - 1, -1, -1):
-        progress = copy.progress[copy.holders[at]]
-        if progress.row == row:
+        slot = copy.holders[at]
+        progress = copy.progress[slot]
+        if progress.row == row and progress.finish_at <= copy.needs[slot].alarm_s:
             predicted[row] = progress.finish_at
             return True
     return False
@@ -96,19 +95,25 @@ def run_rows_predicting(
     """As `loop.run_rows`, and predicted[r] is the promised finish of row r, for the rows with wanted[r] > 0.
 
     Rows submitted at one instant are promised together, after the pass that decides on all of them. done[0] is the
-    next row to promise.
+    next row to promise, and done[1] is 1 in the middle of a play-out, which the next call goes on with.
     """
     while True:
-        if state.cluster[0].pending != NOTHING:  # called again in the middle of an instant: first all of it
+        if (
+            state.cluster[0].pending != NOTHING and done[1] == 0
+        ):  # called again in the middle of an instant: first all of it
             status = loop.advance(state, rules, trace, row, stop, state.pool[0].now)
             if status != DONE:
                 return status
         while done[0] < row[0] and wanted[done[0]] == 0:
             done[0] += 1
         if done[0] < row[0]:
-            copy_into(state, copy, believing)
-            copy.cluster[0].select_s = math.inf  # the policy in force stays so
+            if done[1] == 0:
+                copy_into(state, copy, believing)
+                copy.cluster[0].select_s = math.inf  # the policy in force stays so
+                predicted[done[0] : row[0]] = math.nan
+                aside.finished[0] = 0
             status = play_out(loop, copy, ahead, aside, nothing, done[0], row[0], predicted)
+            done[1] = int(status == FORESEE)
             if status > REFUSED:
                 state.pool[0].offender = copy.pool[0].offender
                 return status - REFUSED + FORESEEN
@@ -132,18 +137,23 @@ def predicting(run: NodesSimulation, wanted: Ints) -> Callable[[int], int]:
     aside = _aside(run)
     copy, source = room_to_play(run.state), run.state
     nothing: Ints = np.array([len(run.jobs)], dtype=np.int64)
-    done: Ints = np.zeros(1, dtype=np.int64)
+    done: Ints = np.zeros(2, dtype=np.int64)
 
     def step(stop: int) -> int:
         nonlocal copy, source, ahead, rules
-        if source is not run.state:  # the columns have grown
-            copy, source = room_to_play(run.state), run.state
-        if rules is not run.rules:  # another policy has been selected
-            ahead, rules = run.rules.replaced(learns=False), run.rules
-        return run_rows_predicting(
-            compiled_loop(),
-            *(run.state, run.rules, run.trace, run.row, stop),
-            *(copy, ahead, aside, nothing, believing, wanted, run.predicted, done),
-        )
+        while True:
+            if source is not run.state:  # the columns have grown
+                copy, source, done[1] = room_to_play(run.state), run.state, 0
+            if rules is not run.rules:  # another policy has been selected
+                ahead, rules = run.rules.replaced(learns=False), run.rules
+            status = run_rows_predicting(
+                compiled_loop(),
+                *(run.state, run.rules, run.trace, run.row, stop),
+                *(copy, ahead, aside, nothing, believing, wanted, run.predicted, done),
+            )
+            if done[1] == 0:
+                return status
+            assert run.foresee_wait is not None
+            run.foresee_wait(int(copy.pool[0].offender), copy)
 
     return step

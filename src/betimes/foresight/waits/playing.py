@@ -66,13 +66,15 @@ def play_waits(run: NodesSimulation) -> None:
     room: list[tuple[NodesState, NodesState]] = []
     started_s: Floats = np.zeros(1)
 
-    def decide(slot: int) -> None:
+    def decide(slot: int, copy: NodesState | None = None) -> None:
+        """Decide in the run, or in a copy that is played forward."""
         believing = run.sizes.kind != "true"
         while True:
-            if not room or room[0][0] is not run.state:  # the columns have grown
-                room[:] = [(run.state, room_to_play(run.state))]
+            state = run.state if copy is None else copy
+            if not room or room[0][0] is not state:  # another one, or the columns have grown
+                room[:] = [(state, room_to_play(state))]
             status = play_until_started(
-                *(compiled_loop(), run.state, room[0][1], ahead, aside, nothing, believing, slot, started_s)
+                *(compiled_loop(), state, room[0][1], ahead, aside, nothing, believing, slot, started_s)
             )
             if status == DONE:
                 break
@@ -81,12 +83,14 @@ def play_waits(run: NodesSimulation) -> None:
                 status += FORESEEN - REFUSED
             run.heed(status)
             room.clear()
-        need = run.state.needs[slot]
+            if copy is not None:
+                return  # the columns of the run have grown, and it is copied anew
+        need = state.needs[slot]
         need.undecided = 0
         if len(run.trace.features):
-            run.state.features[slot, PREDICTED_S] = started_s[0] - need.queued_s
+            state.features[slot, PREDICTED_S] = started_s[0] - need.queued_s
         if started_s[0] <= need.until_s:
-            put_off(run.state, slot)
+            put_off(state, slot)
 
     run.foresee_wait = decide
 

@@ -35,11 +35,11 @@ from betimes.core.nodes.machines.owned import add_owned, remove_owned
 from betimes.core.nodes.machines.rented import FAILED, TAKEN_AWAY
 from betimes.core.nodes.passes.schedule import change_rules, rank_again
 from betimes.core.nodes.rules import CONSERVATIVE, NodesRules
-from betimes.core.nodes.timers import EXPIRED
 from betimes.core.pool.columns import UNLIMITED
 from betimes.core.status import (
     ASKED,
     DONE,
+    FORESEE,
     NEED_NODES,
     NEED_PLACEMENTS,
     NEED_SEGMENTS,
@@ -207,6 +207,8 @@ class LiveNodes:
             self.member = in_turn[decides].name
         if not self.rents:  # there is nothing to rent: all jobs wait
             self.rules = self.rules.replaced(waits=False)
+        elif self.foresees:
+            self.rules = self.rules.replaced(plays=True)
         capacity = np.array([each.amounts for each in machines], dtype=np.int64).reshape(-1, 3)
         largest = self._largest(capacity)
         self._new_state = partial(
@@ -542,6 +544,8 @@ class LiveNodes:
                 if status == ASKED and rounds is not None:
                     rounds.hear_of(aside, seqs)
                     state = rounds.hold(state)
+                elif status == FORESEE:
+                    self._foresee_wait(state, int(state.pool[0].offender))
                 else:
                     state = self._with_room(state, status, jobs)
             found = {**jobs, **({slots: more.job} if more is not None else {})}
@@ -657,6 +661,7 @@ class LiveNodes:
             self._wait(slot)
             if carried.keeps_wait and account.waits_until_s is not None and self.rules.waits:
                 entries.wait_until(self.state, slot, max(now_s, account.waits_until_s))
+                self.state.needs[slot].undecided = 0
             if self.selects_every_s is not None:  # other members may say how long from then
                 self.state.needs[slot].queued_s = account.since_s
         self.state.cluster[0].logged = 0  # nothing of this was decided now
@@ -865,21 +870,22 @@ class LiveNodes:
             if status in (DONE, PAUSED):
                 break
             if status == ASKED:
-                wanted, _ = (), self._enter(wanted, first)
+                self._enter(wanted, first)
+                wanted = ()
                 self._ask_planner()
+            elif status == FORESEE:
+                self._foresee_wait(self.state, int(self.state.pool[0].offender))
             else:
                 self.state = self._with_room(self.state, status, self.job_of)
-        new = self._enter(wanted, first)
-        if self.foresees:
-            self._balk(until_s, new)
+        self._enter(wanted, first)
         if self.rounds is not None:
             self.rounds.wake(self.state)
         return self._round()
 
-    def _enter(self, wanted: Sequence[JobRequest], first: int) -> list[int]:
-        """Know the submitted jobs by their slots, which it returns; first: the order of submission of the first."""
+    def _enter(self, wanted: Sequence[JobRequest], first: int) -> None:
+        """Know the submitted jobs by their slots; first: the order of submission of the first."""
         if not wanted:
-            return []
+            return
         seqs, marks = as_array(self.state.jobs)["seq"], as_array(self.state.progress)["served_by"]
         new = np.flatnonzero((marks >= 0) & (seqs >= first)).tolist()
         for slot, one in zip(sorted(new, key=lambda slot: self.state.jobs[slot].seq), wanted, strict=True):
@@ -887,7 +893,6 @@ class LiveNodes:
             self.state.progress[slot].row = slot
             if self.rents and not self._can_rent(slot, one):
                 entries.wait_until(self.state, slot, math.inf)
-        return new
 
     def _know(self, slot: int, wanted: JobRequest) -> None:
         """A job is in this slot from now on."""
@@ -919,29 +924,20 @@ class LiveNodes:
         machine = rooms_of(self.offered)[offer]
         return units_on(self.tasks_of[wanted.job], wanted.unit, machine, count) is not None
 
-    def _balk(self, now_s: float, new: Sequence[int]) -> None:
-        """Rent at once for those that have just begun to wait, and would wait in vain: found out by a play-out."""
-        lines = as_array(self.state.log)[: self.state.cluster[0].logged]
-        stopped = lines["job"][lines["what"] == RELEASE].tolist()
-        waiting = [
-            slot
-            for slot in dict.fromkeys([*new, *(slot for slot in stopped if slot in self.job_of)])
-            if (need := self.state.needs[slot]).holder < 0
-            and need.alarm == EXPIRED
-            and now_s < need.alarm_s < math.inf
-        ]
-        if not waiting:
-            return
-        until_s = max(float(self.state.needs[slot].alarm_s) for slot in waiting)
-        copy, slots = room_to_play(self.state), len(self.state.free)
-        entries.copy_into(self.state, copy, True)
-        trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
+    def _foresee_wait(self, state: NodesState, slot: int) -> None:
+        """Let a job that begins to wait do so, unless a play-out says that it would wait in vain."""
+        need, copy = state.needs[slot], room_to_play(state)
+        need.undecided = 0
+        entries.copy_into(state, copy, True)
         copy.pool[0].budget, copy.cluster[0].select_s = UNLIMITED, math.inf
-        while (status := self._run(copy, trace, row, until_s)) != DONE:
+        entries.wait_until(copy, slot, need.until_s)
+        slots = len(copy.free)
+        trace, row = new_trace(slots, 1), np.array([slots], dtype=np.int64)
+        rules = self.rules.replaced(plays=False)
+        while (status := run_rows(copy, rules, trace, row, slots, need.until_s)) != DONE:
             copy = self._with_room(copy, status, self.job_of)
-        for slot in waiting:
-            if copy.needs[slot].offer >= 0:
-                entries.wait_until(self.state, slot, now_s)
+        if copy.needs[slot].offer < 0:
+            entries.wait_until(state, slot, need.until_s)
 
     def _round(self) -> Decisions:
         """What has been decided since the log was read last, and read it."""

@@ -161,7 +161,7 @@ class Promises:
             options = await asyncio.to_thread(find)
         taken = next((option for option in options if option.is_taken), None)
         start_at, finish_at = found.times(0) if taken is None else (taken.start_at, taken.finish_at)
-        run_s = scheduler.ledger.runtime_estimates.believed(user, spec.title, spec.runtime_estimate_s).seconds
+        run_s = scheduler.ledger.runtime_estimates.believed(user, spec).seconds
         if spec.as_one:
             spec, run_s = set_spec(spec), full_run_s(run_s, spec)
         return Quote(

@@ -42,7 +42,7 @@ def find_options(
             )
         except Refused:  # no machine that is owned, or that is offered, holds it
             continue
-    run_s = scheduler.ledger.runtime_estimates.believed(user, spec.title, spec.runtime_estimate_s).seconds
+    run_s = scheduler.ledger.runtime_estimates.believed(user, spec).seconds
     owned_usd = cost_usd(spec, run_s, [node for node in scheduler.ledger.nodes.values() if node.is_shared])
     foresees = scheduler.engine.foresees
     why = (

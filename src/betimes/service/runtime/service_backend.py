@@ -118,11 +118,13 @@ class ServiceBackend:
     async def submit(self, specs: Sequence[JobSpec], user: str, key: str | None = None) -> list[Submitted]:
         """Take all of the jobs, or none, and promise when they will be done."""
         if key is None:
-            return await self._promised(await self._take(specs, user, None), specs)
+            return await self._promised(await self._take(specs, user, None), specs, user)
         async with self.keys.held((user, key)):  # its first answer may still be on its way
             before = await self._answer(user, key)
             taken = await self._take(specs, user, key) if before is None else None
-        return await (self._again(before, specs, key) if taken is None else self._promised(taken, specs))
+        if taken is None:
+            return await self._again(before, specs, user, key)
+        return await self._promised(taken, specs, user)
 
     async def _answer(self, user: str, key: str) -> Any:
         """What the store has under a key. A file is asked at once: a thread would take longer to be asked."""
@@ -156,7 +158,7 @@ class ServiceBackend:
         return taken, newcomers
 
     async def _promised(
-        self, taken: tuple[list[list[int]], Newcomers], specs: Sequence[JobSpec]
+        self, taken: tuple[list[list[int]], Newcomers], specs: Sequence[JobSpec], user: str
     ) -> list[Submitted]:
         """What was promised of jobs that have been taken; they are, even where nothing can be promised now."""
         numbers, newcomers = taken
@@ -169,11 +171,11 @@ class ServiceBackend:
         made = made or []
         quotes = {quote.job_id: quote for quote in made}
         return [
-            self._annotated(submitted_view(ids, [quotes[n] for n in ids if n in quotes]), spec)
+            self._annotated(submitted_view(ids, [quotes[n] for n in ids if n in quotes]), spec, user)
             for ids, spec in zip(numbers, specs, strict=True)
         ]
 
-    async def _again(self, before: Any, specs: Sequence[JobSpec], key: str) -> list[Submitted]:
+    async def _again(self, before: Any, specs: Sequence[JobSpec], user: str, key: str) -> list[Submitted]:
         """The same answer as to the first request with this key."""
         if before["asked"] != _texts(specs):
             raise Conflict(f"the key {key!r} was used for other jobs; choose another")
@@ -182,15 +184,17 @@ class ServiceBackend:
             rows = [
                 row for n in ids for row in (await asyncio.to_thread(self.controller.store.quotes, n))[:1]
             ]
-            answers.append(self._annotated(submitted_view(ids, [quote_view(row) for row in rows]), spec))
+            answers.append(
+                self._annotated(submitted_view(ids, [quote_view(row) for row in rows]), spec, user)
+            )
         return answers
 
-    def _annotated(self, submitted: Submitted, spec: JobSpec) -> Submitted:
-        """With the reason, if nothing can be promised yet, and what its units count as."""
+    def _annotated(self, submitted: Submitted, spec: JobSpec, user: str) -> Submitted:
+        """With the reason, if nothing can be promised yet, and what its user should know."""
         said: dict[str, Any] = {}
         if submitted.quote is None and (why := self._why_not_promised(submitted.job_id)) is not None:
             said["reason"] = Reason(**why)
-        if (note := self._note(spec)) is not None:
+        if (note := self._note(spec, user)) is not None:
             said["note"] = note
         return submitted.model_copy(update=said) if said else submitted
 
@@ -201,16 +205,19 @@ class ServiceBackend:
         job = self.scheduler.ledger.jobs.get(number)
         return None if job is None else job.reason
 
-    def _note(self, spec: JobSpec) -> str | None:
+    def _note(self, spec: JobSpec, user: str) -> str | None:
         ledger = self.scheduler.ledger
-        return rounding_note(spec, ledger.nodes.values(), ledger.policy)
+        notes = ledger.runtime_estimates.notes(user, spec)
+        if (rounding := rounding_note(spec, ledger.nodes.values(), ledger.policy)) is not None:
+            notes.append(rounding)
+        return "; ".join(notes) or None
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised now."""
         check_names([spec])
         self._check_uploads([spec])
         await self._check_launchable([spec])
-        promise, note = await self.promises.ask(spec, user), self._note(spec)
+        promise, note = await self.promises.ask(spec, user), self._note(spec, user)
         return promise if note is None else promise.model_copy(update={"note": note})
 
     @property

@@ -194,6 +194,9 @@ def _held(_: Ledger, event: Event, job: Job) -> None:
     job.status = next_status(job.status, Transition.HOLD)
     job.reason, job.account, job.binding, job.rental = event.data["reason"], None, None, None
     job.units, job.places, job.run = 0, [], None
+    job.promised_finish_at = (
+        None  # void: its user keeps it from starting, and it is promised anew when it queues
+    )
 
 
 def _granted(_: Ledger, event: Event, job: Job) -> None:
@@ -352,7 +355,8 @@ def _over(step: Transition) -> Change:
         if step is Transition.FINISH:
             job.progress_frac = 1.0
         if step is Transition.FINISH and job.trials is None:  # of a set each trial has reported
-            ledger.runtime_estimates.finished(job.user, job.spec.title, event.data["run_s"])
+            key, run_s = job.spec.history_key, event.data["run_s"]
+            ledger.runtime_estimates.finished(job.user, key, job.spec.title, run_s)
         if (whole := set_of(ledger.jobs, job)) is not None:
             whole.trials.finished += step is Transition.FINISH
             whole.trials.failed += step is Transition.FAIL

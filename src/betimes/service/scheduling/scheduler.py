@@ -254,7 +254,7 @@ class Scheduler:
         if spec is None:
             return self._engine.foresee(now_s), ""
         self.submission.check(spec, user)
-        believed = self.ledger.runtime_estimates.believed(user, spec.title, spec.runtime_estimate_s)
+        believed = self.ledger.runtime_estimates.believed(user, spec)
         run_s = full_run_s(believed.seconds, spec) if spec.as_one else believed.seconds
         wanted = wanted_for(0, set_spec(spec) if spec.as_one else spec, run_s)
         return self._engine.foresee(now_s, wanted), believed.basis

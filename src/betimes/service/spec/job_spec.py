@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -316,6 +318,14 @@ class JobSpec(BaseModel):
     def title(self) -> str:
         """The name: as given, or the program's."""
         return self.name or self.command[0].rsplit("/", 1)[-1]
+
+    @property
+    def history_key(self) -> str:
+        """What its run times are remembered by: the given name, else the command and the directory it runs in."""
+        if self.name is not None:
+            return self.name
+        what = json.dumps([self.command, self.workdir, self.upload])
+        return f"{self.title} {hashlib.sha256(what.encode()).hexdigest()}"
 
     @property
     def task_choice(self) -> int:

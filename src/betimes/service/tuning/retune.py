@@ -111,6 +111,8 @@ class Watch:
             self._live[event.job] = (event.at_s, None)
             self.submitted += 1
             self._unseen += 1
+        elif event.kind == "released" and event.job in self._live:
+            self._live[event.job] = (event.at_s, None)  # what it was promised before it was held is void
         elif event.kind == "quoted" and event.job in self._live:
             at, promised_at = self._live[event.job]
             self._live[event.job] = (at, event.data["finish_at"] if promised_at is None else promised_at)

@@ -57,7 +57,9 @@ class Estimate(View):
     as_of_at: float
     start_at: float | None
     finish_at: float | None
-    basis: str  # what the run time is taken from: estimate, progress, last-two, default, doubled, grace
+    basis: (
+        str  # what the run time is taken from: estimate, limit, progress, last-two, default, doubled, grace
+    )
 
 
 class QuoteOption(View):
@@ -99,7 +101,9 @@ class Submitted(View):
     job_ids: list[int]
     quote: Quote | None  # of the last element to finish, of those that may queue; null: `reason` says why
     reason: Reason | None = None  # why nothing can be promised yet
-    note: str | None = None  # what each of its units counts as, where the policy gives out more than it needs
+    note: str | None = (
+        None  # what to know about its run time, or what each unit counts as where that is more than it needs
+    )
 
 
 class UploadLimits(View):
@@ -179,7 +183,7 @@ class JobView(View):
     progress_frac: float | None = None
     reason: Reason | None = None  # why it waits, or why it failed
     estimate: Estimate | None = None  # null where none holds now
-    promised_finish_at: float | None = None  # by the first quote
+    promised_finish_at: float | None = None  # by the first quote, or the first since it was last held
     labels: dict[str, str] = {}
 
 

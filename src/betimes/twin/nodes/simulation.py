@@ -219,7 +219,8 @@ class NodesSimulation:
         self.select: Callable[[], None] | None = (
             None  # puts other rules in force, where a policy selects among several
         )
-        self.foresee_wait: Callable[[int], None] | None = None  # decides whether the job in a slot waits
+        # Decides whether the job in a slot waits, in the run or in a copy of it.
+        self.foresee_wait: Callable[[int, NodesState | None], None] | None = None
         self.selections: SelectionColumns | None = None
         self.segment_chunks: list[NDArray[Any]] = []
         self.lease_chunks: list[NDArray[Any]] = []
@@ -449,7 +450,7 @@ class NodesSimulation:
             self.select()
         elif status == FORESEE:
             assert self.foresee_wait is not None
-            self.foresee_wait(int(self.state.pool[0].offender))
+            self.foresee_wait(int(self.state.pool[0].offender), None)
         elif status == NEED_NODES:
             self.state = with_more_nodes(self.state)
         elif status == NEED_FATES:

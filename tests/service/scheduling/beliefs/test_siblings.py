@@ -15,7 +15,7 @@ from betimes.service.scheduling.beliefs.siblings import MOST_A_TURN, SHARE, Sibl
 from betimes.service.scheduling.jobs.job import Job
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import JobFilter, Status
-from tests.service.four_cores import on_four_cores
+from tests.service.four_cores import on_four_cores, over
 from tests.service.reliability.cluster import Cluster, spec
 
 USUAL_S = 3600.0
@@ -116,7 +116,7 @@ def test_wide_jobs_take_it_on_their_full_width() -> None:
 
 def test_many_are_told_a_part_at_a_time() -> None:
     siblings, times = Siblings(), RuntimeEstimates()
-    times.finished("ann", "x", 10.0)
+    times.finished("ann", "x", "x", 10.0)
     jobs = [
         Job(n, JobSpec(command=["x"], name="x"), "ann", 0.0, USUAL_S, "default")
         for n in range(MOST_A_TURN + 1)
@@ -124,7 +124,7 @@ def test_many_are_told_a_part_at_a_time() -> None:
     for job in jobs:
         siblings.note(job)
     for _ in range(MOST_A_TURN // SHARE + 1):
-        siblings.finished("ann", "x", times.believed("ann", "x"))
+        siblings.finished("ann", "x", times.learnt("ann", "x"))
     ((_, first),) = siblings.take()
     assert first == jobs[:MOST_A_TURN]
     assert siblings.are_untold
@@ -151,6 +151,43 @@ def test_the_next_turn_comes_at_once_while_some_are_not_told(monkeypatch: pytest
     cluster.go_on()
 
 
+def test_what_the_last_ones_took_is_believed_up_to_the_time_limit() -> None:
+    cluster = Cluster("fifo", nodes=1)  # two cores
+    first, second, bounded, free = cluster.submit(
+        *(untold(10.0), untold(10.0), untold(10.0, time_limit_s=8.0), untold(10.0, time_limit_s=7200.0))
+    )
+    assert believed(cluster, first, second, bounded, free) == [USUAL_S, USUAL_S, 8.0, 7200.0]
+    cluster.go_on(10.0)
+    assert believed(cluster, bounded, free) == pytest.approx([8.0, 10.0])
+    assert [cluster.job(number).basis for number in (bounded, free)] == ["limit", "last-two"]
+
+
+@pytest.mark.parametrize("policy", ["fifo", "nodes:fifo"])
+def test_one_that_outruns_its_estimate_is_believed_to_end_at_its_limit(policy: str) -> None:
+    cluster = Cluster(policy)
+    (job,) = cluster.submit(spec(100.0, estimate_s=10.0, time_limit_s=25.0, grace_s=4.0))
+    cluster.go_on(10.0)
+    assert left(cluster, job) == pytest.approx(10.0)
+    cluster.go_on(10.0)
+    assert left(cluster, job) == pytest.approx(5.0)
+    assert cluster.job(job).basis == "limit"
+    cluster.crash()
+    assert left(cluster, job) == pytest.approx(5.0, abs=0.01)
+    cluster.go_on()
+    assert cluster.status(job) == Status.FAILED
+
+
+@pytest.mark.parametrize("policy", ["fifo", "nodes:fifo"])
+def test_reported_progress_is_believed_up_to_the_time_limit(policy: str) -> None:
+    cluster = Cluster(policy)
+    (job,) = cluster.submit(spec(100.0, estimate_s=10.0, time_limit_s=30.0))
+    for step in range(1, 9):
+        cluster.go_on(1.0)
+        cluster.scheduler.reports.progressed(job, 1, step, 100.0)
+        cluster.turn()
+    assert left(cluster, job) == pytest.approx(22.0)
+
+
 def test_not_every_finish_is_news_to_all() -> None:
     siblings, times = Siblings(), RuntimeEstimates()
     jobs = [
@@ -158,10 +195,10 @@ def test_not_every_finish_is_news_to_all() -> None:
     ]
     for job in jobs:
         siblings.note(job)
-    times.finished("ann", "x", 10.0)
-    siblings.finished("ann", "x", times.believed("ann", "x"))
+    times.finished("ann", "x", "x", 10.0)
+    siblings.finished("ann", "x", times.learnt("ann", "x"))
     assert not siblings.are_untold
-    siblings.finished("ann", "x", times.believed("ann", "x"))
+    siblings.finished("ann", "x", times.learnt("ann", "x"))
     assert siblings.are_untold
     ((said, told),) = siblings.take()
     assert (said.seconds, told) == (10.0, jobs)
@@ -171,10 +208,10 @@ def test_not_every_finish_is_news_to_all() -> None:
 
 def test_one_that_is_over_is_not_told_any_more() -> None:
     siblings, times = Siblings(), RuntimeEstimates()
-    times.finished("ann", "x", 10.0)
+    times.finished("ann", "x", "x", 10.0)
     job = Job(1, JobSpec(command=["x"], name="x"), "ann", 0.0, USUAL_S, "default")
     siblings.note(job)
-    siblings.finished("ann", "x", times.believed("ann", "x"))
+    siblings.finished("ann", "x", times.learnt("ann", "x"))
     job.status = Status.CANCELLED
     siblings.note(job)
     assert [jobs for _, jobs in siblings.take() if jobs] == []
@@ -198,5 +235,37 @@ def test_the_estimates_of_those_that_wait_follow(tmp_path: Path) -> None:
                 if known and max(one.finish_at or 0.0 for one in known) < 60.0:
                     break
                 await asyncio.sleep(0.0)
+
+    on_four_cores(tmp_path, ask)
+
+
+def test_another_command_of_the_same_program_is_not_trusted_and_the_quote_says_so(tmp_path: Path) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        short = JobSpec(command=["python", "-c", "print(1)"], workdir="/", env={WORK: "2"})
+        for _ in range(2):
+            await backend.submit([short], "ann")
+            await over(backend)
+        long = JobSpec(command=["python", "train.py"], workdir="/")
+        quote, again = await backend.quote(long, "ann"), await backend.quote(short, "ann")
+        assert (quote.run_s, quote.basis) == (USUAL_S, "default")
+        assert quote.note is not None
+        assert quote.note.startswith("2 other jobs called python")
+        assert (again.run_s, again.basis, again.note) == (2.0, "last-two", None)
+        (taken,) = await backend.submit([long], "ann")
+        assert taken.note == quote.note
+
+    on_four_cores(tmp_path, ask)
+
+
+def test_a_time_limit_bounds_what_is_promised(tmp_path: Path) -> None:
+    async def ask(backend: ServiceBackend) -> None:
+        asked = JobSpec(command=["x"], workdir="/", time_limit_s=600.0)
+        quote = await backend.quote(asked, "ann")
+        assert (quote.run_s, quote.basis, quote.note) == (600.0, "limit", None)
+        above = await backend.quote(asked.model_copy(update={"estimate_s": 7200.0}), "ann")
+        assert (above.run_s, above.basis) == (600.0, "limit")
+        assert above.finish_at == above.made_at + 600.0
+        assert above.note is not None
+        assert "above the time limit" in above.note
 
     on_four_cores(tmp_path, ask)

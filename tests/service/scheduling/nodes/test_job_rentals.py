@@ -140,6 +140,33 @@ def test_a_speculative_run_is_over_after_a_restart(tmp_path: Path) -> None:
     assert leases(house) == [("big-0", 0.0, 160.0)]
 
 
+@pytest.mark.parametrize(
+    ("policy", "finish_s"),
+    [
+        ("ljw:t=100,lengths=speculate", 1500.0),  # boots, speculates up to 160, waits for the first
+        ("compound:t=100,b=600,lengths=speculate,waits=none", 1320.0),  # has waited at 760, and is rented for
+        ("compound:t=100,b=600,lengths=speculate", 720.0),  # would wait in vain
+        ("compound:t=100,b=900,lengths=speculate", 1500.0),
+    ],
+)
+def test_a_speculative_run_is_promised_what_becomes_of_it(
+    tmp_path: Path, policy: str, finish_s: float
+) -> None:
+    async def asks(house: House) -> None:
+        await house.submit(1000.0, 500.0, cpu=1.0)
+        for second in (0.0, 30.0, 70.0, 161.0, 300.0):
+            await house.at(second)
+            view = (await house.backend.job(2)).job
+            assert view.estimate is not None
+            assert view.estimate.finish_at == pytest.approx(1000.0 + finish_s)
+        await house.at(2000.0)
+        story = await house.backend.job(2)
+        assert story.quote_error_s == pytest.approx(0.0)
+        assert story.job.finished_at == pytest.approx(1000.0 + finish_s)
+
+    play(tmp_path, policy, asks)
+
+
 def test_a_job_that_is_cancelled_gives_its_machine_back(tmp_path: Path) -> None:
     async def cancels(house: House) -> None:
         await two_jobs(house)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -73,7 +74,8 @@ def _show(story: JobStory, *, wide: bool) -> None:
     show_pairs([*_state(one, story, at_now), *_asked(story)])
     if story.quotes:
         say("", "Promises")
-        show(_QUOTE_COLUMNS, [_quote_row(quote, one, at_now) for quote in story.quotes], wide=wide)
+        held_at = max((event.at for event in story.events if event.kind == "held"), default=-math.inf)
+        show(_QUOTE_COLUMNS, [_quote_row(quote, one, at_now, held_at) for quote in story.quotes], wide=wide)
         for quote in story.quotes:
             for label, text in option_pairs(quote, at_now):
                 say(f"{label}: {text}")
@@ -190,12 +192,14 @@ def _tasks(spec: JobSpec) -> str:
             return f"{units} unit{'' if units == 1 else 's'} each, together on a node"
 
 
-def _quote_row(quote: Quote, one: JobView, at_now: float) -> list[str]:
+def _quote_row(quote: Quote, one: JobView, at_now: float, held_at: float) -> list[str]:
     from betimes.cli.render.jobs import off_by, usd
     from betimes.cli.render.times import clock, length
 
     truth = ""
-    if one.finished_at is not None and one.status == "finished" and quote.finish_at is not None:
+    if quote.made_at < held_at:
+        truth = "void: the job was held"
+    elif one.finished_at is not None and one.status == "finished" and quote.finish_at is not None:
         truth = off_by(one.finished_at - quote.finish_at)
     return [
         clock(quote.made_at, at_now),

@@ -21,7 +21,13 @@ def _option(kind: Any, flag: str, metavar: str | None, text: str) -> Any:
 
 
 OPTIONS: dict[str, Any] = {
-    "name": _option(str, "--name", "NAME", "What to call it. By default the program's name."),
+    "name": _option(
+        str,
+        "--name",
+        "NAME",
+        "What to call it; jobs of one name are expected to take as long. By default the program's name, and then "
+        "only the same command in the same folder is.",
+    ),
     "workdir": _option(str, "--workdir", "DIR", "The folder in which it runs. By default the current one."),
     "upload": _option(
         str, "--upload", "DIR", "Send this directory along, and run the job in a copy of it, on whatever machine."

@@ -50,8 +50,8 @@ def stop_waiting(state: NodesState, rules: NodesRules, slot: int) -> int:
         if rules.plays:
             pool.offender = slot
             return FORESEE
-        need.undecided = 0
-        if not predict(state, rules, slot) > need.until_s - need.queued_s:
+        need.undecided = 0  # without a model either, a play-out in a play-out lets it wait
+        if not (rules.learned and predict(state, rules, slot) > need.until_s - need.queued_s):
             need.alarm_s = need.until_s
             set_job_timer(state, slot)
             return DONE

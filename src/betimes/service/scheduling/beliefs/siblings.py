@@ -1,7 +1,8 @@
-"""Jobs of one user and name without an estimate: the run time of one that finishes is evidence for the others."""
+"""Jobs of one user and history without an estimate: the run time of one that finishes is evidence for the others."""
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -10,49 +11,53 @@ from betimes.service.scheduling.beliefs.progress_rate import differs
 from betimes.service.scheduling.beliefs.runtime_estimates import RuntimeEstimate
 from betimes.service.scheduling.jobs.job import Job
 
-LEARNT = ("default", "last-two")  # what a belief must rest on to be replaced
+LEARNT = ("default", "last-two", "limit")  # what a belief must rest on to be replaced
 LEAST_NEWS_S = 0.1  # beliefs that are closer are not told apart
 SHARE = (
     50  # of so many siblings, one must have finished since the last time: news costs time for each of them
 )
 MOST_A_TURN = 1000  # jobs whose belief is updated in one turn: more would delay requests
 
-Key = tuple[str, str]  # user and name
+Key = tuple[str, str]  # user and `JobSpec.history_key`
 
 
 class Siblings:
-    """The live jobs of each user and name without an estimate, and those whose belief has not been updated yet."""
+    """The live jobs of each user and history without an estimate, and those whose belief has not been updated yet."""
 
     def __init__(self) -> None:
         self._live: defaultdict[Key, dict[int, Job]] = defaultdict(dict)
         self._finished: defaultdict[Key, int] = defaultdict(int)  # since their last update
-        self._untold: dict[Key, tuple[RuntimeEstimate, list[Job]]] = {}
+        # Of each key also by time limit, which bounds what is believed.
+        self._untold: dict[tuple[Key, float | None], tuple[RuntimeEstimate, list[Job]]] = {}
 
     def note(self, job: Job) -> None:
         """A job is new, or has changed. A set of trials learns from its own, and so do they."""
         if job.trials is not None or job.set_id is not None:
             return
-        key = (job.user, job.spec.title)
-        if not job.status.is_over and job.basis in LEARNT:
+        key = (job.user, job.spec.history_key)
+        if not job.status.is_over and job.basis in LEARNT and math.isnan(job.spec.runtime_estimate_s):
             self._live[key][job.job_id] = job
         elif key in self._live:
             self._live[key].pop(job.job_id, None)
             if not self._live[key]:
-                for gone in (self._live, self._finished, self._untold):
+                for gone in (self._live, self._finished):
                     gone.pop(key, None)
 
-    def finished(self, user: str, name: str, believed: RuntimeEstimate) -> None:
-        """A job has finished; the next one of its name would be believed to take so long."""
-        key = (user, name)
+    def finished(self, user: str, history_key: str, believed: RuntimeEstimate) -> None:
+        """A job has finished; the next one like it would be believed to take so long, if it had no time limit."""
+        key = (user, history_key)
         if key not in self._live:
             return
         self._finished[key] += 1
         if self._finished[key] * SHARE < len(self._live[key]):
             return
         self._finished[key] = 0
-        others = [job for job in self._live[key].values() if _is_news(believed, job)]
-        if others:
-            self._untold[key] = (believed, others)
+        others: defaultdict[float | None, list[Job]] = defaultdict(list)
+        for job in self._live[key].values():
+            if _is_news(believed.within(job.spec.time_limit_s), job):
+                others[job.spec.time_limit_s].append(job)
+        for limit_s, jobs in others.items():
+            self._untold[key, limit_s] = (believed.within(limit_s), jobs)
 
     @property
     def are_untold(self) -> bool:
@@ -62,14 +67,14 @@ class Siblings:
     def take(self) -> Iterator[tuple[RuntimeEstimate, list[Job]]]:
         """Those to be updated now, the first ones first; each is updated once."""
         room = MOST_A_TURN
-        for key, (believed, jobs) in list(self._untold.items()):
+        for which, (believed, jobs) in list(self._untold.items()):
             now, later = jobs[:room], jobs[room:]
             room -= len(now)
             if later:
-                self._untold[key] = (believed, later)
+                self._untold[which] = (believed, later)
             else:
-                del self._untold[key]
-            live = self._live.get(key, {})
+                del self._untold[which]
+            live = self._live.get(which[0], {})
             yield believed, [job for job in now if job.job_id in live]
             if room == 0:
                 return

@@ -73,7 +73,8 @@ class DecisionApplier:
         job = self._state.ledger.jobs[number]
         if isinstance(move, Outrun):
             account = self._engine.account_row(number)
-            log("estimate-changed", "timer", number, account=account, basis="doubled", outran=True)
+            basis = "doubled" if account["size_s"] == move.size_s else "limit"
+            log("estimate-changed", "timer", number, account=account, basis=basis, outran=True)
         elif isinstance(move, Preempt):
             room_for = move.makes_room_for
             makes_room = {} if room_for is None else {"makes_room_for": room_for}

@@ -18,6 +18,7 @@ from betimes.service.engines.messages import (
     Foreseen,
     Inputs,
     JobRequest,
+    Outrun,
     Play,
     ReleaseMachine,
     RentMachine,
@@ -37,6 +38,9 @@ from betimes.service.scheduling.jobs.job import Account, Job, Places
 from betimes.service.scheduling.nodes.node import BOOTING, UP, Node
 from betimes.service.scheduling.state import SchedulerState
 from betimes.service.scheduling.trials.trial_work import TrialWork
+
+LEAST_END_S = 1.0
+"""Until a run that was told to stop is believed to have left."""
 
 IsCompiled = Callable[[str], bool]
 """Whether the kernels of a policy can be called at once."""
@@ -174,8 +178,9 @@ class PolicyEngine:
             self.engine.measure(number, throughput, beside)
 
     def believe(self, number: int, left_s: float) -> None:
-        """A job is believed to have so much work left."""
-        self._pending.believed.append((number, left_s))
+        """A job is believed to have so much work left, if its time limit allows that."""
+        job = self._state.ledger.jobs[number]
+        self._pending.believed.append((number, min(left_s, self._most_left_s(job))))
 
     def retract_belief(self, number: int) -> None:
         """What was to be believed of a job holds no more."""
@@ -357,7 +362,26 @@ class PolicyEngine:
         what, self._pending = self._pending, Inputs()
         if self.stands_by:  # what has come waits for the policy
             self._pending.wanted, what.wanted = what.wanted, []
-        return what, self.engine.happen(self._state.now_s, what)
+        rounds = self.engine.happen(self._state.now_s, what)
+        bounded: list[tuple[int, float]] = []
+        for move in (move for one in rounds for move in one.moves if isinstance(move, Outrun)):
+            job = self._state.ledger.jobs.get(move.job)
+            if job is not None and (most_s := self._most_left_s(job)) < self.believed_left_s(job):
+                bounded.append((move.job, most_s))
+        if bounded:
+            rounds = [*rounds, *self.engine.happen(self._state.now_s, Inputs(believed=bounded))]
+        return what, rounds
+
+    def _most_left_s(self, job: Job) -> float:
+        """Work that a job can do before its time limit ends its run: of one that is over, before that is killed."""
+        limit_s, run = job.spec.time_limit_s, job.run
+        if limit_s is None or job.trials is not None:  # the limit of a set is that of each trial
+            return math.inf
+        ran_s = self._state.now_at - run.started_at if run is not None and run.started_at is not None else 0.0
+        left_s = limit_s - ran_s
+        if left_s <= 0.0:
+            left_s = max(LEAST_END_S, left_s + job.spec.grace_s)
+        return left_s if self.is_nodes else left_s * self.speed(job, run.units if run else job.spec.max_units)
 
     def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
         """A copy to be played forward, with one more job if one is given. Raises Unavailable while it stands by."""

@@ -87,7 +87,7 @@ class JobLifecycle:
     # --- when it is over --------------------------------------------------------------------------------------
 
     def finish(self, job: Job) -> None:
-        """Its command has succeeded; what it took on max_units is what the next job of its name is believed to take."""
+        """Its command has succeeded; what it took on max_units is what the next one like it is believed to take."""
         if job.set_id is not None:
             self._log_finished(job, job.ran_s)
             return
@@ -96,9 +96,9 @@ class JobLifecycle:
         run_s = max(0.0, account.size_s - self._engine.believed_left_s(job)) / full
         self._engine.withdraw(job)
         self._state.log("finished", "executor", job.job_id, run_s=run_s)
-        user, name = job.user, job.spec.title
-        learnt = self._state.ledger.runtime_estimates.believed(user, name)
-        self._state.siblings.finished(user, name, learnt)
+        user, key = job.user, job.spec.history_key
+        learnt = self._state.ledger.runtime_estimates.learnt(user, key)
+        self._state.siblings.finished(user, key, learnt)
         self.after(job)
 
     def finish_set(self, job: Job, taken_s: float) -> None:

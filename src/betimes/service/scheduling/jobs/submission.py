@@ -75,7 +75,7 @@ class Submission:
         ledger = self._state.ledger
         indices, most = parse_array(spec.array) if spec.array else ([None], 0)
         first = ledger.next_job
-        believed = ledger.runtime_estimates.believed(user, spec.title, spec.runtime_estimate_s)
+        believed = ledger.runtime_estimates.believed(user, spec)
         text = _text(spec.model_copy(update={"array": None}) if spec.array else spec)
         numbers: list[int] = []
         follows = self._follows(spec)
@@ -105,7 +105,7 @@ class Submission:
         """Take an array as one job; its trials have the numbers that follow."""
         ledger = self._state.ledger
         number, whole = ledger.next_job, set_spec(spec)
-        believed = ledger.runtime_estimates.believed(user, spec.title, spec.runtime_estimate_s)
+        believed = ledger.runtime_estimates.believed(user, spec)
         indices, _ = parse_array(spec.array or "")
         common: dict[str, Any] = {"user": user, "basis": believed.basis, "array_id": number}
         trials = TrialSet(len(indices), believed.seconds, whole.max_units, whole.max_units)
@@ -132,9 +132,7 @@ class Submission:
 
     def _check_budget(self, spec: JobSpec, user: str) -> None:
         """Raise Refused for a job that asks for a machine of its own, which its user's budget does not allow for."""
-        run_s = self._state.ledger.runtime_estimates.believed(
-            user, spec.title, spec.runtime_estimate_s
-        ).seconds
+        run_s = self._state.ledger.runtime_estimates.believed(user, spec).seconds
         holding = [offer for offer in self._engine.offers_for_jobs or () if can_be_rented(spec, [offer])]
         usd = min((rented_usd(spec, offer, run_s) for offer in holding), default=0.0)
         short = self._spending.over_budget(user, usd)

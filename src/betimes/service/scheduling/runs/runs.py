@@ -6,16 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from betimes.service.machines.machine import REAL
-from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
+from betimes.service.scheduling.decisions.policy_engine import LEAST_END_S, PolicyEngine
 from betimes.service.scheduling.effects import ResizeRun, StartRun, StopRun
 from betimes.service.scheduling.jobs import reasons
 from betimes.service.scheduling.jobs.job import Job, Places
 from betimes.service.scheduling.runs.preemption_costs import PreemptionCosts
 from betimes.service.scheduling.runs.run_reports import RunId
 from betimes.service.scheduling.state import SchedulerState
-
-LEAST_END_S = 1.0
-"""Until a run that was told to stop is believed to have left."""
 
 
 class Runs:
