@@ -57,7 +57,7 @@ def test_c9() -> None:
 
 @given(
     st.integers(1, 60),
-    st.integers(1, 70),
+    st.integers(2, 70),
     st.sampled_from((SMART_FIRST, PROPORTIONAL)),
     st.randoms(use_true_random=False),
 )
@@ -85,8 +85,32 @@ def test_smart_first_simulates_the_good_ones_and_shares_the_rest() -> None:
     scores = {n: float(n) for n in range(20)}
     assert round_of(rotation, scores) == list(range(10))
     assert rotation.smart == [9, 8, 7, 6, 5, 4]
-    # four are left: 10 are stale and 4 poor, so 20/7 and the rest
-    assert round_of(rotation, scores) == [9, 8, 7, 6, 5, 4, 10, 11, 3, 2]
+    # three are left after the good ones and the first never simulated: 9 are stale and 4 poor, so 27/13 and the rest
+    assert round_of(rotation, scores) == [9, 10, 8, 7, 6, 5, 4, 11, 12, 3]
+
+
+@given(
+    st.integers(1, 40),
+    st.one_of(st.integers(2, 45), st.floats(0.1, 50.0)),
+    st.sampled_from((0.0, 0.6, 1.0)),
+    st.sampled_from((SMART_FIRST, PROPORTIONAL)),
+    st.randoms(use_true_random=False),
+)
+def test_every_policy_is_simulated_again_within_as_many_selections_as_there_are_policies(
+    members: int, budget: float, smart_frac: float, split: str, random: Random
+) -> None:
+    rotation = Rotation(list(range(members)), Limit(budget, smart_frac, split), random.randrange)
+    worth = [random.random() for _ in range(members)]
+    last = [0] * members
+
+    def simulate(those: Sequence[int]) -> dict[int, tuple[float, float]]:
+        for member in those:
+            last[member] = selection
+        return {member: (worth[member], 0.5 + worth[member]) for member in those}
+
+    for selection in range(1, 3 * members + 1):
+        assert len(rotation.simulate(simulate)) >= min(2 if smart_frac else 1, members)
+        assert selection - min(last) <= members
 
 
 def test_a_policy_that_fails_is_in_no_set_any_more() -> None:
@@ -98,7 +122,7 @@ def test_a_policy_that_fails_is_in_no_set_any_more() -> None:
     assert sorted(rotation.smart + rotation.stale + rotation.poor) == [0, 2]
 
 
-def test_by_the_clock_as_many_as_are_expected_to_fit_and_at_least_one() -> None:
+def test_by_the_clock_as_many_as_are_expected_to_fit_and_at_least_two() -> None:
     rotation = Rotation([0, 1, 2, 3], Limit(1.0), first)
     seen: list[int] = []
 
@@ -111,7 +135,7 @@ def test_by_the_clock_as_many_as_are_expected_to_fit_and_at_least_one() -> None:
     rotation.limit = Limit(0.5)
     seen.clear()
     for _ in range(3):
-        assert len(rotation.simulate(simulate)) == 1
+        assert len(rotation.simulate(simulate)) == 2
 
 
 def test_ties() -> None:

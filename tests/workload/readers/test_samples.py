@@ -64,6 +64,7 @@ def test_swf(put: Put) -> None:
 def test_swf_machine_without_maxprocs(put: Put) -> None:
     line = b"1 0 0 1 1 1 -1 1 1 -1 1 1 1 1 1 1 -1 -1\n"
     assert read_trace(put(b"; MaxNodes: 12\n" + line, "a.swf")).machine_units == 12
+    assert read_trace(put(b"; MaxProcs: 1,024\n" + line, "a.swf")).machine_units == 1024
     assert read_trace(put(line, "a.swf")).machine_units is None
     odd = read_trace(put(b"; MaxProcs: many\n" + line, "a.swf"))
     assert odd.machine_units is None
@@ -150,6 +151,49 @@ def test_sacct_with_clock_times_and_no_raw_columns(put: Put) -> None:
     assert columns(w, "job_id", "submit_s", "work_s") == [["7_1", "8"], [0, 1], [2 * 86401, 10.5]]
     same(w.estimate_s, [120, NAN])
     assert columns(w, "user", "status") == [[-1, -1], [1, 0]]
+
+
+def test_sacct_whose_local_times_go_back_says_so(put: Put) -> None:
+    header = b"JobIDRaw|Submit|Start|End|AllocCPUS|State|ElapsedRaw\n"
+    night = (
+        b"1|2024-11-03T00:50:00|2024-11-03T00:50:10|2024-11-03T02:10:10|2|COMPLETED|8400\n"  # not from Start to End
+        b"2|2024-11-03T01:50:00|2024-11-03T01:10:00|2024-11-03T02:10:00|2|COMPLETED|3600\n"  # no wait below 0
+        b"3|2024-11-03T03:00:00|2024-11-03T03:00:00|2024-11-03T05:00:00|2|COMPLETED|3600\n"  # suspended for an hour
+    )
+    w = read_trace(put(header + night, "night"))
+    assert columns(w, "job_id", "work_s") == [[1, 2, 3], [16800, 7200, 7200]]
+    same(w.extra["recorded_wait_s"], [NAN, NAN, 0])
+    (warning,) = w.notes.warnings
+    assert warning.startswith("2 of the jobs")
+    assert "SLURM_TIME_FORMAT=%s sacct" in warning
+
+    without_elapsed = b"JobIDRaw|Submit|Start|End|AllocCPUS|State\n" + (
+        b"2|2024-11-03T01:40:00|2024-11-03T01:55:00|2024-11-03T01:10:00|2|COMPLETED\n"
+    )
+    with pytest.raises(
+        TraceError, match=r"line 2, field End: expected an end after Start.*SLURM_TIME_FORMAT=%s"
+    ):
+        read_trace(put(without_elapsed, "night"))
+
+
+@pytest.mark.parametrize("when", [b"2024-03-01T09:00:00", b"1709283600"])
+@pytest.mark.parametrize("format_name", ["auto", "sacct"])
+def test_sacct_without_a_header_is_told_so(when: bytes, format_name: str, put: Put) -> None:
+    path = put(b"\nCANCELLED by 1000|1|1|1|" + when + b"|" + when + b"|00:10:00\n", "sample")
+    with pytest.raises(TraceError, match="line 2: the header is missing: run sacct without --noheader"):
+        read_trace(path, format=format_name)
+
+
+def test_sacct_with_several_attempts_of_a_job_keeps_the_last(put: Put) -> None:
+    text = (
+        b"JobID|Submit|Elapsed|ReqCPUS|State\n"
+        b"7|2024-03-01T09:50:00|00:20:00|2|COMPLETED\n"
+        b"7|2024-03-01T09:30:00|00:10:00|2|NODE_FAIL\n"
+        b"8|2024-03-01T09:30:00|00:30:00|1|COMPLETED\n"
+    )
+    w = read_trace(put(text, "sample"))
+    assert columns(w, "job_id", "submit_s", "work_s") == [[8, 7], [0, 1200], [1800, 2400]]
+    assert dict(w.notes.skipped) == {"earlier attempt of a job": 1}
 
 
 def test_csv(put: Put) -> None:

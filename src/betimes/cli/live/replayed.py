@@ -64,8 +64,9 @@ class Tally:
 
     def __str__(self) -> str:
         waiting = len(self.submitted) - len(self.started)
+        begun_s = next(iter(self.submitted.values()), self.at_s)
         return (
-            f"{length(self.at_s)} of the trace: {len(self.submitted):,} jobs submitted, {self.over:,} over, "
+            f"{length(self.at_s - begun_s)} of the trace: {len(self.submitted):,} jobs submitted, {self.over:,} over, "
             f"{waiting:,} not started yet"
         )
 

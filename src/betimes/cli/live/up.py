@@ -239,7 +239,8 @@ def up(
         typer.Option(
             "--replay",
             metavar="TRACE",
-            help="Submit the jobs of a trace at their times, on virtual nodes and a virtual clock.",
+            help="Submit the jobs of a trace at their times, on virtual nodes and a virtual clock that begins with the "
+            "first of them.",
             show_default=False,
         ),
     ] = None,

@@ -1,7 +1,9 @@
 """Which policies of a portfolio are simulated when there is no time for all, and which of them wins.
 
 Policies are numbers, in the order of the portfolio. Those that did well last time are Smart, those not simulated for
-long Stale, those that did badly Poor; each set gets a share of the budget. Source: spec/portfolio.md C.6.
+long Stale, those that did badly Poor; each set gets a share of the budget. The one that has not been simulated for
+longest always is, so that each is simulated at least once in as many selections as there are policies. Source:
+spec/portfolio.md C.6.
 """
 
 from __future__ import annotations
@@ -47,12 +49,18 @@ class Rotation:
     stale: list[int] = field(default_factory=list[int])
     poor: list[int] = field(default_factory=list[int])
     cost: dict[int, float] = field(default_factory=dict[int, float])  # of the last simulation of each
+    selections: int = 0
+    simulated_in: dict[int, int] = field(
+        default_factory=dict[int, int]
+    )  # the last selection in which each was
 
     def simulate(self, simulate: Simulate) -> dict[int, float]:
-        """Simulate as many as the budget allows, at least one, and sort them into the sets; returns the scores.
+        """Simulate as many as the budget allows, at least two, and sort them into the sets; returns the scores.
 
-        A policy that fails is in no set any more.
+        The two are the best of last time and the one that has not been simulated for longest. A policy that fails is
+        in no set any more.
         """
+        self.selections += 1
         spending = _Spending(self, simulate)
         smart, stale, poor = list(self.smart), list(self.stale), list(self.poor)
         budget = self.limit.budget
@@ -74,13 +82,19 @@ class Rotation:
         self, budget: Fraction, spending: _Spending, smart: list[int], stale: list[int], poor: list[int]
     ) -> None:
         """Take of each set what its share of the budget allows, and what the others have no use for."""
+        if smart:
+            budget -= spending.take(smart, 0)
+        if others := stale + poor or smart:
+            oldest = min(others, key=lambda member: self.simulated_in.get(member, 0))
+            of = next(members for members in (smart, stale, poor) if oldest in members)
+            budget -= spending.take(of, of.index(oldest))
         if self.limit.split == SMART_FIRST:
             left = spending.spend(smart, budget)
             rest = len(stale) + len(poor)
             share = left * Fraction(len(stale), rest) if rest else left
             left = left - share + spending.spend(stale, share)
         else:
-            every = len(smart) + len(stale) + len(poor)
+            every = max(1, len(smart) + len(stale) + len(poor))
             shares = [budget * Fraction(len(each), every) for each in (smart, stale, poor)]
             left = spending.spend(smart, shares[0])
             left = spending.spend(stale, shares[1] + left) + shares[2]
@@ -134,6 +148,7 @@ class _Spending:
         found = self._simulate(taken)
         for member in taken:
             score, self.rotation.cost[member] = found[member]
+            self.rotation.simulated_in[member] = self.rotation.selections
             if score is not None:
                 self.scores[member] = score
         return Fraction(sum(self.rotation.cost[member] for member in taken))

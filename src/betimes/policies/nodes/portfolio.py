@@ -86,11 +86,12 @@ SHADOW = Parameter(
 )
 PERIOD = Parameter("period", "ticks from one selection to the next, while jobs wait", 2.0, low=1.0, high=1e6)
 BUDGET = Parameter(
-    "budget", "policies simulated in a selection; without it all", None, low=1.0, high=MOST_SIMULATED
+    "budget", "policies simulated in a selection; without it all", None, low=2.0, high=MOST_SIMULATED
 )
 SECONDS = Parameter(
     "seconds",
-    "instead of a budget: seconds by the clock that a selection may take; results then depend on the machine",
+    "instead of a budget: seconds by the clock that a selection may take, but for two policies, which are always "
+    "simulated; results then depend on the machine",
     None,
     low=1e-6,
     high=1e6,

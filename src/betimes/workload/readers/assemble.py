@@ -53,17 +53,21 @@ class Assembly:
         name: str = "",
         guess: Collection[str] = (),
         dated: bool = False,
+        last_attempts: bool = False,
         **whole: Any,
     ) -> Workload:
         """Join the chunks; `whole` are further arguments of `Workload.from_columns`.
 
         `guess` names further text columns to turn into numbers where every cell is one. `dated` submissions
         are Unix seconds, and become seconds since the first of them, which the header keeps as UnixStartTime.
+        `last_attempts`: rows of one id are attempts of one job, of which the one that was submitted last is kept.
 
         Raises TraceError where an id is used twice (unless such rows are skipped) and where no job is left.
         """
         made = {key: self._joined(key) for key in list(self._parts)}
         lines = made.pop("line", np.empty(0, np.int64))
+        if last_attempts:
+            made = _last_attempts(made, tally)
         made = _without_repeats(made, lines, tally)
         if not len(made.get("job_id", ())):
             left_out = tally.told()
@@ -96,6 +100,16 @@ class Assembly:
         elif len(parts) > 1:
             parts = [part for part in parts if len(part)] or parts[:1]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+
+def _last_attempts(made: dict[str, AnyColumn], tally: Tally) -> dict[str, AnyColumn]:
+    if not len(ids := made.get("job_id", np.empty(0))):
+        return made
+    latest_first = np.argsort(made["submit_s"], kind="stable")[::-1]
+    _, lasts = np.unique(ids[latest_first], return_index=True)
+    keep = np.sort(latest_first[lasts])
+    tally.left_out("earlier attempt of a job", len(ids) - len(keep))
+    return {name: values[keep] for name, values in made.items()}
 
 
 def _without_repeats(made: dict[str, AnyColumn], lines: AnyColumn, tally: Tally) -> dict[str, AnyColumn]:

@@ -50,6 +50,10 @@ _NO_TIME = frozenset({"", "Unknown", "None", "N/A"})
 _NO_LIMIT = frozenset({"", "UNLIMITED", "Partition_Limit", "INVALID", "None", "N/A"})
 _SIZES_GIB = {"": 2.0**-10, "K": 2.0**-20, "M": 2.0**-10, "G": 1.0, "T": 2.0**10, "P": 2.0**20}
 _NOTHING = {"": float("nan")}
+_ROUNDING_S = 60.0
+_LOCAL = (
+    "times are local, and the clock was put back; print Unix seconds instead (SLURM_TIME_FORMAT=%s sacct ...)"
+)
 # What the reader takes; the first of each group that the header has.
 _IDS, _CPUS = ("JobIDRaw", "JobID"), ("AllocCPUS", "NCPUS", "ReqCPUS")
 _RUN, _LIMIT = ("ElapsedRaw", "Elapsed"), ("TimelimitRaw", "Timelimit")
@@ -63,8 +67,16 @@ def read(source: Source, tally: Tally) -> Workload:
     Needs JobIDRaw or JobID, Submit, State, ElapsedRaw or Elapsed (or Start and End), and AllocCPUS or NCPUS
     (or ReqCPUS). Submission is counted from the first Submit (local times count as UTC; UnixStartTime in the
     notes). GPUs and memory a unit come from AllocTRES, else ReqTRES. Left out and counted: job steps, jobs
-    not finished, and those that never ran. Source: https://slurm.schedmd.com/sacct.html
+    not finished, those that never ran, and all attempts of a job but the last. Local times that go back, as when a
+    clock is put back: a run that ends before it starts is malformed, a start before the submission is an
+    unknown wait, with a warning. Raises TraceError for a file without a header. Source:
+    https://slurm.schedmd.com/sacct.html
     """
+    lines = source.opening.decode(errors="replace").splitlines()
+    if (first := next(filter(str.strip, lines), None)) and _is_row(first):
+        raise TraceError(
+            "the header is missing: run sacct without --noheader (-n)", source.path, 1 + lines.index(first)
+        )
     table = DelimitedTable(source, tally, ("Submit", "State"), delimiter="|", quotes=False)
     for group in (_IDS, _CPUS):
         if not any(name in table.header for name in group):
@@ -81,13 +93,21 @@ def read(source: Source, tally: Tally) -> Workload:
     further = [name for name in table.header if name and name not in _MAPPED and name not in RESERVED_NAMES]
     if "JobIDRaw" not in table.header:
         further.remove("JobID")
-    assembly = Assembly()
+    assembly, backwards = Assembly(), 0
     for rows in table.chunks():
-        _take(rows, further, assembly)
-    return assembly.workload(source, tally, FORMAT.name, guess=further, dated=True, cpu=1.0)
+        backwards += _take(rows, further, assembly)
+    if backwards:
+        tally.warnings.append(
+            f"{backwards} of the jobs start before they were submitted, or run longer than from Start to End; their "
+            f"waits are unknown, and submissions near them may be an hour off: {_LOCAL}"
+        )
+    return assembly.workload(
+        source, tally, FORMAT.name, guess=further, dated=True, last_attempts=True, cpu=1.0
+    )
 
 
-def _take(rows: Rows, further: list[str], assembly: Assembly) -> None:
+def _take(rows: Rows, further: list[str], assembly: Assembly) -> int:
+    """Add the jobs of these rows; returns how many have times that go back."""
     job_id = rows.text(_first(rows, _IDS), is_id=True)
     states = [state.split(" ", 1)[0].rstrip("+") for state in rows.text("State")]
     # Steps and unfinished jobs leave much empty: they go before anything else is looked at.
@@ -95,8 +115,8 @@ def _take(rows: Rows, further: list[str], assembly: Assembly) -> None:
     rows.leave_out(np.isin(states, _UNFINISHED), "not finished")
     rows.refuse(~np.isin(states, list(_ENDED)), "State", "expected a state of Slurm")
     submit_s = _parsed(rows, "Submit", unix_s, 0.0, "expected a date and time such as 2024-03-01T09:30:00")
-    start_s = _time(rows, "Start")
-    run_s = _run_s(rows, start_s)
+    start_s, end_s = _time(rows, "Start"), _time(rows, "End")
+    run_s = _run_s(rows, start_s, end_s)
     status = np.array([_ENDED.get(state, FAILED) for state in states], np.int64)
     units = _units(rows)
     estimate_s = _limit_s(rows)
@@ -104,6 +124,9 @@ def _take(rows: Rows, further: list[str], assembly: Assembly) -> None:
     rows.leave_out(((run_s <= 0) | np.isnan(run_s)) & (status == CANCELLED), "cancelled before start")
     rows.leave_out((run_s <= 0) | np.isnan(run_s), "no run time")
     rows.leave_out(units == 0, "no processors")
+    # What is suspended runs for less than from Start to End, and nothing for longer.
+    backwards = (start_s < submit_s) | (run_s > end_s - start_s + _ROUNDING_S)
+    wait_s = np.where(backwards, np.nan, start_s - submit_s)
     assembly.add(
         rows,
         {
@@ -118,8 +141,9 @@ def _take(rows: Rows, further: list[str], assembly: Assembly) -> None:
             "memory_gib": memory_gib / np.maximum(1, units),
             "gpu": gpus / np.maximum(1, units),
         },
-        {"recorded_wait_s": start_s - submit_s, **{name: rows.text(name) for name in further}},
+        {"recorded_wait_s": wait_s, **{name: rows.text(name) for name in further}},
     )
+    return int((backwards & rows.good).sum())
 
 
 def _first(rows: Rows, names: tuple[str, ...]) -> str:
@@ -143,12 +167,13 @@ def _time(rows: Rows, field: str) -> Floats:
     )
 
 
-def _run_s(rows: Rows, start_s: Floats) -> Floats:
+def _run_s(rows: Rows, start_s: Floats, end_s: Floats) -> Floats:
     if "ElapsedRaw" in rows.columns:
         return rows.number("ElapsedRaw", least=0, most=MOST_S)
     if "Elapsed" in rows.columns:
         return _parsed(rows, "Elapsed", clock_s, 0.0, "expected a duration such as 1-02:03:04")
-    return _time(rows, "End") - start_s
+    rows.refuse(end_s < start_s, "End", f"expected an end after Start; {_LOCAL}")
+    return end_s - start_s
 
 
 def _units(rows: Rows) -> Integers:
@@ -229,18 +254,27 @@ def _gpus(resources: dict[str, float]) -> float:
 
 def _recognise(opening: Opening) -> bool:
     names = set(opening.first_line.strip().split("|"))
-    return bool({"JobID", "JobIDRaw"} & names) and "Submit" in names
+    return ("Submit" in names and bool({"JobID", "JobIDRaw"} & names)) or _is_row(opening.first_line)
+
+
+def _is_row(line: str) -> bool:
+    """Whether this is a job of `sacct --noheader`: it has a state and a date."""
+    cells = line.strip().split("|")
+    has_state = any(cell.split(" ", 1)[0] in (*_ENDED, *_UNFINISHED) for cell in cells)
+    return has_state and any(re.match(r"\d{4}-\d\d-\d\dT|\d{10}$", cell) for cell in cells)
 
 
 FORMAT = TraceFormat(
     name="sacct",
     summary="Slurm accounting: the output of sacct --parsable2",
     details=(
-        "Made by: sacct --parsable2 --allusers --allocations --starttime=... "
+        "Made by: SLURM_TIME_FORMAT=%s sacct --parsable2 --allusers --allocations --starttime=... "
         "--format=JobIDRaw,User,Submit,Start,ElapsedRaw,TimelimitRaw,AllocCPUS,ReqCPUS,AllocTRES,State,Partit"
         "ion. A unit is a CPU; jobs are rigid. Submission is counted from the first Submit, which the notes "
-        "keep as UnixStartTime. Job steps, jobs not finished and those that never ran are left out and "
-        "counted."
+        "keep as UnixStartTime. SLURM_TIME_FORMAT=%s prints Unix seconds; without it times are local, and wrong by an "
+        "hour where a clock change lies between: those that go back are warned of or refused, others cannot be told. "
+        "Job steps, jobs not finished, those that never ran, and all attempts of a job but the last (--duplicates) are "
+        "left out and counted."
     ),
     rules=(
         FieldRule("JobIDRaw, else JobID", "job_id"),

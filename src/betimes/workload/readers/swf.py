@@ -115,9 +115,9 @@ def _machine_units(header: dict[str, str], tally: Tally) -> int | None:
     for key in ("MaxProcs", "MaxNodes"):
         if key not in header:
             continue
-        number = re.match(r"\d{1,9}(?!\d)", header[key], re.ASCII)
-        if number and int(number[0]):
-            return int(number[0])
+        number = re.match(r"(\d{1,3}(,\d{3}){1,2}|\d{1,9})(?!,?\d)", header[key], re.ASCII)  # 1,024 is 1024
+        if number and (units := int(number[0].replace(",", ""))):
+            return units
         tally.warnings.append(f"header {key}: expected a whole number, found {header[key][:40]!r}")
     return None
 

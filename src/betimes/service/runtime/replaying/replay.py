@@ -97,6 +97,11 @@ class Arrivals:
     def __len__(self) -> int:
         return len(self._rows)
 
+    @property
+    def begin_s(self) -> float:
+        """When the first of them is submitted."""
+        return float(self._workload.submit_s[self._rows[0]])
+
     def __iter__(self) -> Iterator[tuple[float, JobSpec]]:
         for row in self._rows.tolist():
             yield float(self._workload.submit_s[row]), self._job(row)

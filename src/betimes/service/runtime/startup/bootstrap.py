@@ -173,7 +173,10 @@ async def _serving(
     # A virtual clock would go on meanwhile; else it takes a moment only.
     if replays or kernels.are_cached(policy):
         await kernels.compile(policy)
-    controller.clock = VirtualClock(0.0, options.speed) if replays else Clock(ledger.last_at)
+    if options.arrivals is not None:  # from the first submission on: a trace may begin at a Unix time
+        controller.clock = VirtualClock(options.arrivals.begin_s, options.speed)
+    else:
+        controller.clock = Clock(ledger.last_at)
     controller.scheduler.begin(controller.clock.now_s())
     machines = cluster.machines if cluster is not None else options.machines
     if machines is None:
