@@ -316,9 +316,9 @@ def test_without_a_service_every_verb_says_how_to_start_one(
 
 
 def test_policy_says_why_its_last_decision_started_nobody(betimes: Call, service: Service) -> None:
-    why = Reason(code="no-room", text="job 5 is next: waits for 2 more GPUs")
+    why = Reason(code="no-room", text="job 5 is next: needs 2 GPUs")
     service.in_force = service.in_force.model_copy(update={"idle": why})
-    assert "Its last decision started no job: job 5 is next: waits for 2 more GPUs\n" in betimes("policy").out
+    assert "Its last decision started no job: job 5 is next: needs 2 GPUs\n" in betimes("policy").out
     assert betimes("policy", "show", "--json").json()["idle"]["code"] == "no-room"
 
 

@@ -44,7 +44,7 @@ def test_a_task_holds_what_it_needs_on_the_family_of_its_node() -> None:
     numbers = cluster.submit(*[spec(10.0, demand=BOTH) for _ in range(4)])
     assert sorted(cluster.job(number).places[0][0] for number in numbers[:3]) == ["z-0", "z-1", "z-1"]
     assert used(cluster) == {"z-0": 2000, "z-1": 2000}
-    assert why(cluster, numbers[3])["text"].startswith("waits for 1 more core on family y")
+    assert why(cluster, numbers[3])["text"].startswith("needs 1 core on family y")
     cluster.go_on()
     assert [cluster.status(number) for number in numbers] == ["finished"] * 4
     assert not any(used(cluster).values())

@@ -47,7 +47,7 @@ class Reason(View):
     """Why a job waits, or why nothing was done: a code for programs, a sentence for people, and the evidence."""
 
     code: str  # one of `service.reasons.CODES`
-    text: str  # "waits for 2 more GPUs; it has them about 14:05, when job 41 ends"
+    text: str  # "needs 2 GPUs; expected 2026-11-25T13:05:00Z, when job 41 ends": instants are in UTC
     evidence: dict[str, Any] = {}
 
 

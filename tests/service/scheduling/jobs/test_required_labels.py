@@ -101,7 +101,7 @@ def test_a_job_whose_nodes_have_gone_says_so_and_waits_for_others() -> None:
         cluster.submit(spec(10.0, require={"zone": "b"}))
     cluster.ask("nodes.set_status", "z-1", "up", "operator")
     first, second = cluster.submit(*[spec(10.0, require={"zone": "b"}, cpu=2.0)] * 2)
-    assert why(cluster, second)["text"].startswith("waits for 2 more cores on nodes with zone=b")
+    assert why(cluster, second)["text"].startswith("needs 2 cores on nodes with zone=b")
     cluster.ask("nodes.set_status", "z-1", "lost", "timer")
     cluster.turn()
     found = why(cluster, first)

@@ -108,11 +108,11 @@ def _where_it_stands(one: JobView, at_now: float) -> str:
 
 def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]]:
     from betimes.cli.render.jobs import BASES, off_by
-    from betimes.cli.render.times import both, clock
+    from betimes.cli.render.times import both, clock, sentence
 
     pairs = []
     if one.reason is not None:
-        pairs.append(("why", one.reason.text))
+        pairs.append(("why", sentence(one.reason.text, at_now)))
     if one.estimate is not None:
         basis = BASES.get(one.estimate.basis, one.estimate.basis)
         if one.started_at is None:

@@ -212,7 +212,7 @@ def _watch(wanted: Conditions, limit: int, every_s: float, state: str | None) ->
 def rows(found: Sequence[JobView]) -> list[list[str]]:
     """The cells of `COLUMNS`, a row a job."""
     from betimes.cli.render.jobs import job_name
-    from betimes.cli.render.times import both, length, now
+    from betimes.cli.render.times import both, length, now, sentence
 
     at_now = now()
     users, classes = {job.user for job in found}, {job.qos for job in found}
@@ -231,7 +231,7 @@ def rows(found: Sequence[JobView]) -> list[list[str]]:
                 _units(job),
                 length(_age(job, at_now)),
                 both(done, at_now),
-                job.reason.text if job.reason is not None else "",
+                sentence(job.reason.text, at_now) if job.reason is not None else "",
             ]
         )
     return table

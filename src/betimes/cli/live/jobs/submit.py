@@ -226,7 +226,7 @@ def _last(submitted: Sequence[Submitted]) -> Quote | None:
 def _show(specs: Sequence[JobSpec], submitted: Sequence[Submitted]) -> None:
     from betimes.cli.render.jobs import no_promise, promise_pairs, starts, title, usd
     from betimes.cli.render.tables import Column, say, show, show_pairs
-    from betimes.cli.render.times import both, length, now
+    from betimes.cli.render.times import both, length, now, sentence
 
     at_now = now()
     if len(submitted) == 1:
@@ -246,10 +246,10 @@ def _show(specs: Sequence[JobSpec], submitted: Sequence[Submitted]) -> None:
     for spec, one in zip(specs, submitted, strict=True):
         number = title(one.job_ids, "").split(" ", 1)[1].rstrip(", ")
         if one.quote is None:
-            rows.append([number, spec.title, "-", "-", "", "", no_promise(one)])
+            rows.append([number, spec.title, "-", "-", "", "", no_promise(one, at_now)])
             continue
         promise = one.quote
-        why = promise.reason.text if promise.reason is not None else ""
+        why = sentence(promise.reason.text, at_now) if promise.reason is not None else ""
         begin = "never" if promise.start_at is None else starts(promise, at_now)
         end = both(promise.finish_at, at_now)
         rows.append([number, spec.title, begin, end, length(promise.run_s), usd(promise.cost_usd), why])

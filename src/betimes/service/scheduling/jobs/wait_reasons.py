@@ -14,11 +14,10 @@ from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.decisions.engine_factory import pool_resource
 from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
 from betimes.service.scheduling.jobs.job import Job
-from betimes.service.scheduling.jobs.reasons import booting, compiling, named, reason
+from betimes.service.scheduling.jobs.reasons import booting, compiling, instant, named, reason
 from betimes.service.scheduling.nodes.node import BOOTING, UP
 from betimes.service.scheduling.runs.occupancy import most
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.views.local_time import time_of_day
 from betimes.service.views.models import Status
 
 NAMES = ("GPU", "core", "GiB of memory")
@@ -52,7 +51,7 @@ class WaitReasons:
         if until_s is None:
             return found
         until_at = until_s + self._state.ledger.epoch_at
-        text = f"{found['text']}; if it still waits at {self._clock(until_at)}, a machine is rented for it"
+        text = f"{found['text']}; if it still waits at {instant(until_at)}, a machine is rented for it"
         return {**found, "text": text, "evidence": {**found["evidence"], "rents_at": until_at}}
 
     def _why(self, job: Job) -> dict[str, Any]:
@@ -86,7 +85,7 @@ class WaitReasons:
             return short
         if "start_s" in binding:
             start_at = binding["start_s"] + self._state.ledger.epoch_at
-            text = f"its start is reserved for about {self._clock(start_at)}"
+            text = f"its start is reserved for about {instant(start_at)}"
             return reason("reserved", text, **self._evidence, about_at=start_at)
         return self._not_its_turn(job)
 
@@ -142,26 +141,28 @@ class WaitReasons:
         if not there:
             return self._lacks_family(job, free)
         fits = sum(most(room, demand, units) for some in there.values() for room, demand in some) >= units
-        (missing, at), family = min((_missing(some, units), family) for family, some in there.items())
+        (missing, at, left), family = min((_missing(some, units), family) for family, some in there.items())
         if missing > 0 and not fits:
-            amount = missing / PER_UNIT[at]
-            name = f"{NAMES[at]}{'s' if amount != 1 and at < 2 else ''}"
+            amount, needed, spare = (each / PER_UNIT[at] for each in (missing, missing + left, left))
+            name = f"{NAMES[at]}{'s' if needed != 1 and at < 2 else ''}"
             if job.spec.require:
                 name += f" on nodes with {' and '.join(as_texts(job.spec.required))}"
             if family:
                 name += f" on family {family}"
-            return self._short(job, f"{amount:g} more {name}", missing=amount, resource=NAMES[at])
+            text = f"needs {needed:g} {name}" + (f", {spare:g} free" if left else "")
+            return self._short(job, text, missing=amount, resource=NAMES[at])
         if isinstance(engine, LivePool) and (few := units - engine.free_units) > 0:
-            text = f"{few} more of the pool's {engine.units} units"
+            text = f"needs {units} of the pool's {engine.units} units"
             at = pool_resource(nodes.values())
             if there[family][0][1][at] < PER_UNIT[at]:
                 text += f" (each a whole {NAMES[at]})"
+            text += f", {engine.free_units} free" if engine.free_units else ""
             return self._short(job, text, missing=few, resource="unit")
         if not fits:
             text = "enough is free in total, but no single node has all that it needs"
             if job.spec.require:
                 text = f"{text} and {' and '.join(as_texts(job.spec.required))}"
-            outlook, evidence = self._outlook(job, "it starts")
+            outlook, evidence = self._outlook(job)
             return reason("no-room", text + outlook, **self._evidence, **evidence)
         return None
 
@@ -200,11 +201,11 @@ class WaitReasons:
             text = f"{text}; {self._state.ledger.policy} decides when to rent one"
         return reason("no-family", text, families=wanted)
 
-    def _short(self, job: Job, what: str, **lacks: Any) -> dict[str, Any]:
-        outlook, evidence = self._outlook(job, "it has that" if lacks["missing"] == 1 else "it has them")
+    def _short(self, job: Job, text: str, **lacks: Any) -> dict[str, Any]:
+        outlook, evidence = self._outlook(job)
         if self._booting and "about_at" not in evidence:  # no job that runs now makes room for it
-            return self._boots("no-room", f"waits for {what}", **self._evidence, **lacks)
-        return reason("no-room", f"waits for {what}{outlook}", **self._evidence, **lacks, **evidence)
+            return self._boots("no-room", text, **self._evidence, **lacks)
+        return reason("no-room", f"{text}{outlook}", **self._evidence, **lacks, **evidence)
 
     def _not_its_turn(self, job: Job) -> dict[str, Any]:
         """There is room for it, and yet it has not been started."""
@@ -215,35 +216,32 @@ class WaitReasons:
                 text = f"{policy} gives it {asked} unit{'' if asked == 1 else 's'}, but {why}"
                 return reason("cut", text, **self._evidence, asked=asked)
         claiming = [other.job_id for other in self._jobs if "owed" in (other.binding or {})]
-        outlook, evidence = self._outlook(job, "it starts")
+        outlook, evidence = self._outlook(job)
         first = self._first
         if first is not None and first != job.job_id:
-            text = f"other jobs come first under {policy}, job {first} next{outlook}"
+            text = f"job {first} is next under {policy}{outlook}"
             return reason("turn", text, **self._evidence, **evidence, job=first)
         if claiming:
-            text = f"the free resources are kept for {named(claiming)}, which other jobs are preempted for{outlook}"
+            text = f"what is free is kept for {named(claiming)}, for which other jobs are preempted{outlook}"
             return reason("claimed", text, **self._evidence, **evidence, jobs=claiming)
         text = f"enough is free, but {policy} does not start it yet{outlook}"
         return reason("withheld", text, **self._evidence, **evidence)
 
-    def _outlook(self, job: Job, what: str) -> tuple[str, dict[str, Any]]:
-        """What the forecast says of its start: who is ahead, who ends just then, and about when; and the evidence."""
+    def _outlook(self, job: Job) -> tuple[str, dict[str, Any]]:
+        """What the forecast has of its start: how many are ahead, when it is, and who ends then; and the evidence."""
         if self.forecast is None or not self.forecast.knows(job.job_id):
             return "", {}
         start_at = self.forecast.times(job.job_id)[0]
         if start_at is None:
-            return "; it never starts unless the load or the nodes change", {}
+            return "; it will not start unless other jobs or the nodes change", {}
         count, ahead = self.forecast.starting_before(start_at, MOST_NAMED)
         ending = self.forecast.finishing_at(start_at)
-        text = f"; behind {named(ahead)}," if ahead else ";"
-        text += f" {what} about {self._clock(start_at)}"
+        text = f"; {count:,} job{'' if count == 1 else 's'} ahead" if count else ""
+        text += f"; expected {instant(start_at)}"
         if ending:
             text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"
         evidence = {"about_at": start_at, "ahead": count, "jobs_ahead": ahead}
         return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
-
-    def _clock(self, at: float) -> str:
-        return time_of_day(at, self._state.now_at)
 
     def _boots(self, code: str, text: str, **evidence: Any) -> dict[str, Any]:
         return reason(code, f"{text}; node {self._booting[0]} is booting", **evidence, nodes=self._booting)
@@ -285,8 +283,8 @@ class WaitReasons:
         return self._engine.engine.first_waiting()
 
 
-def _missing(there: Sequence[_Free], times: int) -> tuple[int, int]:
-    """What is lacking on these nodes, where one needs the same on all, so often: the most, and of which resource."""
+def _missing(there: Sequence[_Free], times: int) -> tuple[int, int, int]:
+    """What is lacking on these nodes, where one needs the same on all, so often: how much, of what, beside how much."""
     demand = there[0][1]
     left = [sum(room[at] for room, _ in there) for at in range(3)]
-    return max((need * times - left[at], at) for at, need in enumerate(demand) if need > 0)
+    return max((need * times - left[at], at, left[at]) for at, need in enumerate(demand) if need > 0)
