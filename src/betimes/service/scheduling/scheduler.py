@@ -6,6 +6,7 @@ be stored, and of effects, to be carried out once they are: the ledger has seen 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -151,6 +152,11 @@ class Scheduler:
     def has_leaving(self) -> bool:
         """Whether a run has been told to stop, and has not ended."""
         return bool(self._state.job_index.leaving)
+
+    @property
+    def boots_at(self) -> float:
+        """When the next node that boots is expected to be up; infinity: none boots."""
+        return min(self._engine.boots(self.now_at).values(), default=math.inf)
 
     @property
     def holding(self) -> frozenset[int]:

@@ -21,6 +21,7 @@ from betimes.service.scheduling.state import SchedulerState
 from betimes.service.views.models import Status
 
 NAMES = ("GPU", "core", "GiB of memory")
+BOOT_SAME_S = 2.0  # between a start and a node's being up: a forecast and a reason are not of one instant
 MOST_NAMED = 20  # jobs in a reason's evidence
 
 _Free = tuple[Amounts, Amounts]  # what a node has left, and what is needed there
@@ -58,7 +59,8 @@ class WaitReasons:
         if job.rental is not None and job.run is None:
             return booting(job.rental.type, job.rental.count)
         if not self.free and self._booting:
-            return self._boots("no-nodes", "no node is up yet")
+            outlook, evidence = self._outlook(job)
+            return reason("no-nodes", f"no node is up yet{outlook}", **evidence)
         if not self.free and self._engine.shared_offers and not self._engine.stands_by:
             policy = self._state.ledger.policy
             return reason("no-nodes", f"no node is up; {policy} decides when to rent one")
@@ -184,7 +186,8 @@ class WaitReasons:
         text = why_none_suits(required, there, "node that is up", "those that are up")
         booting = [name for name in self._booting if suits(nodes[name].machine.labels, required)]
         if booting:
-            return reason("no-label", f"{text}; node {booting[0]} is booting", nodes=booting)
+            outlook, evidence = self._outlook(job)
+            return reason("no-label", f"{text}{outlook}", **{"nodes": booting, **evidence})
         if any(suits(offer.labels, required) for offer in self._engine.shared_offers):
             text = f"{text}; {self._state.ledger.policy} decides when to rent one"
         return reason("no-label", str(text), require=dict(required))
@@ -196,15 +199,14 @@ class WaitReasons:
         text = f"no node that is up is of family {' or '.join(wanted)}; those that are up are of {', '.join(there)}"
         booting = [name for name in self._booting if nodes[name].family in wanted]
         if booting:
-            return reason("no-family", f"{text}; node {booting[0]} is booting", nodes=booting)
+            outlook, evidence = self._outlook(job)
+            return reason("no-family", f"{text}{outlook}", **{"nodes": booting, **evidence})
         if any(offer.family in wanted for offer in self._engine.shared_offers):
             text = f"{text}; {self._state.ledger.policy} decides when to rent one"
         return reason("no-family", text, families=wanted)
 
     def _short(self, job: Job, text: str, **lacks: Any) -> dict[str, Any]:
         outlook, evidence = self._outlook(job)
-        if self._booting and "about_at" not in evidence:  # no job that runs now makes room for it
-            return self._boots("no-room", text, **self._evidence, **lacks)
         return reason("no-room", f"{text}{outlook}", **self._evidence, **lacks, **evidence)
 
     def _not_its_turn(self, job: Job) -> dict[str, Any]:
@@ -229,9 +231,12 @@ class WaitReasons:
 
     def _outlook(self, job: Job) -> tuple[str, dict[str, Any]]:
         """What the forecast has of its start: how many are ahead, when it is, and who ends then; and the evidence."""
-        if self.forecast is None or not self.forecast.knows(job.job_id):
+        known = self.forecast is not None and self.forecast.knows(job.job_id)
+        start_at = self.forecast.times(job.job_id)[0] if self.forecast is not None else None
+        if start_at is None and self._booting:
+            return f"; node {self._booting[0]} is booting", {"nodes": self._booting}
+        if self.forecast is None or not known:
             return "", {}
-        start_at = self.forecast.times(job.job_id)[0]
         if start_at is None:
             return "; it will not start unless other jobs or the nodes change", {}
         count, ahead = self.forecast.starting_before(start_at, MOST_NAMED)
@@ -240,11 +245,10 @@ class WaitReasons:
         text += f"; expected {instant(start_at)}"
         if ending:
             text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"
+        elif booted := [name for name, up_at in self._boots.items() if abs(up_at - start_at) < BOOT_SAME_S]:
+            text += f", when node {booted[0]} is up"
         evidence = {"about_at": start_at, "ahead": count, "jobs_ahead": ahead}
         return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
-
-    def _boots(self, code: str, text: str, **evidence: Any) -> dict[str, Any]:
-        return reason(code, f"{text}; node {self._booting[0]} is booting", **evidence, nodes=self._booting)
 
     @cached_property
     def _jobs(self) -> list[Job]:
@@ -264,6 +268,10 @@ class WaitReasons:
     def _booting(self) -> list[str]:
         nodes = self._state.ledger.nodes
         return [name for name, node in nodes.items() if node.status == BOOTING and node.is_shared]
+
+    @cached_property
+    def _boots(self) -> dict[str, float]:
+        return self._engine.boots(self._state.now_at)
 
     @cached_property
     def _total(self) -> list[int]:
