@@ -67,13 +67,13 @@ def usd(amount: float | None) -> str:
 def promise_pairs(submitted: Submitted, widest: int, at_now: float) -> list[tuple[str, str]]:
     """What a job is promised at its submission, line by line, or why nothing yet."""
     if submitted.quote is None:
-        return [("starts", no_promise(submitted, at_now)), *note_pair(submitted)]
-    return [*quote_pairs(submitted.quote, widest, at_now), *note_pair(submitted)]
+        return [("starts", no_promise(submitted, at_now)), *note_pairs(submitted)]
+    return [*quote_pairs(submitted.quote, widest, at_now), *note_pairs(submitted)]
 
 
-def note_pair(answer: Submitted | Quote) -> list[tuple[str, str]]:
-    """What the units of a job count as, where that is more than they need."""
-    return [] if answer.note is None else [("note", answer.note)]
+def note_pairs(answer: Submitted | Quote) -> list[tuple[str, str]]:
+    """What the units of a job count as, where that is more than they need, and whether its command is run."""
+    return [("note", text) for text in (answer.note, answer.not_run) if text is not None]
 
 
 def no_promise(submitted: Submitted, at_now: float) -> str:

@@ -39,6 +39,7 @@ from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
 from betimes.service.runtime.locks import Locks
 from betimes.service.runtime.readiness import Readiness
 from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.jobs.admission import made_up_note
 from betimes.service.scheduling.jobs.reasons import compiling
 from betimes.service.scheduling.jobs.wait_reasons import WaitReasons
 from betimes.service.scheduling.nodes.node import DRAINED, DRAINING, UP
@@ -187,12 +188,10 @@ class ServiceBackend:
         return answers
 
     def _annotated(self, submitted: Submitted, spec: JobSpec) -> Submitted:
-        """With the reason, if nothing can be promised yet, and what its units count as."""
-        said: dict[str, Any] = {}
+        """With the reason, if nothing can be promised yet, and notes."""
+        said: dict[str, Any] = self._notes(spec)
         if submitted.quote is None and (why := self._why_not_promised(submitted.job_id)) is not None:
             said["reason"] = Reason(**why)
-        if (note := self._note(spec)) is not None:
-            said["note"] = note
         return submitted.model_copy(update=said) if said else submitted
 
     def _why_not_promised(self, number: int) -> dict[str, Any] | None:
@@ -202,17 +201,23 @@ class ServiceBackend:
         job = self.scheduler.ledger.jobs.get(number)
         return None if job is None else job.reason
 
-    def _note(self, spec: JobSpec) -> str | None:
+    def _notes(self, spec: JobSpec) -> dict[str, str]:
+        """What its units count as, where that is more than they need, and whether its command is run."""
         ledger = self.scheduler.ledger
-        return rounding_note(spec, ledger.nodes.values(), ledger.policy)
+        nodes = ledger.nodes.values()
+        notes = {
+            "note": rounding_note(spec, nodes, ledger.policy),
+            "not_run": made_up_note(spec, nodes, self.scheduler.offers_for(spec)),
+        }
+        return {name: text for name, text in notes.items() if text is not None}
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised now."""
         check_names([spec])
         self._check_uploads([spec])
         await self._check_launchable([spec])
-        promise, note = await self.promises.ask(spec, user), self._note(spec)
-        return promise if note is None else promise.model_copy(update={"note": note})
+        promise = await self.promises.ask(spec, user)
+        return promise.model_copy(update=self._notes(spec))
 
     @property
     def upload_limits(self) -> UploadLimits:

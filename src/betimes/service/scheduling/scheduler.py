@@ -143,6 +143,11 @@ class Scheduler:
         """What the policy in force may rent for one job alone; null: it rents nothing so, or is being compiled."""
         return None if self.stands_by else self._engine.offers_for_jobs
 
+    def offers_for(self, spec: JobSpec) -> tuple[Offer, ...]:
+        """Of what the policy in force may rent a machine for a job."""
+        alone = self.offers_for_jobs if spec.rent != "never" else None
+        return (*(alone or ()), *self._engine.shared_offers)
+
     @property
     def has_entering(self) -> bool:
         """Whether the policy receives jobs at the next decision."""

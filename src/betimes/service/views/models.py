@@ -90,6 +90,7 @@ class Quote(View):
         None  # of an array: how many of its elements it is of, where these are not all of them
     )
     note: str | None = None  # in the answer to a quote: as with `Submitted`
+    not_run: str | None = None  # likewise
 
 
 class Submitted(View):
@@ -100,6 +101,7 @@ class Submitted(View):
     quote: Quote | None  # of the last element to finish, of those that may queue; null: `reason` says why
     reason: Reason | None = None  # why nothing can be promised yet
     note: str | None = None  # what each of its units counts as, where the policy gives out more than it needs
+    not_run: str | None = None  # that its command is not run, as made-up machines can take it
 
 
 class UploadLimits(View):

@@ -1,9 +1,9 @@
-"""Whether a job could ever run here: what no node will ever hold is refused when it is submitted."""
+"""Whether a job could ever run here: what no node will ever hold is refused, what only made-up ones hold has a note."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from betimes.cluster import Offer
 from betimes.cluster.labels import as_texts, suits, why_none_suits
@@ -13,11 +13,13 @@ from betimes.cluster.tasks import job_tasks
 from betimes.errors import Refused
 from betimes.foresight.engines import NODES
 from betimes.service.engines.dedicated_machines import is_held_by, rooms_of, shapes_of, times_on
+from betimes.service.machines.machine import REAL
 from betimes.service.scheduling.nodes.node import LOST, Node
 from betimes.service.spec.job_spec import JobSpec
 
 FIELDS = ("gpu", "cpu", "memory_gib")
 NAMES = ("GPUs", "cores", "GiB of memory")
+NAMED = 3  # machines in a note
 
 
 def check_possible(
@@ -75,6 +77,25 @@ def can_be_rented(spec: JobSpec, offers: Sequence[Offer]) -> bool:
     machines = rooms_of(shapes_of([offer for offer in offers if suits(offer.labels, spec.required)]))
     tasks = job_tasks(spec.unit, spec.max_units, spec.task_choice, roomiest(machines))
     return is_held_by(tasks, spec.unit, machines)
+
+
+def made_up_note(spec: JobSpec, nodes: Iterable[Node], offers: Sequence[Offer]) -> str | None:
+    """That a job's command may not be run, as made-up machines can take it; null: they cannot.
+
+    offers: of machines that are rented for such a job.
+    """
+    real, made_up = list[str](), list[str]()
+    for node in nodes:
+        demand, machine = spec.unit.amounts_on(node.family), Room(node.capacity, node.family)
+        if node.takes_work and suits(node.labels, spec.required) and times_on(machine, demand):
+            (real if node.machine.kind in REAL else made_up).append(node.machine.name)
+    made_up += [f"a rented {offer.type}" for offer in offers if can_be_rented(spec, [offer])]
+    if not made_up:
+        return None
+    named = ", ".join(made_up[:NAMED]) + (", ..." if len(made_up) > NAMED else "")
+    if real:
+        return f"on made-up machines ({named}) this job only takes time: its command is not run there"
+    return f"this job only takes time, and its command is not run: its machines are made up ({named})"
 
 
 def _with(spec: JobSpec) -> str:
