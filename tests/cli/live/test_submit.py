@@ -273,3 +273,8 @@ def test_a_bad_file_is_named_with_line_job_and_field(betimes: Call, service: Ser
     path.write_text("jobs: [{command: [a]}, {command: [b]}]\n")
     assert "holds 2 jobs" in betimes("quote", path).err
     assert service.asked == []
+
+
+def test_what_still_waits_does_not_start_now(betimes: Call, service: Service) -> None:
+    service.promise = quote(start_at=NOW, finish_at=NOW + 60, reason=WAITS)
+    assert "starts    08:00:00, any moment\n" in betimes("quote", "--", "true").out

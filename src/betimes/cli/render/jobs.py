@@ -129,7 +129,9 @@ def starts(quote: Quote, at_now: float) -> str:
     """When a promise has the job start."""
     if quote.start_at is None:
         return f"never under {quote.policy}, unless the load or the nodes change"
-    return "now" if quote.start_at - at_now < 1.0 else both(quote.start_at, at_now)
+    if quote.start_at - at_now >= 1.0:
+        return both(quote.start_at, at_now)
+    return "now" if quote.reason is None else f"{clock(quote.start_at, at_now)}, any moment"
 
 
 def title(job_ids: list[int], name: str) -> str:

@@ -128,11 +128,6 @@ class Promises:
         epoch_at = self.controller.scheduler.ledger.epoch_at
         return begun.gone.put_off(forecast(foreseen, begun.as_of_at, epoch_at, begun.holding))
 
-    def current(self) -> Forecast | None:
-        """The forecast, if it still holds; else it is withdrawn."""
-        holds = self.version == self.controller.scheduler.version and not self._is_stale()
-        return self.latest if holds else None
-
     def _is_stale(self) -> bool:
         """Whether a run that was to have left by now is still there, or a node is not up that was to be."""
         return self.controller.clock.now_s() >= self.holds_until_at

@@ -90,7 +90,8 @@ log = logging.getLogger(__name__)
 
 EVENTS_A_PAGE = 1000
 TRIALS_A_PAGE = 1000
-PATIENCE_S = 0.05  # for a fresh forecast when jobs are listed; after that they are shown without
+PATIENCE_S = 0.05  # for a fresh forecast when jobs are shown; after that they are shown with the last one
+FIRST_PATIENCE_S = 2.0  # likewise where there is none yet
 
 
 class ServiceBackend:
@@ -473,13 +474,15 @@ class ServiceBackend:
             await asyncio.to_thread(check_launchable, specs, self.controller.launches.kept)
 
     async def _forecast(self) -> Forecast | None:
+        """That of now, or the last one where that takes a while; its `as_of_at` says which."""
         if self.scheduler.stands_by:
             return None
+        patience_s = FIRST_PATIENCE_S if self.promises.latest is None else PATIENCE_S
         try:
-            async with asyncio.timeout(PATIENCE_S):  # `wait_for` of Python 3.11 may lose a cancellation
+            async with asyncio.timeout(patience_s):  # `wait_for` of Python 3.11 may lose a cancellation
                 return await asyncio.shield(self.promises.forecast())
         except TimeoutError:
-            return self.promises.current()
+            return self.promises.latest
 
     def _nodes(self, names: Iterable[str]) -> list[NodeView]:
         nodes = self.scheduler.ledger.nodes

@@ -82,7 +82,7 @@ def test_what_never_starts_is_said_so() -> None:
     never = np.array([np.nan])
     foreseen = Forecast(cluster.now_at, [2], never, never, np.array([True]))
     found = cluster.scheduler.wait_reasons(foreseen).why(cluster.job(2))
-    assert found["text"] == "needs 1 core; it will not start unless other jobs or the nodes change"
+    assert found["text"] == "needs 1 core; it never starts unless the load or the nodes change"
 
 
 def test_what_is_free_is_named_where_it_is_not_enough() -> None:

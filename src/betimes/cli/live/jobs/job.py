@@ -117,7 +117,8 @@ def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]
         basis = BASES.get(one.estimate.basis, one.estimate.basis)
         if one.started_at is None:
             pairs.append(("starts", both(one.estimate.start_at, at_now)))
-        pairs.append(("done", f"{both(one.estimate.finish_at, at_now)} ({basis})"))
+        end_at = one.estimate.finish_at
+        pairs.append(("done", "not known" if end_at is None else f"{both(end_at, at_now)} ({basis})"))
     if one.promised_finish_at is not None:
         text = clock(one.promised_finish_at, at_now)
         if story.quote_error_s is not None:

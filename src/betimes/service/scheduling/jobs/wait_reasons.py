@@ -238,7 +238,7 @@ class WaitReasons:
         if self.forecast is None or not known:
             return "", {}
         if start_at is None:
-            return "; it will not start unless other jobs or the nodes change", {}
+            return "; it never starts unless the load or the nodes change", {}
         count, ahead = self.forecast.starting_before(start_at, MOST_NAMED)
         ending = self.forecast.finishing_at(start_at)
         text = f"; {count:,} job{'' if count == 1 else 's'} ahead" if count else ""
