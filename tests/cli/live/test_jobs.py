@@ -90,8 +90,11 @@ def test_json_is_an_array_and_what_is_left_out_is_noted(betimes: Call, service: 
     assert betimes("jobs", "--limit", "1200").err == ""
     service.known = []
     assert betimes("jobs", "--json").json() == []
-    assert "betimes jobs --all" in betimes("jobs").out
-    assert betimes("jobs", "--all").out == "There is no such job.\n"
+    none = "are queued or running. `betimes jobs --all` shows finished ones.\n"
+    assert betimes("jobs").out == f"No jobs {none}"
+    assert betimes("jobs", "--name", "x").out == f"No such jobs {none}"
+    assert betimes("jobs", "--all").out == "No jobs found.\n"
+    assert betimes("jobs", "--all", "--user", "ada").out == "No such jobs found.\n"
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])

@@ -75,7 +75,7 @@ def test_events_for_people(betimes: Call, service: Service) -> None:
     service.log = [event(data={**data, "at_s": 1.23456789, "adopted": False})]
     assert "on here places=a:3,b:1 waits at_s=1.23457 adopted=false" in betimes("events").out
     service.log = []
-    assert betimes("events").out == "There is no such event.\n"
+    assert betimes("events").out == "No such events found.\n"
     assert betimes("events", "--json").json() == []
 
 

@@ -1,12 +1,11 @@
 """Why a job waits, stopped or failed: a code for programs, a sentence for people, and the evidence.
 
-An instant in a sentence is in UTC, as in 2026-11-25T13:22:34Z. Text of the reader's clock is made where it is shown.
+An instant in a sentence is in UTC (`views.instants`). Text of the reader's clock is made where it is shown.
 """
 
 from __future__ import annotations
 
 import signal as signals
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,11 +58,6 @@ _REQUEUED = "; it is requeued"
 def reason(code: str, text: str, **evidence: Any) -> dict[str, Any]:
     """A reason; the code is one of CODES."""
     return {"code": code, "text": text, "evidence": evidence}
-
-
-def instant(at: float) -> str:
-    """An instant in a sentence: `2026-11-25T13:22:34Z`, whatever the time zone of the service."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(round(at)))
 
 
 def compiling(policy: str) -> dict[str, Any]:

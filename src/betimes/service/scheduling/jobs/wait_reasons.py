@@ -14,10 +14,11 @@ from betimes.service.promises.forecasts import Forecast
 from betimes.service.scheduling.decisions.engine_factory import pool_resource
 from betimes.service.scheduling.decisions.policy_engine import PolicyEngine
 from betimes.service.scheduling.jobs.job import Job
-from betimes.service.scheduling.jobs.reasons import booting, compiling, instant, named, reason
+from betimes.service.scheduling.jobs.reasons import booting, compiling, named, reason
 from betimes.service.scheduling.nodes.node import BOOTING, UP
 from betimes.service.scheduling.runs.occupancy import most
 from betimes.service.scheduling.state import SchedulerState
+from betimes.service.views.instants import instant
 from betimes.service.views.models import Status
 
 NAMES = ("GPU", "core", "GiB of memory")
