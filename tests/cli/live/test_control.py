@@ -35,8 +35,8 @@ def test_one_that_is_over_is_refused(betimes: Call, service: Service) -> None:
 @pytest.mark.parametrize(
     ("verb", "why"),
     [
-        ("cancel", "they are over"),
-        ("hold", "they run, or are over"),
+        ("cancel", "they are already over"),
+        ("hold", "they run, or are already over"),
         ("release", "they are not held"),
     ],
 )
@@ -47,10 +47,10 @@ def test_those_of_a_range_that_are_over_are_left_out_and_counted(
     said = betimes(verb, "41-45")
     assert said.code == 0
     assert [line.split(",")[0] for line in said.out.splitlines()[:3]] == ["Job 41", "Job 43", "Job 45"]
-    assert said.out.splitlines()[3] == f"2 of 5 jobs are left out: {why}."
+    assert said.out.splitlines()[3] == f"Skipped 2 of 5 jobs: {why}."
     said = betimes(verb, "41-45", "--json")
     assert [each["job_id"] for each in said.json()] == [41, 43, 45]
-    assert said.err == f"betimes: note: 2 of 5 jobs are left out: {why}\n"
+    assert said.err == f"betimes: note: skipped 2 of 5 jobs: {why}\n"
 
 
 def test_nothing_is_left_of_a_range(betimes: Call, service: Service) -> None:
@@ -59,7 +59,7 @@ def test_nothing_is_left_of_a_range(betimes: Call, service: Service) -> None:
     assert (said.code, said.out, said.err) == (
         2,
         "",
-        "betimes: cancel: none of these 2 jobs can be: they are over\n",
+        "betimes: cancel: none of these 2 jobs can be cancelled: they are already over\n",
     )
 
 
@@ -128,7 +128,7 @@ def test_no_such_job(betimes: Call, service: Service) -> None:
     said = betimes("cancel", "--name", "x")
     assert (said.code, said.out) == (
         0,
-        "There is no such job; only jobs that wait or run can be cancelled.\n",
+        "No such jobs found. Only jobs that wait or run can be cancelled.\n",
     )
     assert json.loads(betimes("cancel", "--name", "x", "--json").out) == []
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -21,7 +22,8 @@ from betimes.service.views.models import (
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, event, job, quote
 
-WAITS = Reason(code="resources", text="waits for 2 more GPUs; job 40 frees them about 14:05")
+WAITS = Reason(code="resources", text="needs 2 GPUs; expected 2027-01-15T14:05:00Z, when job 40 ends")
+WAITS_HERE = "needs 2 GPUs; expected 14:05, when job 40 ends"
 QUEUED = job(
     43,
     name="sweep",
@@ -57,7 +59,7 @@ def test_the_list_says_what_waits_and_runs(betimes: Call, service: Service) -> N
     assert [line.split() for line in lines] == [
         ["Job", "Name", "Status", "Units", "For", "Done", "Why"],
         ["─" * len(lines[1].strip())],
-        ["43", "sweep[3]", "queued", "1-8", "12", "min", "Sat", "09:00,", "in", "25", "h", *WAITS.text.split()],
+        ["43", "sweep[3]", "queued", "1-8", "12", "min", "Sat", "09:00,", "in", "25", "h", *WAITS_HERE.split()],
         ["42", "train", "running", "62%", "4", "of", "1-8", "5", "min", "08:09:00,", "in", "9", "min"],
     ]  # fmt: skip
     everything = betimes("jobs", "--all").out
@@ -88,8 +90,11 @@ def test_json_is_an_array_and_what_is_left_out_is_noted(betimes: Call, service: 
     assert betimes("jobs", "--limit", "1200").err == ""
     service.known = []
     assert betimes("jobs", "--json").json() == []
-    assert "betimes jobs --all" in betimes("jobs").out
-    assert betimes("jobs", "--all").out == "There is no such job.\n"
+    none = "are queued or running. `betimes jobs --all` shows finished ones.\n"
+    assert betimes("jobs").out == f"No jobs {none}"
+    assert betimes("jobs", "--name", "x").out == f"No such jobs {none}"
+    assert betimes("jobs", "--all").out == "No jobs found.\n"
+    assert betimes("jobs", "--all", "--user", "ada").out == "No such jobs found.\n"
 
 
 @pytest.mark.parametrize("width", [60, 80, 100, 120])
@@ -415,3 +420,22 @@ def test_the_story_says_how_units_are_kept_together_where_the_job_has_a_choice(
         spec = plain.spec.model_copy(update={"units_per_task": choice})
         service.stories[42] = plain.model_copy(update={"spec": spec})
         assert f"  tasks      {text}" in betimes("job", "42").out.splitlines()
+
+
+def test_all_instants_are_in_the_zone_of_the_reader(
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = {"text": "needs 2 GPUs; expected 2027-01-15T14:05:00Z, when job 40 ends"}
+    service.known = [QUEUED]
+    service.stories[43] = story(job=QUEUED)
+    service.log = [
+        event(kind="blocked", data={"reason": told}),
+        event(kind="quoted", data={"finish_at": NOW + 3600, "quote": {"reason": told}}),
+        event(kind="idle", data={"reason": told}),
+    ]
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()  # the fixture of the service undoes it
+    for words in (("jobs",), ("job", "43"), ("events",)):
+        out = betimes(*words).out
+        assert "expected 09:05, when job 40 ends" in out
+        assert "14:05" not in out

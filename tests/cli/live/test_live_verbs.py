@@ -75,7 +75,7 @@ def test_events_for_people(betimes: Call, service: Service) -> None:
     service.log = [event(data={**data, "at_s": 1.23456789, "adopted": False})]
     assert "on here places=a:3,b:1 waits at_s=1.23457 adopted=false" in betimes("events").out
     service.log = []
-    assert betimes("events").out == "There is no such event.\n"
+    assert betimes("events").out == "No such events found.\n"
     assert betimes("events", "--json").json() == []
 
 
@@ -319,9 +319,9 @@ def test_without_a_service_every_verb_says_how_to_start_one(
 
 
 def test_policy_says_why_its_last_decision_started_nobody(betimes: Call, service: Service) -> None:
-    why = Reason(code="no-room", text="job 5 is next: waits for 2 more GPUs")
+    why = Reason(code="no-room", text="job 5 is next: needs 2 GPUs")
     service.in_force = service.in_force.model_copy(update={"idle": why})
-    assert "Its last decision started no job: job 5 is next: waits for 2 more GPUs\n" in betimes("policy").out
+    assert "Its last decision started no job: job 5 is next: needs 2 GPUs\n" in betimes("policy").out
     assert betimes("policy", "show", "--json").json()["idle"]["code"] == "no-room"
 
 

@@ -13,7 +13,7 @@ from betimes.service.views.models import Quote, Reason, Status
 from tests.cli.conftest import Call
 from tests.cli.stand_in import NOW, Service, job, quote
 
-WAITS = Reason(code="resources", text="waits for 2 more GPUs; job 40 frees them about 08:12")
+WAITS = Reason(code="resources", text="needs 2 GPUs; expected 2027-01-15T08:12:00Z, when job 40 ends")
 
 
 def sent(service: Service) -> JobSpec:
@@ -105,7 +105,7 @@ def test_the_promise_in_words(betimes: Call, service: Service) -> None:
     assert betimes("submit", "--units", "4", "--", "/usr/bin/python", "x").out == (
         "Job 42, python\n"
         "  starts    08:12, in 12 min\n"
-        "  why       waits for 2 more GPUs; job 40 frees them about 08:12\n"
+        "  why       needs 2 GPUs; expected 08:12, when job 40 ends\n"
         "  done      09:15, in 75 min\n"
         "  run time  75 min on 4 units: as you estimated\n"
         "  cost      $1.20\n"
@@ -273,3 +273,8 @@ def test_a_bad_file_is_named_with_line_job_and_field(betimes: Call, service: Ser
     path.write_text("jobs: [{command: [a]}, {command: [b]}]\n")
     assert "holds 2 jobs" in betimes("quote", path).err
     assert service.asked == []
+
+
+def test_what_still_waits_does_not_start_now(betimes: Call, service: Service) -> None:
+    service.promise = quote(start_at=NOW, finish_at=NOW + 60, reason=WAITS)
+    assert "starts    08:00:00, any moment\n" in betimes("quote", "--", "true").out

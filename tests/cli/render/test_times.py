@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from betimes.cli.render.times import both, clock, length, relative, since
+from betimes.cli.render.times import both, clock, length, relative, sentence, since
 from tests.cli.stand_in import NOW, Service
 
 
@@ -53,3 +53,18 @@ def test_instants_of_a_replayed_trace_count_from_its_beginning() -> None:
     assert relative(3_661.0, NOW) == ""
     assert since(3_661.0, NOW) is None
     assert since(NOW - 5.0, NOW) == 5.0
+
+
+@pytest.mark.parametrize(
+    ("instant", "shown"),
+    [
+        ("2027-01-15T08:00:05Z", "08:00:05"),
+        ("2027-02-15T09:30:00Z", "15 Feb 09:30"),
+        ("1970-01-01T01:01:01Z", "01:01:01"),  # of a replayed trace
+        ("2027-13-15T08:00:05Z", "2027-13-15T08:00:05Z"),
+    ],
+)
+def test_a_sentence_has_its_instants_by_the_clock_of_the_reader(
+    service: Service, instant: str, shown: str
+) -> None:
+    assert sentence(f"expected {instant}, or later", NOW) == f"expected {shown}, or later"

@@ -74,7 +74,7 @@ def test_jobs_are_taken_meanwhile_and_promised_and_started_after_that(tmp_path: 
             assert story.job.reason is not None
             assert story.job.reason.code == "compiling"
             assert (await client.cancel(third)).status == "cancelled"
-            with pytest.raises(Refused, match="expected at most 2 cores"):
+            with pytest.raises(Refused, match="The largest machine here has 2 cores"):
                 await client.submit(command=["x"], cpu=3)
 
             assert hand.asked == ["fifo"]
@@ -113,7 +113,7 @@ def test_what_watches_over_the_service_is_told(tmp_path: Path) -> None:
             assert (quoted.status_code, quoted.headers["Retry-After"]) == (503, "1")
             with pytest.raises(Unavailable, match=r"^compiling policy fifo: nothing can be foreseen"):
                 await client.quote(command=["x"])
-            with pytest.raises(Refused, match="expected at most 2 cores"):  # as it will be then
+            with pytest.raises(Refused, match="The largest machine here has 2 cores"):  # as it will be then
                 await client.quote(command=["x"], cpu=3)
             hand.end("fifo")
             async with asyncio.timeout(PATIENCE_S):

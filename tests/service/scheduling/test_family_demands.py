@@ -44,7 +44,7 @@ def test_a_task_holds_what_it_needs_on_the_family_of_its_node() -> None:
     numbers = cluster.submit(*[spec(10.0, demand=BOTH) for _ in range(4)])
     assert sorted(cluster.job(number).places[0][0] for number in numbers[:3]) == ["z-0", "z-1", "z-1"]
     assert used(cluster) == {"z-0": 2000, "z-1": 2000}
-    assert why(cluster, numbers[3])["text"].startswith("waits for 1 more core on family y")
+    assert why(cluster, numbers[3])["text"].startswith("needs 1 core on family y")
     cluster.go_on()
     assert [cluster.status(number) for number in numbers] == ["finished"] * 4
     assert not any(used(cluster).values())
@@ -55,19 +55,19 @@ def test_a_task_holds_what_it_needs_on_the_family_of_its_node() -> None:
     [
         (
             {"demand": {"a": {"cpu": 1}}},
-            "^demand: expected some family of the nodes, which are x, y; found a$",
+            "^demand: no machine here is of family a; they are of x, y$",
         ),
         (
             {"demand": {"x": {"cpu": 3}, "a": {"cpu": 1}}},
-            "^demand.x.cpu: expected at most 2 cores a unit, as on the largest node of family x, found 3$",
+            "^demand.x.cpu: The largest machine here of family x has 2 cores; this job asks for 3$",
         ),
         (
             {"demand": {"x": {"cpu": 3}, "y": {"gpu": 1}}},
-            "^demand.x.cpu: .* found 3; nor does it fit on y$",
+            "^demand.x.cpu: .* asks for 3; nor does it fit on y$",
         ),
         (
             {"demand": {"x": {"cpu": 1}}, "min_units": 3, "max_units": 3, "units_per_task": "spread"},
-            "^max_units: expected at most 2 units, as the empty cluster holds",
+            "^max_units: 3 units cannot fit: the cluster has room for 2 in all",
         ),
     ],
 )
@@ -81,7 +81,7 @@ def test_what_a_policy_may_rent_counts() -> None:
     cluster = of_families("x", policy="no-packing", offers=offers)
     cluster.submit(spec(10.0, demand={"a": {"cpu": 3}}))
     with pytest.raises(
-        Refused, match=r"^demand: .* which are x; found y; no offer of the cloud holds it either$"
+        Refused, match=r"^demand: .* family y; they are of x; no offer of the cloud holds it either$"
     ):
         cluster.submit(spec(10.0, demand={"y": {"cpu": 3}}))
 

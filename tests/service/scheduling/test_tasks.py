@@ -69,10 +69,14 @@ def test_a_pool_knows_no_tasks() -> None:
         (
             gpus(16, units_per_task=16),
             "units_per_task",
-            "at most 8, as many units as some node holds, found 16",
+            "no machine here holds 16 units together; the largest holds 8",
         ),
-        (gpus(16), "max_units", "at most 1 task of 8 units, .*, found 2 .*smaller tasks"),
-        (gpus(20, units_per_task="spread"), "max_units", "at most 16 units, as the empty cluster holds"),
+        (gpus(16), "max_units", "2 tasks of 8 units cannot fit: .* room for 1 in all; .*smaller tasks"),
+        (
+            gpus(20, units_per_task="spread"),
+            "max_units",
+            "20 units cannot fit: the cluster has room for 16 in all",
+        ),
     ],
     ids=["task", "pack", "spread"],
 )

@@ -39,14 +39,15 @@ def refused(*args: Any, **named: Any) -> str:
 def test_programs_of_the_path_are_found(tmp_path: Path) -> None:
     check("sh")
     said = refused("no-such-program")
-    assert "'no-such-program' does not exist: it is in none of the folders of PATH, '/usr/bin:/bin'" in said
+    assert "'no-such-program' does not exist: it is in none of the folders of PATH;" in said
+    assert KEPT["PATH"] not in said
 
 
 def test_the_jobs_own_path_counts(tmp_path: Path) -> None:
     program(tmp_path / "bin")
     refused("mine")
     check("mine", env={"PATH": f"/usr/bin:{tmp_path}/bin"})
-    assert repr(str(tmp_path)) in refused("sh", env={"PATH": str(tmp_path)})
+    refused("sh", env={"PATH": str(tmp_path)})
     check("mine", workdir=tmp_path, env={"PATH": "bin"})  # seen from where the job runs
     check("sh", kept={})  # the system's own path, as for a job without one
 

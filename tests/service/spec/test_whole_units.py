@@ -27,9 +27,7 @@ def test_what_a_fraction_of_a_core_counts_as_is_said(tmp_path: Path) -> None:
         assert {one.note for one in taken} == {said}
         assert taken[4].quote is not None
         assert taken[4].quote.reason is not None
-        assert taken[4].quote.reason.text.startswith(
-            "waits for 1 more of the pool's 4 units (each a whole core); "
-        )
+        assert taken[4].quote.reason.text.startswith("needs 1 of the pool's 4 units (each a whole core); ")
         again = await backend.submit([spec(cpu=0.1) for _ in range(5)], "ann", key="k")
         assert {one.note for one in again} == {said}
         [whole] = await backend.submit([spec(cpu=1.5)], "ann")

@@ -14,8 +14,8 @@ State = Annotated[
     typer.Option(
         "--state",
         metavar="DIR",
-        help="The state directory of the service that is meant. By default that of BETIMES_URL, then BETIMES_STATE, "
-        "then your own.",
+        help="Which service to use, by its state directory (default: $BETIMES_URL, then $BETIMES_STATE, then "
+        "~/.local/state/betimes).",
         show_default=False,
     ),
 ]

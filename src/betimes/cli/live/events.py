@@ -98,7 +98,7 @@ def events(
     if listed:
         show(EVENT_COLUMNS, [event_row(event, now()) for event in listed], wide=output is not None)
     else:
-        say("There is no such event.")
+        say("No such events found.")
 
 
 def _listed(

@@ -141,7 +141,7 @@ def up(
     ] = False,
     usual: Annotated[
         str,
-        typer.Option("--usual", metavar="TIME", help="What a job takes of which nothing is known."),
+        typer.Option("--usual", metavar="TIME", help="Default run-time estimate for jobs without one."),
     ] = "1h",
     restart: Annotated[
         str | None,
@@ -481,9 +481,7 @@ def _say(service: Service, chosen: Options, as_json: bool) -> None:
         again = f", {controller.replayed} events replayed in {controller.recovery_s:.2f} s, {jobs}"
     print(f"Betimes listens at {service.url} (policy {ledger.policy}{again}).")
     if controller.scheduler.stands_by:
-        print(
-            "It takes jobs; they are promised and started once the policy is compiled, which it is being now."
-        )
+        print("You can submit now; jobs start when compilation is done (about a minute).")
     print(
         f"Its state is in {chosen.state}; `betimes submit -- COMMAND` finds it by itself. Ctrl-C stops it.",
         flush=True,

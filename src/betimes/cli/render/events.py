@@ -13,10 +13,12 @@ Data = Mapping[str, Any]
 
 def details(event: EventView, at_now: float) -> str:
     """An event's details in a few words; those of a kind that is not known as names and values."""
+    from betimes.cli.render.times import sentence
+
     phrase = _PHRASES.get(event.kind)
     where = f"on {event.node}" if event.node is not None else ""
     try:
-        text = phrase(event.data, at_now) if phrase is not None else _plainly(event.data)
+        text = sentence(phrase(event.data, at_now), at_now) if phrase is not None else _plainly(event.data)
     except (KeyError, TypeError):  # a later version of the service says it otherwise
         text = _plainly(event.data)
     return " ".join(filter(None, (where, text)))

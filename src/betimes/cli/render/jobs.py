@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from betimes.cli.render.times import both, clock, length
+from betimes.cli.render.times import both, clock, length, sentence
 
 if TYPE_CHECKING:
     from betimes.service.spec.job_spec import JobSpec
@@ -68,25 +68,27 @@ def usd(amount: float | None) -> str:
 def promise_pairs(submitted: Submitted, widest: int, at_now: float) -> list[tuple[str, str]]:
     """What a job is promised at its submission, line by line, or why nothing yet."""
     if submitted.quote is None:
-        return [("starts", no_promise(submitted)), *note_pair(submitted)]
-    return [*quote_pairs(submitted.quote, widest, at_now), *note_pair(submitted)]
+        return [("starts", no_promise(submitted, at_now)), *note_pairs(submitted)]
+    return [*quote_pairs(submitted.quote, widest, at_now), *note_pairs(submitted)]
 
 
-def note_pair(answer: Submitted | Quote) -> list[tuple[str, str]]:
-    """What its user should know about the answer."""
-    return [] if answer.note is None else [("note", answer.note)]
+def note_pairs(answer: Submitted | Quote) -> list[tuple[str, str]]:
+    """What its user should know about the answer, and whether its command is run."""
+    return [("note", text) for text in (answer.note, answer.not_run) if text is not None]
 
 
-def no_promise(submitted: Submitted) -> str:
+def no_promise(submitted: Submitted, at_now: float) -> str:
     """Why a job that has been taken is promised nothing yet."""
-    return NO_QUOTE if submitted.reason is None else f"no promise yet: {submitted.reason.text}"
+    if submitted.reason is None:
+        return NO_QUOTE
+    return f"no promise yet: {sentence(submitted.reason.text, at_now)}"
 
 
 def quote_pairs(quote: Quote, widest: int, at_now: float) -> list[tuple[str, str]]:
     """A promise, line by line: start, why not at once, end, what the run time is taken from, cost."""
     pairs = [("starts", starts(quote, at_now))]
     if quote.reason is not None:
-        pairs.append(("why", quote.reason.text))
+        pairs.append(("why", sentence(quote.reason.text, at_now)))
     done = both(quote.finish_at, at_now) if quote.finish_at is not None else "not known"
     pairs.append(("done", done + _of_elements(quote)))
     pairs += option_pairs(quote, at_now)
@@ -128,7 +130,9 @@ def starts(quote: Quote, at_now: float) -> str:
     """When a promise has the job start."""
     if quote.start_at is None:
         return f"never under {quote.policy}, unless the load or the nodes change"
-    return "now" if quote.start_at - at_now < 1.0 else both(quote.start_at, at_now)
+    if quote.start_at - at_now >= 1.0:
+        return both(quote.start_at, at_now)
+    return "now" if quote.reason is None else f"{clock(quote.start_at, at_now)}, any moment"
 
 
 def title(job_ids: list[int], name: str) -> str:
@@ -167,7 +171,7 @@ def against_promise(job: JobView, at_now: float) -> str:
         if job.promised_finish_at is not None and job.status == "finished":
             text += f", {off_by(job.finished_at - job.promised_finish_at)}"
     if job.status != "finished" and job.reason is not None and job.reason.text != job.status:
-        text += f": {job.reason.text}"
+        text += f": {sentence(job.reason.text, at_now)}"
     return text
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from datetime import datetime
 
@@ -11,6 +12,7 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 _UNITS = (("d", 86_400.0, 172_800.0), ("h", 3600.0, 7200.0), ("min", 60.0, 120.0), ("s", 1.0, 0.0))
 _AT_ONCE_S = 1.0
 _SECONDS_MATTER_S = 600.0
+_INSTANT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 _REPLAYED_S = 1e8  # instants before 1973 are those of a replayed trace, which counts from 0
 
 
@@ -39,6 +41,11 @@ def clock(at: float, at_now: float) -> str:
         return f"{_DAYS[when.weekday()]} {text}"
     day = f"{when.day} {_MONTHS[when.month - 1]}"
     return f"{day} {text}" if when.year == today.year else f"{day} {when.year}"
+
+
+def sentence(text: str, at_now: float) -> str:
+    """A sentence of the service, with its instants, which are in UTC, by this machine's clock."""
+    return _INSTANT.sub(lambda found: _in_sentence(found[0], at_now), text)
 
 
 def relative(at: float, at_now: float) -> str:
@@ -74,6 +81,13 @@ def length(seconds: float | None) -> str:
             text = f"{value:,.{places}f}"
             return f"{text.removesuffix('.0')} {unit}"
     raise AssertionError("seconds suit any duration")
+
+
+def _in_sentence(text: str, at_now: float) -> str:
+    try:
+        return clock(datetime.fromisoformat(text).timestamp(), at_now)
+    except ValueError:  # no date of any calendar
+        return text
 
 
 def _is_replayed(at: float) -> bool:

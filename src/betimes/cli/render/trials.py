@@ -23,7 +23,7 @@ TRIAL_COLUMNS = (
 
 def trial_row(one: JobView, at_now: float) -> list[str]:
     """A trial: which, where it stands, and why."""
-    from betimes.cli.render.times import clock
+    from betimes.cli.render.times import clock, sentence
 
     return [
         str(one.job_id),
@@ -33,5 +33,5 @@ def trial_row(one: JobView, at_now: float) -> list[str]:
         clock(one.started_at, at_now) if one.started_at is not None else "",
         clock(one.finished_at, at_now) if one.finished_at is not None else "",
         f"{one.progress_frac:.0%}" if one.progress_frac is not None else "",
-        one.reason.text if one.reason is not None else "",
+        sentence(one.reason.text, at_now) if one.reason is not None else "",
     ]

@@ -41,9 +41,9 @@ _NOON = 1_767_268_800.0  # 2026-01-01 12:00 UTC
 
 SPEC = JobSpec(command=["python", "train.py"], gpu=1, min_units=1, max_units=4, estimate_s=7200)
 REASON = Reason(
-    code="units",
-    text="waits for 2 more GPUs; job 41 frees them about 14:05",
-    evidence={"short": 2, "job": 41},
+    code="no-room",
+    text="needs 2 GPUs; expected 2026-01-01T12:05:00Z, when job 41 ends",
+    evidence={"missing": 2, "resource": "GPU", "about_at": _NOON + 300, "jobs_ending": [41]},
 )
 QUOTE = Quote(
     quote_id=7, job_id=42, made_at=_NOON, policy="srsf", start_at=_NOON + 300, finish_at=_NOON + 7500, run_s=7200,

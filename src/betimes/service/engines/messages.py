@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -253,6 +253,15 @@ class Foreseen:
         return float(self.start_s[at]), float(self.finish_s[at])
 
 
+@dataclass(frozen=True)
+class Opening:
+    """A node that boots is expected to take work from an instant on, s; units: those of a pool by then."""
+
+    at_s: float
+    node: int
+    units: int
+
+
 Play = Callable[[], Foreseen]
 """A copy of the state, ready to be played forward in any thread."""
 
@@ -291,6 +300,9 @@ class Engine(Protocol):
         """
         ...
 
-    def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
-        """A copy to be played forward, with one more job, submitted at `now_s`, if one is given."""
+    def foresee(self, now_s: float, more: JobRequest | None = None, openings: Sequence[Opening] = ()) -> Play:
+        """A copy to be played forward, with one more job, submitted at `now_s`, if one is given.
+
+        openings: what is expected of the nodes that boot, earliest first.
+        """
         ...

@@ -85,6 +85,7 @@ from betimes.service.engines.messages import (
     JobRequest,
     Migrate,
     Move,
+    Opening,
     Outrun,
     Play,
     Preempt,
@@ -506,7 +507,7 @@ class LiveNodes:
             return None
         return start_and_finish(self.state, slot) if self.state.needs[slot].holder >= 0 else None
 
-    def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
+    def foresee(self, now_s: float, more: JobRequest | None = None, openings: Sequence[Opening] = ()) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
         tasks = None
         if more is not None:
@@ -535,23 +536,31 @@ class LiveNodes:
             copy = copy.replaced(params=self.state.params.copy())
         rules = self.rules
 
-        def play() -> Foreseen:
-            state, aside = copy, trace
+        def play_until(state: NodesState, until_s: float) -> NodesState:
             while True:
-                status = run_rows(state, rules, aside, row, len(aside.arrivals), math.inf)
+                status = run_rows(state, rules, trace, row, len(trace.arrivals), until_s)
                 if status in (DONE, PAUSED):
-                    break
+                    return state
                 if status == ASKED and rounds is not None:
-                    rounds.hear_of(aside, seqs)
+                    rounds.hear_of(trace, seqs)
                     state = rounds.hold(state)
                 elif status == FORESEE:
                     self._foresee_wait(state, int(state.pool[0].offender))
                 else:
                     state = self._with_room(state, status, jobs)
+
+        def play() -> Foreseen:
+            state = copy
+            for one in openings:
+                state = play_until(state, one.at_s)
+                state.pool[0].now = one.at_s
+                entries.open_node(state, one.node, 1)
+                state.cluster[0].pending = EVERYTHING
+            play_until(state, math.inf)
             found = {**jobs, **({slots: more.job} if more is not None else {})}
             rows = np.array(list(found), dtype=np.int64)
-            start_s, finish_s = in_rows(aside, "start_s", math.nan), in_rows(aside, "finish_s", math.nan)
-            offer = in_rows(aside, "offer", -1)[rows].tolist() if self.rents else None
+            start_s, finish_s = in_rows(trace, "start_s", math.nan), in_rows(trace, "finish_s", math.nan)
+            offer = in_rows(trace, "offer", -1)[rows].tolist() if self.rents else None
             return Foreseen(list(found.values()), start_s[rows], finish_s[rows], offer)
 
         return play

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy as shallow
 from dataclasses import replace
 
 import numpy as np
@@ -31,7 +32,7 @@ from betimes.errors import BetimesError
 from betimes.foresight.shortcuts import play_in_order
 from betimes.kernels import Floats, as_array, blank, entry
 from betimes.policies import ChosenPolicy, Policy, Setting
-from betimes.policies.hooks import IN_ORDER, Prepared
+from betimes.policies.hooks import ASK, IN_ORDER, Prepared
 from betimes.policies.violations import violation
 from betimes.service.engines.accounts import account_of, give_account, start_and_finish
 from betimes.service.engines.messages import (
@@ -42,6 +43,7 @@ from betimes.service.engines.messages import (
     Inputs,
     JobRequest,
     Move,
+    Opening,
     Outrun,
     Play,
     Restored,
@@ -330,7 +332,7 @@ class LivePool:
         upto = line[: int(np.flatnonzero(line == slot)[0]) + 1]
         return start_and_finish(self.state, slot) if (units[upto] == most[upto]).all() else None
 
-    def foresee(self, now_s: float, more: JobRequest | None = None) -> Play:
+    def foresee(self, now_s: float, more: JobRequest | None = None, openings: Sequence[Opening] = ()) -> Play:
         """A copy of what is believed, to be played forward; with one more job, submitted now, if one is given."""
         self._forget_curves()
         copy, jobs = self._room_to_play(), dict(self.job_of)
@@ -351,11 +353,15 @@ class LivePool:
             outcome=outcome, keys=np.zeros(len(copy.free)), asked=np.zeros(len(copy.free), dtype=np.int64)
         )
         copy.pool[0].budget = MOST_EVENTS
+        played = self._aside(copy, aside, jobs) if openings else None
 
         def play() -> Foreseen:
             slots = np.array(list(jobs), dtype=np.int64)
-            start, finish = self._played(copy, aside, slots, jobs)
-            self._spare = copy  # one that is played in another thread meanwhile is another copy
+            if played is not None:
+                start, finish = played._played_out(slots, openings)
+            else:
+                start, finish = self._played(copy, aside, slots, jobs)
+                self._spare = copy  # one that is played in another thread meanwhile is another copy
             return Foreseen(list(jobs.values()), start, finish)
 
         return play
@@ -374,6 +380,26 @@ class LivePool:
         self._check(entries.advance(copy, self.rules, aside, math.inf, -1), copy, jobs)
         start, finish = (as_array(aside.outcome)[name][slots] for name in ("start_s", "finish_s"))
         return np.where(np.isnan(start), progress["started_s"][slots], start), finish
+
+    def _aside(self, state: State, trace: Trace, job_of: dict[int, int]) -> LivePool:
+        """A pool of its own on a copy of the state, to be changed as it is played forward."""
+        made = shallow(self)
+        made.state, made.trace, made.job_of, made.curves = state, trace, job_of, shallow(self.curves)
+        made.playout = ASK  # the other way is for a pool that keeps its units
+        return made
+
+    def _played_out(self, slots: NDArray[np.int64], openings: Sequence[Opening]) -> tuple[Floats, Floats]:
+        """As `_played`, and nodes open meanwhile."""
+        for one in openings:
+            self._run(one.at_s)
+            self.state.pool[0].now = one.at_s
+            self.open_node(one.node, True)
+            if not self.set_units(
+                one.units
+            ):  # another engine is made then, of whose classes nothing is known
+                break
+            self.state.pool[0].pending = 1
+        return self._played(self.state, self.trace, slots, self.job_of)
 
     def _room_to_play(self) -> State:
         """Room for a copy: the last one's where its shape is right; to make it takes longer than to fill it."""

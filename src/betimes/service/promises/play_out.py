@@ -36,6 +36,7 @@ class _Begun:
     as_of_at: float
     gone: Leaving
     holding: frozenset[int]
+    holds_until_at: float  # unless something happens before
 
 
 class Promises:
@@ -46,7 +47,9 @@ class Promises:
         self.latest: Forecast | None = None
         self.version = -1  # of the state that it is of
         self.usual_s = math.inf  # processor time of the last play-out
-        self.holds_until_at = math.inf  # unless something happens before: a grace period ends then
+        self.holds_until_at = (
+            math.inf
+        )  # unless something happens before: a grace period ends then, or a node is up
         self.playing = asyncio.Lock()
         controller.listeners.append(self._heed)
         controller.promise = self.promise_newcomers
@@ -107,7 +110,8 @@ class Promises:
     def _begun(self, play: Play, as_of_at: float) -> _Begun:
         scheduler = self.controller.scheduler
         gone = leaving(scheduler.leaving_and_next, as_of_at) if scheduler.has_leaving else Leaving()
-        return _Begun(play, scheduler.version, as_of_at, gone, scheduler.holding)
+        holds_until_at = min(gone.holds_until_at, scheduler.boots_at)
+        return _Begun(play, scheduler.version, as_of_at, gone, scheduler.holding, holds_until_at)
 
     def _timed(self, play: Play) -> Foreseen:
         began_s = time.thread_time()
@@ -117,20 +121,15 @@ class Promises:
 
     def _keep(self, foreseen: Foreseen, begun: _Begun) -> Forecast:
         self.latest, self.version = self._forecast_of(foreseen, begun), begun.version
-        self.holds_until_at = begun.gone.holds_until_at
+        self.holds_until_at = begun.holds_until_at
         return self.latest
 
     def _forecast_of(self, foreseen: Foreseen, begun: _Begun) -> Forecast:
         epoch_at = self.controller.scheduler.ledger.epoch_at
         return begun.gone.put_off(forecast(foreseen, begun.as_of_at, epoch_at, begun.holding))
 
-    def current(self) -> Forecast | None:
-        """The forecast, if it still holds; else it is withdrawn."""
-        holds = self.version == self.controller.scheduler.version and not self._is_stale()
-        return self.latest if holds else None
-
     def _is_stale(self) -> bool:
-        """Whether a run that was to have left by now is still there."""
+        """Whether a run that was to have left by now is still there, or a node is not up that was to be."""
         return self.controller.clock.now_s() >= self.holds_until_at
 
     async def make(self, numbers: Sequence[int], options: Sequence[QuoteOption] = ()) -> list[Quote]:

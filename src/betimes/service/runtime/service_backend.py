@@ -38,6 +38,7 @@ from betimes.service.runtime.inbox import IdempotencyKey, Newcomers
 from betimes.service.runtime.locks import Locks
 from betimes.service.runtime.readiness import Readiness
 from betimes.service.scheduling.event_log import Event
+from betimes.service.scheduling.jobs.admission import made_up_note
 from betimes.service.scheduling.jobs.reasons import compiling
 from betimes.service.scheduling.jobs.wait_reasons import WaitReasons
 from betimes.service.scheduling.nodes.node import DRAINED, DRAINING, UP
@@ -88,7 +89,8 @@ log = logging.getLogger(__name__)
 
 EVENTS_A_PAGE = 1000
 TRIALS_A_PAGE = 1000
-PATIENCE_S = 0.05  # for a fresh forecast when jobs are listed; after that they are shown without
+PATIENCE_S = 0.05  # for a fresh forecast when jobs are shown; after that they are shown with the last one
+FIRST_PATIENCE_S = 2.0  # likewise where there is none yet
 
 
 class ServiceBackend:
@@ -191,11 +193,9 @@ class ServiceBackend:
 
     def _annotated(self, submitted: Submitted, spec: JobSpec, user: str) -> Submitted:
         """With the reason, if nothing can be promised yet, and what its user should know."""
-        said: dict[str, Any] = {}
+        said: dict[str, Any] = self._notes(spec, user)
         if submitted.quote is None and (why := self._why_not_promised(submitted.job_id)) is not None:
             said["reason"] = Reason(**why)
-        if (note := self._note(spec, user)) is not None:
-            said["note"] = note
         return submitted.model_copy(update=said) if said else submitted
 
     def _why_not_promised(self, number: int) -> dict[str, Any] | None:
@@ -205,20 +205,26 @@ class ServiceBackend:
         job = self.scheduler.ledger.jobs.get(number)
         return None if job is None else job.reason
 
-    def _note(self, spec: JobSpec, user: str) -> str | None:
+    def _notes(self, spec: JobSpec, user: str) -> dict[str, str]:
+        """What to know of its run time and of what its units count as, and whether its command is run."""
         ledger = self.scheduler.ledger
-        notes = ledger.runtime_estimates.notes(user, spec)
-        if (rounding := rounding_note(spec, ledger.nodes.values(), ledger.policy)) is not None:
-            notes.append(rounding)
-        return "; ".join(notes) or None
+        nodes = ledger.nodes.values()
+        said = ledger.runtime_estimates.notes(user, spec)
+        if (rounding := rounding_note(spec, nodes, ledger.policy)) is not None:
+            said.append(rounding)
+        notes = {
+            "note": "; ".join(said) or None,
+            "not_run": made_up_note(spec, nodes, self.scheduler.offers_for(spec)),
+        }
+        return {name: text for name, text in notes.items() if text is not None}
 
     async def quote(self, spec: JobSpec, user: str) -> Quote:
         """What a job would be promised now."""
         check_names([spec])
         self._check_uploads([spec])
         await self._check_launchable([spec])
-        promise, note = await self.promises.ask(spec, user), self._note(spec, user)
-        return promise if note is None else promise.model_copy(update={"note": note})
+        promise = await self.promises.ask(spec, user)
+        return promise.model_copy(update=self._notes(spec, user))
 
     @property
     def upload_limits(self) -> UploadLimits:
@@ -470,13 +476,15 @@ class ServiceBackend:
             await asyncio.to_thread(check_launchable, specs, self.controller.launches.kept)
 
     async def _forecast(self) -> Forecast | None:
+        """That of now, or the last one where that takes a while; its `as_of_at` says which."""
         if self.scheduler.stands_by:
             return None
+        patience_s = FIRST_PATIENCE_S if self.promises.latest is None else PATIENCE_S
         try:
-            async with asyncio.timeout(PATIENCE_S):  # `wait_for` of Python 3.11 may lose a cancellation
+            async with asyncio.timeout(patience_s):  # `wait_for` of Python 3.11 may lose a cancellation
                 return await asyncio.shield(self.promises.forecast())
         except TimeoutError:
-            return self.promises.current()
+            return self.promises.latest
 
     def _nodes(self, names: Iterable[str]) -> list[NodeView]:
         nodes = self.scheduler.ledger.nodes

@@ -6,6 +6,7 @@ be stored, and of effects, to be carried out once they are: the ledger has seen 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -143,6 +144,11 @@ class Scheduler:
         """What the policy in force may rent for one job alone; null: it rents nothing so, or is being compiled."""
         return None if self.stands_by else self._engine.offers_for_jobs
 
+    def offers_for(self, spec: JobSpec) -> tuple[Offer, ...]:
+        """Of what the policy in force may rent a machine for a job."""
+        alone = self.offers_for_jobs if spec.rent != "never" else None
+        return (*(alone or ()), *self._engine.shared_offers)
+
     @property
     def has_entering(self) -> bool:
         """Whether the policy receives jobs at the next decision."""
@@ -160,6 +166,11 @@ class Scheduler:
         return [
             self.ledger.jobs[number] for number in sorted(index.leaving | index.nominated | index.unsettled)
         ]
+
+    @property
+    def boots_at(self) -> float:
+        """When the next node that boots is expected to be up; infinity: none boots."""
+        return min(self._engine.boots(self.now_at).values(), default=math.inf)
 
     @property
     def holding(self) -> frozenset[int]:

@@ -298,7 +298,7 @@ class JobSpec(BaseModel):
         if self.as_one:
             self._check_as_one()
         if not self.demand and not any(self.unit.everywhere):
-            raise ValueError("a unit needs something of cpu, gpu or memory_gib")
+            raise ValueError("a unit needs something of cpu, gpu or memory_gib; give one of them more than 0")
         for family, needed in self.unit.by_family:
             if not any(needed):
                 raise ValueError(f"demand.{family}: a unit needs something of cpu, gpu or memory_gib there")

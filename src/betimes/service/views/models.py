@@ -47,7 +47,7 @@ class Reason(View):
     """Why a job waits, or why nothing was done: a code for programs, a sentence for people, and the evidence."""
 
     code: str  # one of `service.reasons.CODES`
-    text: str  # "waits for 2 more GPUs; it has them about 14:05, when job 41 ends"
+    text: str  # "needs 2 GPUs; expected 2026-11-25T13:05:00Z, when job 41 ends": instants are in UTC
     evidence: dict[str, Any] = {}
 
 
@@ -92,6 +92,7 @@ class Quote(View):
         None  # of an array: how many of its elements it is of, where these are not all of them
     )
     note: str | None = None  # in the answer to a quote: as with `Submitted`
+    not_run: str | None = None  # likewise
 
 
 class Submitted(View):
@@ -101,9 +102,8 @@ class Submitted(View):
     job_ids: list[int]
     quote: Quote | None  # of the last element to finish, of those that may queue; null: `reason` says why
     reason: Reason | None = None  # why nothing can be promised yet
-    note: str | None = (
-        None  # what to know about its run time, or what each unit counts as where that is more than it needs
-    )
+    note: str | None = None  # what to know of its run time, and what each of its units counts as
+    not_run: str | None = None  # that its command is not run, as made-up machines can take it
 
 
 class UploadLimits(View):

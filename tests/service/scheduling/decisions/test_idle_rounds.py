@@ -21,7 +21,7 @@ def test_it_says_who_is_next_and_what_that_one_lacks(policy: str) -> None:
     cluster.submit(spec(100.0, **BOTH))
     last = idle(cluster)[-1]
     assert last.data["reason"]["code"] == "no-room"
-    assert last.data["reason"]["text"] == "job 2 is next: waits for 2 more cores"
+    assert last.data["reason"]["text"] == "job 2 is next: needs 2 cores"
     assert last.data["reason"]["evidence"]["job"] == 2
     assert cluster.scheduler.idle == last.data["reason"]
 
@@ -61,7 +61,7 @@ def test_another_answer_is_logged_and_comes_back_from_the_log() -> None:
     assert len(idle(cluster)) == before
     cluster.ask("control.cancel", 2, "ann")
     cluster.turn()
-    assert idle(cluster)[-1].data["reason"]["text"] == "job 3 is next: waits for 2 more cores"
+    assert idle(cluster)[-1].data["reason"]["text"] == "job 3 is next: needs 2 cores"
     cluster.ask("nodes.set_status", "n-0", "draining", "operator")
     cluster.turn()
     assert idle(cluster)[-1].data["reason"]["code"] == "no-nodes"
@@ -73,7 +73,7 @@ def test_room_is_being_made() -> None:
     cluster.go_on(20.0)
     cluster.submit(spec(10.0, cpu=2.0, qos="trial"))
     cluster.submit(spec(10.0, cpu=2.0))
-    assert idle(cluster)[-1].data["reason"]["text"] == "job 3 is next: waits for 2 more cores"
+    assert idle(cluster)[-1].data["reason"]["text"] == "job 3 is next: needs 2 cores"
     cluster.ask("control.cancel", 3, "ann")
     cluster.turn()
     assert idle(cluster)[-1].data["reason"]["code"] == "nominated"

@@ -52,7 +52,9 @@ def test_tasks_are_as_large_as_the_nodes_that_suit_hold() -> None:
     )
     assert cluster.job(first).units_per_task == 4
     assert (cluster.job(second).units_per_task, node_of(cluster, second)) == (2, ["z-1"])
-    with pytest.raises(Refused, match=r"max_units: expected at most 1 task of 2 units, .* with zone=b"):
+    with pytest.raises(
+        Refused, match=r"max_units: 2 tasks of 2 units cannot fit: .* with zone=b, has room for 1"
+    ):
         cluster.submit(spec(8.0, require={"zone": "b"}, min_units=4, max_units=4))
 
 
@@ -63,7 +65,7 @@ def test_tasks_are_as_large_as_the_nodes_that_suit_hold() -> None:
         ({"require": {"rack": "1"}}, "^require: no node has rack=1; none has a label rack$"),
         (
             {"require": {"zone": "a"}, "cpu": 3.0},
-            "^cpu: expected at most 2 cores .* node with zone=a, found 3$",
+            "^cpu: The largest machine here with zone=a has 2 cores; this job asks for 3$",
         ),
     ],
 )
@@ -101,7 +103,7 @@ def test_a_job_whose_nodes_have_gone_says_so_and_waits_for_others() -> None:
         cluster.submit(spec(10.0, require={"zone": "b"}))
     cluster.ask("nodes.set_status", "z-1", "up", "operator")
     first, second = cluster.submit(*[spec(10.0, require={"zone": "b"}, cpu=2.0)] * 2)
-    assert why(cluster, second)["text"].startswith("waits for 2 more cores on nodes with zone=b")
+    assert why(cluster, second)["text"].startswith("needs 2 cores on nodes with zone=b")
     cluster.ask("nodes.set_status", "z-1", "lost", "timer")
     cluster.turn()
     found = why(cluster, first)

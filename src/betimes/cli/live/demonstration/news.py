@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from betimes.cli.render.jobs import off_by
-from betimes.cli.render.times import clock, now
+from betimes.cli.render.times import clock, now, sentence
 from betimes.client import Client
 from betimes.service.views.models import EventView, Submitted
 
@@ -57,7 +57,7 @@ class News:
         at = clock(end_at, now()) if end_at is not None else ""
         if first:
             why = data["quote"]["reason"]
-            waits = f", and {why['text']}" if why is not None else ""
+            waits = f"; {sentence(why['text'], now())}" if why is not None else ""
             return f"is submitted{f': promised for {at}' if at else ''}{waits}"
         return f"has a new promise, for {at}" if at else ""
 
@@ -79,14 +79,16 @@ class News:
         return "starts" if data["number"] == 1 else f"starts again, run {data['number']}"
 
     def _told(self, _: EventView, data: Mapping[str, Any]) -> str:
-        return f"is asked to stop: {data['reason']['text']}"
+        return f"is asked to stop: {sentence(data['reason']['text'], now())}"
 
     def _ended(self, event: EventView, data: Mapping[str, Any]) -> str:
         asked = data["outcome"] in ("preempted", "resized", "node-lost", "lost")
         return f"has stopped ({data['outcome']}), and waits to go on" if asked else ""
 
     def _reason(self, event: EventView, data: Mapping[str, Any]) -> str:
-        return f"{event.kind}: {data['reason']['text']}" if data.get("reason") else event.kind
+        return (
+            f"{event.kind}: {sentence(data['reason']['text'], now())}" if data.get("reason") else event.kind
+        )
 
     def _finished(self, event: EventView, _: Mapping[str, Any]) -> str:
         job = self.service.job(event.job_id or 0).job

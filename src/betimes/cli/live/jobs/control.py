@@ -28,13 +28,13 @@ Ids = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="ID...",
-        help="Numbers of jobs, or ranges of them as in 41-45: of several, those to which it cannot be done any more "
-        "are left out.",
+        help="Numbers of jobs, or ranges of them as in 41-45. Of several, those that are already over, or where it "
+        "is not possible, are skipped.",
         autocompletion=complete_job,
         show_default=False,
     ),
 ]
-All = Annotated[bool, typer.Option("--all", help="All jobs to which it can be done.")]
+All = Annotated[bool, typer.Option("--all", help="All jobs where it is possible.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, on a terminal, whether they are meant.")]
 
 
@@ -49,8 +49,8 @@ class _Verb:
     left_out: str  # why some were
 
 
-_CANCEL = _Verb("cancel", "cancelled", ACTIVE, "that wait or run", "they are over")
-_HOLD = _Verb("hold", "held", ("blocked", "queued"), "that wait", "they run, or are over")
+_CANCEL = _Verb("cancel", "cancelled", ACTIVE, "that wait or run", "they are already over")
+_HOLD = _Verb("hold", "held", ("blocked", "queued"), "that wait", "they run, or are already over")
 _RELEASE = _Verb("release", "released", ("held",), "that are held", "they are not held")
 
 
@@ -162,16 +162,18 @@ def _act(
         changed = _changed(service, verb, wanted)
     left_out = len(wanted) - len(changed)
     if wanted and not changed:
-        raise InputError(f"{verb.name}: none of these {len(wanted):,} jobs can be: {verb.left_out}")
-    note = f"{left_out:,} of {len(wanted):,} jobs are left out: {verb.left_out}"
+        raise InputError(
+            f"{verb.name}: none of these {len(wanted):,} jobs can be {verb.done}: {verb.left_out}"
+        )
+    note = f"skipped {left_out:,} of {len(wanted):,} jobs: {verb.left_out}"
     if as_json:
         print_json(changed)
         if left_out:
             print(f"betimes: note: {note}", file=sys.stderr)
         return
     if chosen is not None and not wanted:
-        say(f"There is no such job; only jobs {verb.those} can be {verb.done}.")
-    say(*_lines(changed), *([f"{note}."] if left_out else []))
+        say(f"No such jobs found. Only jobs {verb.those} can be {verb.done}.")
+    say(*_lines(changed), *([f"{note[0].upper()}{note[1:]}."] if left_out else []))
 
 
 def _changed(service: Client, verb: _Verb, wanted: Sequence[int]) -> list[JobView]:

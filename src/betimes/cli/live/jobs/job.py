@@ -110,16 +110,17 @@ def _where_it_stands(one: JobView, at_now: float) -> str:
 
 def _state(one: JobView, story: JobStory, at_now: float) -> list[tuple[str, str]]:
     from betimes.cli.render.jobs import BASES, off_by
-    from betimes.cli.render.times import both, clock
+    from betimes.cli.render.times import both, clock, sentence
 
     pairs = []
     if one.reason is not None:
-        pairs.append(("why", one.reason.text))
+        pairs.append(("why", sentence(one.reason.text, at_now)))
     if one.estimate is not None:
         basis = BASES.get(one.estimate.basis, one.estimate.basis)
         if one.started_at is None:
             pairs.append(("starts", both(one.estimate.start_at, at_now)))
-        pairs.append(("done", f"{both(one.estimate.finish_at, at_now)} ({basis})"))
+        end_at = one.estimate.finish_at
+        pairs.append(("done", "not known" if end_at is None else f"{both(end_at, at_now)} ({basis})"))
     if one.promised_finish_at is not None:
         text = clock(one.promised_finish_at, at_now)
         if story.quote_error_s is not None:

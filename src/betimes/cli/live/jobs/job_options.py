@@ -69,8 +69,8 @@ OPTIONS: dict[str, Any] = {
     ),
     "trial": _option(bool, "--trial", None, "The same as --qos trial."),
     "rent": _option(
-        Literal["auto", "never", "now"], "--rent", None, "A machine of its own, under a policy that rents: as that "
-        "decides (auto, the default), never, or now rather than wait.",
+        Literal["auto", "never", "now"], "--rent", None, "Whether to rent a machine for this job: auto (the policy "
+        "decides, the default), never, or now.",
     ),
     "priority": _option(int, "--priority", "N", "Higher goes first, where the policy minds. By default 0."),
     "grace": _option(

@@ -123,7 +123,7 @@ def jobs(
     elif found:
         show(COLUMNS, rows(found), wide=output is not None)
     else:
-        say(_none(status, everything))
+        say(_none(wanted, status is None and not everything))
     if not is_all:
         print(f"betimes: note: the newest {limit} are listed; --limit N lists more", file=sys.stderr)
 
@@ -182,10 +182,11 @@ def job_filter(
     return wanted
 
 
-def _none(status: list[str] | None, everything: bool) -> str:
-    if status is None and not everything:
-        return "No such job waits or runs; `betimes jobs --all` lists those that are over, too."
-    return "There is no such job."
+def _none(wanted: Conditions, only_active: bool) -> str:
+    which = "No such jobs" if {*wanted} - {"status", "label"} or wanted.get("label") else "No jobs"
+    if only_active:
+        return f"{which} are queued or running. `betimes jobs --all` shows finished ones."
+    return f"{which} found."
 
 
 def _watch(wanted: Conditions, limit: int, every_s: float, state: str | None) -> None:
@@ -212,7 +213,7 @@ def _watch(wanted: Conditions, limit: int, every_s: float, state: str | None) ->
 def rows(found: Sequence[JobView]) -> list[list[str]]:
     """The cells of `COLUMNS`, a row a job."""
     from betimes.cli.render.jobs import job_name
-    from betimes.cli.render.times import both, length, now
+    from betimes.cli.render.times import both, length, now, sentence
 
     at_now = now()
     users, classes = {job.user for job in found}, {job.qos for job in found}
@@ -231,7 +232,7 @@ def rows(found: Sequence[JobView]) -> list[list[str]]:
                 _units(job),
                 length(_age(job, at_now)),
                 both(done, at_now),
-                job.reason.text if job.reason is not None else "",
+                sentence(job.reason.text, at_now) if job.reason is not None else "",
             ]
         )
     return table

@@ -122,7 +122,7 @@ def quote(
     """Say when a job would start and be done, and what it would cost, without submitting it."""
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json
-    from betimes.cli.render.jobs import note_pair, quote_pairs
+    from betimes.cli.render.jobs import note_pairs, quote_pairs
     from betimes.cli.render.tables import say, show_pairs
     from betimes.cli.render.times import now
 
@@ -138,7 +138,7 @@ def quote(
         print_json(promise)
         return
     say(f"{spec.title}, if it were submitted now")
-    show_pairs([*quote_pairs(promise, _widest(spec), now()), *note_pair(promise)])
+    show_pairs([*quote_pairs(promise, _widest(spec), now()), *note_pairs(promise)])
 
 
 def _widest(spec: JobSpec) -> int:
@@ -224,9 +224,9 @@ def _last(submitted: Sequence[Submitted]) -> Quote | None:
 
 
 def _show(specs: Sequence[JobSpec], submitted: Sequence[Submitted]) -> None:
-    from betimes.cli.render.jobs import no_promise, promise_pairs, starts, title, usd
+    from betimes.cli.render.jobs import no_promise, note_pairs, promise_pairs, starts, title, usd
     from betimes.cli.render.tables import Column, say, show, show_pairs
-    from betimes.cli.render.times import both, length, now
+    from betimes.cli.render.times import both, length, now, sentence
 
     at_now = now()
     if len(submitted) == 1:
@@ -246,13 +246,12 @@ def _show(specs: Sequence[JobSpec], submitted: Sequence[Submitted]) -> None:
     for spec, one in zip(specs, submitted, strict=True):
         number = title(one.job_ids, "").split(" ", 1)[1].rstrip(", ")
         if one.quote is None:
-            rows.append([number, spec.title, "-", "-", "", "", no_promise(one)])
+            rows.append([number, spec.title, "-", "-", "", "", no_promise(one, at_now)])
             continue
         promise = one.quote
-        why = promise.reason.text if promise.reason is not None else ""
+        why = sentence(promise.reason.text, at_now) if promise.reason is not None else ""
         begin = "never" if promise.start_at is None else starts(promise, at_now)
         end = both(promise.finish_at, at_now)
         rows.append([number, spec.title, begin, end, length(promise.run_s), usd(promise.cost_usd), why])
     show(columns, rows)
-    for note in dict.fromkeys(one.note for one in submitted if one.note is not None):
-        say(note)
+    say(*dict.fromkeys(text for one in submitted for _, text in note_pairs(one)))

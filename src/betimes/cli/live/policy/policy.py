@@ -95,7 +95,7 @@ def _patience() -> Iterator[None]:
 def _print(found: PolicyView, as_json: bool) -> None:
     from betimes.cli.render.as_json import print_json
     from betimes.cli.render.tables import say
-    from betimes.cli.render.times import both, now
+    from betimes.cli.render.times import both, now, sentence
 
     if as_json:
         print_json(found)
@@ -103,7 +103,7 @@ def _print(found: PolicyView, as_json: bool) -> None:
         where = "a pool" if found.engine == "pool" else "nodes"
         say(f"{found.policy} (on {where}), since {both(found.since_at, now())}")
         if found.idle is not None:
-            say(f"Its last decision started no job: {found.idle.text}")
+            say(f"Its last decision started no job: {sentence(found.idle.text, now())}")
         if found.proposal is not None:
             from betimes.cli.live.policy.proposals import show_proposal
 

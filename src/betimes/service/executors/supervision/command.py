@@ -81,10 +81,9 @@ def describe(step: str, number: int, text: str, launch: dict[str, Any]) -> str:
         return f"the command {program!r} was not started: {step}: {text}"
     if number in (errno.ENOENT, errno.ENOTDIR):
         if "/" not in program:
-            path = launch["env"].get("PATH", os.defpath)
             return (
-                f"the command {program!r} does not exist: it is in none of the folders of PATH, {path!r}; "
-                "name it by its full path or set PATH"
+                f"the command {program!r} does not exist: it is in none of the folders of PATH; name it by its full "
+                "path, or hand over your PATH (--env PATH)"
             )
         if os.path.exists(encoded(os.path.join(workdir, program))):
             return f"the command {program!r} cannot run: the interpreter that its first line names does not exist"

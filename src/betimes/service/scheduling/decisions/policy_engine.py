@@ -18,6 +18,7 @@ from betimes.service.engines.messages import (
     Foreseen,
     Inputs,
     JobRequest,
+    Opening,
     Outrun,
     Play,
     ReleaseMachine,
@@ -31,7 +32,13 @@ from betimes.service.engines.pool import LivePool
 from betimes.service.engines.selection import MemberRules, SelectionSnapshot
 from betimes.service.engines.speedups import speed
 from betimes.service.scheduling.beliefs.interference import Neighbours
-from betimes.service.scheduling.decisions.engine_factory import Built, Settings, build, resume_machine
+from betimes.service.scheduling.decisions.engine_factory import (
+    Built,
+    Settings,
+    build,
+    pool_units,
+    resume_machine,
+)
 from betimes.service.scheduling.decisions.engine_job import wanted_of
 from betimes.service.scheduling.decisions.standby import Standby
 from betimes.service.scheduling.jobs.job import Account, Job, Places
@@ -41,6 +48,7 @@ from betimes.service.scheduling.trials.trial_work import TrialWork
 
 LEAST_END_S = 1.0
 """Until a run that was told to stop is believed to have left."""
+LATE_S = 1.0  # within which a node that should be up by now is expected
 
 IsCompiled = Callable[[str], bool]
 """Whether the kernels of a policy can be called at once."""
@@ -390,7 +398,35 @@ class PolicyEngine:
                 f"compiling policy {self._state.ledger.policy}: nothing can be foreseen until that is done; "
                 "ask again in a moment"
             )
-        return self.engine.foresee(now_s, more)
+        return self.engine.foresee(now_s, more, self._openings(now_s))
+
+    def _openings(self, now_s: float) -> list[Opening]:
+        """The nodes that boot and are not rented by the policy in force, which expects its own by itself."""
+        built, ledger = self._built, self._state.ledger
+        boots = self.boots(now_s + ledger.epoch_at)
+        if built is None or not boots:
+            return []
+        nodes, held = dict(ledger.nodes), [ledger.jobs[number] for number in self._state.job_index.holding]
+        number_of = {name: number for number, (name, _) in built.nodes.items()}
+        found: list[Opening] = []
+        for name, up_at in sorted(boots.items(), key=lambda each: each[1]):
+            if name in number_of:
+                nodes[name] = replace(nodes[name], status=UP)
+                units = max(1, pool_units(nodes, held))
+                found.append(Opening(up_at - ledger.epoch_at, number_of[name], units))
+        return found
+
+    def boots(self, now_at: float) -> dict[str, float]:
+        """When each node that boots is expected to be up, as its offer has it; one that is late, any moment."""
+        offers = {offer.type: offer for offer in self.settings.offers}
+        return {
+            name: max(node.rented_at + offer.boot_s + offer.setup_s, now_at + LATE_S)
+            for name, node in self._state.ledger.nodes.items()
+            if node.status == BOOTING
+            and node.is_shared
+            and node.rented_at is not None
+            and (offer := offers.get(node.machine.type)) is not None
+        }
 
     def foreseen_already(self, jobs: Sequence[int]) -> Foreseen | None:
         """What a play-out would say of jobs which all keep to their ends what they have just taken; None: make one."""

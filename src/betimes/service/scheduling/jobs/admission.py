@@ -1,9 +1,9 @@
-"""Whether a job could ever run here: what no node will ever hold is refused when it is submitted."""
+"""Whether a job could ever run here: what no node will ever hold is refused, what only made-up ones hold has a note."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from betimes.cluster import Offer
 from betimes.cluster.labels import as_texts, suits, why_none_suits
@@ -13,11 +13,13 @@ from betimes.cluster.tasks import job_tasks
 from betimes.errors import Refused
 from betimes.foresight.engines import NODES
 from betimes.service.engines.dedicated_machines import is_held_by, rooms_of, shapes_of, times_on
+from betimes.service.machines.machine import REAL
 from betimes.service.scheduling.nodes.node import LOST, Node
 from betimes.service.spec.job_spec import JobSpec
 
 FIELDS = ("gpu", "cpu", "memory_gib")
-NAMES = ("GPUs", "cores", "GiB of memory")
+NAMES = (("GPU", "GPUs"), ("core", "cores"), ("GiB of memory", "GiB of memory"))
+NAMED = 3  # machines in a note
 
 
 def check_possible(
@@ -77,6 +79,25 @@ def can_be_rented(spec: JobSpec, offers: Sequence[Offer]) -> bool:
     return is_held_by(tasks, spec.unit, machines)
 
 
+def made_up_note(spec: JobSpec, nodes: Iterable[Node], offers: Sequence[Offer]) -> str | None:
+    """That a job's command may not be run, as made-up machines can take it; null: they cannot.
+
+    offers: of machines that are rented for such a job.
+    """
+    real, made_up = list[str](), list[str]()
+    for node in nodes:
+        demand, machine = spec.unit.amounts_on(node.family), Room(node.capacity, node.family)
+        if node.takes_work and suits(node.labels, spec.required) and times_on(machine, demand):
+            (real if node.machine.kind in REAL else made_up).append(node.machine.name)
+    made_up += [f"a rented {offer.type}" for offer in offers if can_be_rented(spec, [offer])]
+    if not made_up:
+        return None
+    named = ", ".join(made_up[:NAMED]) + (", ..." if len(made_up) > NAMED else "")
+    if real:
+        return f"on made-up machines ({named}) this job only takes time: its command is not run there"
+    return f"this job only takes time, and its command is not run: its machines are made up ({named})"
+
+
 def _with(spec: JobSpec) -> str:
     """Which nodes are meant, where a job requires labels."""
     return f" with {' and '.join(as_texts(spec.required))}" if spec.require else ""
@@ -105,7 +126,8 @@ def _check_nodes(spec: JobSpec, nodes: Mapping[str, Node], engine: str) -> None:
     held = sum(alike * times_on(room, spec.unit.amounts_on(room.family)) for room, alike in there.items())
     if spec.min_units > held:
         raise Refused(
-            f"expected at most {held} units, as the empty cluster holds, found {spec.min_units}", "min_units"
+            f"{spec.min_units} units cannot fit: the cluster has {held} unit{'' if held == 1 else 's'} in all",
+            "min_units",
         )
 
 
@@ -115,8 +137,8 @@ def _check_families(spec: JobSpec, there: Collection[Room]) -> None:
     named = [family for family in has if family in spec.demand]
     if not named:
         raise Refused(
-            f"expected some family of the nodes{_with(spec)}, which are {', '.join(has)}; found "
-            f"{', '.join(sorted(spec.demand))}",
+            f"no machine here{_with(spec)} is of family {' or '.join(sorted(spec.demand))}; they are of "
+            f"{', '.join(has)}",
             "demand",
         )
     found: list[Refused] = []
@@ -138,14 +160,17 @@ def _check_unit(spec: JobSpec, there: Collection[Room], family: str | None = Non
     for at, field in enumerate(FIELDS):
         most = max(room.amounts[at] for room in there)
         if demand[at] > most:
-            raise Refused(
-                f"expected at most {most / PER_UNIT[at]:g} {NAMES[at]} a unit, as on the largest node{of}"
-                f"{_with(spec)}, found {demand[at] / PER_UNIT[at]:g}",
-                where + field,
-            )
+            has, asked, (one, several) = most / PER_UNIT[at], demand[at] / PER_UNIT[at], NAMES[at]
+            here = f"machine here{of}{_with(spec)}"
+            if most == 0:
+                text = f"No {here} has {'memory' if at == 2 else f'a {one}'}"
+            else:
+                text = f"The largest {here} has {has:g} {one if has == 1 else several}"
+            each = "this job" if spec.max_units == 1 else "each unit of this job"
+            raise Refused(f"{text}; {each} asks for {asked:g}", where + field)
     if not any(times_on(room, demand) for room in there):
         raise Refused(
-            f"no node{of}{_with(spec)} has all that a unit needs at once; ask for less, or add such a node",
+            f"no machine here{of}{_with(spec)} has all that a unit needs at once; ask for less, or add such a node",
             f"{where}cpu",
         )
 
@@ -159,15 +184,19 @@ def _check_tasks(spec: JobSpec, there: Mapping[Room, int], largest: tuple[Room, 
     tasks = job_tasks(spec.unit, units, spec.task_choice, largest)
     if tasks.units_each > tasks.together:
         raise Refused(
-            f"expected at most {tasks.together}, as many units as some node holds, found {tasks.units_each}",
+            f"no machine here holds {tasks.units_each} units together; the largest holds {tasks.together}",
             "units_per_task",
         )
     room = sum(alike * times_on(one, tasks.demand_on(one.family)) for one, alike in there.items())
     if tasks.count <= room:
         return
-    why = f"as the empty cluster holds{_with(spec) and f' on nodes{_with(spec)}'} (nodes run jobs at full width)"
+    cluster = f"the cluster{_with(spec) and f', on nodes{_with(spec)},'} has room for {room} in all"
     if tasks.units_each == 1:
-        raise Refused(f"expected at most {room} units, {why}, found {units}", "max_units")
-    found = f"found {tasks.count} ({units} units); ask for fewer units, or for smaller tasks (units_per_task)"
-    several = f"{room} task{'' if room == 1 else 's'} of {tasks.units_each} units"
-    raise Refused(f"expected at most {several}, {why}, {found}", "max_units")
+        raise Refused(
+            f"{units} units cannot fit: {cluster}, and on nodes a job starts with all of them", "max_units"
+        )
+    raise Refused(
+        f"{tasks.count} tasks of {tasks.units_each} units cannot fit: {cluster}; ask for fewer units, or for smaller "
+        "tasks (units_per_task)",
+        "max_units",
+    )

@@ -1,4 +1,7 @@
-"""Why a job waits, stopped or failed: a code for programs, a sentence for people, and the evidence."""
+"""Why a job waits, stopped or failed: a code for programs, a sentence for people, and the evidence.
+
+An instant in a sentence is in UTC (`views.instants`). Text of the reader's clock is made where it is shown.
+"""
 
 from __future__ import annotations
 

@@ -18,10 +18,11 @@ from betimes.service.scheduling.jobs.reasons import booting, compiling, named, r
 from betimes.service.scheduling.nodes.node import BOOTING, UP
 from betimes.service.scheduling.runs.occupancy import most
 from betimes.service.scheduling.state import SchedulerState
-from betimes.service.views.local_time import time_of_day
+from betimes.service.views.instants import instant
 from betimes.service.views.models import Status
 
 NAMES = ("GPU", "core", "GiB of memory")
+BOOT_SAME_S = 2.0  # between a start and a node's being up: a forecast and a reason are not of one instant
 MOST_NAMED = 20  # jobs in a reason's evidence
 
 _Free = tuple[Amounts, Amounts]  # what a node has left, and what is needed there
@@ -52,14 +53,15 @@ class WaitReasons:
         if until_s is None:
             return found
         until_at = until_s + self._state.ledger.epoch_at
-        text = f"{found['text']}; if it still waits at {self._clock(until_at)}, a machine is rented for it"
+        text = f"{found['text']}; if it still waits at {instant(until_at)}, a machine is rented for it"
         return {**found, "text": text, "evidence": {**found["evidence"], "rents_at": until_at}}
 
     def _why(self, job: Job) -> dict[str, Any]:
         if job.rental is not None and job.run is None:
             return booting(job.rental.type, job.rental.count)
         if not self.free and self._booting:
-            return self._boots("no-nodes", "no node is up yet")
+            outlook, evidence = self._outlook(job)
+            return reason("no-nodes", f"no node is up yet{outlook}", **evidence)
         if not self.free and self._engine.shared_offers and not self._engine.stands_by:
             policy = self._state.ledger.policy
             return reason("no-nodes", f"no node is up; {policy} decides when to rent one")
@@ -86,7 +88,7 @@ class WaitReasons:
             return short
         if "start_s" in binding:
             start_at = binding["start_s"] + self._state.ledger.epoch_at
-            text = f"its start is reserved for about {self._clock(start_at)}"
+            text = f"its start is reserved for about {instant(start_at)}"
             return reason("reserved", text, **self._evidence, about_at=start_at)
         return self._not_its_turn(job)
 
@@ -142,26 +144,28 @@ class WaitReasons:
         if not there:
             return self._lacks_family(job, free)
         fits = sum(most(room, demand, units) for some in there.values() for room, demand in some) >= units
-        (missing, at), family = min((_missing(some, units), family) for family, some in there.items())
+        (missing, at, left), family = min((_missing(some, units), family) for family, some in there.items())
         if missing > 0 and not fits:
-            amount = missing / PER_UNIT[at]
-            name = f"{NAMES[at]}{'s' if amount != 1 and at < 2 else ''}"
+            amount, needed, spare = (each / PER_UNIT[at] for each in (missing, missing + left, left))
+            name = f"{NAMES[at]}{'s' if needed != 1 and at < 2 else ''}"
             if job.spec.require:
                 name += f" on nodes with {' and '.join(as_texts(job.spec.required))}"
             if family:
                 name += f" on family {family}"
-            return self._short(job, f"{amount:g} more {name}", missing=amount, resource=NAMES[at])
+            text = f"needs {needed:g} {name}" + (f", {spare:g} free" if left else "")
+            return self._short(job, text, missing=amount, resource=NAMES[at])
         if isinstance(engine, LivePool) and (few := units - engine.free_units) > 0:
-            text = f"{few} more of the pool's {engine.units} units"
+            text = f"needs {units} of the pool's {engine.units} units"
             at = pool_resource(nodes.values())
             if there[family][0][1][at] < PER_UNIT[at]:
                 text += f" (each a whole {NAMES[at]})"
+            text += f", {engine.free_units} free" if engine.free_units else ""
             return self._short(job, text, missing=few, resource="unit")
         if not fits:
             text = "enough is free in total, but no single node has all that it needs"
             if job.spec.require:
                 text = f"{text} and {' and '.join(as_texts(job.spec.required))}"
-            outlook, evidence = self._outlook(job, "it starts")
+            outlook, evidence = self._outlook(job)
             return reason("no-room", text + outlook, **self._evidence, **evidence)
         return None
 
@@ -183,7 +187,8 @@ class WaitReasons:
         text = why_none_suits(required, there, "node that is up", "those that are up")
         booting = [name for name in self._booting if suits(nodes[name].machine.labels, required)]
         if booting:
-            return reason("no-label", f"{text}; node {booting[0]} is booting", nodes=booting)
+            outlook, evidence = self._outlook(job)
+            return reason("no-label", f"{text}{outlook}", **{"nodes": booting, **evidence})
         if any(suits(offer.labels, required) for offer in self._engine.shared_offers):
             text = f"{text}; {self._state.ledger.policy} decides when to rent one"
         return reason("no-label", str(text), require=dict(required))
@@ -195,16 +200,15 @@ class WaitReasons:
         text = f"no node that is up is of family {' or '.join(wanted)}; those that are up are of {', '.join(there)}"
         booting = [name for name in self._booting if nodes[name].family in wanted]
         if booting:
-            return reason("no-family", f"{text}; node {booting[0]} is booting", nodes=booting)
+            outlook, evidence = self._outlook(job)
+            return reason("no-family", f"{text}{outlook}", **{"nodes": booting, **evidence})
         if any(offer.family in wanted for offer in self._engine.shared_offers):
             text = f"{text}; {self._state.ledger.policy} decides when to rent one"
         return reason("no-family", text, families=wanted)
 
-    def _short(self, job: Job, what: str, **lacks: Any) -> dict[str, Any]:
-        outlook, evidence = self._outlook(job, "it has that" if lacks["missing"] == 1 else "it has them")
-        if self._booting and "about_at" not in evidence:  # no job that runs now makes room for it
-            return self._boots("no-room", f"waits for {what}", **self._evidence, **lacks)
-        return reason("no-room", f"waits for {what}{outlook}", **self._evidence, **lacks, **evidence)
+    def _short(self, job: Job, text: str, **lacks: Any) -> dict[str, Any]:
+        outlook, evidence = self._outlook(job)
+        return reason("no-room", f"{text}{outlook}", **self._evidence, **lacks, **evidence)
 
     def _not_its_turn(self, job: Job) -> dict[str, Any]:
         """There is room for it, and yet it has not been started."""
@@ -215,38 +219,37 @@ class WaitReasons:
                 text = f"{policy} gives it {asked} unit{'' if asked == 1 else 's'}, but {why}"
                 return reason("cut", text, **self._evidence, asked=asked)
         claiming = sorted(self._state.job_index.nominated)
-        outlook, evidence = self._outlook(job, "it starts")
+        outlook, evidence = self._outlook(job)
         first = self._first
         if first is not None and first != job.job_id:
-            text = f"other jobs come first under {policy}, job {first} next{outlook}"
+            text = f"job {first} is next under {policy}{outlook}"
             return reason("turn", text, **self._evidence, **evidence, job=first)
         if claiming:
-            text = f"the free resources are kept for {named(claiming)}, which other jobs are preempted for{outlook}"
+            text = f"what is free is kept for {named(claiming)}, for which other jobs are preempted{outlook}"
             return reason("claimed", text, **self._evidence, **evidence, jobs=claiming)
         text = f"enough is free, but {policy} does not start it yet{outlook}"
         return reason("withheld", text, **self._evidence, **evidence)
 
-    def _outlook(self, job: Job, what: str) -> tuple[str, dict[str, Any]]:
-        """What the forecast says of its start: who is ahead, who ends just then, and about when; and the evidence."""
-        if self.forecast is None or not self.forecast.knows(job.job_id):
+    def _outlook(self, job: Job) -> tuple[str, dict[str, Any]]:
+        """What the forecast has of its start: how many are ahead, when it is, and who ends then; and the evidence."""
+        known = self.forecast is not None and self.forecast.knows(job.job_id)
+        start_at = self.forecast.times(job.job_id)[0] if self.forecast is not None else None
+        if start_at is None and self._booting:
+            return f"; node {self._booting[0]} is booting", {"nodes": self._booting}
+        if self.forecast is None or not known:
             return "", {}
-        start_at = self.forecast.times(job.job_id)[0]
         if start_at is None:
             return "; it never starts unless the load or the nodes change", {}
         count, ahead = self.forecast.starting_before(start_at, MOST_NAMED)
         ending = self.forecast.finishing_at(start_at)
-        text = f"; behind {named(ahead)}," if ahead else ";"
-        text += f" {what} about {self._clock(start_at)}"
+        text = f"; {count:,} job{'' if count == 1 else 's'} ahead" if count else ""
+        text += f"; expected {instant(start_at)}"
         if ending:
             text += f", when {named(ending)} end{'s' if len(ending) == 1 else ''}"
+        elif booted := [name for name, up_at in self._boots.items() if abs(up_at - start_at) < BOOT_SAME_S]:
+            text += f", when node {booted[0]} is up"
         evidence = {"about_at": start_at, "ahead": count, "jobs_ahead": ahead}
         return text, {**evidence, "jobs_ending": ending[:MOST_NAMED]}
-
-    def _clock(self, at: float) -> str:
-        return time_of_day(at, self._state.now_at)
-
-    def _boots(self, code: str, text: str, **evidence: Any) -> dict[str, Any]:
-        return reason(code, f"{text}; node {self._booting[0]} is booting", **evidence, nodes=self._booting)
 
     @cached_property
     def _jobs(self) -> list[Job]:
@@ -268,6 +271,10 @@ class WaitReasons:
         return [name for name, node in nodes.items() if node.status == BOOTING and node.is_shared]
 
     @cached_property
+    def _boots(self) -> dict[str, float]:
+        return self._engine.boots(self._state.now_at)
+
+    @cached_property
     def _total(self) -> list[int]:
         return [sum(room[at] for room in self.free.values()) for at in range(3)]
 
@@ -285,8 +292,8 @@ class WaitReasons:
         return self._engine.engine.first_waiting()
 
 
-def _missing(there: Sequence[_Free], times: int) -> tuple[int, int]:
-    """What is lacking on these nodes, where one needs the same on all, so often: the most, and of which resource."""
+def _missing(there: Sequence[_Free], times: int) -> tuple[int, int, int]:
+    """What is lacking on these nodes, where one needs the same on all, so often: how much, of what, beside how much."""
     demand = there[0][1]
     left = [sum(room[at] for room, _ in there) for at in range(3)]
-    return max((need * times - left[at], at) for at, need in enumerate(demand) if need > 0)
+    return max((need * times - left[at], at, left[at]) for at, need in enumerate(demand) if need > 0)
