@@ -51,6 +51,7 @@ def a_launch(at: Path, number: int) -> Launch:
         folder,
         str(at / "checkpoints"),
         control=str(at / "control"),
+        identity=f"bench {number}",
     )
 
 

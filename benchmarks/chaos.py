@@ -44,6 +44,7 @@ LABEL = "chaos"
 MARK = "mark"  # of one job
 SMALL_DISK = "48m"
 FAULTS_A_S = 1.5
+LEAST_JOBS = 10  # in the log with which it ends
 CALM_S = 180.0  # in which another job must end, once there are no more faults
 READY_S = 90.0  # in which a service must be ready
 QUEUE = 100  # jobs that wait for their first run: beyond it no more are submitted, so that it ends on slow machines too
@@ -172,6 +173,7 @@ class Chaos:
         self.marks: dict[int, str] = {}  # what its runs call themselves in the journal
         self.asked: list[tuple[str, Sequence[str]]] = []  # not known to be accepted: key, codes
         self.keys = 0
+        self.accepted = 0
         self.cancelled: set[str] = set()
         self.hurt: set[str] = set()  # jobs one of whose supervisors was killed, or whose log was put back
         self.stopped: list[tuple[float, int]] = []  # supervisors that are let go on later
@@ -200,9 +202,13 @@ class Chaos:
                 (0.1, "copies started", self._start_copy),
             ]
         fault_at = time.monotonic()
-        while (rages := time.monotonic() < end) or not all(self.faults[name] for _, name, _ in kinds):
+        while (
+            (rages := time.monotonic() < end)
+            or not all(self.faults[name] for _, name, _ in kinds)
+            or len(self.sorts) < LEAST_JOBS
+        ):
             if time.monotonic() > patience_at:
-                missing = ", ".join(name for _, name, _ in kinds if not self.faults[name])
+                missing = ", ".join(name for _, name, _ in kinds if not self.faults[name]) or "jobs"
                 raise ServiceError(
                     f"within {CALM_S:g} s after another fault there could be no {missing}: do jobs run at all?"
                 )
@@ -210,9 +216,9 @@ class Chaos:
             if not self.at.is_up:
                 self._start()
             self._work()
-            if time.monotonic() >= fault_at:
-                # On a slow machine some kinds may not have been drawn by the end.
-                drawn = kinds if rages else [kind for kind in kinds if not self.faults[kind[1]]]
+            # On a slow machine some kinds may not have been drawn by the end.
+            drawn = kinds if rages else [kind for kind in kinds if not self.faults[kind[1]]]
+            if drawn and time.monotonic() >= fault_at:
                 [(_, name, act)] = self.draw.choices(drawn, [weight for weight, *_ in drawn])
                 happens = act()
                 if happens and not self.faults[name]:
@@ -285,6 +291,7 @@ class Chaos:
         taken = self._client.submit(specs, key=key)
         for number, (one, code) in enumerate(zip(taken, codes, strict=True)):
             self.sorts[one.job_id], self.marks[one.job_id] = code, f"{key}.{number}"
+        self.accepted += len(taken)
         del self.asked[0]
 
     def _spec(self, code: str, number: int, mark: str) -> JobSpec:
@@ -620,7 +627,10 @@ def main(arguments: list[str] | None = None) -> int:
             print(f"chaos: {error}", file=sys.stderr)
             return 1
         runs = len((Path(notes) / "journal").read_text().split("start ")) - 1
-        print(f"{len(chaos.sorts)} jobs, {runs} runs, {len(chaos.cancelled)} cancellations asked for")
+        print(
+            f"{chaos.accepted} jobs, {len(chaos.sorts)} of them in the log at the end, {runs} runs, "
+            f"{len(chaos.cancelled)} cancellations asked for"
+        )
         print(", ".join(f"{count} {name}" for name, count in chaos.faults.items() if count))
         if disk is None:
             print("the disk was never full: that takes root, or --fill with --state")

@@ -32,6 +32,7 @@ def launch_of(scheduler: Scheduler, job_id: int) -> Launch:
         "/",
         "/",
         "/",
+        "identity",
         job.spec.time_limit_s,
     )
 
