@@ -98,9 +98,8 @@ def run_rows_predicting(
     next row to promise, and done[1] is 1 in the middle of a play-out, which the next call goes on with.
     """
     while True:
-        if (
-            state.cluster[0].pending != NOTHING and done[1] == 0
-        ):  # called again in the middle of an instant: first all of it
+        # Called again in the middle of an instant: first all of it.
+        if state.cluster[0].pending != NOTHING and done[1] == 0:
             status = loop.advance(state, rules, trace, row, stop, state.pool[0].now)
             if status != DONE:
                 return status

@@ -73,7 +73,7 @@ class DecisionApplier:
         job = self._state.ledger.jobs[number]
         if isinstance(move, Outrun):
             account = self._engine.account_row(number)
-            basis = "doubled" if account["size_s"] == move.size_s else "limit"
+            basis = "limit" if account["size_s"] < move.size_s else "doubled"
             log("estimate-changed", "timer", number, account=account, basis=basis, outran=True)
         elif isinstance(move, Preempt):
             room_for = move.makes_room_for
