@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import typer
-
 from betimes.cli.live.jobs.job_options import OPTIONS
-from betimes.service.spec.job_file import SPELLINGS
+from betimes.service.spec.spelling import SPELLINGS
 
 MEANT = {
     "command": "The program and its arguments. Every job needs one.",
@@ -28,5 +26,4 @@ def meaning(name: str) -> str:
     """What a field is for: what its option on the command line says, unless a file puts it another way."""
     if name in MEANT:
         return MEANT[name]
-    told = next(each for each in OPTIONS[name].__metadata__ if isinstance(each, typer.models.OptionInfo))
-    return (told.help or "").removesuffix(" Repeatable.")
+    return OPTIONS[name].__metadata__[0].told["help"].removesuffix(" Repeatable.")

@@ -24,8 +24,9 @@ from betimes.policies.nodes.placement import RULES
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
 from betimes.service.spec import job_file
-from betimes.service.spec.job_file import MOST_BYTES, MOST_JOBS, SPELLINGS
+from betimes.service.spec.job_file import MOST_BYTES, MOST_JOBS
 from betimes.service.spec.job_spec import MOST_UNITS, JobSpec
+from betimes.service.spec.spelling import SPELLINGS
 from betimes.workload.generators.registry import GENERATORS
 from betimes.workload.readers.registry import FAMILIES, FORMATS
 from betimes.workload.speedup_formulas import FORMULAS

@@ -257,7 +257,7 @@ def test_what_the_service_refuses_is_said_in_its_words(betimes: Call, service: S
     assert said.err == "betimes: after: there is no job 99; the newest is 41\n"
     service.fails = [Refused("64 GPUs a unit; the largest node has 8", "gpu")]
     said = betimes("submit", "--gpu", "64", "--", "x")
-    assert (said.code, said.err) == (2, "betimes: gpu: 64 GPUs a unit; the largest node has 8\n")
+    assert (said.code, said.err) == (2, "betimes: --gpu: 64 GPUs a unit; the largest node has 8\n")
     service.fails = [Refused("job 2 and job 1 wait for each other", "after")]
     assert betimes("submit", "--", "x").code == 2
 

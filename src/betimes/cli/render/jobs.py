@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from betimes.cli.render.times import both, clock, length
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from betimes.service.spec.job_spec import JobSpec
     from betimes.service.views.models import JobView, Quote, QuoteOption, Submitted
 
@@ -160,7 +161,7 @@ def command_line(spec: JobSpec) -> str:
 
 def against_promise(job: JobView, at_now: float) -> str:
     """How a job that is over ended, and how that compares with its first promise: one line."""
-    text = f"Job {job.job_id}, {job_name(job)}: {job.status.value}"
+    text = f"Job {job.job_id}, {job_name(job)}: {job.status}"
     if job.finished_at is not None:
         text += f" at {clock(job.finished_at, at_now)}"
         if job.promised_finish_at is not None and job.status == "finished":

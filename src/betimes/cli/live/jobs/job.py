@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
 from betimes.cli.live.jobs.completing import complete_job
 from betimes.cli.render.tables import Column
+from betimes.cli.verbs import Argument, Json, Output, State
 
 if TYPE_CHECKING:
+    from betimes.service.spec.family_demand import FamilyDemand
     from betimes.service.spec.job_spec import JobSpec
     from betimes.service.views.models import JobStory, JobView, Quote, RunView
 
@@ -39,13 +37,11 @@ _RUN_COLUMNS = (
 
 Id = Annotated[
     str,
-    typer.Argument(
-        metavar="ID", help="The number of a job.", autocompletion=complete_job, show_default=False
-    ),
+    Argument(metavar="ID", help="The number of a job.", autocompletion=complete_job, show_default=False),
 ]
 
 
-def job(ident: Id, output: options.Output = None, state: State = None, as_json: options.Json = False) -> None:
+def job(ident: Id, output: Output = None, state: State = None, as_json: Json = False) -> None:
     """Tell the story of a job: what it asked for, what was promised, how it ran, and why it waited."""
     from betimes.cli.live.connection import connect
     from betimes.cli.live.jobs.ids import parse_id
@@ -96,7 +92,7 @@ def _show(story: JobStory, *, wide: bool) -> None:
 def _where_it_stands(one: JobView, at_now: float) -> str:
     from betimes.cli.render.times import both
 
-    text = str(one.status.value)
+    text = str(one.status)
     if one.finished_at is not None:
         return f"{text} at {both(one.finished_at, at_now)}"
     if one.units:
@@ -137,12 +133,11 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
     from betimes.cli.render.times import length
 
     spec = story.spec
-    unit = spec.unit
-    needed = (
-        [f"{_amounts(*each)} on {family}" for family, each in unit.by_family]
-        if unit.by_family
-        else [_amounts(*unit.everywhere)]
-    )
+    everywhere = (spec.gpu, spec.cpu, spec.memory_gib)
+    needed = [_amounts(*everywhere)]
+    if spec.demand:
+        needed = [_on_family(everywhere, name, one) for name, one in sorted(spec.demand.items())]
+    estimate_s = spec.steps * spec.step_s if spec.steps and spec.step_s else spec.estimate_s
     width = units(spec.min_units, spec.max_units)
     each = " of" if spec.max_units == 1 else ", each of"
     pairs = [
@@ -156,7 +151,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("curve", str(spec.curve) if isinstance(spec.curve, str) and spec.max_units > 1 else ""),
         ("class", spec.qos),
         ("priority", f"{spec.priority}" if spec.priority else ""),
-        ("estimate", length(spec.runtime_estimate_s).strip("-")),
+        ("estimate", length(estimate_s).strip("-")),
         ("limit", length(spec.time_limit_s) if spec.time_limit_s is not None else ""),
         ("array", spec.array or ""),
         ("after", ", ".join(spec.after)),
@@ -177,6 +172,13 @@ def _amounts(gpu: float, cpu: float, memory_gib: float) -> str:
     amounts += [gib(memory_gib)] if memory_gib else []
     amounts += [f"{gpu:g} GPU{'' if gpu == 1 else 's'}"] if gpu else []
     return ", ".join(amounts)
+
+
+def _on_family(everywhere: tuple[float, float, float], family: str, demand: FamilyDemand) -> str:
+    """What a unit needs on machines of a family: what is left out there is as everywhere."""
+    given = (demand.gpu, demand.cpu, demand.memory_gib)
+    needed = (usual if one is None else one for one, usual in zip(given, everywhere, strict=True))
+    return f"{_amounts(*needed)} on {family}"
 
 
 def _tasks(spec: JobSpec) -> str:

@@ -7,36 +7,31 @@ from collections.abc import Iterable
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
 from betimes.cli.live.jobs.job import Id
+from betimes.cli.verbs import Json, Option, State
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
-    from betimes.client import Client
+    from betimes.client.plain import PlainClient
 
 
 def logs(
     ident: Id,
     follow: Annotated[
         bool,
-        typer.Option("--follow", "-f", help="Go on with what it prints next, until it is over or Ctrl-C."),
+        Option("--follow", "-f", help="Go on with what it prints next, until it is over or Ctrl-C."),
     ] = False,
     attempt: Annotated[
         int | None,
-        typer.Option(
-            "--attempt", metavar="N", min=1, help="Its Nth run. By default the last.", show_default=False
-        ),
+        Option("--attempt", metavar="N", min=1, help="Its Nth run. By default the last.", show_default=False),
     ] = None,
     tail: Annotated[
         int | None,
-        typer.Option("--tail", metavar="N", min=0, help="The last N lines only.", show_default=False),
+        Option("--tail", metavar="N", min=0, help="The last N lines only.", show_default=False),
     ] = None,
     rank: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--rank",
             metavar="N",
             min=0,
@@ -45,7 +40,7 @@ def logs(
         ),
     ] = None,
     state: State = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Print what a job has written to standard output and standard error, byte by byte.
 
@@ -74,7 +69,7 @@ def logs(
             print("betimes: note:", note, file=sys.stderr)
 
 
-def _lost_bytes(service: Client, job_id: int, attempt: int | None) -> int:
+def _lost_bytes(service: PlainClient, job_id: int, attempt: int | None) -> int:
     """How much of a run's output is not kept."""
     runs = service.job(job_id).runs
     found = [run for run in runs if run.number == attempt] if attempt is not None else runs[-1:]

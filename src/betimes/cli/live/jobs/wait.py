@@ -6,20 +6,17 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
 from betimes.cli.live.jobs.completing import complete_job
+from betimes.cli.verbs import Argument, Json, Option, State
 from betimes.errors import BetimesError
 
 if TYPE_CHECKING:
-    from betimes.client import Client
+    from betimes.client.plain import PlainClient
     from betimes.service.views.models import JobView
 
 Ids = Annotated[
     list[str],
-    typer.Argument(
+    Argument(
         metavar="ID...",
         help="Numbers of jobs, or ranges of them as in 41-45.",
         autocompletion=complete_job,
@@ -32,7 +29,7 @@ def wait(
     ids: Ids,
     timeout: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--timeout",
             metavar="TIME",
             help="Give up after that long, as in 10m; exits with 1.",
@@ -40,7 +37,7 @@ def wait(
         ),
     ] = None,
     state: State = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Wait until all of these jobs are over; exits with 1 if one of them failed or was cancelled."""
     from betimes.cli.duration_options import parse_option
@@ -57,7 +54,7 @@ def wait(
     say_and_judge(over, silent=as_json)
 
 
-def wait_for(service: Client, job_ids: Sequence[int], most_s: float | None = None) -> list[JobView]:
+def wait_for(service: PlainClient, job_ids: Sequence[int], most_s: float | None = None) -> list[JobView]:
     """The jobs, once all of them are over, in the order given. Raises BetimesError after `most_s` seconds."""
     deadline = None if most_s is None else time.monotonic() + most_s
     over: list[JobView] = []
@@ -90,4 +87,4 @@ def say_and_judge(over: Sequence[JobView], *, silent: bool) -> None:
 
 
 def _ended(job: JobView) -> str:
-    return "was cancelled" if job.status == "cancelled" else str(job.status.value)
+    return "was cancelled" if job.status == "cancelled" else str(job.status)
