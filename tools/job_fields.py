@@ -9,6 +9,7 @@ MEANT = {
     "command": "The program and its arguments. Every job needs one.",
     "upload": "A directory that is sent along, in a file by its path, else by its SHA-256; the job runs in a copy.",
     "env": "Variables of its environment.",
+    "stdin": "What its command reads from standard input, as text. By default nothing.",
     "curve": "How much faster on more units: linear (the default), amdahl:F, power:A, or measured.",
     "demand": "What a unit needs on machines of a family instead, under a policy for nodes: tables by family, with "
     "`gpu`, `cpu` and `memory`. The job then runs only on the families that are named; what one leaves out is what "

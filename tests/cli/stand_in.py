@@ -118,6 +118,7 @@ class Service:
         self.known = [job()]
         self.stories: dict[int, JobStory] = {41: ran()}
         self.promise: Quote | None = quote()
+        self.submitted_reason: Reason | None = None
         self.machines = [node()]
         self.log = [event()]
         self.selections = PORTFOLIO.selections
@@ -145,7 +146,8 @@ class Service:
                 if isinstance(number := split_after(after)[0], int) and number > 41:
                     raise Unknown(f"after: there is no job {number}; the newest is 41")
         numbers = range(42, 42 + len(specs))
-        made = [Submitted(job_id=number, job_ids=[number], quote=self.promise) for number in numbers]
+        told = {"quote": self.promise, "reason": self.submitted_reason}
+        made = [Submitted(job_id=number, job_ids=[number], **told) for number in numbers]
         return made[0] if isinstance(spec, dict) else made
 
     def upload(self, folder: Path) -> Uploaded:
@@ -168,7 +170,13 @@ class Service:
         self._ask("jobs", conditions)
         after, limit = conditions.get("after"), conditions.get("limit", 100)
         status = conditions.get("status") or list(Status)
-        found = [j for j in self.known if (after is None or j.job_id < after) and j.status in status]
+        found = [
+            each
+            for each in self.known
+            if (after is None or each.job_id < after)
+            and each.status in status
+            and conditions.get("name", each.name) == each.name
+        ]
         more = found[limit - 1].job_id if len(found) > limit else None
         return Page(items=found[:limit], following=more)
 

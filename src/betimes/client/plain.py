@@ -156,7 +156,9 @@ def _connected(url: str, timeout_s: float) -> socket.socket:
     """A connection to a service. Raises OSError."""
     parts = urlsplit(url)
     is_secure = parts.scheme == "https"
-    sock = socket.create_connection((parts.hostname, parts.port or (443 if is_secure else 80)), timeout_s)
+    host = parts.hostname or ""
+    address = host.encode() if host.isascii() else host  # a text would load the codec of international names
+    sock = socket.create_connection((address, parts.port or (443 if is_secure else 80)), timeout_s)
     if not is_secure:
         return sock
     import ssl  # takes a while, and most services are on this machine

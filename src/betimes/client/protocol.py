@@ -197,8 +197,9 @@ def followed_log(way: Way, number: int, attempt: int | None, tail: int | None, r
         yield Shut(reply)
         if piece is None:  # the run is over, or the service is about to stop
             story = yield from ask(way, calls.job(number))
-            ended = [each.ended_at for each in story.runs if each.number == (run or 1)]
-            if story.job.status in OVER or any(ended):
+            of_it = [each for each in story.runs if each.number == (run or 1)]
+            is_over = story.job.attempt > (run or 1) or any(each.ended_at is not None for each in of_it)
+            if is_over or story.job.status in OVER:
                 return
         yield from _try_again(way, call, piece or NotReachable("the service has stopped"), pauses)
         if story.job.attempt or run or seen:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import random
+import os
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -84,7 +84,7 @@ class Way:
         deadline = min(deadline, time.monotonic() + (self.patience_s if self.reached else 0.0))
         pause = 0.1
         while time.monotonic() < deadline:
-            yield pause * random.uniform(0.5, 1.0)
+            yield pause * (0.5 + os.urandom(1)[0] / 510)  # not all clients at once
             pause = min(2 * pause, 1.0)
 
     def note_wait(self, error: Exception) -> None:

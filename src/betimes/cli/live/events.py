@@ -82,7 +82,7 @@ def events(
     from betimes.cli.render.tables import say, show
     from betimes.cli.render.times import now
 
-    with connect(state) as service:
+    with connect(state, waits=follow) as service:
         if follow:
             _follow(service, after, job, tuple(kind or ()), limit, as_json)
             return

@@ -79,7 +79,10 @@ def note_pair(answer: Submitted | Quote) -> list[tuple[str, str]]:
 
 def no_promise(submitted: Submitted) -> str:
     """Why a job that has been taken is promised nothing yet."""
-    return NO_QUOTE if submitted.reason is None else f"no promise yet: {submitted.reason.text}"
+    if submitted.reason is None:
+        return NO_QUOTE
+    is_in_vain = submitted.reason.code == "dependency-failed"
+    return f"{'never, it is cancelled' if is_in_vain else 'no promise yet'}: {submitted.reason.text}"
 
 
 def quote_pairs(quote: Quote, widest: int, at_now: float) -> list[tuple[str, str]]:

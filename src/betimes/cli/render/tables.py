@@ -147,7 +147,7 @@ def _write(lines: Sequence[str]) -> None:
     """Print lines, with what the output's encoding lacks written as escapes."""
     encoding = sys.stdout.encoding or "utf-8"
     for line in lines:
-        text = line if encoding.lower().startswith("utf") else line.replace("…", "...")
+        text = line if encoding.lower().startswith("utf") else line.replace("…", "...").replace("─", "-")
         print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from betimes.cli.live.jobs.completing import ACTIVE, complete_job
 from betimes.cli.live.jobs.jobs import Array, Label, Name, Status, User, every_job, job_filter
@@ -35,8 +34,7 @@ All = Annotated[bool, Option("--all", help="All jobs to which it can be done.")]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask, on a terminal, whether they are meant.")]
 
 
-@dataclass(frozen=True)
-class _Verb:
+class _Verb(NamedTuple):
     """What is done to jobs: in the words of messages, and to which it can be."""
 
     name: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from betimes.cli.live.jobs.completing import complete_job
+from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.render.tables import Column
-from betimes.cli.verbs import Argument, Json, Output, State
+from betimes.cli.verbs import Json, Output, State
 
 if TYPE_CHECKING:
     from betimes.service.spec.family_demand import FamilyDemand
@@ -35,24 +35,24 @@ _RUN_COLUMNS = (
     Column("Message", rank=2, flexible=True),
 )
 
-Id = Annotated[
-    str,
-    Argument(metavar="ID", help="The number of a job.", autocompletion=complete_job, show_default=False),
-]
 
+def job(ids: Ids, output: Output = None, state: State = None, as_json: Json = False) -> None:
+    """Tell the story of a job: what it asked for, what was promised, how it ran, and why it waited.
 
-def job(ident: Id, output: Output = None, state: State = None, as_json: Json = False) -> None:
-    """Tell the story of a job: what it asked for, what was promised, how it ran, and why it waited."""
+    With --json an object; an array of them where several jobs are named.
+    """
     from betimes.cli.live.connection import connect
-    from betimes.cli.live.jobs.ids import parse_id
+    from betimes.cli.live.jobs.ids import resolve
     from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import say
 
-    job_id = parse_id(ident)
     with connect(state) as service:
-        story = service.job(job_id)
+        stories = [service.job(job_id) for job_id in resolve(service, ids)]
     if as_json:
-        print_json(story)
-    else:
+        print_json(stories if len(stories) > 1 else stories[0])
+        return
+    for number, story in enumerate(stories):
+        say(*[""] * (number > 0))
         _show(story, wide=output is not None)
 
 

@@ -5,10 +5,14 @@ A job is a table of fields here, as it is sent; the service checks it. Only a fi
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import os
+import stat
+import sys
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from betimes.cli.live.jobs.ids import waited_for
 from betimes.cli.live.jobs.job_options import Job, given_fields, wrong_option
 from betimes.cli.verbs import AfterDashes, Argument, Json, Option, State
 from betimes.errors import InputError, Refused
@@ -21,7 +25,8 @@ if TYPE_CHECKING:
     from betimes.service.views.models import JobView, Quote, Submitted, Uploaded
 
 SUFFIXES = (".toml", ".yaml", ".yml")
-MOST_LINES = 500  # of one request
+MOST_LINES = 2000  # of one request
+MOST_INPUT = 65_536  # bytes; the service takes as many characters of any text
 
 Fields = dict[str, Any]
 Command = Annotated[list[str] | None, AfterDashes()]
@@ -69,12 +74,14 @@ def submit(
     Options given beside a FILE hold for all of its jobs.
     """
     from betimes.cli.live.connection import connect
-    from betimes.cli.live.jobs.wait import say_and_judge, wait_for
+    from betimes.cli.live.jobs.wait import say_and_judge
     from betimes.cli.render.as_json import print_json
 
     if each_line is not None and (file is not None or command is not None):
         raise InputError("--each-line: a file or a command is given as well; leave one of them out")
     asked = [] if each_line is not None else _asked("submit", command, file, job)
+    if command:
+        asked = [(_with_input(fields), folder) for fields, folder in asked]
     with connect(state, waits=wait) as service:
         uploads = _send([folder for _, folder in asked if folder is not None], service, silent=as_json)
         specs = [_in_copy(fields, uploads.get(folder)) for fields, folder in asked]
@@ -82,13 +89,13 @@ def submit(
             submitted = _submit_lines(service, each_line, job, key)
         elif file is None:
             with _options_at_fault():
-                submitted = [service.submit(specs[0], key=key)]
+                submitted = [service.submit(_by_number(service, specs[0]), key=key)]
         else:
             submitted = service.submit(specs, key=key)
         job_ids = [each for one in submitted for each in one.job_ids]
         if not as_json:
             _show_number(submitted, job_ids) if each_line is not None else _show(specs, submitted)
-        over = wait_for(service, job_ids) if wait else None
+        over = _over(service, job_ids) if wait else None
     if as_json:
         print_json(_answer(submitted, job_ids, list(uploads.values()), over))
     if over is not None:
@@ -112,12 +119,63 @@ def quote(
     if folder is not None:  # nothing is sent for it: where it is, the job could run as well
         fields = {**fields, "upload": None, "workdir": str(folder)}
     with connect(state) as service, _options_at_fault():
-        promise = service.quote(fields)
+        promise = service.quote(fields if file is not None else _by_number(service, fields))
     if as_json:
         print_json(promise)
         return
     say(f"{_title(fields)}, if it were submitted now")
     show_pairs([*quote_pairs(promise, _widest(fields), now()), *note_pair(promise)])
+
+
+def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:
+    """The jobs once all of them are over; who does not wait so long is told that they go on."""
+    from betimes.cli.live.jobs.wait import wait_for
+
+    try:
+        return wait_for(service, job_ids)
+    except KeyboardInterrupt:
+        first, last = job_ids[0], job_ids[-1]
+        which = f"job {first} goes" if first == last else f"jobs {first} to {last} go"
+        numbers = f"{first}" if first == last else f"{first}-{last}"
+        note = f"{which} on; `betimes wait {numbers}` waits again, and `betimes cancel {numbers}` ends that"
+        print(f"betimes: note: {note}", file=sys.stderr)
+        raise
+
+
+def _by_number(service: PlainClient, fields: Fields) -> Fields:
+    """The job with the numbers of those that it waits for."""
+    return {**fields, "after": waited_for(service, fields["after"])} if "after" in fields else fields
+
+
+def _with_input(fields: Fields) -> Fields:
+    """The job with what is piped into this command, for it to read. Raises InputError for what cannot be kept."""
+    if not _is_input_ours():
+        return fields
+    data = sys.stdin.buffer.read(MOST_INPUT + 1)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if len(data) > MOST_INPUT or "\0" in text:
+        what = f"more than {MOST_INPUT >> 10} KiB" if len(data) > MOST_INPUT else "no text in UTF-8"
+        raise InputError(
+            f"standard input: it is {what}, which is not kept with a job; put it in a file that the job reads: "
+            "-- sh -c 'PROGRAM < FILE'"
+        )
+    return {**fields, "stdin": text} if text else fields
+
+
+def _is_input_ours() -> bool:
+    """Whether standard input is a pipe or file meant for this command: not one that the caller reads itself.
+
+    `while read line; do betimes submit ...; done < list` must not lose the rest of its list to the first job.
+    """
+    try:
+        ours, theirs = os.fstat(0), Path(f"/proc/{os.getppid()}/fd/0").stat()
+    except OSError:
+        return False  # closed; or a system that does not tell
+    is_data = stat.S_ISFIFO(ours.st_mode) or stat.S_ISREG(ours.st_mode)
+    return is_data and (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino)
 
 
 @contextmanager
@@ -147,7 +205,7 @@ def _widest(fields: Fields) -> int:
 
 def _submit_lines(service: PlainClient, path: str, job: Fields, key: str | None) -> list[Submitted]:
     """Submit a job for every line, some at a time, so that a long file is not one request. Raises InputError."""
-    shared = {"workdir": str(Path.cwd()), **given_fields(job)}
+    shared = _by_number(service, {"workdir": str(Path.cwd()), **given_fields(job)})
     if directory_of(shared) is not None:
         raise InputError("--upload: goes with one command or a file of jobs; leave it out with --each-line")
     submitted: list[Submitted] = []
@@ -170,8 +228,6 @@ def _submit_lines(service: PlainClient, path: str, job: Fields, key: str | None)
 def _batches(path: str) -> Iterator[list[tuple[int, list[str]]]]:
     """The commands of a file with their lines, `MOST_LINES` at a time. Raises InputError."""
     import shlex
-    import sys
-    from contextlib import nullcontext
 
     batch: list[tuple[int, list[str]]] = []
     try:
