@@ -9,6 +9,8 @@ MEANT = {
     "command": "The program and its arguments. Every job needs one.",
     "upload": "A directory that is sent along, in a file by its path, else by its SHA-256; the job runs in a copy.",
     "env": "Variables of its environment.",
+    "after": "Start once that job has finished, or with :any, however it has ended: its number, or the name of a job "
+    "before it in the same file or request.",
     "stdin": "What its command reads from standard input, as text. By default nothing.",
     "curve": "How much faster on more units: linear (the default), amdahl:F, power:A, or measured.",
     "demand": "What a unit needs on machines of a family instead, under a policy for nodes: tables by family, with "

@@ -84,8 +84,8 @@ OPTIONS: dict[str, Any] = {
         "unit each.",
     ),
     "after": _option(
-        list[str], "--after", "JOB[:any]", "Start once that job has finished, or with :any, however it has ended. "
-        "In a file also the name of a job before it. Repeatable.",
+        list[str], "--after", "JOB[:any]", "Start once that job has finished, or with :any, however it has ended: "
+        "a number, a range as in 41-45, or a name. In a file also the name of a job before it. Repeatable.",
     ),
     "hold": _option(bool, "--hold", None, "Keep it from starting until `betimes release` lets it."),
     "retries": _option(int, "--retries", "N", "Runs after the first, if that fails. By default none."),
