@@ -58,7 +58,7 @@ def for_typer(verb: Callable[..., None]) -> Callable[..., None]:
     tables: dict[str, list[str]] = {}
     behind: list[str] = []
     for name, parameter in declared.items():
-        told = next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
+        told: Any = next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
         if isinstance(told, AfterDashes):
             behind.append(name)
             made.append(_CONTEXT)
@@ -86,7 +86,7 @@ def for_typer(verb: Callable[..., None]) -> Callable[..., None]:
 
 def _typed(annotation: Any) -> Any:
     """A type with what Typer is to know of it."""
-    told = next(iter(getattr(annotation, "__metadata__", ())), None)
+    told: Any = next(iter(getattr(annotation, "__metadata__", ())), None)
     if isinstance(told, Option):
         return Annotated[annotation.__origin__, typer.Option(*told.flags, **told.told)]
     if isinstance(told, Argument):

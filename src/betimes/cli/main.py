@@ -42,8 +42,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError as error:
         return _fail(error, "there is not enough memory; take fewer jobs (--jobs N) or --processes 1", FAILED)
     except Exception as error:
-        if "typer" in sys.modules and isinstance(error, sys.modules["typer"].TyperException):
-            return _fail(error, _usage(error), error.exit_code)
+        if "typer" in sys.modules:
+            from typer import TyperException
+
+            if isinstance(error, TyperException):
+                return _fail(error, _usage(error), error.exit_code)
         hint = "" if _wants_traceback() else " (BETIMES_TRACEBACK=1 shows where)"
         return _fail(error, f"{type(error).__name__}: {error}{hint}", FAILED)
     if code == INTERRUPTED:

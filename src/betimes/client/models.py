@@ -77,5 +77,6 @@ def _adapter(answer: str, within: str) -> TypeAdapter[Any]:
     name = answer.removeprefix("Page of ")
     kind: Any = getattr(models, name)
     if within:
-        return TypeAdapter(dict[str, list[kind]])
-    return TypeAdapter(Page[kind] if name != answer else kind)
+        return TypeAdapter(dict[str, list[kind]])  # pyright: ignore[reportInvalidTypeForm] (a model, by its name)
+    whole = Page[kind] if name != answer else kind  # pyright: ignore[reportInvalidTypeForm] (likewise)
+    return TypeAdapter(whole)

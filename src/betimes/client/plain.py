@@ -117,6 +117,14 @@ class PlainClient(Client):
     def close(self) -> None:
         """Nothing is left open: every request has a connection of its own."""
 
+    if TYPE_CHECKING:  # what is given is a table of fields, where `Client` has a model
+
+        def submit(self, spec: Any = None, /, *, key: str | None = None, **fields: Any) -> Any: ...
+
+        def quote(self, spec: Any = None, /, **fields: Any) -> Any: ...
+
+        def add_nodes(self, spec: Any) -> Any: ...
+
     def _job(self, spec: Any, fields: Mapping[str, Any]) -> bytes:
         return json.dumps(fields if spec is None else spec).encode()
 
@@ -158,7 +166,8 @@ def _connected(url: str, timeout_s: float) -> socket.socket:
     is_secure = parts.scheme == "https"
     host = parts.hostname or ""
     address = host.encode() if host.isascii() else host  # a text would load the codec of international names
-    sock = socket.create_connection((address, parts.port or (443 if is_secure else 80)), timeout_s)
+    port = parts.port or (443 if is_secure else 80)
+    sock = socket.create_connection((address, port), timeout_s)  # pyright: ignore[reportArgumentType] (bytes will do)
     if not is_secure:
         return sock
     import ssl  # takes a while, and most services are on this machine

@@ -7,7 +7,7 @@ import math
 import os
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from betimes.errors import Conflict, NotAllowed, NotReachable, Refused, ServiceError, Unavailable, Unknown
 from betimes.service.access.address import find_service
@@ -71,13 +71,16 @@ class Way:
 
     def answer(self, call: Call, reply: Any) -> Any:
         """What a response means. Raises what the service did, or ServiceError."""
-        self.reached, self._is_waiting = True, False
-        if call.answer is None and 200 <= reply.status_code < 300:
+        self.reached = True
+        is_well = 200 <= reply.status_code < 300
+        if not is_well and not (
+            call.answer == "Health" and reply.status_code == 503 and b'"ready"' in reply.content
+        ):
+            raise_failure(reply.status_code, reply.content, str(reply.url))
+        self._is_waiting = False
+        if call.answer is None:
             return None  # its body is a stream
-        url, content = str(reply.url), reply.content
-        if not (call.answer == "Health" and reply.status_code == 503 and b'"ready"' in content):
-            raise_failure(reply.status_code, content, url)
-        return self.decode(call.answer or "", call.within, content, url)
+        return self.decode(call.answer, call.within, reply.content, str(reply.url))
 
     def pauses(self, deadline: float = math.inf) -> Iterator[float]:
         """How long to wait, s, before every new attempt; it ends when patience does, or at `deadline`."""
@@ -95,7 +98,7 @@ class Way:
 
     def lost(self, error: Exception, unsure: bool = False) -> BetimesError:
         """What to raise when trying is over."""
-        if isinstance(error, NotReachable | Unavailable):
+        if isinstance(error, (NotReachable, Unavailable)):
             return error
         try:
             where = self.locate().url
@@ -124,10 +127,8 @@ def way_to(
     return Way(partial(find_service, url, token, state), decode, patience_s)
 
 
-def raise_failure(status: int, content: bytes, url: str) -> None:
-    """Raise what the service did, if it did."""
-    if 200 <= status < 300:
-        return
+def raise_failure(status: int, content: bytes, url: str) -> NoReturn:
+    """Raise what the service did."""
     try:
         failure = json.loads(content)["error"]
         code, message, field = str(failure["code"]), str(failure["message"]), failure.get("field")

@@ -208,7 +208,7 @@ class ServiceBackend:
             waited_for, on = split_after(text)
             if isinstance(waited_for, int) and on == "ok":
                 ended = self.scheduler.ended_as(waited_for)
-                if ended in (Status.FAILED, Status.CANCELLED):
+                if ended is not None and ended != Status.FINISHED:
                     return in_vain(waited_for, ended)
         return None
 
