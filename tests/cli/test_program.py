@@ -150,7 +150,7 @@ def test_an_interruption_inside_a_finaliser_is_not_lost(raised: str, code: int) 
         "def run(*_, **__):\n"
         "    Dying()\n"
         "    time.sleep(30)\n"
-        "m.get_command = lambda _: type('Command', (), {'main': run})\n"
+        "m.verbs.quick = lambda _: run\n"
         "sys.exit(m.main([]))\n"
     )
     done = subprocess.run(

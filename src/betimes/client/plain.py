@@ -119,11 +119,17 @@ class PlainClient(Client):
 
     if TYPE_CHECKING:  # what is given is a table of fields, where `Client` has a model
 
-        def submit(self, spec: Any = None, /, *, key: str | None = None, **fields: Any) -> Any: ...
+        def submit(self, spec: Any = None, /, *, key: str | None = None, **fields: Any) -> Any:
+            """The same as `Client.submit`."""
+            ...
 
-        def quote(self, spec: Any = None, /, **fields: Any) -> Any: ...
+        def quote(self, spec: Any = None, /, **fields: Any) -> Any:
+            """The same as `Client.quote`."""
+            ...
 
-        def add_nodes(self, spec: Any) -> Any: ...
+        def add_nodes(self, spec: Any) -> Any:
+            """The same as `Client.add_nodes`."""
+            ...
 
     def _job(self, spec: Any, fields: Mapping[str, Any]) -> bytes:
         return json.dumps(fields if spec is None else spec).encode()
