@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import typer
-
 from betimes.cli.live.jobs.job_options import OPTIONS
-from betimes.service.spec.job_file import SPELLINGS
+from betimes.service.spec.spelling import SPELLINGS
 
 MEANT = {
     "command": "The program and its arguments. Every job needs one.",
     "upload": "A directory that is sent along, in a file by its path, else by its SHA-256; the job runs in a copy.",
     "env": "Variables of its environment.",
+    "after": "Start once that job has finished, or with :any, however it has ended: its number, or the name of a job "
+    "before it in the same file or request.",
+    "stdin": "What its command reads from standard input, as text. By default nothing.",
     "curve": "How much faster on more units: linear (the default), amdahl:F, power:A, or measured.",
     "demand": "What a unit needs on machines of a family instead, under a policy for nodes: tables by family, with "
     "`gpu`, `cpu` and `memory`. The job then runs only on the families that are named; what one leaves out is what "
@@ -28,5 +29,4 @@ def meaning(name: str) -> str:
     """What a field is for: what its option on the command line says, unless a file puts it another way."""
     if name in MEANT:
         return MEANT[name]
-    told = next(each for each in OPTIONS[name].__metadata__ if isinstance(each, typer.models.OptionInfo))
-    return (told.help or "").removesuffix(" Repeatable.")
+    return OPTIONS[name].__metadata__[0].told["help"].removesuffix(" Repeatable.")

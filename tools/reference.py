@@ -24,8 +24,9 @@ from betimes.policies.nodes.placement import RULES
 from betimes.policies.nodes.registry import NODES_POLICIES
 from betimes.policies.registry import POLICIES
 from betimes.service.spec import job_file
-from betimes.service.spec.job_file import MOST_BYTES, MOST_JOBS, SPELLINGS
+from betimes.service.spec.job_file import MOST_BYTES, MOST_JOBS
 from betimes.service.spec.job_spec import MOST_UNITS, JobSpec
+from betimes.service.spec.spelling import SPELLINGS
 from betimes.workload.generators.registry import GENERATORS
 from betimes.workload.readers.registry import FAMILIES, FORMATS
 from betimes.workload.speedup_formulas import FORMULAS
@@ -256,6 +257,8 @@ def cli_page() -> str:
         "Every verb takes `--json`: one JSON value on standard output, and nothing else there. Progress and notes "
         "go to standard error. The exit code is 0 on success, 2 on bad input (one line on standard error says "
         "where and what to do), 130 after Ctrl-C, and 1 on anything else; `BETIMES_TRACEBACK=1` then shows where. "
+        "`wait` and `submit --wait` tell apart what they wait in vain for: 1 a job that failed or was cancelled, 3 the "
+        "time of `--timeout`, 4 a service that never answered. "
         "`betimes --install-completion` teaches your shell the verbs and options.",
     ]
     for verb in _verbs(command, context):

@@ -35,7 +35,10 @@ A message names the object, its state and the next step, on one line.
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class BetimesError(Exception):

@@ -18,7 +18,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, Any, Self, TypeVar, Unpack
 
-from betimes.client.calls import Conditions, spec_of
+from betimes.client.calls import Conditions
+from betimes.client.models import spec_of
 from betimes.client.protocol import uploaded
 from betimes.cluster import Cluster
 from betimes.errors import ServiceError, Unknown
@@ -140,8 +141,8 @@ class InMemoryService:
             except Unknown:
                 archive.seek(0)
                 await backend.receive_upload(packed.sha256, _all_of(archive))
-                return uploaded(folder, packed, sent=True)
-        return uploaded(folder, packed, sent=False)
+                return Uploaded(**uploaded(folder, packed, sent=True))
+        return Uploaded(**uploaded(folder, packed, sent=False))
 
     def job(self, job: int) -> JobStory:
         """A job with its promises, runs and events. Raises Unknown."""

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
-from betimes.errors import Conflict, Unknown
+from pydantic import BaseModel, ValidationError
+
+from betimes.errors import Conflict, Refused, Unknown
 from betimes.service.api.examples import FLEET, FLEET_PLAN, PORTFOLIO
 from betimes.service.spec.job_spec import JobSpec, split_after
+from betimes.service.spec.spec_errors import faults
 from betimes.service.tuning.view import SearchView, TuningView
 from betimes.service.views.models import (
     EventView,
@@ -32,6 +36,8 @@ from betimes.service.views.models import (
 )
 from tests.service.tuning.fronts import front
 
+Fields = dict[str, Any]
+M = TypeVar("M", bound=BaseModel)
 UPLOAD = "5f" * 32
 NOW = 1_800_000_000.0  # 15 January 2027, 08:00 UTC
 
@@ -91,14 +97,28 @@ def ran(*runs: RunView, job_id: int = 41) -> JobStory:
     return JobStory(job=job(job_id), spec=JobSpec(command=["x"]), runs=list(runs), quotes=[], events=[])
 
 
+def checked(fields: Fields) -> JobSpec:
+    """A job as the service takes it. Raises Refused as it does."""
+    return _checked(JobSpec, fields)
+
+
+def _checked(kind: type[M], fields: Fields) -> M:
+    try:
+        return kind.model_validate_json(json.dumps(fields), strict=True)
+    except ValidationError as error:
+        first = faults(error)[0]
+        raise Refused(first.text, first.field or None) from None
+
+
 class Service:
-    """The methods of `betimes.client.Client` that verbs call; what they were given is kept in `asked`."""
+    """The methods of the client that verbs call; what they were given is kept in `asked`."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Any]] = []
         self.known = [job()]
         self.stories: dict[int, JobStory] = {41: ran()}
         self.promise: Quote | None = quote()
+        self.submitted_reason: Reason | None = None
         self.machines = [node()]
         self.log = [event()]
         self.selections = PORTFOLIO.selections
@@ -117,17 +137,18 @@ class Service:
         self.is_open = False
 
     def submit(
-        self, spec: JobSpec | Sequence[JobSpec], /, *, key: str | None = None
+        self, spec: Fields | Sequence[Fields], /, *, key: str | None = None
     ) -> Submitted | list[Submitted]:
-        specs = [spec] if isinstance(spec, JobSpec) else list(spec)
+        specs = [checked(each) for each in ([spec] if isinstance(spec, dict) else spec)]
         self._ask("submit", (specs, key))
         for one in specs:
             for after in one.after:
                 if isinstance(number := split_after(after)[0], int) and number > 41:
                     raise Unknown(f"after: there is no job {number}; the newest is 41")
         numbers = range(42, 42 + len(specs))
-        made = [Submitted(job_id=number, job_ids=[number], quote=self.promise) for number in numbers]
-        return made[0] if isinstance(spec, JobSpec) else made
+        told = {"quote": self.promise, "reason": self.submitted_reason}
+        made = [Submitted(job_id=number, job_ids=[number], **told) for number in numbers]
+        return made[0] if isinstance(spec, dict) else made
 
     def upload(self, folder: Path) -> Uploaded:
         self._ask("upload", folder)
@@ -141,15 +162,21 @@ class Service:
             sent=times == 1,
         )
 
-    def quote(self, spec: JobSpec) -> Quote | None:
-        self._ask("quote", spec)
+    def quote(self, spec: Fields) -> Quote | None:
+        self._ask("quote", checked({name: value for name, value in spec.items() if value is not None}))
         return self.promise
 
     def jobs(self, **conditions: Any) -> Page[JobView]:
         self._ask("jobs", conditions)
         after, limit = conditions.get("after"), conditions.get("limit", 100)
         status = conditions.get("status") or list(Status)
-        found = [j for j in self.known if (after is None or j.job_id < after) and j.status in status]
+        found = [
+            each
+            for each in self.known
+            if (after is None or each.job_id < after)
+            and each.status in status
+            and conditions.get("name", each.name) == each.name
+        ]
         more = found[limit - 1].job_id if len(found) > limit else None
         return Page(items=found[:limit], following=more)
 
@@ -191,7 +218,8 @@ class Service:
         self._ask("nodes", None)
         return self.machines
 
-    def add_nodes(self, spec: NodeSpec) -> list[NodeView]:
+    def add_nodes(self, given: Fields) -> list[NodeView]:
+        spec = _checked(NodeSpec, given)
         self._ask("add_nodes", spec)
         return [
             node(f"{spec.type}-{n}", kind=spec.kind or "virtual", jobs=[]) for n in range(1, spec.count + 1)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import betimes as package
-from betimes.cli import options
+from betimes.cli.live.jobs.completing import POLICY_NAMES
 from betimes.policies import NODES_POLICIES, POLICIES
 from tests.cli.conftest import Call, program
 
@@ -150,7 +150,7 @@ def test_an_interruption_inside_a_finaliser_is_not_lost(raised: str, code: int) 
         "def run(*_, **__):\n"
         "    Dying()\n"
         "    time.sleep(30)\n"
-        "m.get_command = lambda _: type('Command', (), {'main': run})\n"
+        "m.verbs.quick = lambda _: run\n"
         "sys.exit(m.main([]))\n"
     )
     done = subprocess.run(
@@ -199,7 +199,7 @@ def test_completion_in_a_shell(line: str, expected: list[str]) -> None:
 
 
 def test_completion_knows_the_policies() -> None:
-    assert tuple(dict.fromkeys([*POLICIES, *NODES_POLICIES])) == options.POLICY_NAMES
+    assert tuple(dict.fromkeys([*POLICIES, *NODES_POLICIES])) == POLICY_NAMES
 
 
 FOR_EVER = """

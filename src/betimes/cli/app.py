@@ -1,19 +1,18 @@
-"""The verbs put together."""
+"""The verbs put together, as commands of Typer."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
 
 from betimes import __version__
 from betimes.cli import warm
-from betimes.cli.live import demo, doctor, events, up
-from betimes.cli.live.jobs import control, job, jobs, logs, submit
-from betimes.cli.live.jobs import wait as waiting
-from betimes.cli.live.machines import fleet, nodes
-from betimes.cli.live.policy import policy, portfolio
+from betimes.cli.for_typer import CommandAfterDashes, for_typer, group
+from betimes.cli.live import demo, doctor, up
 from betimes.cli.simulate import compare, learn_waits, policies, reproduce, simulate, size_fleet, trace, tune
+from betimes.cli.verbs import VERBS, function_of
 
 app = typer.Typer(
     name="betimes",
@@ -43,35 +42,31 @@ def betimes(
         print(context.get_help())
 
 
-app.command("up", short_help="Start the service: run jobs on this machine.")(up.up)
-app.command("demo", short_help="See a service run three jobs, and go on with it.")(demo.demo)
-app.command("submit", short_help="Submit a command or a file of jobs.", cls=submit.CommandAfterDashes)(
-    submit.submit
-)
-app.command("quote", short_help="Ask when a job would be done.", cls=submit.CommandAfterDashes)(submit.quote)
-app.command("jobs", short_help="List jobs.")(jobs.jobs)
-app.command("job", short_help="Tell the story of a job.")(job.job)
-app.command("logs", short_help="Print what a job has printed.")(logs.logs)
-app.command("wait", short_help="Wait until jobs are over.")(waiting.wait)
-app.command("cancel", short_help="Cancel jobs.")(control.cancel)
-app.command("hold", short_help="Keep waiting jobs from starting.")(control.hold)
-app.command("release", short_help="Let held jobs start again.")(control.release)
-app.add_typer(nodes.verbs, name="nodes")
-app.add_typer(policy.verbs, name="policy")
-app.add_typer(fleet.verbs, name="fleet")
-app.command("portfolio", short_help="Show what a portfolio has chosen, and what came of it.")(
-    portfolio.portfolio
-)
-app.command("events", short_help="Print what happened and what was decided.")(events.events)
-app.command("doctor", short_help="Check a Ray cluster that is to run jobs.")(doctor.doctor)
-app.command("simulate", short_help="Run a workload under a policy.")(simulate.simulate)
-app.command("compare", short_help="Run a workload under several policies, side by side.")(compare.compare)
-app.command("tune", short_help="Find the configurations of wfq that are worth having.")(tune.tune)
-app.command("learn-waits", short_help="Learn how long jobs wait for owned machines.")(learn_waits.learn_waits)
-app.command("size-fleet", short_help="Find how many machines to own when more can be rented.")(
-    size_fleet.size_fleet
-)
-app.command("policies", short_help="List the policies, or show one.")(policies.policies)
-app.command("reproduce", short_help="Run a published experiment again.")(reproduce.reproduce)
-app.command("warm", short_help="Compile the kernels ahead of their first use.")(warm.warm)
+def _add(name: str, short_help: str, verb: Callable[..., None]) -> None:
+    app.command(name, short_help=short_help)(for_typer(verb))
+
+
+_add("up", "Start the service: run jobs on this machine.", up.up)
+_add("demo", "See a service run three jobs, and go on with it.", demo.demo)
+_groups: dict[str, typer.Typer] = {}
+for _name, _verb in VERBS.items():
+    _function = function_of(_verb)
+    _first, _, _second = _name.partition(" ")
+    if _second:
+        _groups[_first].command(_second)(for_typer(_function))
+    elif any(other.startswith(f"{_name} ") for other in VERBS):
+        _groups[_name] = group(_name, _verb.help, _function)
+        app.add_typer(_groups[_name], name=_name)
+    else:
+        _kind = CommandAfterDashes if _name in ("submit", "quote") else None
+        app.command(_name, short_help=_verb.help, cls=_kind)(for_typer(_function))
+_add("doctor", "Check a Ray cluster that is to run jobs.", doctor.doctor)
+_add("simulate", "Run a workload under a policy.", simulate.simulate)
+_add("compare", "Run a workload under several policies, side by side.", compare.compare)
+_add("tune", "Find the configurations of wfq that are worth having.", tune.tune)
+_add("learn-waits", "Learn how long jobs wait for owned machines.", learn_waits.learn_waits)
+_add("size-fleet", "Find how many machines to own when more can be rented.", size_fleet.size_fleet)
+_add("policies", "List the policies, or show one.", policies.policies)
+_add("reproduce", "Run a published experiment again.", reproduce.reproduce)
+_add("warm", "Compile the kernels ahead of their first use.", warm.warm)
 app.add_typer(trace.verbs, name="trace")

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
-from types import FrameType
+from typing import TYPE_CHECKING
 
-from typer import TyperException
-from typer.main import get_command
-
-from betimes.cli.app import app
+from betimes.cli import verbs
 from betimes.cli.live.following import INTERRUPTED, Left
 from betimes.errors import BetimesError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import FrameType
+
+    from typer import TyperException
 
 FAILED = 1
 
@@ -24,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, _end)
     sys.unraisablehook = _again_if_lost
     try:
-        code = get_command(app).main(arguments, prog_name="betimes", standalone_mode=False) or 0
+        code = _run(sys.argv[1:] if arguments is None else list(arguments))
         sys.stdout.flush()
     except BrokenPipeError:
         return _without_reader()
@@ -35,18 +37,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SystemExit as ended:
         _end_at_once_if_busy(ended.code if isinstance(ended.code, int) else FAILED)
         raise
-    except (TyperException, BetimesError) as error:
-        message = _usage(error) if isinstance(error, TyperException) else str(error)
-        return _fail(error, message, error.exit_code)
+    except BetimesError as error:
+        return _fail(error, str(error), error.exit_code)
     except MemoryError as error:
         return _fail(error, "there is not enough memory; take fewer jobs (--jobs N) or --processes 1", FAILED)
     except Exception as error:
+        if "typer" in sys.modules:
+            from typer import TyperException
+
+            if isinstance(error, TyperException):
+                return _fail(error, _usage(error), error.exit_code)
         hint = "" if _wants_traceback() else " (BETIMES_TRACEBACK=1 shows where)"
         return _fail(error, f"{type(error).__name__}: {error}{hint}", FAILED)
     if code == INTERRUPTED:
         print("betimes: interrupted", file=sys.stderr)
         _end_at_once_if_busy(code)
     return code
+
+
+def _run(words: list[str]) -> int:
+    """Run a verb: by itself where that is quick, else as a command of Typer."""
+    quick = verbs.quick(words)
+    if quick is not None:
+        quick()
+        return 0
+    from typer.main import get_command
+
+    from betimes.cli.app import app
+
+    return get_command(app).main(words, prog_name="betimes", standalone_mode=False) or 0
 
 
 def _fail(error: BaseException, message: str, code: int) -> int:

@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-POLICY_NAMES = (
-    *("fifo", "srsf", "srtf", "las", "themis", "afs", "max-min", "wfq"),
-    *("skip-over", "easy", "conservative", "sjf", "ljf", "widest", "slowdown", "wfp3", "unicef", "wfq-order"),
-    *("fitgpp", "lrtp", "rand", "youngest", "lowest-priority"),
-    *("njw", "ajw", "ajw-t", "ljw", "sww", "compound", "oda", "odb", "ode", "odm", "odx"),
-    *("no-packing", "stratus", "synergy", "owl", "consolidation", "eva", "portfolio"),
-)
-"""For completion in a shell, which must not wait for the policies to be loaded."""
+from betimes.cli.live.jobs.completing import complete_policy
 
 STUDY = "What is simulated"
 KNOWN = "What the scheduler knows"
 COUNTED = "What is counted and kept"
-
-
-def complete_policy(incomplete: str) -> list[str]:
-    """The policies whose name begins so, also behind the last comma."""
-    before, comma, last = incomplete.rpartition(",")
-    return [before + comma + name for name in POLICY_NAMES if name.startswith(last)]
-
-
-def from_anywhere(policy: str) -> str:
-    """A policy with the full names of its files: the service works in another folder."""
-    return re.sub(r"[^:=+,]+\.py(?=:)", lambda file: str(Path(file[0]).expanduser().absolute()), policy)
 
 
 File = Annotated[
@@ -41,7 +21,6 @@ File = Annotated[
         show_default=False,
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output, and nothing else there.")]
 Format = Annotated[
     str, typer.Option("--format", metavar="NAME", help="The trace's format; auto: by content.")
 ]
@@ -268,16 +247,6 @@ Plots = Annotated[
         "--plots",
         metavar="DIR",
         help="Write pictures (SVG): distributions, and each policy over time (with --seeds, of the first).",
-        show_default=False,
-    ),
-]
-Output = Annotated[
-    Literal["wide"] | None,
-    typer.Option(
-        "--output",
-        "-o",
-        metavar="wide",
-        help="wide: tables with all columns, and no text cut, however narrow the terminal is.",
         show_default=False,
     ),
 ]

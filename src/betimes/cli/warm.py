@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from betimes.cli import options
+from betimes.cli.verbs import Json
 
 Out = Annotated[
     Path | None,
@@ -20,7 +20,7 @@ Out = Annotated[
 ]
 
 
-def warm(out: Out = None, as_json: options.Json = False) -> None:
+def warm(out: Out = None, as_json: Json = False) -> None:
     """Compile the kernels once, so that simulations start at once.
 
     Needed after an installation or an update only, and not even then: the first simulation compiles what it

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 import httpx
 
-from betimes.client import calls, protocol
+from betimes.client import calls, models, over_httpx, protocol
 from betimes.client.calls import Conditions
-from betimes.client.discovery import Way, client_options, way_to
-from betimes.client.protocol import Aside, Emit, Feed, Pause, Read, Send, Shut, Step, Talk
+from betimes.client.protocol import Aside, Emit, Pause, Read, Send, Shut
+from betimes.client.way import way_to
 from betimes.errors import NotReachable
 from betimes.service.spec.job_spec import JobSpec
 from betimes.service.views.models import (
@@ -35,9 +35,8 @@ from betimes.service.views.models import (
 )
 
 if TYPE_CHECKING:
+    from betimes.client.protocol import Feed, Step, Talk
     from betimes.service.tuning.view import TuningView
-
-T = TypeVar("T")
 
 
 class AsyncClient:
@@ -52,8 +51,8 @@ class AsyncClient:
         patience_s: float = 10.0,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        self._way: Way = way_to(url, token, state, patience_s)
-        self._http = httpx.AsyncClient(transport=transport, **client_options(url))
+        self._way = way_to(models.decode, url, token, state, patience_s)
+        self._http = httpx.AsyncClient(transport=transport, **over_httpx.client_options(url))
 
     async def __aenter__(self) -> Self:
         return self
@@ -84,12 +83,12 @@ class AsyncClient:
         that was used for other jobs.
         """
         if isinstance(spec, Sequence):
-            return await self._ask(calls.submit_all(spec, key))
-        return await self._ask(calls.submit(calls.spec_of(spec, fields), key))
+            return await self._ask(calls.submit_all([models.job_body(one, {}) for one in spec], key))
+        return await self._ask(calls.submit(models.job_body(spec, fields), key))
 
     async def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
         """What a job would be promised if it were submitted now; nothing is stored. Raises Refused, Unknown."""
-        return await self._ask(calls.quote(calls.spec_of(spec, fields)))
+        return await self._ask(calls.quote(models.job_body(spec, fields)))
 
     async def upload(self, folder: str | Path) -> Uploaded:
         """Send a directory, unless the service has it; jobs that name its `sha256` as `upload` run in copies of it.
@@ -182,6 +181,8 @@ class AsyncClient:
         of the last lines. rank: of a run on several nodes, which of them, by default 0. Raises Unknown for a job, run
         or rank that does not exist, a job that has not run, or output on a node that is gone.
         """
+        if follow:
+            return self._feed(protocol.followed_log(self._way, job, attempt, tail, rank))
         return self._feed(protocol.log(self._way, calls.log(job, attempt, follow, tail, rank)))
 
     async def nodes(self) -> list[NodeView]:
@@ -190,7 +191,7 @@ class AsyncClient:
 
     async def add_nodes(self, spec: NodeSpec) -> list[NodeView]:
         """Add nodes of one type, or rent them from the service's cloud. Raises Refused, Conflict."""
-        return await self._ask(calls.add_nodes(spec))
+        return await self._ask(calls.add_nodes(models.dump(spec)))
 
     async def drain(self, node: str) -> NodeView:
         """Start nothing more on a node; what runs there goes on. Raises Unknown, Conflict."""
@@ -239,7 +240,7 @@ class AsyncClient:
 
         Given as a TuneSpec or by its fields. Raises Refused, Conflict.
         """
-        return await self._ask(calls.tune(calls.tune_spec_of(spec, fields)))
+        return await self._ask(calls.tune(models.tune_body(spec, fields)))
 
     async def tuning(self) -> TuningView:
         """The progress of the search, if one is going on, and the latest front."""
@@ -263,10 +264,10 @@ class AsyncClient:
         """Whether the service is ready for work, and what is wrong if it is not."""
         return await self._ask(calls.health())
 
-    async def _ask(self, call: calls.Call[T]) -> T:
+    async def _ask(self, call: calls.Call) -> Any:
         return await self._carry_out(protocol.ask(self._way, call))
 
-    async def _carry_out(self, talk: Talk[T]) -> T:
+    async def _carry_out(self, talk: Talk) -> Any:
         reply: Any = None
         while True:
             try:
@@ -275,7 +276,7 @@ class AsyncClient:
                 return end.value
             reply = await self._step(step, {})
 
-    async def _feed(self, feed: Feed[T]) -> AsyncIterator[T]:
+    async def _feed(self, feed: Feed) -> AsyncIterator[Any]:
         reply: Any = None
         reading: dict[httpx.Response, AsyncIterator[bytes]] = {}
         try:
@@ -298,7 +299,9 @@ class AsyncClient:
         try:
             match step:
                 case Send(call, stream):
-                    response = await self._http.send(self._way.request(self._http, call), stream=stream)
+                    response = await self._http.send(
+                        over_httpx.request(self._way, self._http, call), stream=stream
+                    )
                     if stream:
                         reading[response] = response.aiter_bytes()
                         if not response.is_success:
@@ -313,6 +316,8 @@ class AsyncClient:
                     await asyncio.sleep(seconds)
                 case Aside(work):
                     return await asyncio.to_thread(work)
-        except (httpx.TransportError, NotReachable) as error:
+        except httpx.TransportError as error:
+            return over_httpx.lost(error)
+        except NotReachable as error:
             return error
         return None

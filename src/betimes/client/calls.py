@@ -1,47 +1,21 @@
-"""Every request that a client makes: what is sent, whether it may be sent twice, and what its answer is."""
+"""Every request that a client makes: what is sent, whether it may be sent twice, and what its answer is.
+
+This module and those that carry requests out without httpx (`protocol`, `way`, `plain`, `synchronous`) import the
+standard library alone: the command line has no time for more.
+"""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Generic, TypedDict, TypeVar
+import json
+import os
+from typing import IO, TYPE_CHECKING, NamedTuple, TypedDict
 from urllib.parse import quote as quoted
 
-import httpx
-from pydantic import BaseModel, ValidationError
-
-from betimes.client import decode
-from betimes.errors import Refused
-from betimes.service.spec.job_spec import JobSpec
-from betimes.service.spec.spec_errors import faults
-from betimes.service.views.models import (
-    EventView,
-    FleetPlanView,
-    FleetView,
-    Health,
-    JobStory,
-    JobView,
-    Lease,
-    NodeSpec,
-    NodeView,
-    Page,
-    PolicyView,
-    PortfolioView,
-    Quote,
-    Status,
-    Submitted,
-    TuneSpec,
-    UploadLimits,
-    UploadView,
-)
-
 if TYPE_CHECKING:
-    from betimes.service.tuning.view import TuningView
+    from collections.abc import Iterable, Mapping, Sequence
 
-T = TypeVar("T")
+    from betimes.service.views.models import Status
+
 API = "/api/v1"
 WAIT_S = 30.0  # of one request that waits
 COMPILE_S = 900.0  # until another policy is in force: its engine may have to be compiled first
@@ -60,257 +34,183 @@ class Conditions(TypedDict, total=False):
     limit: int
 
 
-@dataclass(frozen=True)
-class Call(Generic[T]):
-    """A request and how to understand its answer."""
+class Call(NamedTuple):
+    """A request, and what its answer is: a model of the service by its name, `Page of ...`, or nothing but success.
+
+    within: the field of the answer that holds a list of them. repeatable: doing it twice is as good as once. read_s:
+    until the answer begins; None: for ever.
+    """
 
     method: str
     path: str
-    answer: Callable[[httpx.Response], T]
-    params: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    answer: str | None
+    within: str = ""
+    params: list[tuple[str, str]] = []  # noqa: RUF012 (never changed)
     body: bytes | IO[bytes] | None = None  # an archive is a file, from its beginning
-    headers: dict[str, str] = field(default_factory=dict[str, str])
-    repeatable: bool = True  # doing it twice is as good as once
+    headers: dict[str, str] = {}  # noqa: RUF012 (never changed)
+    repeatable: bool = True
     read_s: float | None = READ_S
 
 
-class _Many(BaseModel):
-    jobs: list[Any] = []
-    nodes: list[NodeView] = []
+def submit(spec: bytes, key: str | None) -> Call:
+    """Submit a job, as JSON; the key makes sure that asking again does not submit it again."""
+    return Call("POST", f"{API}/jobs", "Submitted", body=spec, headers=_key(key))
 
 
-class _ManySubmitted(_Many):
-    jobs: list[Submitted] = []
+def submit_all(specs: Iterable[bytes], key: str | None) -> Call:
+    """Submit all of several jobs, each as JSON, or none."""
+    body = b'{"jobs":[%s]}' % b",".join(specs)
+    return Call("POST", f"{API}/jobs", "Submitted", "jobs", body=body, headers=_key(key))
 
 
-class _ManyJobs(_Many):
-    jobs: list[JobView] = []
-
-
-_submitted = decode.answer_of(Submitted)
-_batch = decode.answer_of(_ManySubmitted)
-_quote = decode.answer_of(Quote)
-_page_of_jobs = decode.answer_of(Page[JobView])
-_page_of_events = decode.answer_of(Page[EventView])
-_story = decode.answer_of(JobStory)
-_job = decode.answer_of(JobView)
-_jobs = decode.answer_of(_ManyJobs)
-_node = decode.answer_of(NodeView)
-_nodes = decode.answer_of(_Many)
-_lease = decode.answer_of(Lease)
-_upload = decode.answer_of(UploadView)
-_upload_limits = decode.answer_of(UploadLimits)
-_policy = decode.answer_of(PolicyView)
-_fleet = decode.answer_of(FleetView)
-_fleet_plan = decode.answer_of(FleetPlanView)
-_portfolio = decode.answer_of(PortfolioView)
-
-
-def spec_of(spec: JobSpec | None, fields: dict[str, Any]) -> JobSpec:
-    """A job from a specification or from keyword arguments; its working directory is this one. Raises Refused."""
-    if spec is not None and fields:
-        raise Refused("give either a JobSpec or keyword arguments", next(iter(fields)))
-    if spec is None:
-        try:
-            spec = JobSpec(**fields)
-        except ValidationError as error:
-            first, *others = faults(error)
-            more = f" (and {len(others)} more)" if others else ""
-            raise Refused(first.text + more, first.field or None) from None
-    in_copy = spec.upload is not None
-    return (
-        spec if spec.workdir is not None or in_copy else spec.model_copy(update={"workdir": str(Path.cwd())})
-    )
-
-
-def tune_spec_of(spec: TuneSpec | None, fields: dict[str, Any]) -> TuneSpec:
-    """A search from a specification or from keyword arguments. Raises Refused."""
-    if spec is not None and fields:
-        raise Refused("give either a TuneSpec or keyword arguments", next(iter(fields)))
-    try:
-        return spec if spec is not None else TuneSpec(**fields)
-    except ValidationError as error:
-        first = faults(error)[0]
-        raise Refused(first.text, first.field or None) from None
-
-
-def submit(spec: JobSpec, key: str | None) -> Call[Submitted]:
-    """Submit a job; the key makes sure that asking again does not submit it again."""
-    return Call("POST", f"{API}/jobs", _submitted, body=_dump(spec), headers=_key(key))
-
-
-def submit_all(specs: Iterable[JobSpec], key: str | None) -> Call[list[Submitted]]:
-    """Submit all of several jobs, or none."""
-    body = b'{"jobs":[%s]}' % b",".join(_dump(spec_of(spec, {})) for spec in specs)
-    return Call("POST", f"{API}/jobs", lambda it: _batch(it).jobs, body=body, headers=_key(key))
-
-
-def quote(spec: JobSpec) -> Call[Quote]:
+def quote(spec: bytes) -> Call:
     """Ask for a promise."""
-    return Call("POST", f"{API}/quote", _quote, body=_dump(spec))
+    return Call("POST", f"{API}/quote", "Quote", body=spec)
 
 
-def upload_limits() -> Call[UploadLimits]:
+def upload_limits() -> Call:
     """How large a directory may be that is sent."""
-    return Call("GET", f"{API}/uploads", _upload_limits)
+    return Call("GET", f"{API}/uploads", "UploadLimits")
 
 
-def upload(sha256: str) -> Call[UploadView]:
+def upload(sha256: str) -> Call:
     """Whether the service has a directory."""
-    return Call("GET", f"{API}/uploads/{sha256}", _upload)
+    return Call("GET", f"{API}/uploads/{sha256}", "UploadView")
 
 
-def send_upload(sha256: str, archive: IO[bytes]) -> Call[UploadView]:
+def send_upload(sha256: str, archive: IO[bytes]) -> Call:
     """Send a directory."""
-    return Call("PUT", f"{API}/uploads/{sha256}", _upload, body=archive)
+    return Call("PUT", f"{API}/uploads/{sha256}", "UploadView", body=archive)
 
 
-def jobs(conditions: Conditions) -> Call[Page[JobView]]:
+def jobs(conditions: Conditions) -> Call:
     """A page of the list of jobs."""
     told = dict(conditions)
-    params = [("status", str(Status(each))) for each in conditions.get("status", ())]
+    params = [("status", str(each)) for each in conditions.get("status", ())]
     params += [("label", f"{name}={value}") for name, value in conditions.get("label", {}).items()]
     params += [
         (name, str(value))
         for name, value in told.items()
         if name not in ("status", "label") and value is not None
     ]
-    return Call("GET", f"{API}/jobs", _page_of_jobs, params=params)
+    return Call("GET", f"{API}/jobs", "Page of JobView", params=params)
 
 
-def job(number: int) -> Call[JobStory]:
+def job(number: int) -> Call:
     """A job's story."""
-    return Call("GET", f"{API}/jobs/{int(number)}", _story)
+    return Call("GET", f"{API}/jobs/{int(number)}", "JobStory")
 
 
-def wait(number: int, timeout_s: float) -> Call[JobView]:
+def wait(number: int, timeout_s: float) -> Call:
     """The job when it is over, or when the time is up."""
     params = [("timeout_s", f"{timeout_s:.3f}")]
-    return Call("GET", f"{API}/jobs/{int(number)}/wait", _job, params=params, read_s=timeout_s + READ_S)
+    return Call("GET", f"{API}/jobs/{int(number)}/wait", "JobView", params=params, read_s=timeout_s + READ_S)
 
 
-def steer(verb: str, number: int) -> Call[JobView]:
+def steer(verb: str, number: int) -> Call:
     """Cancel, hold or release a job."""
-    return Call("POST", f"{API}/jobs/{int(number)}/{verb}", _job, repeatable=False)
+    return Call("POST", f"{API}/jobs/{int(number)}/{verb}", "JobView", repeatable=False)
 
 
-def steer_all(verb: str, numbers: Iterable[int], where_possible: bool) -> Call[list[JobView]]:
+def steer_all(verb: str, numbers: Iterable[int], where_possible: bool) -> Call:
     """Cancel, hold or release all of several jobs, or none; or, where_possible, those to which it can be done."""
     more = b',"where_possible":true' if where_possible else b""
     body = b'{"jobs":[%s]%s}' % (b",".join(b"%d" % number for number in numbers), more)
-    return Call("POST", f"{API}/jobs/{verb}", lambda it: _jobs(it).jobs, body=body, repeatable=False)
+    return Call("POST", f"{API}/jobs/{verb}", "JobView", "jobs", body=body, repeatable=False)
 
 
-def log(
-    number: int, attempt: int | None, follow: bool, tail: int | None, rank: int | None = None
-) -> Call[None]:
+def log(number: int, attempt: int | None, follow: bool, tail: int | None, rank: int | None = None) -> Call:
     """A run's output, as a stream."""
     params = [("follow", str(follow).lower())]
     given = (("attempt", attempt), ("tail", tail), ("rank", rank))
     params += [(name, str(value)) for name, value in given if value is not None]
     # A run may be silent for as long as it likes.
     read_s = None if follow else READ_S
-    return Call("GET", f"{API}/jobs/{int(number)}/log", decode.nothing, params=params, read_s=read_s)
+    return Call("GET", f"{API}/jobs/{int(number)}/log", None, params=params, read_s=read_s)
 
 
-def nodes() -> Call[list[NodeView]]:
+def nodes() -> Call:
     """Every node."""
-    return Call("GET", f"{API}/nodes", lambda it: _nodes(it).nodes)
+    return Call("GET", f"{API}/nodes", "NodeView", "nodes")
 
 
-def add_nodes(spec: NodeSpec) -> Call[list[NodeView]]:
+def add_nodes(spec: bytes) -> Call:
     """Add nodes."""
-    return Call("POST", f"{API}/nodes", lambda it: _nodes(it).nodes, body=_dump(spec), repeatable=False)
+    return Call("POST", f"{API}/nodes", "NodeView", "nodes", body=spec, repeatable=False)
 
 
-def drain(name: str, back: bool = False) -> Call[NodeView]:
+def drain(name: str, back: bool = False) -> Call:
     """Drain a node, or use it again."""
     verb = "undrain" if back else "drain"
-    return Call("POST", f"{API}/nodes/{quoted(name, safe='')}/{verb}", _node, repeatable=False)
+    return Call("POST", f"{API}/nodes/{quoted(name, safe='')}/{verb}", "NodeView", repeatable=False)
 
 
-def heartbeat(name: str) -> Call[Lease]:
+def heartbeat(name: str) -> Call:
     """Say that a node lives."""
-    return Call("POST", f"{API}/nodes/{quoted(name, safe='')}/heartbeat", _lease)
+    return Call("POST", f"{API}/nodes/{quoted(name, safe='')}/heartbeat", "Lease")
 
 
-def policy() -> Call[PolicyView]:
+def policy() -> Call:
     """The policy in force."""
-    return Call("GET", f"{API}/policy", _policy)
+    return Call("GET", f"{API}/policy", "PolicyView")
 
 
-def fleet() -> Call[FleetView]:
+def fleet() -> Call:
     """What is rented, and what it costs."""
-    return Call("GET", f"{API}/fleet", _fleet)
+    return Call("GET", f"{API}/fleet", "FleetView")
 
 
-def fleet_plan() -> Call[FleetPlanView]:
+def fleet_plan() -> Call:
     """What the policy would change now."""
-    return Call("GET", f"{API}/fleet/plan", _fleet_plan)
+    return Call("GET", f"{API}/fleet/plan", "FleetPlanView")
 
 
-def portfolio(last: int) -> Call[PortfolioView]:
+def portfolio(last: int) -> Call:
     """What the portfolio has chosen."""
-    return Call("GET", f"{API}/portfolio?last={last}", _portfolio)
+    return Call("GET", f"{API}/portfolio?last={last}", "PortfolioView")
 
 
-def set_policy(text: str) -> Call[PolicyView]:
+def set_policy(text: str) -> Call:
     """Decide by another policy."""
-    body = _Choice(policy=text).model_dump_json().encode()
-    return Call("PUT", f"{API}/policy", _policy, body=body, read_s=COMPILE_S)
+    body = json.dumps({"policy": text}).encode()
+    return Call("PUT", f"{API}/policy", "PolicyView", body=body, read_s=COMPILE_S)
 
 
-@cache
-def _tuning() -> Callable[[httpx.Response], TuningView]:
-    """A front's model needs most of Betimes, which no other call does."""
-    from betimes.service.tuning.view import TuningView
-
-    return decode.answer_of(TuningView)
-
-
-def tune(spec: TuneSpec) -> Call[TuningView]:
+def tune(spec: bytes) -> Call:
     """Begin a search."""
-    return Call("POST", f"{API}/tune", _tuning(), body=_dump(spec), repeatable=False)
+    return Call("POST", f"{API}/tune", "TuningView", body=spec, repeatable=False)
 
 
-def tuning() -> Call[TuningView]:
+def tuning() -> Call:
     """How far it is, and the latest front."""
-    return Call("GET", f"{API}/tune", _tuning())
+    return Call("GET", f"{API}/tune", "TuningView")
 
 
-def stop_tuning() -> Call[TuningView]:
+def stop_tuning() -> Call:
     """Let it end with the front so far."""
-    return Call("DELETE", f"{API}/tune", _tuning(), repeatable=False)
+    return Call("DELETE", f"{API}/tune", "TuningView", repeatable=False)
 
 
-def events(after: int, job: int | None, kinds: Sequence[str], limit: int = 1000) -> Call[Page[EventView]]:
+def events(after: int, job: int | None, kinds: Sequence[str], limit: int = 1000) -> Call:
     """A page of the event log."""
     params = [("after", str(after)), ("limit", str(limit)), *_which(job, kinds)]
-    return Call("GET", f"{API}/events", _page_of_events, params=params)
+    return Call("GET", f"{API}/events", "Page of EventView", params=params)
 
 
-def event_stream(after: int, job: int | None, kinds: Sequence[str]) -> Call[None]:
+def event_stream(after: int, job: int | None, kinds: Sequence[str]) -> Call:
     """Events past `after` as they happen, as a stream."""
     headers = {"Last-Event-ID": str(after), "Accept": "text/event-stream"}
-    return Call("GET", f"{API}/events/stream", decode.nothing, params=_which(job, kinds), headers=headers)
+    return Call("GET", f"{API}/events/stream", None, params=_which(job, kinds), headers=headers)
 
 
-def health() -> Call[Health]:
+def health() -> Call:
     """Whether the service can take work."""
-    return Call("GET", "/readyz", decode.health)
-
-
-class _Choice(BaseModel):
-    policy: str
+    return Call("GET", "/readyz", "Health")
 
 
 def _which(job: int | None, kinds: Sequence[str]) -> list[tuple[str, str]]:
     return [("job", str(job))] * (job is not None) + [("kind", kind) for kind in kinds]
 
 
-def _dump(model: BaseModel) -> bytes:
-    return model.model_dump_json(exclude_defaults=True).encode()
-
-
 def _key(key: str | None) -> dict[str, str]:
-    return {"Idempotency-Key": key if key is not None else secrets.token_urlsafe(16)}
+    return {"Idempotency-Key": key if key is not None else os.urandom(16).hex()}

@@ -5,87 +5,86 @@ Every one is carried out by `Client` with blocking calls and by `AsyncClient` wi
 
 from __future__ import annotations
 
+import json
+import math
 import time
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
-
-import httpx
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from betimes.client import calls
-from betimes.client.calls import Call, Conditions
-from betimes.client.discovery import Way, may_repeat
 from betimes.client.sse import EventReader
-from betimes.errors import NotReachable, Unknown
-from betimes.service.views.models import EventView, JobView, Uploaded
+from betimes.client.way import may_repeat
+from betimes.errors import NotReachable, Unavailable, Unknown
 
 if TYPE_CHECKING:
-    from betimes.service.uploads.archive import Packed
+    from collections.abc import Callable, Generator, Iterator
+    from pathlib import Path
+    from typing import TypeAlias
 
-T = TypeVar("T")
+    from betimes.client.calls import Call, Conditions
+    from betimes.client.way import Way
+
+OVER = ("finished", "failed", "cancelled")
 
 
-@dataclass(frozen=True)
-class Send:
-    """Make a call; the reply is its response, or the httpx or NotReachable error that it met."""
+class Send(NamedTuple):
+    """Make a call; the reply is its response (`status_code`, `content`, `url`), or the error Lost or NotReachable."""
 
-    call: Call[Any]
+    call: Call
     stream: bool = False  # the body is left to `Read`, once the status says success
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """Read on; the reply is a piece of the body, None at its end, or the error."""
 
-    response: httpx.Response
+    response: Any
 
 
-@dataclass(frozen=True)
-class Shut:
+class Shut(NamedTuple):
     """Close a stream that is not needed any more; those left open are closed at the end of the conversation."""
 
-    response: httpx.Response
+    response: Any
 
 
-@dataclass(frozen=True)
-class Pause:
+class Pause(NamedTuple):
     """Let time pass, s."""
 
     seconds: float
 
 
-@dataclass(frozen=True)
-class Aside(Generic[T]):
+class Aside(NamedTuple):
     """Do this, which takes its time on the disk; the reply is what it returns, and what it raises ends it all."""
 
-    work: Callable[[], T]
+    work: Callable[[], Any]
 
 
-@dataclass(frozen=True)
-class Emit(Generic[T]):
+class Emit(NamedTuple):
     """Hand this to the caller that iterates."""
 
-    what: T
+    what: Any
 
 
-Step: TypeAlias = Send | Read | Shut | Pause | Aside[Any]
-Talk: TypeAlias = Generator[Step, Any, T]
-Feed: TypeAlias = Generator[Step | Emit[T], Any, None]
+if TYPE_CHECKING:
+    Step: TypeAlias = Send | Read | Shut | Pause | Aside
+    Talk: TypeAlias = Generator[Step, Any, Any]
+    Feed: TypeAlias = Generator[Step | Emit, Any, None]
 
 
-def ask(way: Way, call: Call[T]) -> Talk[T]:
-    """Make a call, again after a lost connection where that does no harm."""
-    pauses = way.pauses()
+def ask(way: Way, call: Call, deadline: float = math.inf) -> Talk:
+    """Make a call, again after a lost connection where that does no harm, until `deadline` of the monotonic clock."""
+    pauses = way.pauses(deadline)
     while True:
         reply = yield Send(call)
-        if isinstance(reply, httpx.Response):
-            way.reached = True
-            return call.answer(reply)
+        if not isinstance(reply, Exception):
+            try:
+                return way.answer(call, reply)
+            except Unavailable as error:
+                if way.waits is None:
+                    raise
+                reply = error
         yield from _try_again(way, call, reply, pauses)
 
 
-def upload(way: Way, folder: Path) -> Talk[Uploaded]:
+def upload(way: Way, folder: Path) -> Talk:
     """Send a directory, unless the service has it."""
     import tempfile  # not for every command
 
@@ -100,37 +99,37 @@ def upload(way: Way, folder: Path) -> Talk[Uploaded]:
         except Unknown:
             yield from ask(way, calls.send_upload(packed.sha256, archive))
             sent = True
-    return uploaded(folder, packed, sent)
+    return way.decode("Uploaded", "", json.dumps(uploaded(folder, packed, sent)).encode(), str(folder))
 
 
-def uploaded(folder: Path, packed: Packed, sent: bool) -> Uploaded:
-    """What is told of a directory once the service has it."""
-    return Uploaded(
-        folder=str(folder),
-        sha256=packed.sha256,
-        files=packed.contents.files,
-        bytes=packed.contents.bytes,
-        archive_bytes=packed.archive_bytes,
-        sent=sent,
-    )
+def uploaded(folder: Path, packed: Any, sent: bool) -> dict[str, Any]:
+    """What is told of a directory once the service has it: the fields of `Uploaded`."""
+    return {
+        "folder": str(folder),
+        "sha256": packed.sha256,
+        "files": packed.contents.files,
+        "bytes": packed.contents.bytes,
+        "archive_bytes": packed.archive_bytes,
+        "sent": sent,
+    }
 
 
-def wait(way: Way, number: int, timeout_s: float | None) -> Talk[JobView]:
+def wait(way: Way, number: int, timeout_s: float | None) -> Talk:
     """The job when it is over. Raises TimeoutError."""
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    deadline = math.inf if timeout_s is None else time.monotonic() + timeout_s
     while True:
-        left = calls.WAIT_S if deadline is None else max(0.0, min(deadline - time.monotonic(), calls.WAIT_S))
-        job = yield from ask(way, calls.wait(number, left))
-        if job.status.is_over:
+        left = max(0.0, min(deadline - time.monotonic(), calls.WAIT_S))
+        job = yield from ask(way, calls.wait(number, left), deadline)
+        if job.status in OVER:
             return job
-        if deadline is not None and time.monotonic() >= deadline:
-            raise TimeoutError(f"job {number} is still {job.status.value} after {timeout_s:g} s")
+        if time.monotonic() >= deadline:
+            raise TimeoutError(f"job {number} is still {job.status} after {timeout_s:g} s")
         yield Pause(0.1)  # a service that is about to stop answers at once
 
 
-def every_job(way: Way, conditions: Conditions) -> Feed[JobView]:
+def every_job(way: Way, conditions: Conditions) -> Feed:
     """All pages of the list of jobs."""
-    conditions = Conditions(**conditions)
+    conditions = conditions.copy()
     while True:
         page = yield from ask(way, calls.jobs(conditions))
         for item in page.items:
@@ -140,7 +139,7 @@ def every_job(way: Way, conditions: Conditions) -> Feed[JobView]:
         conditions["after"] = page.following
 
 
-def logged_events(way: Way, after: int, job: int | None, kinds: tuple[str, ...]) -> Feed[EventView]:
+def logged_events(way: Way, after: int, job: int | None, kinds: tuple[str, ...]) -> Feed:
     """The events that are in the log now."""
     following: int | None = after
     while following is not None:
@@ -150,46 +149,85 @@ def logged_events(way: Way, after: int, job: int | None, kinds: tuple[str, ...])
         following = page.following
 
 
-def followed_events(way: Way, after: int, job: int | None, kinds: tuple[str, ...]) -> Feed[EventView]:
+def followed_events(way: Way, after: int, job: int | None, kinds: tuple[str, ...]) -> Feed:
     """Events without end; after a lost connection from the last one on, none twice and none left out."""
     reader = EventReader(after)
     pauses = way.pauses()
     while True:
         call = calls.event_stream(reader.last, job, kinds)
-        reply = yield Send(call, stream=True)
-        if isinstance(reply, httpx.Response):
-            way.reached = True
-            call.answer(reply)
-            while isinstance(piece := (yield Read(reply)), bytes):
-                pauses = way.pauses()  # it was well until now
-                for event in reader.feed(piece):
-                    yield Emit(event)
-            yield Shut(reply)
-            reader.restart()
-            reply = piece if piece is not None else NotReachable("the service has stopped")
-        yield from _try_again(way, call, reply, pauses)
+        reply = yield from _stream(way, call, pauses)
+        while isinstance(piece := (yield Read(reply)), bytes):
+            pauses = way.pauses()  # it was well until now
+            for data in reader.feed(piece):
+                yield Emit(way.decode("EventView", "", data, str(reply.url)))
+        yield Shut(reply)
+        reader.restart()
+        gone = piece if piece is not None else NotReachable("the service has stopped")
+        yield from _try_again(way, call, gone, pauses)
 
 
-def log(way: Way, call: Call[None]) -> Feed[bytes]:
-    """A run's output, piece by piece. It is not taken up again after a lost connection: lines might come twice."""
-    pauses = way.pauses()
-    reply = yield Send(call, stream=True)
-    while not isinstance(reply, httpx.Response):
-        yield from _try_again(way, call, reply, pauses)
-        reply = yield Send(call, stream=True)
-    way.reached = True
-    call.answer(reply)
+def log(way: Way, call: Call) -> Feed:
+    """A run's output as far as it is there, piece by piece."""
+    reply = yield from _stream(way, call, way.pauses())
     while isinstance(piece := (yield Read(reply)), bytes):
         yield Emit(piece)
     if piece is not None:
         raise way.lost(piece, unsure=True) from piece
 
 
-def _try_again(way: Way, call: Call[Any], error: Exception, pauses: Iterator[float]) -> Talk[None]:
+def followed_log(way: Way, number: int, attempt: int | None, tail: int | None, rank: int | None) -> Feed:
+    """A run's output until the run is over; after a lost connection from the byte on that came last.
+
+    With `tail` the service cannot find that byte again: then what was written in between is left out.
+    """
+    story = yield from ask(way, calls.job(number))
+    run = attempt or story.job.attempt or None  # None: wait for the first
+    seen = 0
+    pauses = way.pauses()
+    call = calls.log(number, run, True, tail, rank)
+    while True:
+        reply = yield from _stream(way, call, pauses)
+        skip = seen if tail is None else 0
+        while isinstance(piece := (yield Read(reply)), bytes):
+            pauses = way.pauses()  # it was well until now
+            if len(piece) > skip:
+                seen += len(piece) - skip
+                yield Emit(piece[skip:])
+            skip = max(0, skip - len(piece))
+        yield Shut(reply)
+        if piece is None:  # the run is over, or the service is about to stop
+            story = yield from ask(way, calls.job(number))
+            of_it = [each for each in story.runs if each.number == (run or 1)]
+            is_over = story.job.attempt > (run or 1) or any(each.ended_at is not None for each in of_it)
+            if is_over or story.job.status in OVER:
+                return
+        yield from _try_again(way, call, piece or NotReachable("the service has stopped"), pauses)
+        if story.job.attempt or run or seen:
+            run = run or 1
+        call = calls.log(number, run, True, None if tail is None else 0, rank)
+
+
+def _stream(way: Way, call: Call, pauses: Iterator[float]) -> Talk:
+    """The response of a call whose body is yet to be read."""
+    while True:
+        reply = yield Send(call, stream=True)
+        if not isinstance(reply, Exception):
+            try:
+                way.answer(call, reply)
+                return reply
+            except Unavailable as error:
+                if way.waits is None:
+                    raise
+                reply = error
+        yield from _try_again(way, call, reply, pauses)
+
+
+def _try_again(way: Way, call: Call, error: Exception, pauses: Iterator[float]) -> Talk:
     """Pause before another attempt, or raise NotReachable."""
     if not may_repeat(call, error):
         raise way.lost(error, unsure=True) from error
     pause = next(pauses, None)
     if pause is None:
         raise way.lost(error) from error
+    way.note_wait(error)
     yield Pause(pause)

@@ -3,41 +3,42 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, overload
-
-import httpx
+from typing import TYPE_CHECKING, Any, overload
 
 from betimes.client import calls, protocol
-from betimes.client.calls import Conditions
-from betimes.client.discovery import Way, client_options, way_to
-from betimes.client.protocol import Aside, Emit, Feed, Pause, Read, Send, Shut, Step, Talk
+from betimes.client.protocol import Aside, Emit, Pause, Read, Send, Shut
+from betimes.client.way import Lost, way_to
 from betimes.errors import NotReachable
-from betimes.service.spec.job_spec import JobSpec
-from betimes.service.views.models import (
-    EventView,
-    FleetPlanView,
-    FleetView,
-    Health,
-    JobStory,
-    JobView,
-    Lease,
-    NodeSpec,
-    NodeView,
-    Page,
-    PolicyView,
-    PortfolioView,
-    Quote,
-    Submitted,
-    TuneSpec,
-    Uploaded,
-)
 
 if TYPE_CHECKING:
-    from betimes.service.tuning.view import TuningView
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Self, Unpack
 
-T = TypeVar("T")
+    import httpx
+
+    from betimes.client.calls import Conditions
+    from betimes.client.protocol import Feed, Step, Talk
+    from betimes.service.spec.job_spec import JobSpec
+    from betimes.service.tuning.view import TuningView
+    from betimes.service.views.models import (
+        EventView,
+        FleetPlanView,
+        FleetView,
+        Health,
+        JobStory,
+        JobView,
+        Lease,
+        NodeSpec,
+        NodeView,
+        Page,
+        PolicyView,
+        PortfolioView,
+        Quote,
+        Submitted,
+        TuneSpec,
+        Uploaded,
+    )
 
 
 class Client:
@@ -57,8 +58,12 @@ class Client:
         patience_s: float = 10.0,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        self._way: Way = way_to(url, token, state, patience_s)
-        self._http = httpx.Client(transport=transport, **client_options(url))
+        import httpx
+
+        from betimes.client import models, over_httpx
+
+        self._way = way_to(models.decode, url, token, state, patience_s)
+        self._http = httpx.Client(transport=transport, **over_httpx.client_options(url))
 
     def __enter__(self) -> Self:
         return self
@@ -88,13 +93,13 @@ class Client:
         Refused for a job that cannot run here, Unknown for a job in `after` that does not exist, Conflict for a key
         that was used for other jobs.
         """
-        if isinstance(spec, Sequence):
-            return self._ask(calls.submit_all(spec, key))
-        return self._ask(calls.submit(calls.spec_of(spec, fields), key))
+        if isinstance(spec, (list, tuple)):
+            return self._ask(calls.submit_all([self._job(one, {}) for one in spec], key))
+        return self._ask(calls.submit(self._job(spec, fields), key))
 
     def quote(self, spec: JobSpec | None = None, /, **fields: Any) -> Quote:
         """What a job would be promised if it were submitted now; nothing is stored. Raises Refused, Unknown."""
-        return self._ask(calls.quote(calls.spec_of(spec, fields)))
+        return self._ask(calls.quote(self._job(spec, fields)))
 
     def upload(self, folder: str | Path) -> Uploaded:
         """Send a directory, unless the service has it; jobs that name its `sha256` as `upload` run in copies of it.
@@ -183,6 +188,8 @@ class Client:
         of the last lines. rank: of a run on several nodes, which of them, by default 0. Raises Unknown for a job, run
         or rank that does not exist, a job that has not run, or output on a node that is gone.
         """
+        if follow:
+            return self._feed(protocol.followed_log(self._way, job, attempt, tail, rank))
         return self._feed(protocol.log(self._way, calls.log(job, attempt, follow, tail, rank)))
 
     def nodes(self) -> list[NodeView]:
@@ -191,7 +198,7 @@ class Client:
 
     def add_nodes(self, spec: NodeSpec) -> list[NodeView]:
         """Add nodes of one type, or rent them from the service's cloud. Raises Refused, Conflict."""
-        return self._ask(calls.add_nodes(spec))
+        return self._ask(calls.add_nodes(self._nodes(spec)))
 
     def drain(self, node: str) -> NodeView:
         """Start nothing more on a node; what runs there goes on. Raises Unknown, Conflict."""
@@ -240,7 +247,7 @@ class Client:
 
         Given as a TuneSpec or by its fields. Raises Refused, Conflict.
         """
-        return self._ask(calls.tune(calls.tune_spec_of(spec, fields)))
+        return self._ask(calls.tune(self._search(spec, fields)))
 
     def tuning(self) -> TuningView:
         """The progress of the search, if one is going on, and the latest front."""
@@ -264,10 +271,28 @@ class Client:
         """Whether the service is ready for work, and what is wrong if it is not."""
         return self._ask(calls.health())
 
-    def _ask(self, call: calls.Call[T]) -> T:
+    def _job(self, spec: Any, fields: Mapping[str, Any]) -> bytes:
+        """A job as it is sent."""
+        from betimes.client import models
+
+        return models.job_body(spec, fields)
+
+    def _search(self, spec: Any, fields: Mapping[str, Any]) -> bytes:
+        """A search as it is sent."""
+        from betimes.client import models
+
+        return models.tune_body(spec, fields)
+
+    def _nodes(self, spec: Any) -> bytes:
+        """Nodes to add as they are sent."""
+        from betimes.client import models
+
+        return models.dump(spec)
+
+    def _ask(self, call: calls.Call) -> Any:
         return self._carry_out(protocol.ask(self._way, call))
 
-    def _carry_out(self, talk: Talk[T]) -> T:
+    def _carry_out(self, talk: Talk) -> Any:
         reply: Any = None
         while True:
             try:
@@ -276,9 +301,9 @@ class Client:
                 return end.value
             reply = self._step(step, {})
 
-    def _feed(self, feed: Feed[T]) -> Iterator[T]:
+    def _feed(self, feed: Feed) -> Iterator[Any]:
         reply: Any = None
-        reading: dict[httpx.Response, Iterator[bytes]] = {}
+        reading: dict[Any, Iterator[bytes]] = {}
         try:
             while True:
                 try:
@@ -294,26 +319,48 @@ class Client:
             for response in reading:
                 response.close()
 
-    def _step(self, step: Step, reading: dict[httpx.Response, Iterator[bytes]]) -> Any:
+    def _step(self, step: Step, reading: dict[Any, Iterator[bytes]]) -> Any:
         """Do what a conversation asks for; what fails on the way is its reply."""
         try:
-            match step:
-                case Send(call, stream):
-                    response = self._http.send(self._way.request(self._http, call), stream=stream)
-                    if stream:
-                        reading[response] = response.iter_bytes()
-                        if not response.is_success:
-                            response.read()
-                    return response
-                case Read(response):
-                    return next(reading[response], None)
-                case Shut(response):
-                    del reading[response]
-                    response.close()
-                case Pause(seconds):
-                    time.sleep(seconds)
-                case Aside(work):
-                    return work()
-        except (httpx.TransportError, NotReachable) as error:
+            if isinstance(step, Send):
+                response = self._send(step.call, step.stream)
+                if step.stream:
+                    reading[response] = self._pieces(response)
+                return response
+            if isinstance(step, Read):
+                return next(reading[step.response], None)
+            if isinstance(step, Shut):
+                del reading[step.response]
+                step.response.close()
+            elif isinstance(step, Pause):
+                time.sleep(step.seconds)
+            elif isinstance(step, Aside):
+                return step.work()
+        except (Lost, NotReachable) as error:
             return error
         return None
+
+    def _send(self, call: calls.Call, stream: bool) -> Any:
+        """The response to a call, with its body unless that is a stream. Raises Lost, NotReachable."""
+        import httpx
+
+        from betimes.client import over_httpx
+
+        try:
+            response = self._http.send(over_httpx.request(self._way, self._http, call), stream=stream)
+            if stream and not response.is_success:
+                response.read()
+        except httpx.TransportError as error:
+            raise over_httpx.lost(error) from None
+        return response
+
+    def _pieces(self, response: Any) -> Iterator[bytes]:
+        """The body of a response, as it comes."""
+        import httpx
+
+        from betimes.client import over_httpx
+
+        try:
+            yield from response.iter_bytes()
+        except httpx.TransportError as error:
+            raise over_httpx.lost(error) from None

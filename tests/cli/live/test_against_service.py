@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ def test_from_a_quote_to_the_end(betimes: Call, live: Background, tmp_path: Path
     live.do(live.it.backend.becomes, 3, Status.FINISHED)
     assert betimes("wait", "3").code == 0
     assert betimes("wait", "2").code == 1
-    assert betimes("wait", "1", "--timeout", "0").code == 1
+    assert betimes("wait", "1", "--timeout", "0").code == 3
     assert [each["kind"] for each in betimes("events", "--job", "2", "--json").json()] == [
         *("submitted", "held", "queued", "cancelled")
     ]
@@ -61,6 +62,88 @@ def test_nodes_and_policy(betimes: Call, live: Background) -> None:
     assert [each["name"] for each in betimes("nodes", "--json").json()] == ["here", "big-0", "big-1"]
     assert betimes("policy", "set", "srsf", "--json").json()["policy"] == "srsf"
     assert betimes("policy").out.startswith("srsf (on a pool)")
+
+
+def test_what_is_piped_in_is_kept_with_the_job(live: Background) -> None:
+    submit = [sys.executable, "-m", "betimes", "submit"]
+
+    def piped(data: bytes, *words: str) -> subprocess.CompletedProcess[bytes]:
+        return subprocess.run([*submit, *words], input=data, capture_output=True, check=False)
+
+    assert piped("naïve\n".encode(), "--", "cat").returncode == 0
+    assert live.it.backend.specs[1].stdin == "naïve\n"
+    assert piped(b"", "--", "cat").returncode == 0
+    assert live.it.backend.specs[2].stdin is None
+    for data, part in ((b"x" * 65_537, b"more than 64 KiB"), (b"\xff", b"no text in UTF-8")):
+        refused = piped(data, "--", "cat")
+        assert (refused.returncode, refused.stderr.count(b"\n")) == (2, 1)
+        assert part in refused.stderr
+
+
+def test_a_loop_that_reads_a_list_keeps_it(live: Background) -> None:
+    loop = f"while read line; do {sys.executable} -m betimes submit -- echo $line || exit; done"
+    subprocess.run(["sh", "-c", loop], input=b"a\nb\n", capture_output=True, check=True)
+    assert [(spec.command, spec.stdin) for spec in live.it.backend.specs.values()] == [
+        (["echo", "a"], None),
+        (["echo", "b"], None),
+    ]
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_json_is_escaped_where_the_output_cannot_hold_it(live: Background, encoding: str) -> None:
+    program("submit", "--name", "naïve-日本", "--", "true")
+    said = program("jobs", "--json", PYTHONIOENCODING=encoding)
+    assert (said.json()[0]["name"], said.out.isascii()) == ("naïve-日本", True)
+    assert "naïve-日本" in program("jobs", "--json", PYTHONIOENCODING="utf-8").out
+
+
+def started(*words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "betimes", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def test_waiting_goes_on_while_the_service_is_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BETIMES_STATE", str(tmp_path / "state"))
+    monkeypatch.delenv("BETIMES_URL", raising=False)
+    served = Background(fake(tmp_path / "runs"), tmp_path / "state")
+    folder = tmp_path / "runs" / "1" / "1"
+    folder.mkdir(parents=True)
+    log = folder / "log"
+    log.write_bytes(b"one\n")
+    with served():
+        program("submit", "--", "true")
+        served.do(served.it.backend.becomes, 1, Status.RUNNING, attempt=1)
+        waits, follows = started("wait", "1"), started("logs", "-f", "1")
+        assert follows.stdout is not None
+        assert follows.stdout.readline() == "one\n"
+    for child in (waits, follows):
+        assert child.stderr is not None
+        assert "waiting until it is there again" in child.stderr.readline()
+    assert program("wait", "1").code == 4
+    assert program("logs", "-f", "1").code == 1
+    with log.open("ab") as file:
+        file.write(b"two\n")
+    with served():
+        assert program("wait", "1", "--timeout", "0.1").code == 3
+        served.do(served.it.backend.becomes, 1, Status.FINISHED)
+        outcomes = [child.communicate(timeout=PATIENCE_S)[0] for child in (waits, follows)]
+    assert [child.returncode for child in (waits, follows)] == [0, 0]
+    assert outcomes[1] == "two\n"
+
+
+def test_a_service_that_hangs_is_told_from_one_that_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BETIMES_STATE", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        url = f"http://127.0.0.1:{hung.getsockname()[1]}"
+        monkeypatch.setenv("BETIMES_URL", url)
+        child = started("jobs")
+        assert child.stderr is not None
+        assert f"the service at {url} accepts connections and does not answer" in child.stderr.readline()
+        child.kill()
+        child.communicate()
 
 
 def test_logs(betimes: Call, live: Background, tmp_path: Path) -> None:

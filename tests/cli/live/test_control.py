@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
@@ -11,18 +12,11 @@ from tests.cli.conftest import Call
 from tests.cli.stand_in import Service, job
 
 
-@pytest.fixture
-def confirmed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A terminal at which somebody agrees; what was asked."""
-    asked: list[str] = []
+class Terminal(io.StringIO):
+    """Somebody who types these lines."""
 
-    def confirm(text: str, **_: object) -> bool:
-        asked.append(text)
+    def isatty(self) -> bool:
         return True
-
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("typer.confirm", confirm)
-    return asked
 
 
 def test_one_that_is_over_is_refused(betimes: Call, service: Service) -> None:
@@ -102,24 +96,24 @@ def test_only_those_to_which_it_can_be_done_are_chosen(betimes: Call, service: S
 
 
 def test_a_terminal_is_asked_before_many_are_cancelled(
-    betimes: Call, service: Service, confirmed: list[str]
+    betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("sys.stdin", Terminal("Yes\n"))
     service.known = [job(43, name="b"), job(42), job(41)]
-    assert betimes("cancel", "--user", "ada").code == 0
-    assert confirmed == ["Cancel 3 jobs (41 to 43) that wait or run, of user ada?"]
-    betimes("cancel", "--all", "--yes")
-    betimes("hold", "--all")
-    betimes("cancel", "41-43")
-    assert len(confirmed) == 1
+    said = betimes("cancel", "--user", "ada")
+    assert said.code == 0
+    assert said.err == "Cancel 3 jobs (41 to 43) that wait or run, of user ada? [y/N]: "
+    for words in (("cancel", "--all", "--yes"), ("hold", "--all"), ("cancel", "41-43")):
+        assert betimes(*words).err == ""
 
 
 def test_who_declines_cancels_nothing(
     betimes: Call, service: Service, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
-    monkeypatch.setattr("typer.confirm", lambda *_, **__: False)
+    monkeypatch.setattr("sys.stdin", Terminal("\n"))
     said = betimes("cancel", "--all")
-    assert (said.code, said.out, said.err) == (1, "", "betimes: nothing was cancelled\n")
+    assert (said.code, said.out) == (1, "")
+    assert said.err.endswith("[y/N]: betimes: nothing was cancelled\n")
     assert [verb for verb, _ in service.asked] == ["jobs"]
 
 

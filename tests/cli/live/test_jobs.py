@@ -74,9 +74,7 @@ def test_filters_reach_the_service(betimes: Call, service: Service) -> None:
     wanted = {"user": "ada", "name": "train", "label": {"a": "b"}, "array_id": 43, "limit": 7}
     assert service.asked == [("jobs", {"status": status, **wanted})]
     betimes("jobs")
-    assert [each.value for each in service.asked[-1][1]["status"]] == [
-        *("held", "blocked", "queued", "running", "stopping")
-    ]
+    assert service.asked[-1][1]["status"] == ["held", "blocked", "queued", "running", "stopping"]
     betimes("jobs", "--all")
     assert service.asked[-1][1]["status"] == []
 

@@ -228,7 +228,6 @@ BAD = [
     (["--time-limit", "0s", "--", "x"], ["--time-limit", "0"]),
     (["--array", "5-1", "--", "x"], ["--array", "empty range"]),
     (["--array", "1-9%0", "--", "x"], ["--array", "at least one"]),
-    (["--after", "prepare", "--", "x"], ["--after", "prepare", "41:any"]),
     (["--env", "A B", "--", "x"], ["--env", "A B is not set here", "A B=VALUE"]),
     (["--env", "=3", "--", "x"], ["--env", "NAME=VALUE"]),
     (["--env", "BETIMES_UNITS=3", "--", "x"], ["--env", "BETIMES_UNITS"]),
@@ -257,7 +256,7 @@ def test_what_the_service_refuses_is_said_in_its_words(betimes: Call, service: S
     assert said.err == "betimes: after: there is no job 99; the newest is 41\n"
     service.fails = [Refused("64 GPUs a unit; the largest node has 8", "gpu")]
     said = betimes("submit", "--gpu", "64", "--", "x")
-    assert (said.code, said.err) == (2, "betimes: gpu: 64 GPUs a unit; the largest node has 8\n")
+    assert (said.code, said.err) == (2, "betimes: --gpu: 64 GPUs a unit; the largest node has 8\n")
     service.fails = [Refused("job 2 and job 1 wait for each other", "after")]
     assert betimes("submit", "--", "x").code == 2
 
@@ -278,3 +277,67 @@ def test_a_bad_file_is_named_with_line_job_and_field(betimes: Call, service: Ser
 def test_what_still_waits_does_not_start_now(betimes: Call, service: Service) -> None:
     service.promise = quote(start_at=NOW, finish_at=NOW + 60, reason=WAITS)
     assert "starts    08:00:00, any moment\n" in betimes("quote", "--", "true").out
+
+
+def test_a_job_for_every_line(betimes: Call, service: Service, tmp_path: Path) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("# two jobs\npython a.py --lr 0.1\n\n  sh -c 'echo hi'\n")
+    said = betimes("submit", "--cpu", "2", "--key", "k", "--each-line", lines)
+    [(_, (specs, key))] = service.asked
+    assert ([spec.command for spec in specs], {spec.cpu for spec in specs}, key) == (
+        [["python", "a.py", "--lr", "0.1"], ["sh", "-c", "echo hi"]],
+        {2.0},
+        "k.0",
+    )
+    assert (said.code, said.out) == (0, "Jobs 42 to 43, 2 in all, done 09:15, in 75 min\n")
+    assert betimes("submit", "--json", "--each-line", lines).json()["job_ids"] == [42, 43]
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [("true\nsay 'x\n", "line 2: no closing quotation"), ("# none\n", "no line with a command")],
+)
+def test_lines_that_are_no_commands(
+    betimes: Call, service: Service, tmp_path: Path, text: str, part: str
+) -> None:
+    (tmp_path / "lines").write_text(text)
+    said = betimes("submit", "--each-line", tmp_path / "lines")
+    assert (said.code, service.asked) == (2, [])
+    assert part in said.err
+
+
+def test_a_line_that_is_refused_is_named(betimes: Call, service: Service, tmp_path: Path) -> None:
+    (tmp_path / "lines").write_text("# comment\ntrue\nfalse\n")
+    service.fails = [Refused("65 cores a unit; the largest node has 64", "jobs[1].cpu")]
+    said = betimes("submit", "--cpu", "65", "--each-line", tmp_path / "lines")
+    assert said.code == 2
+    assert "lines, line 3: --cpu: 65 cores a unit" in said.err
+
+
+def test_what_a_job_waits_for_may_be_named(betimes: Call, service: Service) -> None:
+    over = job(38, name="prep", status=Status.FAILED)
+    service.known = [job(41), job(40, name="prep"), job(39, name="prep"), over]
+    words = ("--after", "prep:any", "--after", "36-37", "--after", "41:ok")
+    assert betimes("submit", *words, "--", "x").code == 0
+    assert sent(service).after == ["39:any", "40:any", "36", "37", "41:ok"]
+    service.known = [over, job(37, name="prep", status=Status.FINISHED)]
+    service.asked.clear()
+    assert betimes("submit", "--after", "prep", "--", "x").code == 0
+    assert sent(service).after == ["38"]
+
+    said = betimes("submit", "--after", "nobody", "--", "x")
+    assert (said.code, "'nobody': no job has this name" in said.err) == (2, True)
+
+
+def test_a_job_that_waits_in_vain_is_told_so(betimes: Call, service: Service) -> None:
+    service.promise = None
+    why = Reason(code="dependency-failed", text="depends on job 40, which has failed")
+    service.submitted_reason = why
+    assert "never, it is cancelled: depends on job 40, which has failed" in betimes("submit", "--", "x").out
+
+
+def test_who_interrupts_a_wait_is_told_that_the_job_goes_on(betimes: Call, service: Service) -> None:
+    service.fails = [None, KeyboardInterrupt()]
+    said = betimes("submit", "--wait", "--", "x")
+    assert said.code == 130
+    assert "job 42 goes on; `betimes wait 42` waits again" in said.err

@@ -16,6 +16,7 @@ from betimes.client.sse import EventReader
 from betimes.service.api import Limits
 from betimes.service.views.models import EventView, Status
 from tests.service.api.test_routes import ask
+from tests.service.client.both import events_in
 from tests.service.fake_backend import FakeBackend
 from tests.service.serving import PATIENCE_S, Fake, fake, served, until
 
@@ -44,7 +45,7 @@ async def read(response: httpx.Response, count: int) -> list[EventView]:
     reader, events = EventReader(), []
     async with pieces(response) as chunks:
         async for chunk in chunks:
-            events += reader.feed(chunk)
+            events += events_in(reader, chunk)
             if len(events) >= count:
                 break
     return events
@@ -109,7 +110,7 @@ def test_nothing_is_lost_or_told_twice_over_many_breaks(tmp_path: Path) -> None:
                         pieces(response, chance.randrange(20, 400)) as chunks,
                     ):
                         async for chunk in chunks:
-                            seen += [event.event_id for event in reader.feed(chunk)]
+                            seen += [event.event_id for event in events_in(reader, chunk)]
                             left -= 1
                             if not left or len(seen) >= 300:
                                 break
@@ -134,7 +135,7 @@ def test_events_are_filtered_and_silence_says_how_far_it_is(tmp_path: Path) -> N
         ):
             async for chunk in chunks:
                 text += chunk
-                events += reader.feed(chunk)
+                events += events_in(reader, chunk)
                 if reader.last == 4:
                     break
         assert [event.event_id for event in events] == [1]
@@ -222,7 +223,7 @@ def test_a_stream_ends_when_the_log_cannot_be_read(tmp_path: Path) -> None:
         it.backend.watch = broken  # type: ignore[method-assign]
         async with served(it, tmp_path) as url, connected(it, url) as response:
             reader = EventReader()
-            events = [event async for chunk in response.aiter_bytes() for event in reader.feed(chunk)]
+            events = [event async for chunk in response.aiter_bytes() for event in events_in(reader, chunk)]
         assert [event.kind for event in events] == ["last"]
 
     asyncio.run(run())

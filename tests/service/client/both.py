@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 from betimes import AsyncClient, Client, JobSpec
+from betimes.client import models
+from betimes.client.sse import EventReader
+from betimes.service.views.models import EventView
 
 TRUE = JobSpec(command=["true"])
 
@@ -30,3 +33,8 @@ class Both:
                 return [each async for each in found] if isinstance(found, AsyncIterator) else await found
 
         return asyncio.run(run())
+
+
+def events_in(reader: EventReader, piece: bytes) -> list[EventView]:
+    """The events that are complete with this piece of a stream."""
+    return [models.decode("EventView", "", data, "the stream") for data in reader.feed(piece)]

@@ -26,7 +26,7 @@ from betimes.errors import (
     Unknown,
 )
 from betimes.service.views.models import EventView, NodeSpec, Status, TuneSpec
-from tests.service.client.both import TRUE, Both
+from tests.service.client.both import TRUE, Both, events_in
 from tests.service.serving import Background, Fake, fake
 from tests.service.tuning.fronts import front
 
@@ -228,12 +228,12 @@ def test_events_are_read_from_pieces_of_any_size() -> None:
     for size in (1, 2, 7, len(wire)):
         reader = EventReader()
         pieces = [wire[start : start + size] for start in range(0, len(wire), size)]
-        assert [event for piece in pieces for event in reader.feed(piece)] == events
+        assert [event for piece in pieces for event in events_in(reader, piece)] == events
         assert reader.last == 9
     reader = EventReader(2)
-    assert list(reader.feed(wire)) == events[2:]
+    assert events_in(reader, wire) == events[2:]
     with pytest.raises(ServiceError, match="does not understand"):
-        list(EventReader().feed(b"data: {}\n\n"))
+        events_in(EventReader(), b"data: {}\n\n")
 
 
 def test_a_fake_in_process_serves_an_async_client(tmp_path: Path) -> None:

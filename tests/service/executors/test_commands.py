@@ -40,6 +40,14 @@ def test_an_exit_code_is_told(at: Path, code: int) -> None:
     assert (ended.exit_code, ended.signal, ended.why, ended.message) == (code, None, "exited", None)
 
 
+@pytest.mark.parametrize("text", [None, "", "one\n", "größe\n" * 9000])
+def test_a_command_reads_what_came_with_it(at: Path, text: str | None) -> None:
+    launch = a_launch(at, "cat", stdin=text)
+
+    assert run_to_end(launch).exit_code == 0
+    assert log_of(launch) == (text or "")
+
+
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV, signal.SIGPIPE])
 def test_a_signal_is_told(at: Path, number: signal.Signals) -> None:
     ended = run_to_end(a_launch(at, "sh", "-c", f"kill -{number.value} $$"))

@@ -13,6 +13,7 @@ from betimes.service.promises.forecasts import Forecast
 from betimes.service.runtime.commands import CancelJobs
 from betimes.service.runtime.startup.bootstrap import Options, running
 from betimes.service.spec.job_spec import JobSpec
+from betimes.testing import InMemoryService
 from tests.service.compiling.by_hand import before_listening
 
 MACHINE = Machine("n-0", "virtual", "n", 4.0, 8.0, 0.0)
@@ -38,3 +39,17 @@ def test_a_job_that_ends_while_its_story_is_read_is_not_waited_for(
                 assert (await client.wait(told.job_id)).status == "cancelled"
 
     asyncio.run(main())
+
+
+def test_a_job_that_depends_on_one_that_has_failed_is_told_so_at_once() -> None:
+    with InMemoryService() as service:
+        failed = service.submit(command=["x"], work_s=1.0, exit_code=1).job_id
+        service.advance(2.0)
+        told = service.submit(command=["y"], after=[f"{failed}"])
+        assert told.reason is not None
+        assert (told.reason.code, told.reason.text) == (
+            "dependency-failed",
+            f"depends on job {failed}, which has failed",
+        )
+        again = service.submit(command=["y"], after=[f"{failed}:any"])
+        assert (again.reason, again.quote is None) == (None, False)

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+import sys
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from betimes.client import Client
-
-State = Annotated[
-    str | None,
-    typer.Option(
-        "--state",
-        metavar="DIR",
-        help="Which service to use, by its state directory (default: $BETIMES_URL, then $BETIMES_STATE, then "
-        "~/.local/state/betimes).",
-        show_default=False,
-    ),
-]
+    from betimes.client.plain import PlainClient
 
 
-def connect(state: str | None = None) -> Client:
-    """A client of the service that is meant, to be used in a `with`; raises NotReachable, which says `betimes up`."""
-    from betimes.client import Client
+def connect(state: str | None = None, *, waits: bool = False) -> PlainClient:
+    """A client of the service that is meant, to be used in a `with`; raises NotReachable, which says `betimes up`.
 
-    return Client(state=state)
+    waits: once it has answered, a service that is away or not ready is waited for, and a note says so.
+    """
+    from betimes.client.plain import PlainClient
+
+    return PlainClient(state, waits=_say_waiting if waits else None, note=_note)
+
+
+def _say_waiting(why: str) -> None:
+    _note(f"{why.partition('; ')[0]}; waiting until it is there again")
+
+
+def _note(text: str) -> None:
+    print("betimes: note:", text, file=sys.stderr, flush=True)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from betimes.cli import options
+from betimes.cli.live.jobs.completing import complete_policy
+from betimes.cli.verbs import Json
 from betimes.errors import InputError
 
 
@@ -38,7 +39,7 @@ def demo(
             "--policy",
             metavar="NAME[:k=v,...]",
             help="Who starts when; by default fifo.",
-            autocompletion=options.complete_policy,
+            autocompletion=complete_policy,
             show_default=False,
         ),
     ] = None,
@@ -56,7 +57,7 @@ def demo(
             show_default=False,
         ),
     ] = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show what Betimes does: start a service with a fresh state, give it three small jobs, and follow them.
 

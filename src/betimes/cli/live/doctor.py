@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from betimes.cli import options
+from betimes.cli.verbs import Json
 
 
 def doctor(
@@ -26,7 +26,7 @@ def doctor(
             "--shared", metavar="DIR", help="A directory that every machine should see.", show_default=False
         ),
     ] = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Check a Ray cluster for `betimes up --ray`: versions, clocks, GPUs, ports and the shared directory.
 

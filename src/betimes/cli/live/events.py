@@ -7,15 +7,12 @@ from collections import deque
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
 from betimes.cli.live.jobs.completing import complete_job
 from betimes.cli.render.tables import Column
+from betimes.cli.verbs import Json, Option, Output, State
 
 if TYPE_CHECKING:
-    from betimes.client import Client
+    from betimes.client.plain import PlainClient
     from betimes.service.views.models import EventView
 
 EVENT_COLUMNS = (
@@ -34,11 +31,11 @@ _BEFORE = 10  # events that are shown before those that are followed
 
 def events(
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what happens next, until Ctrl-C.")
+        bool, Option("--follow", "-f", help="Go on with what happens next, until Ctrl-C.")
     ] = False,
     after: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--after",
             metavar="N",
             min=0,
@@ -49,7 +46,7 @@ def events(
     ] = None,
     job: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--job",
             metavar="ID",
             min=1,
@@ -60,11 +57,11 @@ def events(
     ] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--kind", metavar="NAME", help="Those of this kind; repeatable.", show_default=False),
+        Option("--kind", metavar="NAME", help="Those of this kind; repeatable.", show_default=False),
     ] = None,
     limit: Annotated[
         int | None,
-        typer.Option(
+        Option(
             "--limit",
             metavar="N",
             min=1,
@@ -72,9 +69,9 @@ def events(
             show_default=False,
         ),
     ] = None,
-    output: options.Output = None,
+    output: Output = None,
     state: State = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Print the log of events: inputs and decisions, each with its cause.
 
@@ -85,7 +82,7 @@ def events(
     from betimes.cli.render.tables import say, show
     from betimes.cli.render.times import now
 
-    with connect(state) as service:
+    with connect(state, waits=follow) as service:
         if follow:
             _follow(service, after, job, tuple(kind or ()), limit, as_json)
             return
@@ -102,7 +99,7 @@ def events(
 
 
 def _listed(
-    service: Client, after: int | None, job: int | None, kinds: tuple[str, ...], limit: int
+    service: PlainClient, after: int | None, job: int | None, kinds: tuple[str, ...], limit: int
 ) -> list[EventView]:
     """The first behind `after`, or the newest; oldest first."""
     if after is not None:
@@ -112,14 +109,14 @@ def _listed(
     return list(deque(service.events(before, job=job, kinds=kinds), maxlen=limit))
 
 
-def _before_newest(service: Client, count: int) -> int:
+def _before_newest(service: PlainClient, count: int) -> int:
     """The event behind which the newest are, `count` of them or as many as are not in files."""
     health = service.health()
     return max(health.archived_upto, health.last_event_id - count)
 
 
 def _follow(
-    service: Client,
+    service: PlainClient,
     after: int | None,
     job: int | None,
     kinds: tuple[str, ...],

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from betimes.errors import BetimesError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 INTERRUPTED = 130
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from betimes.cli import options
+from betimes.cli.live.jobs.completing import complete_policy
+from betimes.cli.verbs import Json
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,7 +50,7 @@ def up(
             "--policy",
             metavar="NAME[:k=v,...]",
             help="Who starts when; by default that of last time, or fifo. pool:fifo and nodes:fifo tell engines apart.",
-            autocompletion=options.complete_policy,
+            autocompletion=complete_policy,
             show_default=False,
         ),
     ] = None,
@@ -278,7 +280,7 @@ def up(
             show_default=False,
         ),
     ] = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Start the service on this machine and run jobs until Ctrl-C; jobs that run then go on.
 

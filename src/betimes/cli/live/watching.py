@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from betimes.cli.render.tables import Column, printable, say, show, table
+from betimes.cli.render.tables import Column, printable, say, show, styled, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.live import Live
 
 
@@ -44,12 +45,13 @@ class Screen:
 
         heading = f"{clock(now(), now())}  {_counted(len(rows))}"
         if self._live is not None:
-            from rich.console import Group
             from rich.text import Text
 
-            shown = table(columns, rows, self._live.console.width)
-            texts = [Text(printable(note), "yellow") for note in notes]
-            self._live.update(Group(Text(heading, "dim"), shown, *texts), refresh=True)
+            shown = table(columns, rows, self._live.console.width).lines
+            told = [styled(printable(note), "yellow") for note in notes]
+            self._live.update(
+                Text.from_ansi("\n".join([styled(heading, "dim"), *shown, *told])), refresh=True
+            )
             return
         current = (tuple(map(tuple, rows)), tuple(notes))
         if current != self._printed:

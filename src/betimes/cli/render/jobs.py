@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from betimes.cli.render.times import both, clock, length, sentence
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from betimes.service.spec.job_spec import JobSpec
     from betimes.service.views.models import JobView, Quote, QuoteOption, Submitted
 
@@ -81,7 +82,9 @@ def no_promise(submitted: Submitted, at_now: float) -> str:
     """Why a job that has been taken is promised nothing yet."""
     if submitted.reason is None:
         return NO_QUOTE
-    return f"no promise yet: {sentence(submitted.reason.text, at_now)}"
+    is_in_vain = submitted.reason.code == "dependency-failed"
+    begin = "never, it is cancelled" if is_in_vain else "no promise yet"
+    return f"{begin}: {sentence(submitted.reason.text, at_now)}"
 
 
 def quote_pairs(quote: Quote, widest: int, at_now: float) -> list[tuple[str, str]]:
@@ -165,7 +168,7 @@ def command_line(spec: JobSpec) -> str:
 
 def against_promise(job: JobView, at_now: float) -> str:
     """How a job that is over ended, and how that compares with its first promise: one line."""
-    text = f"Job {job.job_id}, {job_name(job)}: {job.status.value}"
+    text = f"Job {job.job_id}, {job_name(job)}: {job.status}"
     if job.finished_at is not None:
         text += f" at {clock(job.finished_at, at_now)}"
         if job.promised_finish_at is not None and job.status == "finished":

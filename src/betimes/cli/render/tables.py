@@ -4,25 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+    from collections.abc import Callable, Collection, Sequence
 
 _NARROWEST = 16  # that a flexible column may become before others leave
-_UNCUT = 10_000  # characters
 _FRAME, _GAP = 1, 2  # blanks that a table has at its edge, and with each column
+_USUAL_WIDTH = 80  # of a terminal that does not tell
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 
 
-@dataclass(frozen=True)
-class Column:
+class Column(NamedTuple):
     """A column; the one with the highest `rank` leaves first where the terminal is narrow, those with 0 never.
 
     `heading` may have several lines. `flexible`: its texts are cut with an ellipsis to what room there is. `style`: of
-    a text, in Rich's words.
+    a text, as in `_STYLES`; empty: none.
     """
 
     heading: str
@@ -30,6 +27,13 @@ class Column:
     right: bool = False
     flexible: bool = False
     style: Callable[[str], str] = lambda _: ""
+
+
+class Table(NamedTuple):
+    """A table as it is printed, and its columns as far as they found room."""
+
+    lines: list[str]
+    columns: list[Column]
 
 
 def table(
@@ -82,50 +86,56 @@ def show(
 
     wide: nothing is cut, however narrow the terminal is.
     """
-    screen = console()
-    width = None if wide or _is_uncut() else screen.width
-    if wide:
-        screen.width = _UNCUT
-    made = table(columns, rows, width, sections)
-    with screen.capture() as capture:
-        screen.print(made)
-    lines = [line.rstrip() for line in capture.get().splitlines()]
-    while lines and not lines[-1]:
-        lines.pop()
-    while lines and not lines[0]:
-        lines.pop(0)
-    _write(lines)
+    made = table(columns, rows, None if wide else width(), sections)
+    _write(made.lines)
     return len(table(columns, rows, None).columns) - len(made.columns)
 
 
 def show_pairs(pairs: Sequence[tuple[str, str]]) -> None:
     """Print names and what they are, a line each, the texts below each other; long ones go on below themselves."""
-    from rich.text import Text
-
-    screen = console()
     indent = max((len(name) for name, _ in pairs), default=0) + 4
+    wide = width()
+    room = 0 if wide is None else wide - indent
     for name, value in pairs:
         text = printable(value)
-        lines = [text]
-        if not _is_uncut() and screen.width - indent >= _NARROWEST:
-            lines = [line.plain.rstrip() for line in Text(text).wrap(screen, screen.width - indent)]
-        for number, line in enumerate(lines or [""]):
+        lines = [text] if room < _NARROWEST else wrapped(text, room)
+        for number, line in enumerate(lines):
             say(f"  {name if number == 0 else '':<{indent - 4}}  {line}".rstrip())
+
+
+def wrapped(text: str, room: int) -> list[str]:
+    """A text in lines of at most `room` characters, broken at blanks, and within a word that is longer."""
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}" if lines[-1] else word
+        if _cells(longer) <= room:
+            lines[-1] = longer
+            continue
+        if lines[-1]:
+            lines.append("")
+        for each in word:
+            if _cells(lines[-1] + each) > room:
+                lines.append("")
+            lines[-1] += each
+    return lines
+
+
+def width() -> int | None:
+    """Characters of a line of the terminal; None: nothing need be cut, into a pipe or a file."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdecimal():
+        return int(told)
+    if not sys.stdout.isatty():
+        return None
+    try:
+        return os.get_terminal_size(sys.stdout.fileno()).columns or _USUAL_WIDTH
+    except OSError:
+        return _USUAL_WIDTH
 
 
 def say(*lines: str) -> None:
     """Print lines; nothing in them commands the terminal."""
     _write([printable(line) for line in lines])
-
-
-def console() -> Console:
-    """Where tables are printed: as wide as the terminal; into a pipe or a file so wide that nothing is cut."""
-    from rich.console import Console
-
-    found = Console(highlight=False, markup=False)
-    if _is_uncut():
-        found.width = _UNCUT
-    return found
 
 
 def printable(text: str) -> str:
@@ -137,33 +147,60 @@ def _write(lines: Sequence[str]) -> None:
     """Print lines, with what the output's encoding lacks written as escapes."""
     encoding = sys.stdout.encoding or "utf-8"
     for line in lines:
-        text = line if encoding.lower().startswith("utf") else line.replace("…", "...")
+        text = line if encoding.lower().startswith("utf") else line.replace("…", "...").replace("─", "-")
         print(text.encode(encoding, "backslashreplace").decode(encoding))
 
 
 def _table(
-    columns: Sequence[Column],
+    columns: list[Column],
     rows: Sequence[Sequence[str]],
     room: Sequence[int | None],
     sections: Collection[int],
 ) -> Table:
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
-
-    shown = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for column, most in zip(columns, room, strict=True):
-        shown.add_column(
-            column.heading,
-            justify="right" if column.right else "left",
-            no_wrap=True,
-            overflow="ellipsis",
-            max_width=max(1, most) if most is not None else None,
-        )
+    headings = [column.heading.split("\n") for column in columns]
+    height = max(map(len, headings), default=0)
+    above = [[heading[n] if n < len(heading) else "" for heading in headings] for n in range(height)]
+    rows = [
+        [cell if most is None else _cut(cell, max(1, most)) for cell, most in zip(row, room, strict=True)]
+        for row in rows
+    ]
+    wide = [max(map(_cells, cells)) for cells in zip(*above, *rows, strict=True)]
+    lines = [_line(row, columns, wide, lambda _: "bold") for row in above]
+    lines.append(" " + "─" * (sum(wide) + _GAP * len(wide) - 1))
     for number, row in enumerate(rows):
-        cells = (Text(cell, column.style(cell)) for cell, column in zip(row, columns, strict=True))
-        shown.add_row(*cells, end_section=number in sections)
-    return shown
+        lines.append(_line(row, columns, wide))
+        if number in sections:
+            lines.append("")
+    return Table(lines, columns)
+
+
+def _line(
+    cells: Sequence[str],
+    columns: Sequence[Column],
+    wide: Sequence[int],
+    style: Callable[[str], str] | None = None,
+) -> str:
+    parts: list[str] = []
+    for cell, column, size in zip(cells, columns, wide, strict=True):
+        blanks = " " * (size - _cells(cell))
+        text = styled(cell, (style or column.style)(cell))
+        parts.append(f"{blanks}{text}" if column.right else f"{text}{blanks}")
+    return (" " * _FRAME + (" " * _GAP).join(parts)).rstrip()
+
+
+def styled(text: str, style: str) -> str:
+    """A text in a colour, where standard output is a terminal that has some."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") in (None, "dumb") or not sys.stdout.isatty()
+    return text if plain or not style else f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+
+
+def _cut(text: str, room: int) -> str:
+    """A text in at most `room` characters, with an ellipsis where something is missing."""
+    if _cells(text) <= room:
+        return text
+    while text and _cells(text) > room - 1:
+        text = text[:-1]
+    return text + "…"
 
 
 def _heading(column: Column) -> int:
@@ -172,10 +209,12 @@ def _heading(column: Column) -> int:
 
 
 def _cells(text: str) -> int:
-    from rich.cells import cell_len
+    """Characters of the terminal that a text takes."""
+    if text.isascii():
+        return len(text)
+    import unicodedata
 
-    return cell_len(text)
-
-
-def _is_uncut() -> bool:
-    return not sys.stdout.isatty() and "COLUMNS" not in os.environ
+    return sum(
+        0 if unicodedata.combining(each) else 2 if unicodedata.east_asian_width(each) in "WF" else 1
+        for each in text
+    )

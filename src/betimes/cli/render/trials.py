@@ -28,7 +28,7 @@ def trial_row(one: JobView, at_now: float) -> list[str]:
     return [
         str(one.job_id),
         str(one.array_index),
-        str(one.status.value),
+        str(one.status),
         str(one.attempt),
         clock(one.started_at, at_now) if one.started_at is not None else "",
         clock(one.finished_at, at_now) if one.finished_at is not None else "",

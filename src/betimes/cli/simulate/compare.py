@@ -5,6 +5,7 @@ from __future__ import annotations
 from betimes.cli import options
 from betimes.cli.simulate.simulation_options import SimulationOptions
 from betimes.cli.spread_options import spread_options
+from betimes.cli.verbs import Json
 
 
 @spread_options
@@ -15,7 +16,7 @@ def compare(
     plots: options.Plots = None,
     processes: options.Processes = None,
     ray: options.OnRay = False,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Run a workload under several policies, in parallel, and show them in one table, a row each.
 

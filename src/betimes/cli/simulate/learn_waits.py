@@ -8,6 +8,7 @@ import typer
 
 from betimes.cli import options
 from betimes.cli.simulate.size_fleet import Cluster
+from betimes.cli.verbs import Json
 
 if TYPE_CHECKING:
     from betimes.foresight.waits import Evaluation
@@ -37,7 +38,7 @@ def learn_waits(
     seed: options.Seed = 0,
     form: options.Format = "auto",
     on_bad_rows: options.OnBadRows = "fail",
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Learn how long jobs wait for owned machines, from a simulation in which that is known for sure.
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from betimes.cli import options
+from betimes.cli.live.jobs.completing import complete_policy
+from betimes.cli.verbs import Json
 
 if TYPE_CHECKING:
     from betimes.policies import Parameter, Policy
@@ -20,12 +22,12 @@ def policies(
         typer.Argument(
             metavar="NAME",
             help="One policy, with its parameters; or your own as FILE.py:NAME.",
-            autocompletion=options.complete_policy,
+            autocompletion=complete_policy,
             show_default=False,
         ),
     ] = None,
     engine: options.Engine = "auto",
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """List the policies: the engine each is for, the question it answers, the paper it is from, its parameters.
 

@@ -10,6 +10,7 @@ import typer
 
 from betimes.cli import options
 from betimes.cli.render import tables
+from betimes.cli.verbs import Json
 
 if TYPE_CHECKING:
     from betimes.papers import Experiment, Row
@@ -42,7 +43,7 @@ def reproduce(
     ] = None,
     processes: options.Processes = None,
     ray: options.OnRay = False,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Run a published experiment again, and show the published values next to ours."""
     from betimes.errors import InputError
@@ -110,8 +111,12 @@ def _summary(experiment: Experiment) -> str:
     )
 
 
+_UNCUT = 10_000  # characters of a line
+
+
 def _show(name: str, rows: Sequence[Row]) -> None:
     from rich import box
+    from rich.console import Console
     from rich.table import Table
 
     notes = list(dict.fromkeys(row.note for row in rows if row.note))
@@ -125,7 +130,7 @@ def _show(name: str, rows: Sequence[Row]) -> None:
     for row in rows:
         mark = f"({notes.index(row.note) + 1})" if row.note else ""
         table.add_row(row.case, row.metric, _number(row.published), _number(row.ours), row.unit, mark)
-    screen = tables.console()
+    screen = Console(highlight=False, markup=False, width=tables.width() or _UNCUT)
     with screen.capture() as capture:
         screen.print(table)
     print(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from betimes.cli import options
 from betimes.cli.simulate.simulation_options import SimulationOptions
 from betimes.cli.spread_options import spread_options
+from betimes.cli.verbs import Json
 
 
 @spread_options
@@ -16,7 +17,7 @@ def simulate(
     processes: options.Processes = None,
     ray: options.OnRay = False,
     stream: options.Stream = False,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Run a workload under a policy, on a pool of identical units or on the nodes of a cluster.
 

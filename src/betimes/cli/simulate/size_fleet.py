@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from betimes.cli import options
+from betimes.cli.verbs import Json
 
 if TYPE_CHECKING:
     from betimes.foresight.sizing import Sizing
@@ -55,7 +56,7 @@ def size_fleet(
     on_bad_rows: options.OnBadRows = "fail",
     processes: options.Processes = None,
     ray: options.OnRay = False,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Find the number of owned machines at which they and the rented ones cost least.
 

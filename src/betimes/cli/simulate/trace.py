@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from betimes.cli import options
+from betimes.cli.for_typer import for_typer
+from betimes.cli.verbs import Json
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ def trace(context: typer.Context) -> None:
 
 
 @verbs.command()
+@for_typer
 def info(
     file: options.File,
     units: options.Units = None,
@@ -38,7 +41,7 @@ def info(
     seed: options.Seed = 0,
     form: options.Format = "auto",
     on_bad_rows: options.OnBadRows = "fail",
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Say what is in a trace: jobs, span, widths, run times, users, load, and what was left out."""
     from betimes.cli.simulate.sources import read
@@ -54,13 +57,14 @@ def info(
 
 
 @verbs.command()
+@for_typer
 def convert(
     file: options.File,
     out: Destination,
     form: options.Format = "auto",
     on_bad_rows: options.OnBadRows = "fail",
     jobs: options.Jobs = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Write a trace in Betimes's own format, which keeps everything and reads fastest."""
     from betimes.cli.simulate.sources import read
@@ -71,6 +75,7 @@ def convert(
 
 
 @verbs.command()
+@for_typer
 def generate(
     spec: Annotated[
         str,
@@ -84,7 +89,7 @@ def generate(
     units: options.Units = None,
     cluster: options.Cluster = None,
     seed: options.Seed = 0,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Generate a workload and write it; the same for the same seed."""
     from betimes.cli.simulate.sources import generated

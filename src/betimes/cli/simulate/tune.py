@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from betimes.cli import options
-from betimes.cli.live.connection import State
+from betimes.cli.verbs import Json, Output, State
 
 if TYPE_CHECKING:
     from betimes.cli.render.progress import Display
@@ -123,8 +123,8 @@ def tune(
     out: Out = None,
     form: options.Format = "auto",
     on_bad_rows: options.OnBadRows = "fail",
-    output: options.Output = None,
-    as_json: options.Json = False,
+    output: Output = None,
+    as_json: Json = False,
 ) -> None:
     """Search for the configurations of wfq that no other beats in every objective, and show what each brings.
 

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
-from dataclasses import dataclass
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from betimes.errors import InputError, NotReachable
 from betimes.service.access.private_files import write_private
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 ADDRESS_FILE = "address"
 PORT_FILE = "port"  # where it listened last; unlike the address it stays when the service stops
 TOKEN_FILE = "token"  # the operator's, in clear, mode 0600
 
 
-@dataclass(frozen=True)
-class Address:
+class Address(NamedTuple):
     """Where a service listens, and which process it is."""
 
     url: str
     pid: int
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """How to reach a service; `token` is empty where none is known."""
 
     url: str
@@ -38,12 +39,11 @@ class Found:
 
 
 def default_state(environ: Mapping[str, str] = os.environ) -> Path:
-    """The state directory: BETIMES_STATE, or the user's own for `betimes`."""
+    """The state directory: BETIMES_STATE, or the user's own for `betimes`, where `platformdirs` has it, too."""
     if environ.get("BETIMES_STATE"):
         return Path(environ["BETIMES_STATE"]).expanduser().absolute()
-    from platformdirs import user_state_path
-
-    return user_state_path("betimes", appauthor=False)
+    usual = "Library/Application Support" if sys.platform == "darwin" else ".local/state"
+    return Path(environ.get("XDG_STATE_HOME", "").strip() or Path.home() / usual) / "betimes"
 
 
 def last_port(state: Path) -> int:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-import secrets
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 def write_private(path: Path, text: str) -> None:
@@ -13,7 +15,7 @@ def write_private(path: Path, text: str) -> None:
     Raises OSError; then the old file is still there, and nothing else is.
     """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}")
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

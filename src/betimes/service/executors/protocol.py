@@ -44,6 +44,7 @@ class Launch:
     archive: str | None = None  # of a directory: it runs in a copy of that, and not in `workdir`
     unit_on: Mapping[str, Natural] = field(default_factory=dict[str, Natural])
     """What a unit needs on each node, where that depends on its family; the amounts above are then of the first."""
+    stdin: str | None = None  # what the command reads from standard input
     may_restart: bool = True  # False: it is on the disk that the run begins before it does
 
 

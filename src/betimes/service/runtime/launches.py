@@ -104,6 +104,7 @@ class Launches:
             time_limit_s=spec.time_limit_s,
             warn_s=spec.warn_s,
             archive=str(archive_path(self.state, spec.upload)) if spec.upload is not None else None,
+            stdin=spec.stdin,
             may_restart=spec.requeue,
         )
 

@@ -39,11 +39,11 @@ from betimes.service.runtime.locks import Locks
 from betimes.service.runtime.readiness import Readiness
 from betimes.service.scheduling.event_log import Event
 from betimes.service.scheduling.jobs.admission import made_up_note
-from betimes.service.scheduling.jobs.reasons import compiling
+from betimes.service.scheduling.jobs.reasons import compiling, in_vain
 from betimes.service.scheduling.jobs.wait_reasons import WaitReasons
 from betimes.service.scheduling.nodes.node import DRAINED, DRAINING, UP
 from betimes.service.scheduling.scheduler import Scheduler
-from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.job_spec import JobSpec, split_after
 from betimes.service.spec.launchable import can_be_known, check_launchable, check_sent
 from betimes.service.spec.pipelines import check_names
 from betimes.service.spec.whole_units import rounding_note
@@ -194,16 +194,26 @@ class ServiceBackend:
     def _annotated(self, submitted: Submitted, spec: JobSpec, user: str) -> Submitted:
         """With the reason, if nothing can be promised yet, and what its user should know."""
         said: dict[str, Any] = self._notes(spec, user)
-        if submitted.quote is None and (why := self._why_not_promised(submitted.job_id)) is not None:
+        if submitted.quote is None and (why := self._why_not_promised(submitted.job_id, spec)) is not None:
             said["reason"] = Reason(**why)
         return submitted.model_copy(update=said) if said else submitted
 
-    def _why_not_promised(self, number: int) -> dict[str, Any] | None:
-        """What a job waits for before it can be promised an end; null: it is over already."""
+    def _why_not_promised(self, number: int, spec: JobSpec) -> dict[str, Any] | None:
+        """What a job waits for before it can be promised an end, or for what it will wait in vain."""
         if self.scheduler.stands_by:
             return compiling(self.scheduler.ledger.policy)
         job = self.scheduler.ledger.jobs.get(number)
-        return None if job is None else job.reason
+        return self._waits_in_vain(spec) if job is None else job.reason
+
+    def _waits_in_vain(self, spec: JobSpec) -> dict[str, Any] | None:
+        """Which job that has not succeeded it depends on, so that it was cancelled at once."""
+        for text in spec.after:
+            waited_for, on = split_after(text)
+            if isinstance(waited_for, int) and on == "ok":
+                ended = self.scheduler.ended_as(waited_for)
+                if ended is not None and ended != Status.FINISHED:
+                    return in_vain(waited_for, ended)
+        return None
 
     def _notes(self, spec: JobSpec, user: str) -> dict[str, str]:
         """What to know of its run time and of what its units count as, and whether its command is run."""

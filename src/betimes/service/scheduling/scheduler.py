@@ -90,6 +90,10 @@ class Scheduler:
         """What runs hold of the nodes."""
         return self._state.occupancy
 
+    def ended_as(self, number: int) -> str | None:
+        """The status that a job has ended with; null: it is not over, or there is none of that number."""
+        return self._state.ended_as(number)
+
     @property
     def now_at(self) -> float:
         """The instant of the last `begin`."""

@@ -28,10 +28,10 @@ import contextlib
 import os
 import re
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -40,11 +40,9 @@ from betimes.service.spec import toml_document, yaml_document
 from betimes.service.spec.document import Document, Malformed, Where
 from betimes.service.spec.family_demand import read_demands
 from betimes.service.spec.job_spec import SHA256, JobSpec, node_labels
-from betimes.service.spec.parse_duration import parse_duration
-from betimes.service.spec.parse_memory import parse_gib
-from betimes.service.spec.parse_units import parse_units
 from betimes.service.spec.pipelines import unknown_names
 from betimes.service.spec.spec_errors import faults, unknown_field
+from betimes.service.spec.spelling import SPELLINGS, directory_of
 
 MOST_BYTES = 4 * 2**20
 MOST_JOBS = 10_000
@@ -57,25 +55,6 @@ _UNSENT = "0" * 64  # stands for a directory that is yet to be sent
 # Ways to say the same: a job that uses one of them takes none of the others from the defaults.
 _RIVALS = (("estimate_s",), ("steps", "step_s"))
 
-
-class Spelling(NamedTuple):
-    """Another way to write fields of a job: which ones, and how the text is read."""
-
-    fields: tuple[str, ...]
-    read: Callable[[str], float | tuple[int, int]]
-
-
-SPELLINGS = {
-    "memory": Spelling(("memory_gib",), parse_gib),
-    "units": Spelling(("min_units", "max_units"), parse_units),
-    "grace": Spelling(("grace_s",), parse_duration),
-    "estimate": Spelling(("estimate_s",), parse_duration),
-    "step": Spelling(("step_s",), parse_duration),
-    "time_limit": Spelling(("time_limit_s",), parse_duration),
-    "warn": Spelling(("warn_s",), parse_duration),
-    "backoff": Spelling(("backoff_s",), parse_duration),
-}
-"""Fields with the names of the options, which read `2h` and `4GiB`; a plain number is seconds, GiB or units."""
 
 KNOWN = (*JobSpec.model_fields, *SPELLINGS)
 
@@ -194,12 +173,6 @@ def merged(fields: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]
         else:
             result[field] = value
     return {field: value for field, value in result.items() if value is not None}
-
-
-def directory_of(fields: Mapping[str, Any]) -> Path | None:
-    """The directory that fields name as `upload`; null: none, or one that was sent."""
-    given = fields.get("upload")
-    return Path(given) if isinstance(given, str) and given.startswith("/") else None
 
 
 def as_sent(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -173,6 +173,7 @@ class JobSpec(BaseModel):
     workdir: Folder | None = None  # absolute; the submitter's by default
     upload: Sha256 | None = None  # of a directory that was sent to the service: it runs in a copy of that
     env: dict[Variable, Text] = Field(default_factory=dict)
+    stdin: Text | None = None  # what the command reads from standard input
     cpu: Amount = 1.0  # cores
     memory_gib: Amount = 0.0  # 0: no limit, none set aside
     gpu: Amount = 0.0

@@ -9,6 +9,15 @@ STATUSES = ("held", "blocked", "queued", "running", "stopping", "finished", "fai
 """As in `service.views`, which must not be loaded for them."""
 
 ACTIVE = STATUSES[:5]
+POLICY_NAMES = (
+    *("fifo", "srsf", "srtf", "las", "themis", "afs", "max-min", "wfq"),
+    *("skip-over", "easy", "conservative", "sjf", "ljf", "widest", "slowdown", "wfp3", "unicef", "wfq-order"),
+    *("fitgpp", "lrtp", "rand", "youngest", "lowest-priority"),
+    *("njw", "ajw", "ajw-t", "ljw", "sww", "compound", "oda", "odb", "ode", "odm", "odx"),
+    *("no-packing", "stratus", "synergy", "owl", "consolidation", "eva", "portfolio"),
+)
+"""For completion in a shell, which must not wait for the policies to be loaded."""
+
 _MOST = 200
 
 
@@ -18,10 +27,9 @@ def complete_job(incomplete: str) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     with _whatever_happens():
         from betimes.cli.live.connection import connect
-        from betimes.service.views.models import JobFilter
 
         with connect() as service:
-            for job in service.jobs(**JobFilter(limit=_MOST).model_dump(exclude_defaults=True)).items:
+            for job in service.jobs(limit=_MOST).items:
                 if str(job.job_id).startswith(last):
                     found.append((f"{before}{comma}{job.job_id}", f"{job.name}, {job.status}"))
     return found
@@ -49,3 +57,9 @@ def _whatever_happens() -> Iterator[None]:
     """A shell that waits for a completion has no use for an error, whichever it is: the verb itself will say it."""
     with contextlib.suppress(Exception):
         yield
+
+
+def complete_policy(incomplete: str) -> list[str]:
+    """The policies whose name begins so, also behind the last comma."""
+    before, comma, last = incomplete.rpartition(",")
+    return [before + comma + name for name in POLICY_NAMES if name.startswith(last)]

@@ -5,20 +5,16 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-import typer
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
 from betimes.cli.live.jobs.completing import ACTIVE, complete_job
 from betimes.cli.live.jobs.jobs import Array, Label, Name, Status, User, every_job, job_filter
-from betimes.errors import InputError
+from betimes.cli.verbs import Argument, Json, Option, State
+from betimes.errors import BetimesError, InputError
 
 if TYPE_CHECKING:
-    from betimes.client import Client
     from betimes.client.calls import Conditions
+    from betimes.client.plain import PlainClient
     from betimes.service.views.models import JobView
 
 MOST_A_REQUEST = 10_000
@@ -26,7 +22,7 @@ MOST_LINES = 20  # of one job each; more of them are summed up
 
 Ids = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         metavar="ID...",
         help="Numbers of jobs, or ranges of them as in 41-45. Of several, those that are already over, or where it "
         "is not possible, are skipped.",
@@ -34,12 +30,11 @@ Ids = Annotated[
         show_default=False,
     ),
 ]
-All = Annotated[bool, typer.Option("--all", help="All jobs where it is possible.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask, on a terminal, whether they are meant.")]
+All = Annotated[bool, Option("--all", help="All jobs where it is possible.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask, on a terminal, whether they are meant.")]
 
 
-@dataclass(frozen=True)
-class _Verb:
+class _Verb(NamedTuple):
     """What is done to jobs: in the words of messages, and to which it can be."""
 
     name: str
@@ -64,7 +59,7 @@ def cancel(
     everything: All = False,
     yes: Yes = False,
     state: State = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Cancel jobs: those that wait at once, those that run after their grace period at the latest."""
     chosen = _chosen(_CANCEL, ids, status, user, name, label, array, everything)
@@ -80,7 +75,7 @@ def hold(
     array: Array = None,
     everything: All = False,
     state: State = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Keep waiting jobs from starting, until they are released."""
     _act(_HOLD, ids, _chosen(_HOLD, ids, status, user, name, label, array, everything), state, as_json)
@@ -95,7 +90,7 @@ def release(
     array: Array = None,
     everything: All = False,
     state: State = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Let jobs that were held start again."""
     _act(_RELEASE, ids, _chosen(_RELEASE, ids, status, user, name, label, array, everything), state, as_json)
@@ -176,7 +171,7 @@ def _act(
     say(*_lines(changed), *([f"{note[0].upper()}{note[1:]}."] if left_out else []))
 
 
-def _changed(service: Client, verb: _Verb, wanted: Sequence[int]) -> list[JobView]:
+def _changed(service: PlainClient, verb: _Verb, wanted: Sequence[int]) -> list[JobView]:
     """The jobs as they are now: one is steered or refused, of several those to which it can be done."""
     ask = {"cancel": service.cancel, "hold": service.hold, "release": service.release}[verb.name]
     if len(wanted) == 1:
@@ -186,13 +181,13 @@ def _changed(service: Client, verb: _Verb, wanted: Sequence[int]) -> list[JobVie
 
 
 def _confirm(verb: _Verb, wanted: Sequence[int], chosen: Conditions) -> None:
-    """Ask whether these jobs are meant; raises Exit if not."""
+    """Ask whether these jobs are meant; raises BetimesError if not."""
     several = f"{len(wanted):,} jobs ({wanted[0]} to {wanted[-1]})" if len(wanted) > 1 else f"job {wanted[0]}"
     conditions = _conditions(chosen)
     text = f"{verb.name.capitalize()} {several} {verb.those}{', ' if conditions else ''}{conditions}?"
-    if not typer.confirm(text, err=True):
-        print(f"betimes: nothing was {verb.done}", file=sys.stderr)
-        raise typer.Exit(1)
+    print(f"{text} [y/N]: ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise BetimesError(f"nothing was {verb.done}")
 
 
 def _conditions(chosen: Conditions) -> str:
@@ -211,6 +206,6 @@ def _lines(changed: Sequence[JobView]) -> list[str]:
     from betimes.cli.render.jobs import job_name
 
     if len(changed) <= MOST_LINES:
-        return [f"Job {job.job_id}, {job_name(job)}: {job.status.value}" for job in changed]
-    counts = Counter(job.status.value for job in changed)
+        return [f"Job {job.job_id}, {job_name(job)}: {job.status}" for job in changed]
+    counts = Counter(job.status for job in changed)
     return [f"{count:,} job{'' if count == 1 else 's'}: {status}" for status, count in counts.items()]

@@ -1,13 +1,29 @@
-"""Numbers of jobs as people give them: `41`, `41-45`, `41,43`."""
+"""Jobs as people name them: `41`, `41-45`, `41,43`, or by the name that they were given."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
 
+from betimes.cli.live.jobs.completing import ACTIVE, complete_job
+from betimes.cli.verbs import Argument
 from betimes.errors import InputError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from betimes.client.plain import PlainClient
+
 MOST = 100_000
+Ids = Annotated[
+    list[str],
+    Argument(
+        metavar="JOB...",
+        help="Numbers of jobs, ranges of them as in 41-45, or names.",
+        autocompletion=complete_job,
+        show_default=False,
+    ),
+]
 _RANGE = re.compile(r"(?P<first>[1-9][0-9]{0,17})(?:-(?P<last>[1-9][0-9]{0,17}))?")
 
 
@@ -28,9 +44,38 @@ def parse_ids(words: Sequence[str]) -> list[int]:
     return list(found)
 
 
-def parse_id(word: str) -> int:
-    """The one job that is named; raises InputError."""
-    ids = parse_ids([word])
-    if len(ids) != 1:
-        raise InputError(f"ID {word}: name one job, as in {ids[0]}")
-    return ids[0]
+def resolve(service: PlainClient, words: Sequence[str]) -> list[int]:
+    """The jobs that words name by numbers, ranges or names, each once; raises InputError for what names none."""
+    found: dict[int, None] = {}
+    for word in words:
+        found.update(dict.fromkeys(_of_name(service, word) if _is_name(word) else parse_ids([word])))
+    return list(found)
+
+
+def waited_for(service: PlainClient, words: Sequence[str]) -> list[str]:
+    """The jobs of `--after`, by their numbers: `prep`, `41-43:any`; raises InputError."""
+    found: list[str] = []
+    for word in words:
+        job, colon, end = word.rpartition(":")
+        if end not in ("ok", "any"):
+            job, colon, end = word, "", ""
+        found += [f"{number}{colon}{end}" for number in resolve(service, [job])]
+    return found
+
+
+def _is_name(word: str) -> bool:
+    """Whether a word is more than digits and what stands between them."""
+    return not set(word) <= set("0123456789,.- ")
+
+
+def _of_name(service: PlainClient, name: str) -> list[int]:
+    """The jobs of a name that are not over; where there is none, the newest that is."""
+    from betimes.cli.live.jobs.jobs import every_job
+
+    active = every_job(service, {"name": name, "status": ACTIVE})
+    found = [job.job_id for job in active[::-1] or service.jobs(name=name, limit=1).items]
+    if not found:
+        raise InputError(
+            f"{name[:60]!r}: no job has this name; `betimes jobs --all` lists them; give a name, or a number as in 41"
+        )
+    return found

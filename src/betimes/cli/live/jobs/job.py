@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
-from betimes.cli.live.jobs.completing import complete_job
+from betimes.cli.live.jobs.ids import Ids
 from betimes.cli.render.tables import Column
+from betimes.cli.verbs import Json, Output, State
 
 if TYPE_CHECKING:
+    from betimes.service.spec.family_demand import FamilyDemand
     from betimes.service.spec.job_spec import JobSpec
     from betimes.service.views.models import JobStory, JobView, Quote, RunView
 
@@ -38,26 +36,24 @@ _RUN_COLUMNS = (
     Column("Message", rank=2, flexible=True),
 )
 
-Id = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID", help="The number of a job.", autocompletion=complete_job, show_default=False
-    ),
-]
 
+def job(ids: Ids, output: Output = None, state: State = None, as_json: Json = False) -> None:
+    """Tell the story of a job: what it asked for, what was promised, how it ran, and why it waited.
 
-def job(ident: Id, output: options.Output = None, state: State = None, as_json: options.Json = False) -> None:
-    """Tell the story of a job: what it asked for, what was promised, how it ran, and why it waited."""
+    With --json an object; an array of them where several jobs are named.
+    """
     from betimes.cli.live.connection import connect
-    from betimes.cli.live.jobs.ids import parse_id
+    from betimes.cli.live.jobs.ids import resolve
     from betimes.cli.render.as_json import print_json
+    from betimes.cli.render.tables import say
 
-    job_id = parse_id(ident)
     with connect(state) as service:
-        story = service.job(job_id)
+        stories = [service.job(job_id) for job_id in resolve(service, ids)]
     if as_json:
-        print_json(story)
-    else:
+        print_json(stories if len(stories) > 1 else stories[0])
+        return
+    for number, story in enumerate(stories):
+        say(*[""] * (number > 0))
         _show(story, wide=output is not None)
 
 
@@ -98,7 +94,7 @@ def _show(story: JobStory, *, wide: bool) -> None:
 def _where_it_stands(one: JobView, at_now: float) -> str:
     from betimes.cli.render.times import both
 
-    text = str(one.status.value)
+    text = str(one.status)
     if one.finished_at is not None:
         return f"{text} at {both(one.finished_at, at_now)}"
     if one.units:
@@ -140,12 +136,11 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
     from betimes.cli.render.times import length
 
     spec = story.spec
-    unit = spec.unit
-    needed = (
-        [f"{_amounts(*each)} on {family}" for family, each in unit.by_family]
-        if unit.by_family
-        else [_amounts(*unit.everywhere)]
-    )
+    everywhere = (spec.gpu, spec.cpu, spec.memory_gib)
+    needed = [_amounts(*everywhere)]
+    if spec.demand:
+        needed = [_on_family(everywhere, name, one) for name, one in sorted(spec.demand.items())]
+    estimate_s = spec.steps * spec.step_s if spec.steps and spec.step_s else spec.estimate_s
     width = units(spec.min_units, spec.max_units)
     each = " of" if spec.max_units == 1 else ", each of"
     pairs = [
@@ -159,7 +154,7 @@ def _asked(story: JobStory) -> list[tuple[str, str]]:
         ("curve", str(spec.curve) if isinstance(spec.curve, str) and spec.max_units > 1 else ""),
         ("class", spec.qos),
         ("priority", f"{spec.priority}" if spec.priority else ""),
-        ("estimate", length(spec.runtime_estimate_s).strip("-")),
+        ("estimate", length(estimate_s).strip("-")),
         ("limit", length(spec.time_limit_s) if spec.time_limit_s is not None else ""),
         ("array", spec.array or ""),
         ("after", ", ".join(spec.after)),
@@ -180,6 +175,13 @@ def _amounts(gpu: float, cpu: float, memory_gib: float) -> str:
     amounts += [gib(memory_gib)] if memory_gib else []
     amounts += [f"{gpu:g} GPU{'' if gpu == 1 else 's'}"] if gpu else []
     return ", ".join(amounts)
+
+
+def _on_family(everywhere: tuple[float, float, float], family: str, demand: FamilyDemand) -> str:
+    """What a unit needs on machines of a family: what is left out there is as everywhere."""
+    given = (demand.gpu, demand.cpu, demand.memory_gib)
+    needed = (usual if one is None else one for one, usual in zip(given, everywhere, strict=True))
+    return f"{_amounts(*needed)} on {family}"
 
 
 def _tasks(spec: JobSpec) -> str:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
+from betimes.cli.verbs import Option, Several
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
-    from betimes.service.spec.job_spec import JobSpec
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 def _option(kind: Any, flag: str, metavar: str | None, text: str) -> Any:
-    return Annotated[kind | None, typer.Option(flag, metavar=metavar, help=text, show_default=False)]
+    return Annotated[kind | None, Option(flag, metavar=metavar, help=text, show_default=False)]
 
 
 OPTIONS: dict[str, Any] = {
@@ -94,8 +90,8 @@ OPTIONS: dict[str, Any] = {
         "unit each.",
     ),
     "after": _option(
-        list[str], "--after", "JOB[:any]", "Start once that job has finished, or with :any, however it has ended. "
-        "In a file also the name of a job before it. Repeatable.",
+        list[str], "--after", "JOB[:any]", "Start once that job has finished, or with :any, however it has ended: "
+        "a number, a range as in 41-45, or a name. In a file also the name of a job before it. Repeatable.",
     ),
     "hold": _option(bool, "--hold", None, "Keep it from starting until `betimes release` lets it."),
     "retries": _option(int, "--retries", "N", "Runs after the first, if that fails. By default none."),
@@ -113,39 +109,17 @@ OPTIONS: dict[str, Any] = {
 }  # fmt: skip
 """By the field's name in a job file. None: not given, so that a file's value, or the default, stands."""
 
+Job = Annotated[dict[str, Any], Several(OPTIONS)]
+
 _FLAGS = {"step": "--step-s", "labels": "--label"}
 _TABLES = ("env", "labels")
 _FOLDERS = ("workdir", "checkpoint_dir", "upload")
 _NOT_A_FIELD = "trial"
 
 
-def with_job_options(verb: Callable[..., None]) -> Callable[..., None]:
-    """The verb with all of `OPTIONS`; its parameter `job` gets them by name, None where one is not given."""
-    own = inspect.signature(verb, eval_str=True).parameters
-    added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-        for name, kind in OPTIONS.items()
-    ]
-
-    @functools.wraps(verb)
-    def wrapped(**values: Any) -> None:
-        job = {name: values.pop(name) for name in OPTIONS}
-        verb(**values, job=job)
-
-    kept = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for name, p in own.items() if name != "job"]
-    positions = [n for n, p in enumerate(kept) if isinstance(_told(p), typer.models.OptionInfo)]
-    at = positions[0] if positions else len(kept)
-    parameters = [*kept[:at], *added, *kept[at:]]
-    wrapped.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportAttributeAccessIssue]
-    wrapped.__annotations__ = {p.name: p.annotation for p in parameters}
-    return wrapped
-
-
 def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of `JobSpec` that the options give. Raises InputError naming the option."""
-    from betimes.service.spec.family_demand import parse_demand
-    from betimes.service.spec.job_file import SPELLINGS
-    from betimes.service.spec.job_spec import node_labels
+    from betimes.service.spec.spelling import SPELLINGS
 
     fields: dict[str, Any] = {}
     for name, value in job.items():
@@ -159,9 +133,9 @@ def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
                 )
             elif name in _TABLES:
                 fields[name] = dict(_pair(one, from_here=name == "env") for one in value)
-            elif name == "require":
-                fields[name] = node_labels(value)
             elif name == "demand":
+                from betimes.service.spec.family_demand import parse_demand
+
                 fields[name] = _once(map(parse_demand, value))
             elif name in _FOLDERS:
                 fields[name] = str(Path(value).expanduser().absolute())
@@ -178,33 +152,18 @@ def given_fields(job: Mapping[str, Any]) -> dict[str, Any]:
     return fields
 
 
-def spec_from(fields: Mapping[str, Any]) -> JobSpec:
-    """The job that options alone describe; raises InputError naming the option and the limit."""
-    from pydantic import ValidationError
+def wrong_option(field: str | None, text: str) -> InputError:
+    """What to say where a field that options gave is refused."""
+    from betimes.service.spec.spelling import SPELLINGS
 
-    from betimes.service.spec.job_file import as_sent
-    from betimes.service.spec.job_spec import JobSpec
-
-    try:
-        return JobSpec.model_validate(as_sent(fields))
-    except ValidationError as error:
-        raise wrong_option(error) from None
-
-
-def wrong_option(error: Any) -> InputError:
-    """What to say where the model refuses what options gave."""
-    from betimes.service.spec.job_file import SPELLINGS
-    from betimes.service.spec.spec_errors import faults
-
-    first = faults(error)[0]
-    field, inner = first.field, ""
+    name, inner = field or "", ""
     for mark in ".[":
-        field, found, rest = field.partition(mark)
+        name, found, rest = name.partition(mark)
         inner = f" {rest.rstrip(']')}" if found and mark == "." else inner
-    spelt = next((name for name, one in SPELLINGS.items() if field in one.fields), field)
+    spelt = next((each for each, one in SPELLINGS.items() if name in one.fields), name)
     if not spelt:
-        return InputError(first.text)
-    return InputError(f"{flag(spelt) if spelt in OPTIONS else spelt}{inner}: {first.text}")
+        return InputError(text)
+    return InputError(f"{flag(spelt) if spelt in OPTIONS else spelt}{inner}: {text}")
 
 
 def flag(name: str) -> str:
@@ -243,17 +202,17 @@ def _once(demands: Iterable[tuple[str, dict[str, Any]]]) -> dict[str, dict[str, 
     return found
 
 
-def _speedup(text: str) -> dict[str, str]:
-    table: dict[str, str] = {}
+def _speedup(text: str) -> dict[str, float]:
+    table: dict[str, float] = {}
     for part in text.split(","):
         number, equals, speedup = part.partition("=")
+        try:
+            value = float(speedup)
+        except ValueError:
+            equals, value = "", 0.0
         if not equals or number.strip() in table:
             raise ValueError(
                 f"{text[:40]!r} is no table; write units=speed-up, each once, as in 1=1,2=1.9,4=3.5"
             )
-        table[number.strip()] = speedup.strip()
+        table[number.strip()] = value
     return table
-
-
-def _told(parameter: inspect.Parameter) -> object:
-    return next(iter(getattr(parameter.annotation, "__metadata__", ())), None)

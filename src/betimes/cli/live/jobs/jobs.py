@@ -6,17 +6,14 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
 from betimes.cli.live.jobs.completing import ACTIVE, STATUSES, complete_job, complete_status
 from betimes.cli.render.tables import Column
+from betimes.cli.verbs import Json, Option, Output, State
 from betimes.errors import InputError
 
 if TYPE_CHECKING:
-    from betimes.client import Client
     from betimes.client.calls import Conditions
+    from betimes.client.plain import PlainClient
     from betimes.service.views.models import JobView
 
 EVERY_S = 2.0
@@ -47,7 +44,7 @@ COLUMNS = (
 
 Status = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--status",
         metavar="A,B,...",
         help=f"Those in one of these: {', '.join(STATUSES)}.",
@@ -55,21 +52,15 @@ Status = Annotated[
         show_default=False,
     ),
 ]
-User = Annotated[
-    str | None, typer.Option("--user", metavar="NAME", help="Those of this user.", show_default=False)
-]
-Name = Annotated[
-    str | None, typer.Option("--name", metavar="NAME", help="Those of this name.", show_default=False)
-]
+User = Annotated[str | None, Option("--user", metavar="NAME", help="Those of this user.", show_default=False)]
+Name = Annotated[str | None, Option("--name", metavar="NAME", help="Those of this name.", show_default=False)]
 Label = Annotated[
     list[str] | None,
-    typer.Option(
-        "--label", metavar="K=V", help="Those with this label; repeatable: with all.", show_default=False
-    ),
+    Option("--label", metavar="K=V", help="Those with this label; repeatable: with all.", show_default=False),
 ]
 Array = Annotated[
     int | None,
-    typer.Option(
+    Option(
         "--array",
         metavar="ID",
         min=1,
@@ -78,13 +69,11 @@ Array = Annotated[
         show_default=False,
     ),
 ]
-Limit = Annotated[int, typer.Option("--limit", metavar="N", min=1, help="The newest N at most.")]
-All = Annotated[
-    bool, typer.Option("--all", help="Also those that are over; otherwise those that wait or run.")
-]
-Watch = Annotated[bool, typer.Option("--watch", help="Show them again and again, until Ctrl-C.")]
+Limit = Annotated[int, Option("--limit", metavar="N", min=1, help="The newest N at most.")]
+All = Annotated[bool, Option("--all", help="Also those that are over; otherwise those that wait or run.")]
+Watch = Annotated[bool, Option("--watch", help="Show them again and again, until Ctrl-C.")]
 Every = Annotated[
-    str, typer.Option("--every", metavar="TIME", help="With --watch: how long until they are shown again.")
+    str, Option("--every", metavar="TIME", help="With --watch: how long until they are shown again.")
 ]
 
 
@@ -98,9 +87,9 @@ def jobs(
     limit: Limit = 100,
     watch: Watch = False,
     every: Every = f"{EVERY_S:g}s",
-    output: options.Output = None,
+    output: Output = None,
     state: State = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """List jobs, newest first: what they hold, when they will be done, and why they wait."""
     from betimes.cli.duration_options import parse_option
@@ -128,7 +117,7 @@ def jobs(
         print(f"betimes: note: the newest {limit} are listed; --limit N lists more", file=sys.stderr)
 
 
-def fetch(service: Client, wanted: Conditions, limit: int) -> tuple[list[JobView], bool]:
+def fetch(service: PlainClient, wanted: Conditions, limit: int) -> tuple[list[JobView], bool]:
     """The newest jobs, `limit` at most, and whether that is all of them."""
     found: list[JobView] = []
     after: int | None = None
@@ -141,7 +130,7 @@ def fetch(service: Client, wanted: Conditions, limit: int) -> tuple[list[JobView
             return found, after is None
 
 
-def every_job(service: Client, wanted: Conditions) -> list[JobView]:
+def every_job(service: PlainClient, wanted: Conditions) -> list[JobView]:
     """All jobs that meet the conditions, newest first."""
     return fetch(service, wanted, sys.maxsize)[0]
 
@@ -159,7 +148,6 @@ def job_filter(
     Raises InputError naming the option.
     """
     from betimes.cli.live.jobs.job_options import pairs
-    from betimes.service.views.models import Status
 
     texts = [each.strip() for word in status or () for each in word.split(",")]
     for text in texts:
@@ -170,7 +158,7 @@ def job_filter(
     if not texts and not everything:
         texts = list(ACTIVE)
     wanted: Conditions = {
-        "status": [Status(text) for text in texts],
+        "status": texts,
         "label": pairs(label or (), "--label"),
     }
     if user is not None:
@@ -239,9 +227,9 @@ def rows(found: Sequence[JobView]) -> list[list[str]]:
 
 
 def _status(job: JobView) -> str:
-    if job.progress_frac is None or job.status.is_over:
-        return str(job.status.value)
-    return f"{job.status.value} {job.progress_frac:.0%}"
+    if job.progress_frac is None or job.status not in ACTIVE:
+        return str(job.status)
+    return f"{job.status} {job.progress_frac:.0%}"
 
 
 def _units(job: JobView) -> str:
@@ -251,7 +239,7 @@ def _units(job: JobView) -> str:
 
 def _age(job: JobView, at_now: float) -> float | None:
     """How long it has waited, or runs since it first started, or took from there."""
-    if job.status.is_over:
+    if job.status not in ACTIVE:
         return None if job.started_at is None or job.finished_at is None else job.finished_at - job.started_at
     from betimes.cli.render.times import since
 

@@ -1,66 +1,38 @@
-"""`betimes submit` and `betimes quote`: hand over jobs and print the promise, or only ask for it."""
+"""`betimes submit` and `betimes quote`: hand over jobs and print the promise, or only ask for it.
+
+A job is a table of fields here, as it is sent; the service checks it. Only a file of jobs needs their models.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import stat
+import sys
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from typer.core import TyperCommand
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
-from betimes.cli.live.jobs.job_options import given_fields, spec_from, with_job_options, wrong_option
-from betimes.errors import InputError
+from betimes.cli.live.jobs.ids import waited_for
+from betimes.cli.live.jobs.job_options import Job, given_fields, wrong_option
+from betimes.cli.verbs import AfterDashes, Argument, Json, Option, State
+from betimes.errors import InputError, Refused
+from betimes.service.spec.spelling import directory_of
 
 if TYPE_CHECKING:
-    from betimes.client import Client
-    from betimes.service.spec.job_spec import JobSpec
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from betimes.client.plain import PlainClient
     from betimes.service.views.models import JobView, Quote, Submitted, Uploaded
 
-_COMMAND = "betimes.command"
+SUFFIXES = (".toml", ".yaml", ".yml")
+MOST_LINES = 2000  # of one request
+MOST_INPUT = 65_536  # bytes; the service takes as many characters of any text
 
-
-class CommandAfterDashes(TyperCommand):
-    """A verb whose arguments behind `--` are a command of their own, options and all."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Keep what is behind the first `--` for the verb, and parse what is before it."""
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[_COMMAND] = args[at + 1 :]
-            args = args[:at]
-        elif args and not ctx.resilient_parsing:
-            self._check(args)
-        return super().parse_args(ctx, args)
-
-    def _check(self, args: list[str]) -> None:
-        """A user who forgets the dashes should read that, not that `train.py` has an option too many."""
-        taking = {flag for p in self.params for flag in (*p.opts, *p.secondary_opts) if _takes_value(p)}
-        skip = False
-        for number, word in enumerate(args):
-            if skip or word.startswith("-"):
-                skip = not skip and word in taking
-            elif not word.endswith(_SUFFIXES):
-                import shlex
-
-                raise InputError(
-                    f"{word[:40]!r} is no job file ({', '.join(_SUFFIXES)}); put -- before a command: "
-                    f"betimes {self.name} {shlex.join([*args[:number], '--', *args[number:]])}"
-                )
-
-
-_SUFFIXES = (".toml", ".yaml", ".yml")
-
-
-def _takes_value(parameter: Any) -> bool:
-    return parameter.param_type_name == "option" and not getattr(parameter, "is_flag", False)
-
-
+Fields = dict[str, Any]
+Command = Annotated[list[str] | None, AfterDashes()]
 File = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         metavar="FILE | -- COMMAND",
         help="A file of jobs (.toml, .yaml), or behind two dashes the program and its arguments.",
         show_default=False,
@@ -68,17 +40,26 @@ File = Annotated[
 ]
 
 
-@with_job_options
 def submit(
-    context: typer.Context,
-    job: dict[str, Any],
+    job: Job,
+    command: Command = None,
     file: File = None,
+    each_line: Annotated[
+        str | None,
+        Option(
+            "--each-line",
+            metavar="FILE|-",
+            help="Submit a job for every line of a file, or of standard input: a program and its arguments. Empty "
+            "lines and those that begin with # are left out.",
+            show_default=False,
+        ),
+    ] = None,
     wait: Annotated[
-        bool, typer.Option("--wait", help="Wait until all are over; exit with 1 if one did not finish well.")
+        bool, Option("--wait", help="Wait until all are over; exit with 1 if one did not finish well.")
     ] = False,
     key: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--key",
             metavar="TEXT",
             help="Submitting again under the same key gives the same jobs, not new ones.",
@@ -86,38 +67,43 @@ def submit(
         ),
     ] = None,
     state: State = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Submit a command, or the jobs of a file, and print what is promised: when it starts, and when it is done.
 
     Options given beside a FILE hold for all of its jobs.
     """
     from betimes.cli.live.connection import connect
-    from betimes.cli.live.jobs.wait import say_and_judge, wait_for
+    from betimes.cli.live.jobs.wait import say_and_judge
     from betimes.cli.render.as_json import print_json
 
-    asked = _asked(context, file, job)
-    with connect(state) as service:
+    if each_line is not None and (file is not None or command is not None):
+        raise InputError("--each-line: a file or a command is given as well; leave one of them out")
+    asked = [] if each_line is not None else _asked("submit", command, file, job)
+    if command:
+        asked = [(_with_input(fields), folder) for fields, folder in asked]
+    with connect(state, waits=wait) as service:
         uploads = _send([folder for _, folder in asked if folder is not None], service, silent=as_json)
-        specs = [_in_copy(spec, uploads.get(folder)) for spec, folder in asked]
-        submitted = [service.submit(specs[0], key=key)] if file is None else service.submit(specs, key=key)
+        specs = [_in_copy(fields, uploads.get(folder)) for fields, folder in asked]
+        if each_line is not None:
+            submitted = _submit_lines(service, each_line, job, key)
+        elif file is None:
+            with _options_at_fault():
+                submitted = [service.submit(_by_number(service, specs[0]), key=key)]
+        else:
+            submitted = service.submit(specs, key=key)
         job_ids = [each for one in submitted for each in one.job_ids]
         if not as_json:
-            _show(specs, submitted)
-        over = wait_for(service, job_ids) if wait else None
+            _show_number(submitted, job_ids) if each_line is not None else _show(specs, submitted)
+        over = _over(service, job_ids) if wait else None
     if as_json:
         print_json(_answer(submitted, job_ids, list(uploads.values()), over))
     if over is not None:
         say_and_judge(over, silent=as_json)
 
 
-@with_job_options
 def quote(
-    context: typer.Context,
-    job: dict[str, Any],
-    file: File = None,
-    state: State = None,
-    as_json: options.Json = False,
+    job: Job, command: Command = None, file: File = None, state: State = None, as_json: Json = False
 ) -> None:
     """Say when a job would start and be done, and what it would cost, without submitting it."""
     from betimes.cli.live.connection import connect
@@ -126,29 +112,154 @@ def quote(
     from betimes.cli.render.tables import say, show_pairs
     from betimes.cli.render.times import now
 
-    asked = _asked(context, file, job)
+    asked = _asked("quote", command, file, job)
     if len(asked) > 1:
         raise InputError(f"{file}: holds {len(asked)} jobs; a quote is for one, so name a file with one")
-    spec, folder = asked[0]
+    fields, folder = asked[0]
     if folder is not None:  # nothing is sent for it: where it is, the job could run as well
-        spec = spec.model_copy(update={"upload": None, "workdir": str(folder)})
-    with connect(state) as service:
-        promise = service.quote(spec)
+        fields = {**fields, "upload": None, "workdir": str(folder)}
+    with connect(state) as service, _options_at_fault():
+        promise = service.quote(fields if file is not None else _by_number(service, fields))
     if as_json:
         print_json(promise)
         return
-    say(f"{spec.title}, if it were submitted now")
-    show_pairs([*quote_pairs(promise, _widest(spec), now()), *note_pairs(promise)])
+    say(f"{_title(fields)}, if it were submitted now")
+    show_pairs([*quote_pairs(promise, _widest(fields), now()), *note_pairs(promise)])
 
 
-def _widest(spec: JobSpec) -> int:
+def _over(service: PlainClient, job_ids: Sequence[int]) -> list[JobView]:
+    """The jobs once all of them are over; who does not wait so long is told that they go on."""
+    from betimes.cli.live.jobs.wait import wait_for
+
+    try:
+        return wait_for(service, job_ids)
+    except KeyboardInterrupt:
+        first, last = job_ids[0], job_ids[-1]
+        which = f"job {first} goes" if first == last else f"jobs {first} to {last} go"
+        numbers = f"{first}" if first == last else f"{first}-{last}"
+        note = f"{which} on; `betimes wait {numbers}` waits again, and `betimes cancel {numbers}` ends that"
+        print(f"betimes: note: {note}", file=sys.stderr)
+        raise
+
+
+def _by_number(service: PlainClient, fields: Fields) -> Fields:
+    """The job with the numbers of those that it waits for."""
+    return {**fields, "after": waited_for(service, fields["after"])} if "after" in fields else fields
+
+
+def _with_input(fields: Fields) -> Fields:
+    """The job with what is piped into this command, for it to read. Raises InputError for what cannot be kept."""
+    if not _is_input_ours():
+        return fields
+    data = sys.stdin.buffer.read(MOST_INPUT + 1)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if len(data) > MOST_INPUT or "\0" in text:
+        what = f"more than {MOST_INPUT >> 10} KiB" if len(data) > MOST_INPUT else "no text in UTF-8"
+        raise InputError(
+            f"standard input: it is {what}, which is not kept with a job; put it in a file that the job reads: "
+            "-- sh -c 'PROGRAM < FILE'"
+        )
+    return {**fields, "stdin": text} if text else fields
+
+
+def _is_input_ours() -> bool:
+    """Whether standard input is a pipe or file meant for this command: not one that the caller reads itself.
+
+    `while read line; do betimes submit ...; done < list` must not lose the rest of its list to the first job.
+    """
+    try:
+        ours, theirs = os.fstat(0), Path(f"/proc/{os.getppid()}/fd/0").stat()
+    except OSError:
+        return False  # closed; or a system that does not tell
+    is_data = stat.S_ISFIFO(ours.st_mode) or stat.S_ISREG(ours.st_mode)
+    return is_data and (ours.st_dev, ours.st_ino) != (theirs.st_dev, theirs.st_ino)
+
+
+@contextmanager
+def _options_at_fault() -> Iterator[None]:
+    """Say which option gave the field that the service refuses."""
+    try:
+        yield
+    except Refused as refused:
+        field = refused.field or ""
+        raise wrong_option(field, str(refused).removeprefix(f"{field}: ")) from None
+
+
+def _title(fields: Fields) -> str:
+    """The name: as given, or the program's."""
+    return fields.get("name") or fields["command"][0].rsplit("/", 1)[-1]
+
+
+def _widest(fields: Fields) -> int:
     """Units that the job may hold at once."""
+    if not fields.get("as_one"):
+        return fields.get("max_units", 1)
     from betimes.service.scheduling.trials.trial_set import set_spec
+    from betimes.service.spec.job_spec import JobSpec
 
-    return set_spec(spec).max_units if spec.as_one else spec.max_units
+    return set_spec(JobSpec(**fields)).max_units
 
 
-def _send(folders: Sequence[Path], service: Client, *, silent: bool) -> dict[Path | None, Uploaded]:
+def _submit_lines(service: PlainClient, path: str, job: Fields, key: str | None) -> list[Submitted]:
+    """Submit a job for every line, some at a time, so that a long file is not one request. Raises InputError."""
+    shared = _by_number(service, {"workdir": str(Path.cwd()), **given_fields(job)})
+    if directory_of(shared) is not None:
+        raise InputError("--upload: goes with one command or a file of jobs; leave it out with --each-line")
+    submitted: list[Submitted] = []
+    for number, lines in enumerate(_batches(path)):
+        try:
+            jobs = [{**shared, "command": words} for _, words in lines]
+            submitted += service.submit(jobs, key=f"{key}.{number}" if key is not None else None)
+        except InputError as refused:
+            field = refused.field or "" if isinstance(refused, Refused) else ""
+            at, _, inner = field.removeprefix("jobs[").partition("].")
+            where = f"{path}, line {lines[int(at)][0]}" if at.isdigit() else path
+            text = wrong_option(inner, str(refused).removeprefix(f"{field}: ")) if inner else refused
+            done = f" ({len(submitted):,} jobs of earlier lines are submitted)" if submitted else ""
+            raise InputError(f"{where}: {text}{done}") from None
+    if not submitted:
+        raise InputError(f"{path}: holds no line with a command")
+    return submitted
+
+
+def _batches(path: str) -> Iterator[list[tuple[int, list[str]]]]:
+    """The commands of a file with their lines, `MOST_LINES` at a time. Raises InputError."""
+    import shlex
+
+    batch: list[tuple[int, list[str]]] = []
+    try:
+        with nullcontext(sys.stdin) if path == "-" else Path(path).open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                if not line.strip() or line.lstrip().startswith("#"):
+                    continue
+                try:
+                    batch.append((number, shlex.split(line)))
+                except ValueError as error:
+                    raise InputError(f"{path}, line {number}: {str(error).lower()}; close it") from None
+                if len(batch) == MOST_LINES:
+                    yield batch
+                    batch = []
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"--each-line {path}: cannot be read ({error}); name a file of commands") from None
+    if batch:
+        yield batch
+
+
+def _show_number(submitted: Sequence[Submitted], job_ids: Sequence[int]) -> None:
+    """How many jobs were made of lines, and when the last is done."""
+    from betimes.cli.render.jobs import title
+    from betimes.cli.render.tables import say
+    from betimes.cli.render.times import both, now
+
+    promise = _last(submitted)
+    done = "" if promise is None or promise.finish_at is None else f", done {both(promise.finish_at, now())}"
+    say(title(list(job_ids), f"{len(job_ids):,} in all") + done)
+
+
+def _send(folders: Iterable[Path], service: PlainClient, *, silent: bool) -> dict[Path | None, Uploaded]:
     """Send directories, each once, and say so."""
     from betimes.cli.render.jobs import file_size
     from betimes.cli.render.tables import say
@@ -163,40 +274,44 @@ def _send(folders: Sequence[Path], service: Client, *, silent: bool) -> dict[Pat
     return sent
 
 
-def _in_copy(spec: JobSpec, upload: Uploaded | None) -> JobSpec:
-    return spec if upload is None else spec.model_copy(update={"upload": upload.sha256})
+def _in_copy(fields: Fields, upload: Uploaded | None) -> Fields:
+    return fields if upload is None else {**fields, "upload": upload.sha256}
 
 
 def _asked(
-    context: typer.Context, file: str | None, job: dict[str, Any]
-) -> list[tuple[JobSpec, Path | None]]:
+    verb: str, command: list[str] | None, file: str | None, job: Fields
+) -> list[tuple[Fields, Path | None]]:
     """The jobs that are meant, and the directory that has to be sent for each. Raises InputError."""
-    command = context.meta.get(_COMMAND)
     if (file is None) == (command is None):
-        usage = (
-            f"betimes {context.info_name} [OPTIONS] -- COMMAND..., or betimes {context.info_name} FILE.toml"
-        )
+        usage = f"betimes {verb} [OPTIONS] -- COMMAND..., or betimes {verb} FILE.toml"
         both = f"{file} and a command are given; one of them is enough" if file else "no job is given"
-        raise InputError(f"{context.info_name}: {both}: {usage}")
-    from betimes.service.spec.job_file import directory_of, read_drafts, specs_of
-    from betimes.service.spec.pipelines import unknown_names
-
-    fields = given_fields(job)
+        raise InputError(f"{verb}: {both}: {usage}")
+    given = given_fields(job)
     if file is None:
         if not command:
-            raise InputError(f"{context.info_name}: no command stands behind the dashes; name a program")
-        spec = spec_from({**fields, "command": command})
-        for _, why in unknown_names([spec]):
-            raise InputError(f"--after: {why}")
-        return [(spec, directory_of(fields))]
+            raise InputError(f"{verb}: no command stands behind the dashes; name a program")
+        return [(_here({**given, "command": command}), directory_of(given))]
     from pydantic import ValidationError
 
+    from betimes.service.spec.job_file import read_drafts, specs_of
+    from betimes.service.spec.job_spec import node_labels
+    from betimes.service.spec.spec_errors import faults
+
+    if "require" in given:  # by name, to be merged with what the file has
+        given["require"] = node_labels(given["require"])
     drafts = read_drafts(Path(file))
     try:
-        specs = specs_of(drafts, **fields)
+        specs = specs_of(drafts, **given)
     except ValidationError as error:
-        raise wrong_option(error) from None
-    return [(spec, draft.directory(**fields)) for spec, draft in zip(specs, drafts, strict=True)]
+        first = faults(error)[0]
+        raise wrong_option(first.field, first.text) from None
+    sent = [spec.model_dump(mode="json", exclude_defaults=True) for spec in specs]
+    return [(fields, draft.directory(**given)) for fields, draft in zip(sent, drafts, strict=True)]
+
+
+def _here(fields: Fields) -> Fields:
+    """The job in the current folder, unless it names another or runs in a copy."""
+    return fields if "upload" in fields else {"workdir": str(Path.cwd()), **fields}
 
 
 def _answer(
@@ -223,14 +338,14 @@ def _last(submitted: Sequence[Submitted]) -> Quote | None:
     return next((each for each in quotes if each is not None and each.finish_at is None), None)
 
 
-def _show(specs: Sequence[JobSpec], submitted: Sequence[Submitted]) -> None:
+def _show(specs: Sequence[Fields], submitted: Sequence[Submitted]) -> None:
     from betimes.cli.render.jobs import no_promise, note_pairs, promise_pairs, starts, title, usd
     from betimes.cli.render.tables import Column, say, show, show_pairs
     from betimes.cli.render.times import both, length, now, sentence
 
     at_now = now()
     if len(submitted) == 1:
-        say(title(submitted[0].job_ids, specs[0].title))
+        say(title(submitted[0].job_ids, _title(specs[0])))
         show_pairs(promise_pairs(submitted[0], _widest(specs[0]), at_now))
         return
     columns = (
@@ -246,12 +361,12 @@ def _show(specs: Sequence[JobSpec], submitted: Sequence[Submitted]) -> None:
     for spec, one in zip(specs, submitted, strict=True):
         number = title(one.job_ids, "").split(" ", 1)[1].rstrip(", ")
         if one.quote is None:
-            rows.append([number, spec.title, "-", "-", "", "", no_promise(one, at_now)])
+            rows.append([number, _title(spec), "-", "-", "", "", no_promise(one, at_now)])
             continue
         promise = one.quote
         why = sentence(promise.reason.text, at_now) if promise.reason is not None else ""
         begin = "never" if promise.start_at is None else starts(promise, at_now)
         end = both(promise.finish_at, at_now)
-        rows.append([number, spec.title, begin, end, length(promise.run_s), usd(promise.cost_usd), why])
+        rows.append([number, _title(spec), begin, end, length(promise.run_s), usd(promise.cost_usd), why])
     show(columns, rows)
     say(*dict.fromkeys(text for one in submitted for _, text in note_pairs(one)))

@@ -6,58 +6,64 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
-from betimes.cli.live.jobs.completing import complete_job
-from betimes.errors import BetimesError
+from betimes.cli.live.jobs.ids import Ids
+from betimes.cli.verbs import Json, Option, State
+from betimes.errors import BetimesError, NotReachable
 
 if TYPE_CHECKING:
-    from betimes.client import Client
+    from betimes.client.plain import PlainClient
     from betimes.service.views.models import JobView
 
-Ids = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="ID...",
-        help="Numbers of jobs, or ranges of them as in 41-45.",
-        autocompletion=complete_job,
-        show_default=False,
-    ),
-]
+
+class TimedOut(BetimesError):
+    """The time that was allowed is up, and the jobs are not known to be over."""
+
+    exit_code = 3
+
+
+class Unreachable(BetimesError):
+    """No service answers, so that nothing is known of the jobs."""
+
+    exit_code = 4
 
 
 def wait(
     ids: Ids,
     timeout: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--timeout",
             metavar="TIME",
-            help="Give up after that long, as in 10m; exits with 1.",
+            help="Give up after that long, as in 10m; exits with 3.",
             show_default=False,
         ),
     ] = None,
     state: State = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
-    """Wait until all of these jobs are over; exits with 1 if one of them failed or was cancelled."""
+    """Wait until all of these jobs are over, also while the service is away.
+
+    Exits with 1 if one of them failed or was cancelled, 3 if the time of --timeout is up, and 4 if no service answers
+    to begin with.
+    """
     from betimes.cli.duration_options import parse_option
     from betimes.cli.live.connection import connect
-    from betimes.cli.live.jobs.ids import parse_ids
+    from betimes.cli.live.jobs.ids import resolve
     from betimes.cli.render.as_json import print_json
 
-    wanted = parse_ids(ids)
     most_s = parse_option("--timeout", timeout) if timeout is not None else None
-    with connect(state) as service:
+    with connect(state, waits=True) as service:
+        try:
+            wanted = resolve(service, ids)
+        except NotReachable as error:
+            raise Unreachable(str(error)) from None
         over = wait_for(service, wanted, most_s)
     if as_json:
         print_json(over)
     say_and_judge(over, silent=as_json)
 
 
-def wait_for(service: Client, job_ids: Sequence[int], most_s: float | None = None) -> list[JobView]:
+def wait_for(service: PlainClient, job_ids: Sequence[int], most_s: float | None = None) -> list[JobView]:
     """The jobs, once all of them are over, in the order given. Raises BetimesError after `most_s` seconds."""
     deadline = None if most_s is None else time.monotonic() + most_s
     over: list[JobView] = []
@@ -66,9 +72,13 @@ def wait_for(service: Client, job_ids: Sequence[int], most_s: float | None = Non
         try:
             over.append(service.wait(job_id, left))
         except TimeoutError:
-            raise BetimesError(
+            raise TimedOut(
                 f"--timeout: job {job_id} is not over yet; `betimes job {job_id}` says more"
             ) from None
+        except NotReachable as error:
+            if deadline is not None and time.monotonic() >= deadline:
+                raise TimedOut(f"--timeout: whether job {job_id} is over is not known: {error}") from None
+            raise Unreachable(str(error)) from None
     return over
 
 
@@ -90,4 +100,4 @@ def say_and_judge(over: Sequence[JobView], *, silent: bool) -> None:
 
 
 def _ended(job: JobView) -> str:
-    return "was cancelled" if job.status == "cancelled" else str(job.status.value)
+    return "was cancelled" if job.status == "cancelled" else str(job.status)

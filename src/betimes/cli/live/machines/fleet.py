@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
 from betimes.cli.render.tables import Column
-from betimes.errors import InputError
+from betimes.cli.verbs import Json, State
 
 if TYPE_CHECKING:
     from betimes.service.views.models import FleetMove, FleetPlanView, FleetView
-
-verbs = typer.Typer(help="Show the rented machines, their cost and the plan.", no_args_is_help=False)
 
 _MACHINES = (
     Column("Machine", flexible=True),
@@ -31,13 +25,8 @@ _STEPS = (
 )
 
 
-@verbs.callback(invoke_without_command=True)
-def fleet(context: typer.Context, state: State = None, as_json: options.Json = False) -> None:
+def fleet(state: State = None, as_json: Json = False) -> None:
     """Show the rented machines, their cost and the plan."""
-    if context.invoked_subcommand is not None:
-        if state is not None or as_json:
-            raise InputError("fleet: give --state and --json behind the verb: betimes fleet plan ...")
-        return
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json
 
@@ -49,8 +38,7 @@ def fleet(context: typer.Context, state: State = None, as_json: options.Json = F
         _print(found)
 
 
-@verbs.command()
-def plan(state: State = None, as_json: options.Json = False) -> None:
+def plan(state: State = None, as_json: Json = False) -> None:
     """Show what the policy in force would rent, give back and move now, and why; nothing is changed by that."""
     from betimes.cli.live.connection import connect
     from betimes.cli.render.as_json import print_json

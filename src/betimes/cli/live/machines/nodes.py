@@ -5,25 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
 from betimes.cli.live.jobs.completing import complete_node
 from betimes.cli.render.tables import Column
-from betimes.errors import InputError
+from betimes.cli.verbs import Argument, Json, Option, Output, State
+from betimes.errors import InputError, Refused
 
 if TYPE_CHECKING:
-    from betimes.client import Client
+    from betimes.client.plain import PlainClient
     from betimes.service.views.models import NodeView
-
-verbs = typer.Typer(help="List the machines, add some, or take one out of use.", no_args_is_help=False)
 
 Names = Annotated[
     list[str],
-    typer.Argument(
-        metavar="NAME...", help="Names of nodes.", autocompletion=complete_node, show_default=False
-    ),
+    Argument(metavar="NAME...", help="Names of nodes.", autocompletion=complete_node, show_default=False),
 ]
 
 
@@ -44,23 +37,7 @@ _COLUMNS = (
 )
 
 
-@verbs.callback(invoke_without_command=True)
-def nodes(
-    context: typer.Context,
-    output: options.Output = None,
-    state: State = None,
-    as_json: options.Json = False,
-) -> None:
-    """List the machines, add some, or take one out of use."""
-    if context.invoked_subcommand is None:
-        list_nodes(output, state, as_json)
-    elif output is not None or state is not None or as_json:
-        verb = f"betimes nodes {context.invoked_subcommand}"
-        raise InputError(f"nodes: give --output, --state and --json behind the verb: {verb} ...")
-
-
-@verbs.command("list")
-def list_nodes(output: options.Output = None, state: State = None, as_json: options.Json = False) -> None:
+def list_nodes(output: Output = None, state: State = None, as_json: Json = False) -> None:
     """List the machines: what each has, what of it is free, and which jobs it runs."""
     from betimes.cli.live.connection import connect
 
@@ -68,30 +45,29 @@ def list_nodes(output: options.Output = None, state: State = None, as_json: opti
         _print(service.nodes(), as_json, wide=output is not None)
 
 
-@verbs.command()
 def add(
     kind_name: Annotated[
-        str, typer.Argument(metavar="TYPE", help="What these nodes are called.", show_default=False)
+        str, Argument(metavar="TYPE", help="What these nodes are called.", show_default=False)
     ],
     cpu: Annotated[
-        float | None, typer.Option("--cpu", metavar="N", help="Cores of each.", show_default=False)
+        float | None, Option("--cpu", metavar="N", help="Cores of each.", show_default=False)
     ] = None,
     memory: Annotated[
         str | None,
-        typer.Option("--memory", metavar="SIZE", help="Memory of each, as in 64GiB.", show_default=False),
+        Option("--memory", metavar="SIZE", help="Memory of each, as in 64GiB.", show_default=False),
     ] = None,
     gpu: Annotated[
         float | None,
-        typer.Option("--gpu", metavar="N", help="GPUs of each; by default none.", show_default=False),
+        Option("--gpu", metavar="N", help="GPUs of each; by default none.", show_default=False),
     ] = None,
-    count: Annotated[int, typer.Option("--count", metavar="N", min=1, help="How many.")] = 1,
+    count: Annotated[int, Option("--count", metavar="N", min=1, help="How many.")] = 1,
     usd_per_h: Annotated[
         float | None,
-        typer.Option("--usd-per-h", metavar="USD", help="The price of each, an hour.", show_default=False),
+        Option("--usd-per-h", metavar="USD", help="The price of each, an hour.", show_default=False),
     ] = None,
     labels: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--label",
             metavar="K=V",
             help="A label of each, which jobs may require (`betimes submit --require`). Repeatable.",
@@ -100,7 +76,7 @@ def add(
     ] = None,
     family: Annotated[
         str | None,
-        typer.Option(
+        Option(
             "--family",
             metavar="NAME",
             help="The family of these, on which a unit of a job needs the same (`betimes submit --demand`); by default "
@@ -110,7 +86,7 @@ def add(
     ] = None,
     kind: Annotated[
         Literal["virtual", "fake-cloud"] | None,
-        typer.Option(
+        Option(
             "--kind",
             help="virtual: jobs there only take time; by default these, which a service that runs commands on this "
             "machine adds only if they are named. fake-cloud: rented ones, of a type of `betimes up --cloud`, which "
@@ -119,14 +95,12 @@ def add(
         ),
     ] = None,
     state: State = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Add nodes of one type, or rent them; rented ones boot first, and are given back by `nodes drain`."""
-    from pydantic import ValidationError
-
     from betimes.cli.live.connection import connect
+    from betimes.cli.live.jobs.job_options import wrong_option
     from betimes.service.spec.parse_memory import parse_gib
-    from betimes.service.views.models import NodeSpec
 
     amounts: dict[str, Any] = {"--cpu": cpu, "--gpu": gpu, "--usd-per-h": usd_per_h}
     for name, amount in amounts.items():
@@ -136,43 +110,40 @@ def add(
         gib = parse_gib(memory) if memory is not None else None
     except ValueError as error:
         raise InputError(f"--memory: {error}") from None
-    try:
-        spec = NodeSpec(
-            kind=kind,
-            type=kind_name,
-            count=count,
-            cpu=cpu,
-            memory_gib=gib,
-            gpu=gpu,
-            usd_per_h=usd_per_h,
-            labels=labels or {},  # pyright: ignore[reportArgumentType] (texts are read by the model)
-            family=family,
-        )
-    except ValidationError as error:
-        from betimes.cli.live.jobs.job_options import wrong_option
-
-        raise wrong_option(error) from None
+    spec = {
+        "kind": kind,
+        "type": kind_name,
+        "count": count,
+        "cpu": cpu,
+        "memory_gib": gib,
+        "gpu": gpu,
+        "usd_per_h": usd_per_h,
+        "labels": labels or [],
+        "family": family,
+    }
     with connect(state) as service:
-        added = service.add_nodes(spec)
+        try:
+            added = service.add_nodes({name: value for name, value in spec.items() if value is not None})
+        except Refused as refused:
+            field = refused.field or ""
+            raise wrong_option(field, str(refused).removeprefix(f"{field}: ")) from None
     if not as_json and added:
         _say_what_they_are(added)
     _print(added, as_json)
 
 
-@verbs.command()
-def drain(names: Names, state: State = None, as_json: options.Json = False) -> None:
+def drain(names: Names, state: State = None, as_json: Json = False) -> None:
     """Start no more jobs on these nodes; those that run there go on to their end."""
     _each(names, state, as_json, lambda service, name: service.drain(name))
 
 
-@verbs.command()
-def undrain(names: Names, state: State = None, as_json: options.Json = False) -> None:
+def undrain(names: Names, state: State = None, as_json: Json = False) -> None:
     """Let jobs start on these nodes again."""
     _each(names, state, as_json, lambda service, name: service.undrain(name))
 
 
 def _each(
-    names: Sequence[str], state: str | None, as_json: bool, ask: Callable[[Client, str], NodeView]
+    names: Sequence[str], state: str | None, as_json: bool, ask: Callable[[PlainClient, str], NodeView]
 ) -> None:
     from betimes.cli.live.connection import connect
 

@@ -2,36 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
-from betimes.errors import InputError
+from betimes.cli.live.jobs.completing import complete_policy
+from betimes.cli.verbs import Argument, Json, Output, State
 
 if TYPE_CHECKING:
     from betimes.service.views.models import PolicyView
 
-verbs = typer.Typer(help="Show the policy in force, or put another in its place.", no_args_is_help=False)
-
 _LONG_S = 3.0
 
 
-@verbs.callback(invoke_without_command=True)
-def policy(context: typer.Context, state: State = None, as_json: options.Json = False) -> None:
-    """Show the policy in force, or put another in its place."""
-    if context.invoked_subcommand is None:
-        show(state, as_json)
-    elif state is not None or as_json:
-        verb = f"betimes policy {context.invoked_subcommand}"
-        raise InputError(f"policy: give --state and --json behind the verb: {verb} ...")
-
-
-@verbs.command()
-def show(state: State = None, as_json: options.Json = False) -> None:
+def show(state: State = None, as_json: Json = False) -> None:
     """Show the policy in force, and since when it is."""
     from betimes.cli.live.connection import connect
 
@@ -39,31 +25,34 @@ def show(state: State = None, as_json: options.Json = False) -> None:
         _print(service.policy(), as_json)
 
 
-@verbs.command("set")
 def put(
     text: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="NAME[:k=v,...]",
             help="A policy of `betimes policies`; pool:fifo and nodes:fifo tell engines apart. front:3 and "
             "front:PCS-balanced are points of the latest front of `betimes tune --live`.",
-            autocompletion=options.complete_policy,
+            autocompletion=complete_policy,
             show_default=False,
         ),
     ],
     state: State = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Put another policy in force, while jobs run."""
     from betimes.cli.live.connection import connect
 
     with connect(state) as service, _patience():
-        found = service.set_policy(options.from_anywhere(text))
+        found = service.set_policy(_from_anywhere(text))
     _print(found, as_json)
 
 
-@verbs.command()
-def front(state: State = None, output: options.Output = None, as_json: options.Json = False) -> None:
+def _from_anywhere(policy: str) -> str:
+    """A policy with the full names of its files: the service works in another folder."""
+    return re.sub(r"[^:=+,]+\.py(?=:)", lambda file: str(Path(file[0]).expanduser().absolute()), policy)
+
+
+def front(state: State = None, output: Output = None, as_json: Json = False) -> None:
     """Show the latest front of `betimes tune --live`, or of the service's own accord."""
     from betimes.cli.live.connection import connect
     from betimes.cli.live.policy.tune_live import show_front

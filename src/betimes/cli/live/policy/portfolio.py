@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from betimes.cli import options
-from betimes.cli.live.connection import State
 from betimes.cli.render.tables import Column
+from betimes.cli.verbs import Json, Option, Output, State
 
 if TYPE_CHECKING:
     from betimes.service.views.models import PortfolioView, SelectionView
@@ -27,12 +24,10 @@ _COLUMNS = (
 
 
 def portfolio(
-    last: Annotated[
-        int, typer.Option("--last", min=1, max=1000, help="So many selections, newest first.")
-    ] = 20,
-    output: options.Output = None,
+    last: Annotated[int, Option("--last", min=1, max=1000, help="So many selections, newest first.")] = 20,
+    output: Output = None,
     state: State = None,
-    as_json: options.Json = False,
+    as_json: Json = False,
 ) -> None:
     """Show what the portfolio in force has chosen, what it expected, and what came of it.
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import typer
 
     from betimes.cli.render.progress import Display
-    from betimes.client import Client
+    from betimes.client.plain import PlainClient
     from betimes.service.tuning.view import TuningView
 
 _EVERY_S = 0.3
@@ -117,7 +117,7 @@ def show_front(found: TuningView, *, wide: bool = False) -> None:
     say("`betimes policy set front:NUMBER` puts a point in force.")
 
 
-def _followed(service: Client, found: TuningView, display: Display) -> TuningView:
+def _followed(service: PlainClient, found: TuningView, display: Display) -> TuningView:
     """What there is when the search has ended."""
     from betimes.cli.live import following
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
+from .files import INPUT
 from .processes import die_with
 from .signals import signal
 
@@ -29,8 +30,10 @@ def become_command(
         os.setsid()
         _forget_signals()
         die_with(shim)
-        for descriptor, number in ((os.open(os.devnull, os.O_RDONLY), 0), (output, 1), (output, 2)):
+        for descriptor, number in ((output, 1), (output, 2)):
             os.dup2(descriptor, number)
+        step = "stdin"
+        os.dup2(_input(launch), 0)
         step = "workdir"
         os.chdir(encoded(launch["workdir"]))
         os.write(tell, READY)
@@ -50,6 +53,18 @@ def become_command(
     except BaseException as error:
         os.write(tell, f"{step} 0 {error!r}".encode("utf-8", "backslashreplace"))
     os._exit(127)
+
+
+def _input(launch: dict[str, Any]) -> int:
+    """What the command reads, as a descriptor: a file of what came with the job, or nothing."""
+    if launch.get("stdin") is None:
+        return os.open(os.devnull, os.O_RDONLY)
+    file = os.open(os.path.join(launch["folder"], INPUT), os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    left = encoded(launch["stdin"])
+    while left:
+        left = left[os.write(file, left) :]
+    os.lseek(file, 0, os.SEEK_SET)
+    return file
 
 
 def encoded(text: str) -> bytes:

@@ -15,6 +15,7 @@ LOCK = "lock"
 LOG = "log"
 ERRORS = "shim.err"
 RESERVED = "exit.reserved"
+INPUT = "stdin"  # what came with the job for its standard input
 COPY = "upload"  # of the directory that was sent along with the job, in which it runs
 
 BELL_FD = 3  # of a shim: the end of a pipe, closed once exit.json can be read

@@ -1,0 +1,122 @@
+"""Verbs as Typer takes them: its options and arguments of the declarations in `verbs`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from betimes.cli.verbs import AfterDashes, Argument, Option, Several
+from betimes.errors import InputError
+
+_COMMAND = "betimes.command"
+_CONTEXT = inspect.Parameter("typer_context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+
+
+class CommandAfterDashes(TyperCommand):
+    """A verb whose arguments behind `--` are a command of their own, options and all."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keep what is behind the first `--` for the verb, and parse what is before it."""
+        if "--" in args:
+            at = args.index("--")
+            ctx.meta[_COMMAND] = args[at + 1 :]
+            args = args[:at]
+        elif args and not ctx.resilient_parsing:
+            self._check(args)
+        return super().parse_args(ctx, args)
+
+    def _check(self, args: list[str]) -> None:
+        """A user who forgets the dashes should read that, not that `train.py` has an option too many."""
+        from betimes.cli.live.jobs.submit import SUFFIXES
+
+        taking = {flag for p in self.params for flag in (*p.opts, *p.secondary_opts) if _takes_value(p)}
+        skip = False
+        for number, word in enumerate(args):
+            if skip or word.startswith("-"):
+                skip = not skip and word in taking
+            elif not word.endswith(SUFFIXES):
+                import shlex
+
+                raise InputError(
+                    f"{word[:40]!r} is no job file ({', '.join(SUFFIXES)}); put -- before a command: "
+                    f"betimes {self.name} {shlex.join([*args[:number], '--', *args[number:]])}"
+                )
+
+
+def _takes_value(parameter: Any) -> bool:
+    return parameter.param_type_name == "option" and not getattr(parameter, "is_flag", False)
+
+
+def for_typer(verb: Callable[..., None]) -> Callable[..., None]:
+    """The verb with its declarations as Typer has them, and the words behind dashes from the context."""
+    declared = inspect.signature(verb, eval_str=True).parameters
+    made: list[inspect.Parameter] = []
+    tables: dict[str, list[str]] = {}
+    behind: list[str] = []
+    for name, parameter in declared.items():
+        told: Any = next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
+        if isinstance(told, AfterDashes):
+            behind.append(name)
+            made.append(_CONTEXT)
+        elif isinstance(told, Several):
+            tables[name] = list(told.options)
+            made += [
+                inspect.Parameter(each, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_typed(one))
+                for each, one in told.options.items()
+            ]
+        else:
+            annotation = _typed(parameter.annotation)
+            made.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY, annotation=annotation))
+
+    def command(**values: Any) -> None:
+        for name, options in tables.items():
+            values[name] = {each: values.pop(each) for each in options}
+        for name in behind:
+            values[name] = values.pop(_CONTEXT.name).meta.get(_COMMAND)
+        verb(**values)
+
+    command.__name__ = verb.__name__
+    _declare(command, verb.__doc__, made)
+    return command
+
+
+def _typed(annotation: Any) -> Any:
+    """A type with what Typer is to know of it."""
+    told: Any = next(iter(getattr(annotation, "__metadata__", ())), None)
+    if isinstance(told, Option):
+        return Annotated[annotation.__origin__, typer.Option(*told.flags, **told.told)]
+    if isinstance(told, Argument):
+        return Annotated[annotation.__origin__, typer.Argument(**told.told)]
+    return annotation
+
+
+def group(name: str, text: str | None, verb: Callable[..., None]) -> typer.Typer:
+    """Verbs of two words, the first of which does something alone."""
+    alone = for_typer(verb)
+    options = inspect.signature(alone).parameters
+    declared = inspect.signature(verb, eval_str=True).parameters.values()
+    *most, last = (parameter.annotation.__metadata__[0].flags[0] for parameter in declared)
+
+    def first(**values: Any) -> None:
+        context = values.pop(_CONTEXT.name)
+        if context.invoked_subcommand is None:
+            alone(**values)
+        elif any(values[each] != option.default for each, option in options.items()):
+            second = f"betimes {name} {context.invoked_subcommand}"
+            raise InputError(f"{name}: give {', '.join(most)} and {last} behind the verb: {second} ...")
+
+    _declare(first, text, [_CONTEXT, *options.values()])
+    made = typer.Typer(help=text, no_args_is_help=False)
+    made.callback(invoke_without_command=True)(first)
+    return made
+
+
+def _declare(command: Callable[..., None], text: str | None, parameters: list[inspect.Parameter]) -> None:
+    """Make Typer see these parameters."""
+    command.__doc__ = text
+    vars(command)["__signature__"] = inspect.Signature(parameters)
+    command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}

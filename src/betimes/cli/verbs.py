@@ -1,0 +1,228 @@
+"""The verbs that talk to a service: where each is, what declares its parameters, and a quick way to run one.
+
+`app` makes commands of Typer from the same declarations, for help, completion and messages about mistakes. To load
+Typer takes longer than all that such a verb does, so that a call without mistakes is run without it.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, get_type_hints
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+
+class Option:
+    """Declares an option: its flags, and what else Typer is given of it."""
+
+    def __init__(self, *flags: str, **told: Any) -> None:
+        self.flags, self.told = flags, told
+
+
+class Argument:
+    """Declares an argument: what Typer is given of it."""
+
+    def __init__(self, **told: Any) -> None:
+        self.told = told
+
+
+class AfterDashes:
+    """Declares the words behind the first `--`, a command with its options; None: there are no dashes."""
+
+
+class Several:
+    """Declares a table of options, by name; the verb gets a table of their values."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.options = options
+
+
+Json = Annotated[bool, Option("--json", help="Print JSON on standard output, and nothing else there.")]
+Output = Annotated[
+    Literal["wide"] | None,
+    Option(
+        "--output",
+        "-o",
+        metavar="wide",
+        help="wide: tables with all columns, and no text cut, however narrow the terminal is.",
+        show_default=False,
+    ),
+]
+State = Annotated[
+    str | None,
+    Option(
+        "--state",
+        metavar="DIR",
+        help="Which service to use, by its state directory (default: $BETIMES_URL, then $BETIMES_STATE, then "
+        "~/.local/state/betimes).",
+        show_default=False,
+    ),
+]
+
+
+class Verb(NamedTuple):
+    """Where a verb is, and what a list of verbs says of it; None: the first line of its own help."""
+
+    module: str
+    function: str
+    help: str | None = None
+
+
+_JOBS, _MACHINES, _POLICY = (f"betimes.cli.live.{package}" for package in ("jobs", "machines", "policy"))
+VERBS = {
+    "submit": Verb(f"{_JOBS}.submit", "submit", "Submit a command or a file of jobs."),
+    "quote": Verb(f"{_JOBS}.submit", "quote", "Ask when a job would be done."),
+    "jobs": Verb(f"{_JOBS}.jobs", "jobs", "List jobs."),
+    "job": Verb(f"{_JOBS}.job", "job", "Tell the story of a job."),
+    "logs": Verb(f"{_JOBS}.logs", "logs", "Print what a job has printed."),
+    "wait": Verb(f"{_JOBS}.wait", "wait", "Wait until jobs are over."),
+    "cancel": Verb(f"{_JOBS}.control", "cancel", "Cancel jobs."),
+    "hold": Verb(f"{_JOBS}.control", "hold", "Keep waiting jobs from starting."),
+    "release": Verb(f"{_JOBS}.control", "release", "Let held jobs start again."),
+    "nodes": Verb(f"{_MACHINES}.nodes", "list_nodes", "List the machines, add some, or take one out of use."),
+    "nodes list": Verb(f"{_MACHINES}.nodes", "list_nodes"),
+    "nodes add": Verb(f"{_MACHINES}.nodes", "add"),
+    "nodes drain": Verb(f"{_MACHINES}.nodes", "drain"),
+    "nodes undrain": Verb(f"{_MACHINES}.nodes", "undrain"),
+    "policy": Verb(f"{_POLICY}.policy", "show", "Show the policy in force, or put another in its place."),
+    "policy show": Verb(f"{_POLICY}.policy", "show"),
+    "policy set": Verb(f"{_POLICY}.policy", "put"),
+    "policy front": Verb(f"{_POLICY}.policy", "front"),
+    "fleet": Verb(f"{_MACHINES}.fleet", "fleet", "Show the rented machines, their cost and the plan."),
+    "fleet plan": Verb(f"{_MACHINES}.fleet", "plan"),
+    "portfolio": Verb(
+        f"{_POLICY}.portfolio", "portfolio", "Show what a portfolio has chosen, and what came of it."
+    ),
+    "events": Verb("betimes.cli.live.events", "events", "Print what happened and what was decided."),
+}
+"""By the words that call it; with one word also what a group does without a second."""
+
+
+def function_of(verb: Verb) -> Callable[..., None]:
+    """The function that carries a verb out."""
+    return getattr(import_module(verb.module), verb.function)
+
+
+def quick(words: Sequence[str]) -> Callable[[], None] | None:
+    """What runs a call of one of `VERBS`; None: Typer is to have it, as it is another, or not simply right."""
+    verb = VERBS.get(" ".join(words[:2]))
+    rest = words[2:]
+    if verb is None or len(words) < 2:
+        verb, rest = VERBS.get(words[0]) if words else None, words[1:]
+    if verb is None or "_BETIMES_COMPLETE" in os.environ:
+        return None
+    function = function_of(verb)
+    values = _parsed(_parameters(function), rest)
+    return None if values is None else lambda: function(**values)
+
+
+class _Parameter(NamedTuple):
+    """A parameter of a verb; `table`: the parameter that has it in a table."""
+
+    name: str
+    kind: Any
+    told: Any
+    table: str
+
+
+def _parameters(function: Callable[..., None]) -> list[_Parameter]:
+    found: list[_Parameter] = []
+    for name, annotation in get_type_hints(function, include_extras=True).items():
+        if name == "return":
+            continue
+        kind, told = annotation.__origin__, annotation.__metadata__[0]
+        if isinstance(told, Several):
+            options = told.options.items()
+            found += [_Parameter(n, each.__origin__, each.__metadata__[0], name) for n, each in options]
+        else:
+            found.append(_Parameter(name, kind, told, ""))
+    return found
+
+
+def _parsed(parameters: Sequence[_Parameter], words: Sequence[str]) -> dict[str, Any] | None:
+    """The values of parameters that words give; None: the words are not simply right, as with `--help`."""
+    values: dict[str, Any] = {}
+    for parameter in parameters:
+        if parameter.table:
+            values.setdefault(parameter.table, {})[parameter.name] = None
+        elif isinstance(parameter.told, AfterDashes):
+            at = words.index("--") if "--" in words else len(words)
+            values[parameter.name] = list(words[at + 1 :]) if at < len(words) else None
+            words = words[:at]
+    by_flag = {
+        flag: (parameter, flag is flags[0])
+        for parameter in parameters
+        if isinstance(parameter.told, Option)
+        for spelt in parameter.told.flags
+        for flags in [spelt.split("/")]
+        for flag in (flags if _single(parameter.kind) is bool else [spelt])
+    }
+    rest: list[str] = []
+    left = iter(words)
+    takes_command = any(isinstance(parameter.told, AfterDashes) for parameter in parameters)
+    try:
+        for word in left:
+            if not word.startswith("-") or word == "-":
+                if takes_command:  # a file of jobs, which takes its time, or dashes were forgotten
+                    return None
+                rest.append(word)
+                continue
+            name, equals, text = word.partition("=")
+            parameter, is_yes = by_flag[name]
+            kind = _single(parameter.kind)
+            if kind is bool:
+                if equals:
+                    return None
+                value: Any = is_yes
+            else:
+                if not equals:
+                    text = next(left)
+                if (equals and not name.startswith("--")) or text.startswith("-"):
+                    return None
+                value = _value(kind, parameter.told, text)
+            target = values.setdefault(parameter.table, {}) if parameter.table else values
+            if _is_many(kind):
+                target[parameter.name] = [*(target.get(parameter.name) or ()), value]
+            else:
+                target[parameter.name] = value
+        for parameter in (each for each in parameters if isinstance(each.told, Argument)):
+            kind = _single(parameter.kind)
+            taken = rest if _is_many(kind) else rest[:1]
+            rest = rest[len(taken) :]
+            if taken:
+                texts = [_value(kind, parameter.told, text) for text in taken]
+                values[parameter.name] = texts if _is_many(kind) else texts[0]
+            elif kind is parameter.kind:  # None is no value of it
+                return None
+    except (KeyError, StopIteration, ValueError):
+        return None
+    return None if rest else values
+
+
+def _single(kind: Any) -> Any:
+    """The type of a parameter without `| None`."""
+    return (
+        next((each for each in getattr(kind, "__args__", ()) if each is not type(None)), kind)
+        if (type(None) in getattr(kind, "__args__", ()))
+        else kind
+    )
+
+
+def _is_many(kind: Any) -> bool:
+    return getattr(kind, "__origin__", None) is list
+
+
+def _value(kind: Any, told: Any, text: str) -> Any:
+    """The value that a text gives. Raises ValueError."""
+    if getattr(kind, "__origin__", None) is Literal:
+        if text not in kind.__args__:
+            raise ValueError
+        return text
+    if kind not in (int, float):
+        return text
+    value = kind(text)
+    if not told.told.get("min", value) <= value <= told.told.get("max", value):
+        raise ValueError
+    return value

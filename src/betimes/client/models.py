@@ -1,0 +1,82 @@
+"""What clients send and get as models of the service, checked before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from betimes.errors import Refused, ServiceError
+from betimes.service.spec.job_spec import JobSpec
+from betimes.service.spec.spec_errors import faults
+from betimes.service.views import models
+from betimes.service.views.models import Page, TuneSpec
+
+
+def spec_of(spec: JobSpec | None, fields: Mapping[str, Any]) -> JobSpec:
+    """A job from a specification or from keyword arguments; its working directory is this one. Raises Refused."""
+    if spec is not None and fields:
+        raise Refused("give either a JobSpec or keyword arguments", next(iter(fields)))
+    if spec is None:
+        try:
+            spec = JobSpec(**fields)
+        except ValidationError as error:
+            first, *others = faults(error)
+            more = f" (and {len(others)} more)" if others else ""
+            raise Refused(first.text + more, first.field or None) from None
+    in_copy = spec.upload is not None
+    return (
+        spec if spec.workdir is not None or in_copy else spec.model_copy(update={"workdir": str(Path.cwd())})
+    )
+
+
+def job_body(spec: JobSpec | None, fields: Mapping[str, Any]) -> bytes:
+    """A job as it is sent. Raises Refused."""
+    return dump(spec_of(spec, fields))
+
+
+def tune_body(spec: TuneSpec | None, fields: Mapping[str, Any]) -> bytes:
+    """A search as it is sent, from a specification or from keyword arguments. Raises Refused."""
+    if spec is not None and fields:
+        raise Refused("give either a TuneSpec or keyword arguments", next(iter(fields)))
+    try:
+        return dump(spec if spec is not None else TuneSpec(**fields))
+    except ValidationError as error:
+        first = faults(error)[0]
+        raise Refused(first.text, first.field or None) from None
+
+
+def dump(model: BaseModel) -> bytes:
+    """A model as it is sent: what is not the default."""
+    return model.model_dump_json(exclude_defaults=True).encode()
+
+
+def decode(answer: str, within: str, content: bytes, url: str) -> Any:
+    """The model, or models, of a body; `answer` as in `Call`. Raises ServiceError."""
+    try:
+        # A later version of the service may tell more than this one knows of.
+        found = _adapter(answer, within).validate_json(content, extra="ignore")
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in fault["loc"])
+        raise ServiceError(
+            f"{url} answered what this version does not understand ({where}: {fault['msg']})"
+        ) from None
+    return found[within] if within else found
+
+
+@cache
+def _adapter(answer: str, within: str) -> TypeAdapter[Any]:
+    if answer == "TuningView":  # a front's model needs most of Betimes, which no other answer does
+        from betimes.service.tuning.view import TuningView
+
+        return TypeAdapter(TuningView)
+    name = answer.removeprefix("Page of ")
+    kind: Any = getattr(models, name)
+    if within:
+        return TypeAdapter(dict[str, list[kind]])  # pyright: ignore[reportInvalidTypeForm] (a model, by its name)
+    whole = Page[kind] if name != answer else kind  # pyright: ignore[reportInvalidTypeForm] (likewise)
+    return TypeAdapter(whole)

@@ -1,0 +1,225 @@
+"""A client that imports the standard library alone, and little of it: the command line talks to the service with it."""
+
+from __future__ import annotations
+
+import json
+import select
+import socket
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+from betimes.client.synchronous import Client
+from betimes.client.way import CONNECT_S, Lost, way_to
+from betimes.errors import ServiceError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from betimes.client.calls import Call
+
+SILENT_S = 1.0  # until a service is asked whether it lives, and until it must have said so
+MOST_LINE_BYTES = 1 << 16
+PIECE_BYTES = 1 << 16
+
+
+class Answer(dict[str, Any]):
+    """An object of an answer: the attributes of the service's model, with values as JSON has them."""
+
+    __slots__ = ()
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            if name.startswith("__"):
+                raise AttributeError(name) from None
+            raise ServiceError(
+                f"the service's answer lacks {name!r}: it is of another version; start it again with this one"
+            ) from None
+
+
+class AnswerPage(NamedTuple):
+    """A page of a list, as an answer; `following` asks for the next."""
+
+    items: list[Any]
+    following: int | None
+
+
+class Response:
+    """What a service has answered by HTTP/1.1; `content` is its body, unless that is left to `pieces`."""
+
+    def __init__(self, sock: socket.socket, url: str, stream: bool) -> None:
+        self.url, self._sock, self._file = url, sock, sock.makefile("rb")
+        version, _, status = self._line().partition(b" ")
+        if not (version.startswith(b"HTTP/1.") and status[:3].isdigit()):
+            raise OSError("what answers there does not speak HTTP")
+        self.status_code = int(status[:3])
+        headers: dict[bytes, bytes] = {}
+        while line := self._line():
+            name, _, value = line.partition(b":")
+            headers[name.strip().lower()] = value.strip().lower()
+        self._is_chunked = headers.get(b"transfer-encoding") == b"chunked"
+        length = headers.get(b"content-length")
+        self._left = int(length) if length is not None else None
+        self.content = b"" if stream and 200 <= self.status_code < 300 else b"".join(self.pieces())
+
+    def pieces(self) -> Iterator[bytes]:
+        """The body as it comes. Raises Lost where the connection ends before it does."""
+        try:
+            if self._is_chunked:
+                while size := int(self._line().partition(b";")[0], 16):
+                    yield self._exactly(size)
+                    self._line()
+            elif self._left is not None:
+                yield self._exactly(self._left)
+            else:
+                while piece := self._file.read1(PIECE_BYTES):
+                    yield piece
+        except (OSError, ValueError) as error:
+            raise Lost(str(error) or type(error).__name__, sent=True) from error
+
+    def close(self) -> None:
+        """Read no more."""
+        self._file.close()
+        self._sock.close()
+
+    def _line(self) -> bytes:
+        line = self._file.readline(MOST_LINE_BYTES)
+        if not line.endswith(b"\n"):
+            raise OSError("the connection was closed")
+        return line.rstrip(b"\r\n")
+
+    def _exactly(self, size: int) -> bytes:
+        found = self._file.read(size)
+        if len(found) < size:
+            raise OSError("the connection was closed")
+        return found
+
+
+class PlainClient(Client):
+    """`Client` for jobs given as tables of fields; answers are `Answer`s, which nobody has checked.
+
+    waits: called with why when the service, once reached, is lost: then it is waited for without end. note: called
+    with a text where the service takes connections and does not answer.
+    """
+
+    def __init__(
+        self,
+        state: str | Path | None = None,
+        *,
+        waits: Callable[[str], None] | None = None,
+        note: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self._way = way_to(_decoded, None, None, state, 10.0 if waits is None else float("inf"))
+        self._way.waits, self._note = waits, note
+
+    def close(self) -> None:
+        """Nothing is left open: every request has a connection of its own."""
+
+    if TYPE_CHECKING:  # what is given is a table of fields, where `Client` has a model
+
+        def submit(self, spec: Any = None, /, *, key: str | None = None, **fields: Any) -> Any:
+            """The same as `Client.submit`."""
+            ...
+
+        def quote(self, spec: Any = None, /, **fields: Any) -> Any:
+            """The same as `Client.quote`."""
+            ...
+
+        def add_nodes(self, spec: Any) -> Any:
+            """The same as `Client.add_nodes`."""
+            ...
+
+    def _job(self, spec: Any, fields: Mapping[str, Any]) -> bytes:
+        return json.dumps(fields if spec is None else spec).encode()
+
+    _search = _job
+
+    def _nodes(self, spec: Any) -> bytes:
+        return json.dumps(spec).encode()
+
+    def _send(self, call: Call, stream: bool) -> Response:
+        found = self._way.locate()
+        path = call.path + (f"?{urlencode(call.params)}" if call.params else "")
+        sock, sent = None, False
+        try:
+            sock = _connected(found.url, CONNECT_S)
+            sent = True
+            _request(sock, found.url, call.method, path, self._way.headers(found, call), call.body)
+            sock.settimeout(call.read_s)
+            if not select.select([sock], [], [], SILENT_S)[0] and not _lives(found.url):
+                self._note(
+                    f"the service at {found.url} accepts connections and does not answer; waiting for it"
+                )
+                self._way.reached = self._way.reached or self._way.waits is not None  # it is there
+            response = Response(sock, found.url + path, stream)
+        except OSError as error:
+            if sock is not None:
+                sock.close()
+            raise Lost(str(error) or type(error).__name__, sent) from error
+        if not stream:
+            response.close()
+        return response
+
+    def _pieces(self, response: Response) -> Iterator[bytes]:
+        return response.pieces()
+
+
+def _connected(url: str, timeout_s: float) -> socket.socket:
+    """A connection to a service. Raises OSError."""
+    parts = urlsplit(url)
+    is_secure = parts.scheme == "https"
+    host = parts.hostname or ""
+    address = host.encode() if host.isascii() else host  # a text would load the codec of international names
+    port = parts.port or (443 if is_secure else 80)
+    sock = socket.create_connection((address, port), timeout_s)  # pyright: ignore[reportArgumentType] (bytes will do)
+    if not is_secure:
+        return sock
+    import ssl  # takes a while, and most services are on this machine
+
+    return ssl.create_default_context().wrap_socket(sock, server_hostname=parts.hostname)
+
+
+def _request(
+    sock: socket.socket,
+    url: str,
+    method: str,
+    path: str,
+    headers: Mapping[str, str],
+    body: bytes | IO[bytes] | None,
+) -> None:
+    """Send a request; its connection is closed after the answer. Raises OSError."""
+    parts = urlsplit(url)
+    lines = [f"{method} {parts.path}{path} HTTP/1.1", f"Host: {parts.netloc.rpartition('@')[2]}"]
+    lines += ["Connection: close", *(f"{name}: {value}" for name, value in headers.items())]
+    content = body if isinstance(body, bytes) else b""
+    if body is None or isinstance(body, bytes):
+        lines.append(f"Content-Length: {len(content)}")
+    sock.sendall("\r\n".join((*lines, "", "")).encode("latin-1") + content)
+    if body is not None and not isinstance(body, bytes):
+        sock.sendfile(body)
+
+
+def _lives(url: str) -> bool:
+    """Whether a service that is silent answers at all: what it was asked may take its time."""
+    try:
+        with _connected(url, SILENT_S) as sock:
+            _request(sock, url, "GET", "/healthz", {}, None)
+            return bool(sock.recv(1))
+    except OSError:
+        return False
+
+
+def _decoded(answer: str, within: str, content: bytes, url: str) -> Any:
+    if answer == "TuningView":  # a front is shown by what can simulate it
+        from betimes.client.models import decode
+
+        return decode(answer, within, content, url)
+    try:
+        found = json.loads(content, object_hook=Answer)
+        if answer.startswith("Page of "):
+            return AnswerPage(found["items"], found["following"])
+        return found[within] if within else found
+    except (ValueError, KeyError):
+        raise ServiceError(f"{url} answered what is no answer of Betimes: {content[:60]!r}") from None

@@ -1,0 +1,95 @@
+"""Client verbs are run without what takes long to load, and mean what they mean to Typer."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from betimes.cli import verbs
+from tests.cli.conftest import Call
+from tests.cli.stand_in import Service
+from tests.service.serving import Background, fake
+
+HEAVY = ("numpy", "pydantic", "httpx", "typer", "click", "rich", "http.client", "dataclasses", "platformdirs")
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(["submit", "--estimate", "1s", "--memory", "1GiB", "--", "true"], ["quote", "--", "true"]),
+        *(["jobs"], ["jobs", "--json"], ["job", "1"], ["wait", "1", "--timeout", "0"], ["events"], ["nodes"]),
+        *(["policy"], ["policy", "set", "srsf"], ["fleet"], ["portfolio"], ["hold", "1"], ["release", "1"]),
+        *(["cancel", "--name", "true", "-y"], ["nodes", "drain", "here"], ["logs", "1"]),
+    ],
+    ids=" ".join,
+)
+def test_no_verb_loads_what_takes_long(tmp_path: Path, call: list[str]) -> None:
+    program = (
+        "import sys, json; from betimes.cli.main import main; main(sys.argv[1:]);"
+        f"print(json.dumps([m for m in {HEAVY!r} if m in sys.modules]), file=sys.stderr)"
+    )
+    served = Background(fake(tmp_path / "runs"), tmp_path / "state")
+    with served():
+        env = {"BETIMES_STATE": str(served.state), "PATH": ""}
+        for words in (["submit", "--", "true"], call):
+            done = subprocess.run(
+                [sys.executable, "-c", program, *words], capture_output=True, text=True, check=False, env=env
+            )
+    assert json.loads(done.stderr.splitlines()[-1]) == [], done.stderr
+
+
+WORDS = (
+    *("--status", "queued", "queued,running", "--user", "ada", "--name", "train", "--label", "a=b"),
+    *(
+        "--label=c=d",
+        "--array",
+        "3",
+        "--limit",
+        "7",
+        "--limit=0",
+        "--all",
+        "--watch",
+        "-o",
+        "wide",
+        "--output=wide",
+    ),
+    *("--json", "--state", ".", "-h", "--", "-", "41", "x", "--every", "2s", "--priority", "--retries", "-3"),
+    *("--hold", "--requeue", "--no-requeue", "--qos", "trial", "--units=1-8", "--env", "A=1", "--cpu", "2.5"),
+)
+
+
+@given(st.sampled_from(["jobs", "submit", "job", "events"]), st.lists(st.sampled_from(WORDS), max_size=6))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_quick_call_asks_what_the_same_call_by_typer_does(
+    betimes: Call, service: Service, name: str, words: list[str]
+) -> None:
+    if "--watch" in words:
+        return
+    call = [name, *words, *(["--", "true"] if name == "submit" and "--" not in words else [])]
+    service.asked.clear()
+    quick = betimes(*call)
+    asked = [*service.asked]
+    service.asked.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(verbs, "quick", lambda _: None)
+        assert (betimes(*call), service.asked) == (quick, asked)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        ["jobs", "--help"],
+        ["jobs", "--limit", "x"],
+        ["jobs", "--limit", "0"],
+        ["nodes", "--json", "list"],
+        ["x"],
+    ],
+)
+def test_help_and_mistakes_are_left_to_typer(call: list[str]) -> None:
+    assert verbs.quick(call) is None
